@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_BUF_H
+#define GPUTOPO_BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/*
+ * A growing byte buffer that knows its limit. Adding beyond the limit, or without memory, marks it failed and
+ * changes nothing more; the writer checks once, at the end. `data` is always NUL-terminated behind `len`
+ * bytes, or NULL while nothing was added.
+ */
+struct gt_buf {
+    char *data;
+    size_t len;
+    size_t capacity;
+    size_t max; /* most bytes it may hold, the NUL not counted */
+    bool failed;
+};
+
+#define GT_BUF(limit)                                                                                        \
+    {                                                                                                        \
+        .max = (limit)                                                                                       \
+    }
+
+void gt_buf_add(struct gt_buf *buf, const void *bytes, size_t len);
+void gt_buf_puts(struct gt_buf *buf, const char *text);
+void gt_buf_printf(struct gt_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void gt_buf_vprintf(struct gt_buf *buf, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+/* Removes the first n bytes. */
+void gt_buf_consume(struct gt_buf *buf, size_t n);
+
+/* 0, or -ENOBUFS with an error that names `what`, when anything did not fit. */
+int gt_buf_check(const struct gt_buf *buf, const char *what, struct gt_err **err);
+
+/* Gives the data to the caller (free() it) and empties the buffer; "" allocated where nothing was added;
+ * NULL when the buffer has failed. */
+char *gt_buf_take(struct gt_buf *buf);
+
+void gt_buf_done(struct gt_buf *buf);
+
+static inline void gt_buf_done_p(struct gt_buf *buf)
+{
+    gt_buf_done(buf);
+}
+#define gt_auto_buf __attribute__((cleanup(gt_buf_done_p)))
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
+                 struct gt_err **err)
+{
+    /* O_NONBLOCK: a FIFO must not hang the reader. */
+    gt_auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    if (S_ISDIR(st.st_mode))
+        return gt_fail_sys(err, EISDIR, "%s", path);
+
+    gt_auto_buf struct gt_buf buf = GT_BUF(max);
+    char chunk[16384];
+    for (;;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return gt_fail_sys(err, errno, "%s", path);
+        if (n == 0)
+            break;
+        if ((size_t)n > max - buf.len)
+            return gt_fail(err, EFBIG, "%s: larger than the limit of %zu bytes", path, max);
+        gt_buf_add(&buf, chunk, (size_t)n);
+    }
+    size_t len = buf.len;
+    char *data = gt_buf_take(&buf);
+    if (!data)
+        return gt_fail_sys(err, ENOMEM, "%s", path);
+    *ret_data = data;
+    if (ret_len)
+        *ret_len = len;
+    return 0;
+}
+
+int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size)
+{
+    gt_auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    ssize_t n;
+    do
+        n = read(fd, to, size - 1);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    while (n > 0 && strchr(" \t\r\n", to[n - 1]))
+        n--;
+    to[n] = '\0';
+    return (int)n;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a terminal, /dev/null, a pipe: no rename there */
+        gt_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+        int r = fd < 0 ? -errno : write_all(fd, data, len);
+        return r < 0 ? gt_fail_sys(err, -r, "%s", path) : 0;
+    }
+    gt_auto_free char *temporary = NULL;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+        temporary = NULL;
+        return gt_fail_sys(err, ENOMEM, "%s", path);
+    }
+    gt_auto_close int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    int r = write_all(fd, data, len);
+    if (r == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0 || rename(temporary, path) < 0))
+        r = -errno;
+    if (r < 0) {
+        unlink(temporary);
+        return gt_fail_sys(err, -r, "%s", path);
+    }
+    return 0;
+}

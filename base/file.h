@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_FILE_H
+#define GPUTOPO_BASE_FILE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/*
+ * Reads a whole file of at most `max` bytes, relative to the directory `dirfd` (AT_FDCWD: the working
+ * directory). *ret_data is NUL-terminated, the caller frees it; ret_len may be NULL. A larger file is -EFBIG.
+ */
+int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len,
+                 struct gt_err **err);
+
+/*
+ * Reads a sysfs-like attribute into `to`, without trailing white space. Returns its length or -errno; no
+ * error object, since an attribute that is not there is an everyday answer.
+ */
+int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size);
+
+/* Writes a file whole or not at all: a temporary file beside it, fsync, rename. `mode` as in open(2). */
+int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+
+enum { LINE_MAX_BYTES = 16384 };
+
+static enum gt_log_level threshold = GT_LOG_INFO;
+static enum gt_log_format line_format = GT_LOG_TEXT;
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+void gt_log_setup(enum gt_log_level level, enum gt_log_format format)
+{
+    threshold = level;
+    line_format = format;
+}
+
+static bool is_plain(const char *text)
+{
+    for (const char *p = text; *p; p++)
+        if ((unsigned char)*p <= 0x20 || *p == '"' || *p == '=' || *p == '\\' || *p == 0x7f)
+            return false;
+    return *text != '\0';
+}
+
+static void add_value(struct gt_buf *line, const struct gt_log_field *field)
+{
+    const char *text = field->text ? field->text : "";
+    if (field->type == GT_LOG_IS_NUMBER)
+        gt_buf_printf(line, "%lld", field->number);
+    else if (field->type == GT_LOG_IS_BOOL)
+        gt_buf_puts(line, field->number ? "true" : "false");
+    else if (line_format == GT_LOG_TEXT && is_plain(text))
+        gt_buf_puts(line, text);
+    else
+        gt_text_quote(line, text);
+}
+
+void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields)
+{
+    if (level > threshold)
+        return;
+    struct timespec now;
+    struct tm utc;
+    char stamp[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
+
+    gt_auto_buf struct gt_buf line = GT_BUF(LINE_MAX_BYTES);
+    if (line_format == GT_LOG_JSON) {
+        gt_buf_printf(&line, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":", stamp,
+                      now.tv_nsec / 1000000, level_names[level]);
+        gt_text_quote(&line, event);
+    } else
+        gt_buf_printf(&line, "%s.%03ldZ %s %s", stamp, now.tv_nsec / 1000000, level_names[level], event);
+    for (; fields->key; fields++) {
+        if (line_format == GT_LOG_JSON) {
+            gt_buf_puts(&line, ",");
+            gt_text_quote(&line, fields->key);
+            gt_buf_puts(&line, ":");
+        } else
+            gt_buf_printf(&line, " %s=", fields->key);
+        add_value(&line, fields);
+    }
+    gt_buf_puts(&line, line_format == GT_LOG_JSON ? "}\n" : "\n");
+    if (line.failed)
+        return;
+    ssize_t n;
+    do
+        n = write(STDERR_FILENO, line.data, line.len);
+    while (n < 0 && errno == EINTR);
+}

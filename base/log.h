@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_LOG_H
+#define GPUTOPO_BASE_LOG_H
+
+#include <stdbool.h>
+
+/*
+ * Structured log lines of the daemons, on stderr, one line an event. Only programs log (agent, probe,
+ * scheduler); a library returns an error instead.
+ *
+ *     gt_info("registered", GT_STR("resource", name), GT_INT("gpus", 8));
+ *     -> 2026-01-31T12:00:00.123Z info registered resource=metax-tech.com/gpu gpus=8
+ *
+ * Safe to call from several threads; a line is written by one write().
+ */
+enum gt_log_level { GT_LOG_ERROR, GT_LOG_WARNING, GT_LOG_INFO, GT_LOG_DEBUG };
+enum gt_log_format { GT_LOG_TEXT, GT_LOG_JSON };
+
+struct gt_log_field {
+    const char *key; /* NULL ends a list */
+    const char *text;
+    long long number;
+    enum { GT_LOG_IS_TEXT, GT_LOG_IS_NUMBER, GT_LOG_IS_BOOL } type;
+};
+
+#define GT_STR(key, value)  ((struct gt_log_field){(key), (value), 0, GT_LOG_IS_TEXT})
+#define GT_INT(key, value)  ((struct gt_log_field){(key), NULL, (long long)(value), GT_LOG_IS_NUMBER})
+#define GT_BOOL(key, value) ((struct gt_log_field){(key), NULL, !!(value), GT_LOG_IS_BOOL})
+
+/* Called once at start, before threads; the default is info and text. */
+void gt_log_setup(enum gt_log_level level, enum gt_log_format format);
+
+void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields);
+
+#define gt_log(level, event, ...)                                                                            \
+    gt_log_fields((level), (event), (const struct gt_log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+#define gt_error(event, ...)   gt_log(GT_LOG_ERROR, event __VA_OPT__(, ) __VA_ARGS__)
+#define gt_warning(event, ...) gt_log(GT_LOG_WARNING, event __VA_OPT__(, ) __VA_ARGS__)
+#define gt_info(event, ...)    gt_log(GT_LOG_INFO, event __VA_OPT__(, ) __VA_ARGS__)
+#define gt_debug(event, ...)   gt_log(GT_LOG_DEBUG, event __VA_OPT__(, ) __VA_ARGS__)
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_LOOP_H
+#define GPUTOPO_BASE_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * The event loop of a daemon: one thread, epoll below. Descriptors, timers and signals call back on that
+ * thread; only gt_loop_post() may be called from others.
+ */
+struct gt_loop;
+struct gt_source;
+
+typedef void gt_fd_callback(void *arg, uint32_t epoll_events);
+typedef void gt_timer_callback(void *arg);
+typedef void gt_signal_callback(void *arg, int signal);
+typedef void gt_post_callback(void *arg);
+
+int gt_loop_new(struct gt_loop **ret, struct gt_err **err);
+
+/* Frees the loop and every source still in it. Posted callbacks that did not run are dropped. */
+void gt_loop_free(struct gt_loop *loop);
+GT_DEFINE_CLEANUP(struct gt_loop *, gt_loop_free)
+#define gt_auto_loop GT_CLEANUP(gt_loop_free)
+
+/* Watches `fd` (not owned: the caller closes it, after gt_source_free) for EPOLLIN, EPOLLOUT... */
+int gt_loop_add_fd(struct gt_loop *loop, int fd, uint32_t events, gt_fd_callback *callback, void *arg,
+                   struct gt_source **ret, struct gt_err **err);
+
+/* A timer, not armed yet. */
+int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *arg, struct gt_source **ret,
+                      struct gt_err **err);
+
+/* Runs the timer once, `milliseconds` from now, instead of when it was set for before. */
+void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
+void gt_source_disarm(struct gt_source *timer);
+
+/* Blocks the signal in this thread and delivers it here. Call before other threads start, they inherit the
+ * mask. */
+int gt_loop_add_signal(struct gt_loop *loop, int signal, gt_signal_callback *callback, void *arg,
+                       struct gt_err **err);
+
+/* Ends a source; safe from within any callback, also its own. NULL is allowed. */
+void gt_source_free(struct gt_source *source);
+
+/* From any thread: has `callback` called on the loop's thread. False when 1,024 are already waiting. */
+bool gt_loop_post(struct gt_loop *loop, gt_post_callback *callback, void *arg);
+
+/* Runs until gt_loop_stop(); returns what was given there, or a negative error. */
+int gt_loop_run(struct gt_loop *loop, struct gt_err **err);
+void gt_loop_stop(struct gt_loop *loop, int result);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Length of the UTF-8 sequence at p, 0 where it is not one (overlong, surrogate, beyond U+10FFFF, cut off).
+ */
+static unsigned utf8_length(const unsigned char *p)
+{
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf)
+        return (p[1] & 0xc0) == 0x80 ? 2 : 0;
+    if (p[0] >= 0xe0 && p[0] <= 0xef) {
+        if ((p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80)
+            return 0;
+        if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f))
+            return 0;
+        return 3;
+    }
+    if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        if ((p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80 || (p[3] & 0xc0) != 0x80)
+            return 0;
+        if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+            return 0;
+        return 4;
+    }
+    return 0;
+}
+
+bool gt_text_is_utf8(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p) {
+        unsigned n = utf8_length(p);
+        if (!n)
+            return false;
+        p += n;
+    }
+    return true;
+}
+
+void gt_text_quote(struct gt_buf *buf, const char *text)
+{
+    gt_buf_puts(buf, "\"");
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        unsigned n = utf8_length(p);
+        if (!n) {
+            gt_buf_puts(buf, "\xef\xbf\xbd");
+            p++;
+            continue;
+        }
+        if (*p == '"' || *p == '\\')
+            gt_buf_printf(buf, "\\%c", *p);
+        else if (*p == '\n')
+            gt_buf_puts(buf, "\\n");
+        else if (*p == '\t')
+            gt_buf_puts(buf, "\\t");
+        else if (*p < 0x20 || *p == 0x7f)
+            gt_buf_printf(buf, "\\u%04x", *p);
+        else
+            gt_buf_add(buf, p, n);
+        p += n;
+    }
+    gt_buf_puts(buf, "\"");
+}
+
+static bool read_digits(const char **text, uint64_t max, uint64_t *ret)
+{
+    const char *p = *text;
+    uint64_t value = 0;
+    if (*p < '0' || *p > '9')
+        return false;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+        if (value > (max - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *text = p;
+    *ret = value;
+    return true;
+}
+
+bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret)
+{
+    uint64_t value;
+    if (!read_digits(&text, max, &value) || *text)
+        return false;
+    *ret = value;
+    return true;
+}
+
+bool gt_text_copy(char *to, size_t size, const char *from)
+{
+    size_t len = strlen(from);
+    if (len >= size) {
+        to[0] = '\0';
+        return false;
+    }
+    memcpy(to, from, len + 1);
+    return true;
+}
+
+int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t *ret, struct gt_err **err)
+{
+    uint64_t mask = 0;
+    for (const char *p = text; *p;) {
+        uint64_t first, last;
+        const char *part = p;
+        int shown = (int)strcspn(part, ",");
+        if (shown > 32)
+            shown = 32;
+        if (!read_digits(&p, 1000000, &first))
+            return gt_fail(err, EINVAL, "%s: \"%.*s\" is not a number or a range", what, shown, part);
+        last = first;
+        if (*p == '-') {
+            p++;
+            if (!read_digits(&p, 1000000, &last) || last < first)
+                return gt_fail(err, EINVAL, "%s: \"%.*s\" is not a number or a range", what, shown, part);
+        }
+        if (*p == ',' && p[1])
+            p++;
+        else if (*p)
+            return gt_fail(err, EINVAL, "%s: \"%.*s\" is not a number or a range", what, shown, part);
+        if (last >= limit)
+            return gt_fail(err, EINVAL, "%s: there is no %.*s, the highest is %d", what, shown, part,
+                           (int)limit - 1);
+        for (uint64_t i = first; i <= last; i++)
+            mask |= UINT64_C(1) << i;
+    }
+    *ret = mask;
+    return 0;
+}
+
+void gt_text_add_mask(struct gt_buf *buf, uint64_t mask)
+{
+    const char *separator = "";
+    for (unsigned i = 0; i < 64; i++) {
+        if (!(mask >> i & 1))
+            continue;
+        unsigned last = i;
+        while (last + 1 < 64 && mask >> (last + 1) & 1)
+            last++;
+        if (last > i + 1)
+            gt_buf_printf(buf, "%s%u-%u", separator, i, last);
+        else if (last > i)
+            gt_buf_printf(buf, "%s%u,%u", separator, i, last);
+        else
+            gt_buf_printf(buf, "%s%u", separator, i);
+        separator = ",";
+        i = last;
+    }
+}

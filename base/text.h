@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_TEXT_H
+#define GPUTOPO_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void gt_text_quote(struct gt_buf *buf, const char *text);
+
+/* Whether the whole of `text` is valid UTF-8. */
+bool gt_text_is_utf8(const char *text);
+
+/* Reads a whole decimal number between 0 and max; false for anything else, *ret untouched. */
+bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret);
+
+/* Copies into an array of `size` bytes, always terminated; false (and an empty array) when it does not fit.
+ */
+bool gt_text_copy(char *to, size_t size, const char *from);
+
+/*
+ * Reads a list such as "0-3,7" into a mask, every number below `limit` (at most 64). The empty text is the
+ * empty mask. The error names the part that is wrong; `what` names the list.
+ */
+int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t *ret, struct gt_err **err);
+
+/* Appends a mask as such a list, "0-3,7". */
+void gt_text_add_mask(struct gt_buf *buf, uint64_t mask);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_INVENTORY_H
+#define GPUTOPO_DEVICEPLUGIN_INVENTORY_H
+
+#include "topology/model/loss.h"
+#include "topology/model/node.h"
+
+/*
+ * What the plugin serves at one time: the devices the kubelet knows, the node they are wired in and its loss
+ * table. Immutable, shared by reference count; a scan makes the next one out of the one before, so that an ID
+ * once served stays that GPU's and a GPU that disappeared stays in the list as Unhealthy.
+ */
+enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 32 };
+
+struct gt_device {
+    char id[GT_ID_SIZE];
+    char bdf[GT_BDF_SIZE];
+    int gpu; /* index in the node; -1: lost */
+    bool healthy;
+    int numa_node;            /* -1 unknown */
+    char reason[128];         /* why it is not healthy, "" else */
+    int drm_card, drm_render; /* -1 none */
+};
+
+struct gt_inventory {
+    struct gt_node *node;
+    struct gt_class *class;
+    struct gt_device devices[GT_DEVICES_MAX]; /* those of node->gpus first and in that order, then the lost */
+    unsigned device_count;
+    unsigned references;
+};
+
+/* `previous` may be NULL; it is not kept. A node that is not advertised (gt_node_not_advertised) gives an
+ * inventory whose devices are all Unhealthy when there was a previous one, else none. */
+int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
+                     const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err);
+struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
+void gt_inventory_unref(struct gt_inventory *inventory);
+GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)
+#define gt_auto_inventory GT_CLEANUP(gt_inventory_unref)
+
+/* Whether the kubelet would be told the same (IDs, health, NUMA nodes). */
+bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_inventory *b);
+
+/* The device with this ID, NULL for none. */
+const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id);
+
+/*
+ * GetPreferredAllocation: writes exactly min(size, available_count) IDs (pointers into `available` and
+ * `must`) to ret_ids, which has room for `size`, and returns their number. `must` comes first; then the best
+ * set by the loss table among the available healthy ones; where that cannot fill it (unknown or unhealthy
+ * IDs) the remaining available IDs in their order. Never fails. *ret_choice (may be NULL) has mask 0 where
+ * the loss table had no say.
+ */
+unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
+                             unsigned available_count, const char *const *must, unsigned must_count,
+                             unsigned size, const char **ret_ids, struct gt_choice *ret_choice);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_PLUGIN_H
+#define GPUTOPO_DEVICEPLUGIN_PLUGIN_H
+
+#include "base/loop.h"
+#include "deviceplugin/inventory.h"
+
+/*
+ * The kubelet's device plugin API v1beta1 for one resource: serves it on a unix socket below the kubelet's
+ * device-plugins directory, registers, and registers again when the kubelet restarts (socket re-created),
+ * when the ListAndWatch stream ends, or when a registration fails (back-off with jitter). The directory may
+ * be absent at first. Requests are answered on gRPC's thread from the published inventory; events reach the
+ * agent on the loop's thread.
+ */
+struct gt_plugin;
+
+struct gt_allocation { /* one container's Allocate, for the log and metrics */
+    const char *const *ids;
+    unsigned count;
+    const char *error; /* NULL: done */
+};
+
+struct gt_plugin_events { /* all on the loop's thread; any may be NULL */
+    void (*registered)(void *arg);
+    void (*registration_failed)(void *arg, const char *why, unsigned retry_ms);
+    void (*stream_ended)(void *arg);
+    void (*allocated)(void *arg, const struct gt_allocation *allocation);
+    void (*preferred)(void *arg, const char *const *ids, unsigned count, const struct gt_choice *choice);
+    void *arg;
+};
+
+struct gt_plugin_options {
+    const char *resource;      /* "metax-tech.com/gpu" */
+    const char *kubelet_dir;   /* "/var/lib/kubelet": device-plugins/ is below it */
+    const char *dev_root;      /* where the host's device nodes are taken from: "/dev" */
+    const char *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"... */
+};
+
+int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
+                  const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err);
+
+/* Serves this inventory from now on (takes its own reference); an open ListAndWatch stream gets the list when
+ * it changed. The first one with at least one device starts registration. */
+void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inventory);
+
+/* Ends streams and server cleanly and removes its own socket. */
+void gt_plugin_free(struct gt_plugin *plugin);
+GT_DEFINE_CLEANUP(struct gt_plugin *, gt_plugin_free)
+#define gt_auto_plugin GT_CLEANUP(gt_plugin_free)
+
+enum { GT_LATENCY_BUCKETS = 9 }; /* <= 10 us, 30, 100, 300, 1 ms, 3, 10, 100, more */
+struct gt_latency {
+    uint64_t bucket[GT_LATENCY_BUCKETS];
+    uint64_t count, sum_us;
+};
+struct gt_plugin_stats {
+    bool registered, streaming;
+    uint64_t registrations, registration_failures, streams, unknown_methods, refused_connections;
+    uint64_t allocations, allocation_errors, preferred;
+    struct gt_latency allocate, prefer; /* handler time without gRPC */
+};
+/* Safe from any thread. */
+void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_NODE_H
+#define GPUTOPO_MODEL_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * One node: its GPUs, NICs and how they are wired. Made by one scan (topology/discovery) or read from its
+ * JSON form (node_json.h), sealed with gt_node_finish(), immutable from then on and shared by reference
+ * count, also between threads. A rescan makes a new one.
+ */
+
+enum {
+    GT_GPUS_MAX = 64, /* GPUs are bits of a 64-bit mask everywhere */
+    GT_NICS_MAX = 64,
+    GT_PATH_MAX_DEPTH = 16,
+    GT_REMOTES_MAX = 128,
+    GT_MISSING_MAX = 64,
+    GT_ID_SIZE = 97,  /* a UUID with its NUL; the kubelet documents at most 63 characters for a device ID */
+    GT_BDF_SIZE = 16, /* "0000:0e:00.0", domains of up to 32 bits */
+};
+
+/* How two devices reach each other, as the matrix of mx-smi names it, best first. Numbers may be compared. */
+enum gt_link_kind {
+    GT_LINK_SELF,    /* X: the same device */
+    GT_LINK_MX,      /* MX: a direct link (MetaXLink; NVLink, XGMI on other makers' recordings) */
+    GT_LINK_PIX,     /* PIX: at most one PCIe switch */
+    GT_LINK_PXB,     /* PXB: several PCIe switches, no host bridge */
+    GT_LINK_PHB,     /* PHB: through one PCIe host bridge */
+    GT_LINK_NODE,    /* NODE: between host bridges of one NUMA node */
+    GT_LINK_SYS,     /* SYS: between NUMA nodes */
+    GT_LINK_UNKNOWN, /* NA */
+};
+
+enum gt_link_state { GT_LINK_STATE_UNKNOWN, GT_LINK_STATE_UP, GT_LINK_STATE_DOWN };
+
+/* How the driver offers a GPU. Only native whole cards are advertised to the kubelet. */
+enum gt_gpu_mode {
+    GT_GPU_NATIVE,
+    GT_GPU_SGPU, /* shared by the vendor's sGPU */
+    GT_GPU_VF,   /* an SR-IOV virtual function */
+    GT_GPU_VFIO, /* bound to vfio-pci, for virtual machines */
+};
+
+struct gt_pcie_link {
+    double speed;   /* GT/s per lane, 0 unknown */
+    unsigned width; /* lanes, 0 unknown */
+};
+
+/* The bridges above a device, its own parent first, the root port last; `root` names the host bridge. */
+struct gt_pcie_path {
+    unsigned depth;
+    char bridges[GT_PATH_MAX_DEPTH][GT_BDF_SIZE];
+    char root[GT_BDF_SIZE]; /* "pci0000:00"; "" unknown */
+};
+
+struct gt_gpu {
+    unsigned index;        /* position by ascending BDF, from 0: the bit in every mask */
+    int vendor_index;      /* the vendor library's number, -1 unknown */
+    char uuid[GT_ID_SIZE]; /* "" unknown */
+    char bdf[GT_BDF_SIZE];
+    char product[64];
+    char serial[64];
+    unsigned pci_vendor, pci_device; /* PCI ids, 0 unknown */
+    uint64_t memory_bytes;           /* 0 unknown */
+    int numa_node;                   /* -1 unknown */
+    char cpu_set[256];               /* local CPUs as a list, "0-31,64-95"; "" unknown */
+    struct gt_pcie_link pcie_now, pcie_max;
+    struct gt_pcie_path path;
+    int drm_card, drm_render; /* N of /dev/dri/cardN and renderDN, -1 none */
+    enum gt_gpu_mode mode;
+    bool healthy;
+    char unhealthy_reason[128]; /* "" while healthy */
+    unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
+};
+
+struct gt_nic {
+    char name[32]; /* mlx5_0, else the network interface, else the BDF */
+    char bdf[GT_BDF_SIZE];
+    int numa_node; /* -1 unknown */
+    struct gt_pcie_path path;
+    enum gt_link_kind kind[GT_GPUS_MAX]; /* set by gt_node_finish: locality to each GPU */
+};
+
+/* One pair of GPUs, a < b. Every pair has one. */
+struct gt_link {
+    unsigned a, b;
+    enum gt_link_kind kind;      /* MX, or path_kind; set by gt_node_finish where it is UNKNOWN */
+    enum gt_link_kind path_kind; /* the PCIe path between them whatever else joins them; set by gt_node_finish
+                                    where it is UNKNOWN and the paths are known */
+    unsigned ports;              /* of a direct link: ports joined, 0 unknown */
+    unsigned width;              /* lanes of one port, 0 unknown */
+    double speed;                /* GT/s of one lane, 0 unknown */
+    uint64_t bandwidth_mbps;     /* MB/s in one direction, 0 unknown */
+    enum gt_link_state state;    /* a direct link that is DOWN keeps kind MX and weighs as path_kind */
+    uint32_t weight;             /* pair weight, GB/s; set by gt_node_finish, see gt_link_weight() */
+};
+
+struct gt_missing {
+    char what[64]; /* "vendor library", "link speed of 0000:0e:00.0" */
+    char why[192];
+};
+
+struct gt_node {
+    char name[256];                               /* the node's name, "" unknown */
+    char driver_version[64], library_version[64]; /* "" unknown */
+    struct gt_gpu *gpus;
+    unsigned gpu_count;
+    struct gt_nic *nics;
+    unsigned nic_count;
+    struct gt_link
+        *links; /* gpu_count * (gpu_count - 1) / 2, ordered (0,1) (0,2) (1,2) (0,3)... : by b, then a */
+    unsigned link_count;
+    char server_uuid[GT_ID_SIZE];             /* "" unknown */
+    char remotes[GT_REMOTES_MAX][GT_ID_SIZE]; /* servers that MetaXLink reaches, without the own one */
+    unsigned remote_count;
+    struct gt_missing missing[GT_MISSING_MAX];
+    unsigned missing_count;
+    unsigned references; /* use gt_node_ref/unref */
+};
+
+/* An empty node with room for the given numbers, every field at "unknown", every GPU healthy and native,
+ * links with their a and b. -E2BIG with a clear text above the limits. */
+int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, struct gt_err **err);
+
+/*
+ * Checks and completes a node before it is shared: GPUs must stand in ascending order of BDF (gt_node_sort
+ * does that), indices are set; UUIDs and BDFs must be unique; kinds, zones, weights and NIC localities are
+ * derived. On failure the node is unchanged but unusable.
+ */
+int gt_node_finish(struct gt_node *node, struct gt_err **err);
+
+/* Sorts GPUs by BDF and NICs by name (numbers within names as numbers); call before links are filled. */
+void gt_node_sort(struct gt_node *node);
+
+struct gt_node *gt_node_ref(const struct gt_node *node);
+void gt_node_unref(struct gt_node *node);
+GT_DEFINE_CLEANUP(struct gt_node *, gt_node_unref)
+#define gt_auto_node GT_CLEANUP(gt_node_unref)
+
+/* The link of a pair, in any order; NULL for a == b or an index that does not exist. */
+struct gt_link *gt_node_link(const struct gt_node *node, unsigned a, unsigned b);
+
+/* Notes something that could not be read. A text already there is not noted twice; the last place says that
+ * more is missing. */
+void gt_node_missing(struct gt_node *node, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Masks of all and of the healthy GPUs. */
+uint64_t gt_node_all(const struct gt_node *node);
+uint64_t gt_node_healthy(const struct gt_node *node);
+
+/* NULL where every GPU is a native whole card, else one sentence why the node is left to the vendor's plugin.
+ */
+const char *gt_node_not_advertised(const struct gt_node *node);
+
+/* The PCIe kind between two devices from their paths and NUMA nodes (-1 unknown), UNKNOWN where they say
+ * nothing. */
+enum gt_link_kind gt_pcie_kind(const struct gt_pcie_path *a, int numa_a, const struct gt_pcie_path *b,
+                               int numa_b);
+
+/*
+ * Pair weight, GB/s in one direction, never negative; a link that is down weighs as its path_kind.
+ *   1. bandwidth_mbps / 1000, rounded to nearest, at least 1, where it is known;
+ *   2. MX with speed and width known: ports (1 where unknown) x width x speed / 8, rounded, at least 1;
+ *   3. else by kind: MX 64 (one port of 16 lanes at 32 GT/s), PIX 32, PXB 24, PHB 16, NODE 12, SYS 8, NA 0.
+ * bandwidth_mbps belongs to the direct link: it does not count while that is down. At most 65,535.
+ */
+uint32_t gt_link_weight(const struct gt_link *link);
+
+/* "MX", "PIX"...; GT_LINK_SELF is "X", GT_LINK_UNKNOWN "NA". */
+const char *gt_link_kind_name(enum gt_link_kind kind);
+/* By such a name; ret untouched and false for another. */
+bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret);
+/* "up", "down", "unknown"; "native", "sgpu", "vf", "vfio". */
+const char *gt_link_state_name(enum gt_link_state state);
+const char *gt_gpu_mode_name(enum gt_gpu_mode mode);
+
+/* The device ID that the kubelet sees: the UUID where it is one that can be served (printable ASCII, at most
+ * 63 characters), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
+void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE]);
+
+/* Reads "0000:0e:00.0" (or "0e:00.0": domain 0), any case, and writes it in the canonical form. */
+bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE]);
+
+/* Order of two canonical BDFs by number. */
+int gt_bdf_compare(const char *a, const char *b);
+
+#endif

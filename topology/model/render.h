@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_RENDER_H
+#define GPUTOPO_MODEL_RENDER_H
+
+#include "base/buf.h"
+#include "topology/model/node.h"
+
+/* A finished node as text for people and programs; each appends to a buffer, whose failure the caller checks.
+ */
+
+/* The matrix of `mx-smi topo -m`, with NIC columns, affinities, health, a legend and what is missing. */
+void gt_render_matrix(const struct gt_node *node, struct gt_buf *to);
+
+/* The JSON form as JSON, and as YAML. */
+void gt_render_json(const struct gt_node *node, struct gt_buf *to);
+void gt_render_yaml(const struct gt_node *node, struct gt_buf *to);
+
+/* Graphviz: GPUs, NICs, switches, NUMA nodes and links. */
+void gt_render_dot(const struct gt_node *node, struct gt_buf *to);
+
+/* A self-contained SVG picture, without scripts, external fonts or links. */
+void gt_render_svg(const struct gt_node *node, struct gt_buf *to);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PROBE_CLIENT_H
+#define GPUTOPO_PROBE_CLIENT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * The agent's side of gputopo-probe (protocol: docs/probe-protocol.md). Blocking, one request at a time, for
+ * the scan thread. The connection is made when needed and made again after a failure.
+ */
+struct gt_probe_client;
+
+/* Talks to the probe that listens on `socket` (another container's, or one started by hand). */
+int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct gt_err **err);
+
+/*
+ * Starts `program` (gputopo-probe) as a child with posix_spawn, joined by a socketpair, and starts it again,
+ * at most once a second, when it has ended. `root` is the directory in which it looks for the vendor library
+ * (opt/...). The child ends when the client is freed or this process dies.
+ */
+int gt_probe_client_spawn(const char *program, const char *root, struct gt_probe_client **ret,
+                          struct gt_err **err);
+void gt_probe_client_free(struct gt_probe_client *client);
+GT_DEFINE_CLEANUP(struct gt_probe_client *, gt_probe_client_free)
+#define gt_auto_probe_client GT_CLEANUP(gt_probe_client_free)
+
+/*
+ * Asks for all vendor knowledge. *ret_answers is the vendor call log, a JSON document
+ * (docs/probe-protocol.md); the caller frees it. A failed or hanging vendor call is no error here: the log
+ * says so. An error means that the probe itself cannot be reached or talks nonsense.
+ */
+int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
+
+struct gt_probe_stats {
+    uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */
+};
+/* Safe from any thread. */
+void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret);
+
+/* Becomes readable when the vendor library reported an event, so that the caller scans at once; drained by
+ * the next gt_probe_scan(). -1 where the probe has no event channel. */
+int gt_probe_client_event_fd(const struct gt_probe_client *client);
+
+#endif
