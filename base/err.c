@@ -23,7 +23,8 @@ static void make_one_line(char *text)
             *text = ' ';
 }
 
-static int fail(struct gt_err **err, int errnum, int show, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static int fail(struct gt_err **err, int errnum, int show,
+                                                      const char *format, va_list args)
 {
     if (!err)
         return -errnum;
