@@ -16,12 +16,14 @@
  *
  *     gt_auto_thing struct thing *t = NULL;
  */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses */
 #define GT_DEFINE_CLEANUP(type, function)                                                                    \
     static inline void function##_p(type *p)                                                                 \
     {                                                                                                        \
         if (*p)                                                                                              \
             function(*p);                                                                                    \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define GT_CLEANUP(function) __attribute__((cleanup(function##_p)))
 
 static inline void gt_free_p(void *p)

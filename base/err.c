@@ -34,6 +34,7 @@ __attribute__((format(printf, 4, 0))) static int fail(struct gt_err **err, int e
         return -errnum;
     }
     e->code = errnum;
+    e->text[0] = '\0';
     int n = vsnprintf(e->text, sizeof(e->text), format, args);
     if (show && n >= 0 && (size_t)n < sizeof(e->text)) {
         char buffer[128];

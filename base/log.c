@@ -43,24 +43,34 @@ static void add_value(struct gt_buf *line, const struct gt_log_field *field)
         gt_text_quote(line, text);
 }
 
-void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields)
+/* Time, level and event; the fields follow. */
+static void begin_line(struct gt_buf *line, enum gt_log_level level, const char *event)
 {
-    if (level > threshold)
-        return;
     struct timespec now;
     struct tm utc;
     char stamp[32];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
-
-    gt_auto_buf struct gt_buf line = GT_BUF(LINE_MAX_BYTES);
     if (line_format == GT_LOG_JSON) {
-        gt_buf_printf(&line, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":", stamp,
+        gt_buf_printf(line, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":", stamp,
                       now.tv_nsec / 1000000, level_names[level]);
-        gt_text_quote(&line, event);
+        gt_text_quote(line, event);
     } else
-        gt_buf_printf(&line, "%s.%03ldZ %s %s", stamp, now.tv_nsec / 1000000, level_names[level], event);
+        gt_buf_printf(line, "%s.%03ldZ %s %s", stamp, now.tv_nsec / 1000000, level_names[level], event);
+}
+
+static void end_line(struct gt_buf *line)
+{
+    gt_buf_puts(line, line_format == GT_LOG_JSON ? "}\n" : "\n");
+}
+
+void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields)
+{
+    if (level > threshold)
+        return;
+    gt_auto_buf struct gt_buf line = GT_BUF(LINE_MAX_BYTES);
+    begin_line(&line, level, event);
     for (; fields->key; fields++) {
         if (line_format == GT_LOG_JSON) {
             gt_buf_puts(&line, ",");
@@ -70,9 +80,15 @@ void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_l
             gt_buf_printf(&line, " %s=", fields->key);
         add_value(&line, fields);
     }
-    gt_buf_puts(&line, line_format == GT_LOG_JSON ? "}\n" : "\n");
-    if (line.failed)
-        return;
+    end_line(&line);
+    if (line.failed) { /* too long: the event alone rather than nothing */
+        gt_buf_done(&line);
+        begin_line(&line, level, event);
+        gt_buf_puts(&line, line_format == GT_LOG_JSON ? ",\"cut\":true" : " cut=true");
+        end_line(&line);
+        if (line.failed)
+            return;
+    }
     ssize_t n;
     do
         n = write(STDERR_FILENO, line.data, line.len);

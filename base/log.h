@@ -11,7 +11,8 @@
  *     gt_info("registered", GT_STR("resource", name), GT_INT("gpus", 8));
  *     -> 2026-01-31T12:00:00.123Z info registered resource=metax-tech.com/gpu gpus=8
  *
- * Safe to call from several threads; a line is written by one write().
+ * Safe to call from several threads; a line is written by one write(). Of an event with more than 16 KiB of
+ * fields only the event is written, with cut=true.
  */
 enum gt_log_level { GT_LOG_ERROR, GT_LOG_WARNING, GT_LOG_INFO, GT_LOG_DEBUG };
 enum gt_log_format { GT_LOG_TEXT, GT_LOG_JSON };

@@ -33,7 +33,7 @@ struct gt_loop {
     int epoll;
     struct gt_source *sources; /* live ones */
     struct gt_source *dead;    /* freed at the end of a round, since events of theirs may still be in hand */
-    bool running;
+    bool stopped;
     int result;
 
     struct gt_source *wake;
@@ -267,23 +267,23 @@ static void dispatch(struct gt_source *source, uint32_t events)
 
 int gt_loop_run(struct gt_loop *loop, struct gt_err **err)
 {
-    loop->running = true;
-    while (loop->running) {
+    while (!loop->stopped) {
         struct epoll_event events[EVENTS_AT_ONCE];
         int n = epoll_wait(loop->epoll, events, EVENTS_AT_ONCE, -1);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return gt_fail_sys(err, errno, "event loop");
-        for (int i = 0; i < n && loop->running; i++)
+        for (int i = 0; i < n && !loop->stopped; i++)
             dispatch(events[i].data.ptr, events[i].events);
         bury(loop);
     }
+    loop->stopped = false;
     return loop->result;
 }
 
 void gt_loop_stop(struct gt_loop *loop, int result)
 {
-    loop->running = false;
+    loop->stopped = true;
     loop->result = result;
 }

@@ -49,7 +49,7 @@ void gt_source_free(struct gt_source *source);
 /* From any thread: has `callback` called on the loop's thread. False when 1,024 are already waiting. */
 bool gt_loop_post(struct gt_loop *loop, gt_post_callback *callback, void *arg);
 
-/* Runs until gt_loop_stop(); returns what was given there, or a negative error. */
+/* Runs until gt_loop_stop(), which may come before; returns what was given there, or a negative error. */
 int gt_loop_run(struct gt_loop *loop, struct gt_err **err);
 void gt_loop_stop(struct gt_loop *loop, int result);
 

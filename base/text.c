@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence at p, 0 where it is not one (overlong, surrogate, beyond U+10FFFF, cut off).
- */
-static unsigned utf8_length(const unsigned char *p)
+unsigned gt_text_utf8_length(const char *text)
 {
+    const unsigned char *p = (const unsigned char *)text;
     if (p[0] < 0x80)
         return 1;
     if (p[0] >= 0xc2 && p[0] <= 0xdf)
@@ -33,7 +32,7 @@ bool gt_text_is_utf8(const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     while (*p) {
-        unsigned n = utf8_length(p);
+        unsigned n = gt_text_utf8_length((const char *)p);
         if (!n)
             return false;
         p += n;
@@ -45,7 +44,7 @@ void gt_text_quote(struct gt_buf *buf, const char *text)
 {
     gt_buf_puts(buf, "\"");
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        unsigned n = utf8_length(p);
+        unsigned n = gt_text_utf8_length((const char *)p);
         if (!n) {
             gt_buf_puts(buf, "\xef\xbf\xbd");
             p++;
@@ -74,7 +73,7 @@ static bool read_digits(const char **text, uint64_t max, uint64_t *ret)
         return false;
     for (; *p >= '0' && *p <= '9'; p++) {
         uint64_t digit = (uint64_t)(*p - '0');
-        if (value > (max - digit) / 10)
+        if (digit > max || value > (max - digit) / 10)
             return false;
         value = value * 10 + digit;
     }

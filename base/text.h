@@ -10,6 +10,10 @@
 /* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void gt_text_quote(struct gt_buf *buf, const char *text);
 
+/* Length of the UTF-8 sequence at the start of `text`, 1 for the NUL; 0 where it is none (overlong, a
+ * surrogate, beyond U+10FFFF, cut off). */
+unsigned gt_text_utf8_length(const char *text);
+
 /* Whether the whole of `text` is valid UTF-8. */
 bool gt_text_is_utf8(const char *text);
 

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+
+struct world {
+    struct gt_loop *loop;
+    struct gt_source *timer, *fd, *other, *guard;
+    int pipe[2];
+    unsigned count;
+    char order[32];
+};
+
+static void give_up(void *arg)
+{
+    struct world *world = arg;
+    gt_loop_stop(world->loop, -ETIMEDOUT);
+}
+
+/* Every test runs below a guard, so that a lost event fails and does not hang. */
+static int make_world(void **state)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    if (!world)
+        return -1;
+    *state = world;
+    world->pipe[0] = world->pipe[1] = -1;
+    if (gt_loop_new(&world->loop, NULL) < 0 || pipe(world->pipe) < 0 ||
+        gt_loop_add_timer(world->loop, give_up, world, &world->guard, NULL) < 0)
+        return -1;
+    gt_source_arm(world->guard, 10000);
+    return 0;
+}
+
+static int free_world(void **state)
+{
+    struct world *world = *state;
+    gt_loop_free(world->loop);
+    for (unsigned i = 0; i < 2; i++)
+        if (world->pipe[i] >= 0)
+            close(world->pipe[i]);
+    free(world);
+    return 0;
+}
+
+static void note(struct world *world, char what)
+{
+    size_t len = strlen(world->order);
+    if (len + 1 < sizeof(world->order))
+        world->order[len] = what;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void stop_at_three(void *arg)
+{
+    struct world *world = arg;
+    if (++world->count == 3)
+        gt_loop_stop(world->loop, 42);
+    else
+        gt_source_arm(world->timer, world->count == 1 ? 0 : 20);
+}
+
+static void timers(void **state)
+{
+    struct world *world = *state;
+    uint64_t begin = now_ms();
+    assert_int_equal(gt_loop_add_timer(world->loop, stop_at_three, world, &world->timer, NULL), 0);
+    gt_source_arm(world->timer, 30);
+    assert_int_equal(gt_loop_run(world->loop, NULL), 42);
+    assert_int_equal(world->count, 3);
+    assert_true(now_ms() - begin >= 50);
+}
+
+static void note_a(void *arg)
+{
+    note(arg, 'a');
+}
+
+static void note_b_and_stop(void *arg)
+{
+    struct world *world = arg;
+    note(world, 'b');
+    gt_loop_stop(world->loop, 0);
+}
+
+static void disarmed_and_moved(void **state)
+{
+    struct world *world = *state;
+    struct gt_source *disarmed = NULL;
+    assert_int_equal(gt_loop_add_timer(world->loop, note_a, world, &disarmed, NULL), 0);
+    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
+    gt_source_arm(disarmed, 5);
+    gt_source_disarm(disarmed);
+    gt_source_arm(world->timer, 5000);
+    gt_source_arm(world->timer, 30); /* instead */
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "b");
+}
+
+/* Two timers are due in one round: whichever comes first disarms both. */
+static void disarm_other(void *arg)
+{
+    struct world *world = arg;
+    note(world, 'd');
+    gt_source_disarm(world->other);
+    gt_source_disarm(world->fd);
+}
+
+static void disarmed_in_the_same_round(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(gt_loop_add_timer(world->loop, disarm_other, world, &world->other, NULL), 0);
+    assert_int_equal(gt_loop_add_timer(world->loop, disarm_other, world, &world->fd, NULL), 0);
+    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
+    gt_source_arm(world->other, 1);
+    gt_source_arm(world->fd, 1);
+    gt_source_arm(world->timer, 100);
+    struct timespec wait = {0, 20000000};
+    nanosleep(&wait, NULL); /* both are due before the loop looks */
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "db");
+}
+
+static void on_readable(void *arg, uint32_t events)
+{
+    struct world *world = arg;
+    char byte;
+    if (events & EPOLLIN && read(world->pipe[0], &byte, 1) == 1) {
+        note(world, byte);
+    } else if (events & EPOLLHUP) {
+        note(world, '!');
+        gt_loop_stop(world->loop, 0);
+    }
+}
+
+static void descriptors(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(
+        gt_loop_add_fd(world->loop, world->pipe[0], EPOLLIN, on_readable, world, &world->fd, NULL), 0);
+    assert_int_equal(write(world->pipe[1], "xyz", 3), 3);
+    close(world->pipe[1]);
+    world->pipe[1] = -1;
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "xyz!");
+    gt_auto_err struct gt_err *err = NULL;
+    assert_int_equal(gt_loop_add_fd(world->loop, -1, EPOLLIN, on_readable, world, NULL, &err), -EBADF);
+    assert_non_null(strstr(gt_err_text(err), "watch descriptor -1"));
+}
+
+static void free_everything(void *arg, uint32_t events)
+{
+    struct world *world = arg;
+    (void)events;
+    note(world, 'f');
+    gt_source_free(world->fd);    /* itself */
+    gt_source_free(world->other); /* perhaps in hand in this very round */
+    gt_source_free(world->fd);    /* twice */
+    gt_source_arm(world->timer, 20);
+}
+
+static void free_self(void *arg)
+{
+    struct world *world = arg;
+    note(world, 't');
+    gt_source_free(world->timer);
+    world->timer = NULL;
+    gt_loop_stop(world->loop, 0);
+}
+
+/* Two watchers of one pipe through two descriptors: whichever comes first frees both. */
+static void freed_in_a_callback(void **state)
+{
+    struct world *world = *state;
+    gt_auto_close int twin = dup(world->pipe[0]);
+    assert_int_equal(
+        gt_loop_add_fd(world->loop, world->pipe[0], EPOLLIN, free_everything, world, &world->fd, NULL), 0);
+    assert_int_equal(gt_loop_add_fd(world->loop, twin, EPOLLIN, free_everything, world, &world->other, NULL),
+                     0);
+    assert_int_equal(gt_loop_add_timer(world->loop, free_self, world, &world->timer, NULL), 0);
+    assert_int_equal(write(world->pipe[1], "x", 1), 1);
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "ft");
+    gt_source_free(NULL);
+}
+
+static void count_post(void *arg)
+{
+    struct world *world = arg;
+    if (++world->count == 4000)
+        gt_loop_stop(world->loop, 7);
+}
+
+static void *poster(void *arg)
+{
+    struct world *world = arg;
+    struct timespec wait = {0, 100000};
+    for (unsigned i = 0; i < 1000;) {
+        if (gt_loop_post(world->loop, count_post, world))
+            i++;
+        else
+            nanosleep(&wait, NULL);
+    }
+    return NULL;
+}
+
+static void posts(void **state)
+{
+    struct world *world = *state;
+    pthread_t threads[4];
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, poster, world), 0);
+    int r = gt_loop_run(world->loop, NULL);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(r, 7);
+    assert_int_equal(world->count, 4000);
+}
+
+static void post_again(void *arg)
+{
+    struct world *world = arg;
+    world->count++;
+    gt_loop_post(world->loop, post_again, world);
+}
+
+static void post_in_order(void *arg)
+{
+    note(arg, 'p');
+}
+
+/* A callback that posts itself forever does not keep timers from running; the queue is bounded. */
+static void posts_are_bounded(void **state)
+{
+    struct world *world = *state;
+    unsigned taken = 0;
+    while (gt_loop_post(world->loop, post_in_order, world))
+        taken++;
+    assert_int_equal(taken, 1024);
+    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
+    gt_source_arm(world->timer, 20);
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_memory_equal(world->order, "ppp", 3);
+
+    memset(world->order, 0, sizeof(world->order));
+    assert_true(gt_loop_post(world->loop, post_again, world));
+    gt_source_arm(world->timer, 20);
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "b");
+    assert_true(world->count > 1);
+}
+
+static void on_signal(void *arg, int signal)
+{
+    struct world *world = arg;
+    note(world, signal == SIGUSR1 ? '1' : '2');
+    if (signal == SIGUSR2)
+        gt_loop_stop(world->loop, 0);
+}
+
+static void raise_two(void *arg)
+{
+    (void)arg;
+    kill(getpid(), SIGUSR1);
+    kill(getpid(), SIGUSR2);
+}
+
+static void signals(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(gt_loop_add_signal(world->loop, SIGUSR1, on_signal, world, NULL), 0);
+    assert_int_equal(gt_loop_add_signal(world->loop, SIGUSR2, on_signal, world, NULL), 0);
+    assert_true(gt_loop_post(world->loop, raise_two, world));
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "12");
+    gt_auto_err struct gt_err *err = NULL;
+    assert_int_equal(gt_loop_add_signal(world->loop, 0, on_signal, world, &err), -EINVAL);
+    assert_string_equal(gt_err_text(err), "event loop: no signal 0");
+    assert_int_equal(gt_loop_add_signal(world->loop, 65, on_signal, world, NULL), -EINVAL);
+}
+
+/* A stop that comes before the run, from a failed start for example, is not lost; the loop runs again after
+ * it. */
+static void stopped_before(void **state)
+{
+    struct world *world = *state;
+    gt_loop_stop(world->loop, -EIO);
+    assert_int_equal(gt_loop_run(world->loop, NULL), -EIO);
+    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
+    gt_source_arm(world->timer, 1);
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "b");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_world, free_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(timers),
+        TEST(disarmed_and_moved),
+        TEST(disarmed_in_the_same_round),
+        TEST(descriptors),
+        TEST(freed_in_a_callback),
+        TEST(posts),
+        TEST(posts_are_bounded),
+        TEST(signals),
+        TEST(stopped_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
