@@ -21,7 +21,7 @@ enum {
     GT_REMOTES_MAX = 128,
     GT_MISSING_MAX = 64,
     GT_ID_SIZE = 97,  /* a UUID with its NUL; the kubelet documents at most 63 characters for a device ID */
-    GT_BDF_SIZE = 16, /* "0000:0e:00.0", domains of up to 32 bits */
+    GT_BDF_SIZE = 17, /* "0000:0e:00.0", domains of up to 32 bits */
 };
 
 /* How two devices reach each other, as the matrix of mx-smi names it, best first. Numbers may be compared. */
@@ -83,7 +83,7 @@ struct gt_nic {
     char bdf[GT_BDF_SIZE];
     int numa_node; /* -1 unknown */
     struct gt_pcie_path path;
-    enum gt_link_kind kind[GT_GPUS_MAX]; /* set by gt_node_finish: locality to each GPU */
+    enum gt_link_kind kind[GT_GPUS_MAX]; /* locality to each GPU; set by gt_node_finish where it is UNKNOWN */
 };
 
 /* One pair of GPUs, a < b. Every pair has one. */
@@ -91,7 +91,7 @@ struct gt_link {
     unsigned a, b;
     enum gt_link_kind kind;      /* MX, or path_kind; set by gt_node_finish where it is UNKNOWN */
     enum gt_link_kind path_kind; /* the PCIe path between them whatever else joins them; set by gt_node_finish
-                                    where it is UNKNOWN and the paths are known */
+                                    where it is UNKNOWN: a PCIe kind in `kind` counts, else the paths */
     unsigned ports;              /* of a direct link: ports joined, 0 unknown */
     unsigned width;              /* lanes of one port, 0 unknown */
     double speed;                /* GT/s of one lane, 0 unknown */
@@ -129,8 +129,10 @@ int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, st
 
 /*
  * Checks and completes a node before it is shared: GPUs must stand in ascending order of BDF (gt_node_sort
- * does that), indices are set; UUIDs and BDFs must be unique; kinds, zones, weights and NIC localities are
- * derived. On failure the node is unchanged but unusable.
+ * does that), indices are set; UUIDs, BDFs and NIC names must be unique; kinds, zones, weights and NIC
+ * localities are derived; a NIC without a name gets its BDF as one. Bytes in texts that are no printable
+ * UTF-8 become '?', a healthy GPU loses its reason, and the own, empty and repeated ones leave `remotes`.
+ * -EINVAL where a check fails: the node is unchanged but for such texts and names, and unusable.
  */
 int gt_node_finish(struct gt_node *node, struct gt_err **err);
 
@@ -158,8 +160,12 @@ uint64_t gt_node_healthy(const struct gt_node *node);
  */
 const char *gt_node_not_advertised(const struct gt_node *node);
 
-/* The PCIe kind between two devices from their paths and NUMA nodes (-1 unknown), UNKNOWN where they say
- * nothing. */
+/*
+ * The PCIe kind between two devices from their paths and NUMA nodes (-1 unknown). A switch counts once,
+ * though a path crosses two of its bridges. PIX: one switch, or one parent, joins them; PXB: several
+ * switches; PHB: one host bridge; NODE: one NUMA node; SYS: two NUMA nodes, or two host bridges of unknown
+ * ones; UNKNOWN where this says nothing.
+ */
 enum gt_link_kind gt_pcie_kind(const struct gt_pcie_path *a, int numa_a, const struct gt_pcie_path *b,
                                int numa_b);
 
@@ -180,8 +186,8 @@ bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret);
 const char *gt_link_state_name(enum gt_link_state state);
 const char *gt_gpu_mode_name(enum gt_gpu_mode mode);
 
-/* The device ID that the kubelet sees: the UUID where it is one that can be served (printable ASCII, at most
- * 63 characters), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
+/* The device ID that the kubelet sees: the UUID where it is one that can be served (printable ASCII without
+ * space and comma, at most 63 characters), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
 void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE]);
 
 /* Reads "0000:0e:00.0" (or "0e:00.0": domain 0), any case, and writes it in the canonical form. */

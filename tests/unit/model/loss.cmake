@@ -1,0 +1,7 @@
+set(oracle loss_oracle.c loss_wirings.c)
+gputopo_unit_test(loss_table SOURCES test_loss_table.c ${oracle} USES gt_loss)
+gputopo_unit_test(loss_search SOURCES test_loss_search.c ${oracle} USES gt_loss)
+gputopo_unit_test(loss_class SOURCES test_loss_class.c ${oracle} USES gt_loss Threads::Threads)
+foreach(test loss_table loss_search loss_class)
+    target_include_directories(test_${test} PRIVATE ${CMAKE_SOURCE_DIR})
+endforeach()

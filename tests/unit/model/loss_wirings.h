@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_MODEL_LOSS_WIRINGS_H
+#define TESTS_UNIT_MODEL_LOSS_WIRINGS_H
+
+#include "topology/model/loss.h"
+
+/* Pair weights of wirings that exist or could. */
+
+/* Groups of `size` GPUs, `near` within a group and `far` between groups. */
+void wire_meshes(struct gt_weights *ret, unsigned n, unsigned size, uint16_t near, uint16_t far);
+/* Eight GPUs, two quads with single and double links, joined crosswise; `far` where there is no link. */
+void wire_cube_mesh(struct gt_weights *ret, uint16_t far);
+void wire_ring(struct gt_weights *ret, unsigned n, uint16_t near, uint16_t far);
+/* No two GPUs alike. */
+void wire_unequal(struct gt_weights *ret, unsigned n);
+/* Any weights below `below`, from a random state that is moved on. */
+void wire_random(struct gt_weights *ret, unsigned n, uint32_t below, uint64_t *random);
+void wire_set(struct gt_weights *weights, unsigned a, unsigned b, uint16_t w);
+
+/* A pseudo-random number (splitmix64). */
+uint64_t random_next(uint64_t *state);
+
+/* The seed of a test run: GPUTOPO_TEST_SEED where that is set, else the clock; printed. */
+uint64_t test_seed(void);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_SAMPLES_H
+#define GPUTOPO_TESTS_SAMPLES_H
+
+#include "topology/model/node.h"
+
+/* Finished nodes made by hand, for the tests of the model and for looking at pictures. */
+extern const char *const sample_names[]; /* NULL-terminated */
+
+/* NULL for a name that there is none of. */
+struct gt_node *sample_node(const char *name);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "samples.h"
+#include "topology/model/render.h"
+#include "topology/model/render_internal.h"
+
+typedef void renderer(const struct gt_node *node, struct gt_buf *to);
+
+static renderer *const renderers[] = {gt_render_matrix, gt_render_json, gt_render_yaml, gt_render_dot,
+                                      gt_render_svg};
+
+static char *render(renderer *how, const char *sample)
+{
+    gt_auto_node struct gt_node *node = sample_node(sample);
+    assert_non_null(node);
+    struct gt_buf text = GT_BUF(16 << 20);
+    how(node, &text);
+    assert_false(text.failed);
+    return gt_buf_take(&text);
+}
+
+static void matrix(void **state)
+{
+    (void)state;
+    gt_auto_free char *text = render(gt_render_matrix, "dead-link");
+    assert_string_equal(
+        text, "Node gpu-node-03: 4 GPUs, MXC500, driver 3.0.11, library 2.2.9\n"
+              "\n"
+              "GPU  Product  PCI address   Memory  NUMA  PCIe                         UUID                   "
+              "                   Health\n"
+              "0    MXC500   0000:08:00.0  64 GiB  0     32 GT/s x16                  "
+              "GPU-c500a0d1-1c2d-4e5f-8a9b-000000000001  ok\n"
+              "1    MXC500   0000:09:00.0  64 GiB  0     32 GT/s x16                  "
+              "GPU-c601a1d2-1c2d-4e5f-8a9b-000000000002  ok\n"
+              "2    MXC500   0000:28:00.0  64 GiB  1     16 GT/s x8 (of 32 GT/s x16)  "
+              "GPU-c702a2d3-1c2d-4e5f-8a9b-000000000003  ok\n"
+              "3    MXC500   0000:29:00.0  64 GiB  1     32 GT/s x16                  "
+              "GPU-c803a3d4-1c2d-4e5f-8a9b-000000000004  ok\n"
+              "\n"
+              "        GPU0    GPU1    GPU2    GPU3    NIC0    NIC1    Node Affinity  CPU Affinity\n"
+              "GPU0    X       MX      MX      MX      PIX     SYS     0              0-31,64-95\n"
+              "GPU1    MX      X       MX      MX!     PIX     SYS     0              0-31,64-95\n"
+              "GPU2    MX      MX      X       MX      SYS     PIX     1              32-63,96-127\n"
+              "GPU3    MX      MX!     MX      X       SYS     PIX     1              32-63,96-127\n"
+              "\n"
+              "Link zones:\n"
+              "  Zone 1: GPU 0-3, 5 of 6 pairs linked, 64 GB/s\n"
+              "\n"
+              "Links that are down (the PCIe path that remains):\n"
+              "  GPU1 - GPU3 (SYS)\n"
+              "\n"
+              "Legend:\n"
+              "  X    = The GPU itself\n"
+              "  MX   = A direct link between the GPUs (MetaXLink)\n"
+              "  MX!  = A direct link that is down\n"
+              "  PIX  = PCIe, at most one switch between them\n"
+              "  SYS  = PCIe, and the interconnect between NUMA nodes\n"
+              "\n"
+              "NIC Legend:\n"
+              "  NIC0: mlx5_0\n"
+              "  NIC1: mlx5_1\n"
+              "\n"
+              "Supernode: this server is 7f0c1f5e-90ab-4cde-8123-00000000000a, and reaches "
+              "7f0c1f5e-90ab-4cde-8123-00000000000b, 7f0c1f5e-90ab-4cde-8123-00000000000c, "
+              "7f0c1f5e-90ab-4cde-8123-00000000000d\n");
+}
+
+static void matrix_of_others(void **state)
+{
+    (void)state;
+    gt_auto_free char *none = render(gt_render_matrix, "none");
+    assert_string_equal(none, "Node cpu-node-06: no GPUs\n");
+    gt_auto_free char *ill = render(gt_render_matrix, "ill");
+    assert_non_null(strstr(ill, "ILL: double-bit ECC errors in DRAM\n"));
+    assert_non_null(strstr(ill, "ok, sgpu\n"));
+    assert_non_null(strstr(
+        ill, "\nNot known: links of GPU 0000:08:00.0 (the vendor library did not answer within 3 s)\n"));
+    gt_auto_free char *bare = render(gt_render_matrix, "bare");
+    assert_non_null(strstr(bare, "GPU1    NA      X       NA      NA      N/A            N/A\n"));
+    assert_null(strstr(bare, "MX  "));
+    assert_null(strstr(bare, "Link zones"));
+    /* No control character reaches a terminal. */
+    gt_auto_free char *hostile = render(gt_render_matrix, "hostile");
+    for (const char *p = hostile; *p; p++)
+        assert_true((unsigned char)*p >= 0x20 || *p == '\n');
+}
+
+static void pictures(void **state)
+{
+    (void)state;
+    gt_auto_free char *svg = render(gt_render_svg, "dead-link");
+    assert_non_null(strstr(svg, "GPU 1 - GPU 3: link down, SYS remains"));
+    assert_non_null(strstr(svg, "stroke-dasharray"));
+    assert_null(strstr(svg, "href"));
+    assert_null(strstr(svg, "<script"));
+    gt_auto_free char *hostile = render(gt_render_svg, "hostile");
+    assert_null(strstr(hostile, "<script"));
+    gt_auto_free char *dot = render(gt_render_dot, "two-mesh");
+    assert_non_null(strstr(dot, "gpu0 -- gpu1 [constraint=false, color="));
+    assert_null(strstr(dot, "gpu0 -- gpu4"));
+}
+
+/* A buffer that is too small fails and never writes beyond its limit. */
+static void too_small(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node = sample_node("two-mesh");
+    for (unsigned r = 0; r < GT_COUNT(renderers); r++) {
+        struct gt_buf whole = GT_BUF(1 << 20);
+        renderers[r](node, &whole);
+        assert_false(whole.failed);
+        for (size_t limit = 0; limit < whole.len; limit += 1 + whole.len / 50) {
+            struct gt_buf text = GT_BUF(limit);
+            renderers[r](node, &text);
+            assert_true(text.failed);
+            assert_true(text.len <= limit);
+            gt_buf_done(&text);
+        }
+        struct gt_buf exact = GT_BUF(whole.len);
+        renderers[r](node, &exact);
+        assert_false(exact.failed);
+        assert_string_equal(exact.data, whole.data);
+        gt_buf_done(&exact);
+        gt_buf_done(&whole);
+    }
+}
+
+static void phrases(void **state)
+{
+    (void)state;
+    char text[64];
+    gt_memory_text(0, text, sizeof(text));
+    assert_string_equal(text, "-");
+    gt_memory_text(UINT64_C(64) << 30, text, sizeof(text));
+    assert_string_equal(text, "64 GiB");
+    gt_memory_text(UINT64_C(1536) << 20, text, sizeof(text));
+    assert_string_equal(text, "1.5 GiB");
+    gt_memory_text(1000, text, sizeof(text));
+    assert_string_equal(text, "1000 B");
+    gt_shorten("abc", 3, text, sizeof(text));
+    assert_string_equal(text, "abc");
+    gt_shorten("abcd", 3, text, sizeof(text));
+    assert_string_equal(text, "ab\xe2\x80\xa6");
+    gt_shorten("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 3, text, sizeof(text));
+    assert_string_equal(text, "\xc3\xa9\xc3\xa9\xe2\x80\xa6");
+    gt_shorten("abcdefghij", 10, text, 8); /* few bytes */
+    assert_string_equal(text, "abcd\xe2\x80\xa6");
+    gt_shorten("", 5, text, sizeof(text));
+    assert_string_equal(text, "");
+    assert_string_equal(gt_short_bdf("0000:0e:00.0"), "0e:00.0");
+    assert_string_equal(gt_short_bdf("0001:0e:00.0"), "0001:0e:00.0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrix),    cmocka_unit_test(matrix_of_others), cmocka_unit_test(pictures),
+        cmocka_unit_test(too_small), cmocka_unit_test(phrases),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "topology/model/node_json.h"
+
+/*
+ * cJSON is lenient (raw control characters, "01", 1e999, bytes that are no UTF-8) and names no place. So the
+ * text is checked against RFC 8259 first, with limits; cJSON then only builds the tree.
+ */
+enum {
+    DEPTH_MAX = 64,
+    VALUES_MAX = 1000000, /* cJSON needs 64 bytes a value and more */
+    NUMBER_MAX = 40,      /* characters; cJSON cuts at 63 */
+};
+
+struct scanner {
+    const char *start, *p, *end;
+    const char *source;
+    unsigned depth;
+    unsigned values;
+    struct gt_err **err;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *s, const char *where,
+                                                         const char *format, ...)
+{
+    unsigned line = 1, column = 1;
+    for (const char *q = s->start; q < where; q++) {
+        if (*q == '\n') {
+            line++;
+            column = 1;
+        } else if (((unsigned char)*q & 0xc0) != 0x80) /* a character, not a byte */
+            column++;
+    }
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    return gt_fail(s->err, EINVAL, "%s: line %u, column %u: %s", s->source, line, column, text);
+}
+
+/* "expected what, found ..." */
+static int fail_expected(struct scanner *s, const char *what)
+{
+    if (s->p >= s->end)
+        return fail_at(s, s->p, "expected %s, found the end of the text", what);
+    unsigned char c = (unsigned char)*s->p;
+    if (c < 0x20 || c >= 0x7f)
+        return fail_at(s, s->p, "expected %s, found byte 0x%02x", what, c);
+    return fail_at(s, s->p, "expected %s, found '%c'", what, c);
+}
+
+static void skip_space(struct scanner *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+        s->p++;
+}
+
+static bool take(struct scanner *s, char c)
+{
+    if (s->p >= s->end || *s->p != c)
+        return false;
+    s->p++;
+    return true;
+}
+
+/* Four hex digits behind "\u". */
+static bool take_unit(struct scanner *s, unsigned *ret)
+{
+    unsigned value = 0;
+    if (s->end - s->p < 4)
+        return false;
+    for (unsigned i = 0; i < 4; i++, s->p++) {
+        char c = *s->p;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
+                                                : 16;
+        if (digit > 15)
+            return false;
+        value = value << 4 | digit;
+    }
+    *ret = value;
+    return true;
+}
+
+static int scan_escape(struct scanner *s)
+{
+    const char *where = s->p - 1;
+    char c = s->p < s->end ? *s->p++ : '\0';
+    if (c && strchr("\"\\/bfnrt", c))
+        return 0;
+    unsigned unit, low;
+    if (c != 'u' || !take_unit(s, &unit))
+        return fail_at(s, where, "bad escape in a string");
+    if (unit == 0)
+        return fail_at(s, where, "a string holds the character U+0000");
+    if (unit >= 0xd800 && unit <= 0xdbff &&
+        !(take(s, '\\') && take(s, 'u') && take_unit(s, &low) && low >= 0xdc00 && low <= 0xdfff))
+        return fail_at(s, where, "half a surrogate pair in a string");
+    if (unit >= 0xdc00 && unit <= 0xdfff)
+        return fail_at(s, where, "half a surrogate pair in a string");
+    return 0;
+}
+
+static int scan_string(struct scanner *s)
+{
+    const char *where = s->p;
+    s->p++;
+    for (;;) {
+        if (s->p >= s->end)
+            return fail_at(s, where, "a string that begins here does not end");
+        unsigned char c = (unsigned char)*s->p;
+        if (c == '"') {
+            s->p++;
+            return 0;
+        }
+        if (c < 0x20)
+            return fail_at(s, s->p, "control character 0x%02x in a string", c);
+        if (c == '\\') {
+            s->p++;
+            int r = scan_escape(s);
+            if (r < 0)
+                return r;
+            continue;
+        }
+        /* The text is NUL-terminated behind its end, so that a sequence cut off there is seen as such. */
+        unsigned n = gt_text_utf8_length(s->p);
+        if (!n)
+            return fail_at(s, s->p, "byte 0x%02x in a string is no UTF-8", c);
+        s->p += n;
+    }
+}
+
+static bool take_digits(struct scanner *s)
+{
+    const char *before = s->p;
+    while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
+        s->p++;
+    return s->p > before;
+}
+
+static int scan_number(struct scanner *s)
+{
+    const char *where = s->p;
+    take(s, '-');
+    if (!take(s, '0') && !take_digits(s))
+        return fail_expected(s, "a digit");
+    if (take(s, '.') && !take_digits(s))
+        return fail_expected(s, "a digit");
+    if (take(s, 'e') || take(s, 'E')) {
+        if (!take(s, '+'))
+            take(s, '-');
+        if (!take_digits(s))
+            return fail_expected(s, "a digit");
+    }
+    char number[NUMBER_MAX + 1];
+    size_t len = (size_t)(s->p - where);
+    if (len > NUMBER_MAX)
+        return fail_at(s, where, "a number of %zu characters, the limit is %d", len, NUMBER_MAX);
+    memcpy(number, where, len);
+    number[len] = '\0';
+    if (!isfinite(strtod(number, NULL)))
+        return fail_at(s, where, "number %s is too large", number);
+    return 0;
+}
+
+static int scan_word(struct scanner *s)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (unsigned i = 0; i < GT_COUNT(words); i++) {
+        size_t len = strlen(words[i]);
+        if ((size_t)(s->end - s->p) >= len && !memcmp(s->p, words[i], len)) {
+            s->p += len;
+            return 0;
+        }
+    }
+    return fail_expected(s, "a value");
+}
+
+static int scan_value(struct scanner *s);
+
+static int scan_members(struct scanner *s, char close, bool has_keys)
+{
+    skip_space(s);
+    if (take(s, close))
+        return 0;
+    for (;;) {
+        int r;
+        skip_space(s);
+        if (has_keys) {
+            if (s->p >= s->end || *s->p != '"')
+                return fail_expected(s, "a key in quotes");
+            r = scan_string(s);
+            if (r < 0)
+                return r;
+            skip_space(s);
+            if (!take(s, ':'))
+                return fail_expected(s, "':'");
+        }
+        r = scan_value(s);
+        if (r < 0)
+            return r;
+        skip_space(s);
+        if (take(s, close))
+            return 0;
+        if (!take(s, ','))
+            return fail_expected(s, has_keys ? "',' or '}'" : "',' or ']'");
+    }
+}
+
+/* Recursion ends at DEPTH_MAX. */
+static int scan_value(struct scanner *s)
+{
+    skip_space(s);
+    if (s->p >= s->end)
+        return fail_expected(s, "a value");
+    if (++s->values > VALUES_MAX)
+        return fail_at(s, s->p, "more than %d values", VALUES_MAX);
+    char c = *s->p;
+    if (c == '{' || c == '[') {
+        if (++s->depth > DEPTH_MAX)
+            return fail_at(s, s->p, "nested deeper than %d levels", DEPTH_MAX);
+        s->p++;
+        int r = scan_members(s, c == '{' ? '}' : ']', c == '{');
+        s->depth--;
+        return r;
+    }
+    if (c == '"')
+        return scan_string(s);
+    if (c == '-' || (c >= '0' && c <= '9'))
+        return scan_number(s);
+    return scan_word(s);
+}
+
+int gt_json_parse(const char *text, size_t len, const char *source, struct cJSON **ret, struct gt_err **err)
+{
+    if (len > GT_JSON_MAX)
+        return gt_fail(err, EFBIG, "%s: %zu bytes of JSON, the limit is %d", source, len, GT_JSON_MAX);
+    /* A copy, since the caller's text need not end with a NUL. */
+    gt_auto_free char *copy = malloc(len + 1);
+    if (!copy)
+        return gt_fail_sys(err, ENOMEM, "%s", source);
+    if (len)
+        memcpy(copy, text, len);
+    copy[len] = '\0';
+
+    struct scanner s = {.start = copy, .p = copy, .end = copy + len, .source = source, .err = err};
+    if (len >= 3 && !memcmp(copy, "\xef\xbb\xbf", 3)) /* a byte order mark, which cJSON skips too */
+        s.p += 3;
+    int r = scan_value(&s);
+    if (r < 0)
+        return r;
+    skip_space(&s);
+    if (s.p < s.end)
+        return fail_expected(&s, "the end of the text");
+    cJSON *json = cJSON_ParseWithLength(copy, len + 1);
+    if (!json)
+        return gt_fail_sys(err, ENOMEM, "%s", source);
+    *ret = json;
+    return 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology/model/loss_internal.h"
+
+/* The classes built before. Few entries, so a look is a walk along them. */
+
+enum { CAPACITY_MAX = 65536 };
+
+struct entry {
+    struct gt_class *class; /* NULL: not used yet */
+    uint64_t used;          /* the tick of its last use */
+};
+
+struct gt_class_cache {
+    pthread_mutex_t lock;
+    uint64_t tick;
+    unsigned capacity;
+    struct entry entry[];
+};
+
+int gt_class_cache_new(unsigned capacity, struct gt_class_cache **ret, struct gt_err **err)
+{
+    struct gt_class_cache *cache;
+
+    if (!capacity || capacity > CAPACITY_MAX)
+        return gt_fail(err, EINVAL, "a class cache of %u entries, must be from 1 to %d", capacity,
+                       CAPACITY_MAX);
+    cache = calloc(1, sizeof(*cache) + capacity * sizeof(cache->entry[0]));
+    if (!cache)
+        return gt_fail(err, ENOMEM, "no memory for a class cache of %u entries", capacity);
+    cache->capacity = capacity;
+    pthread_mutex_init(&cache->lock, NULL);
+    *ret = cache;
+    return 0;
+}
+
+void gt_class_cache_free(struct gt_class_cache *cache)
+{
+    if (!cache)
+        return;
+    for (unsigned i = 0; i < cache->capacity; i++)
+        gt_class_unref(cache->entry[i].class);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+static bool same(const struct gt_class *class, const struct gt_weights *weights)
+{
+    if (class->n != weights->n)
+        return false;
+    for (unsigned i = 0; i < class->n; i++)
+        if (memcmp(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t)) != 0)
+            return false;
+    return true;
+}
+
+/* A new reference, or NULL where it is not there. Under the lock. */
+static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weights *weights)
+{
+    for (unsigned i = 0; i < cache->capacity; i++) {
+        struct entry *entry = &cache->entry[i];
+
+        if (!entry->class)
+            break; /* entries fill from the front */
+        if (same(entry->class, weights)) {
+            entry->used = ++cache->tick;
+            return gt_class_ref(entry->class);
+        }
+    }
+    return NULL;
+}
+
+/* Takes the first unused place, else that of the class unused longest, which is returned. Under the lock. */
+static struct gt_class *insert(struct gt_class_cache *cache, struct gt_class *class)
+{
+    struct entry *place = &cache->entry[0];
+    struct gt_class *leaving;
+
+    for (unsigned i = 0; i < cache->capacity && place->class; i++)
+        if (!cache->entry[i].class || cache->entry[i].used < place->used)
+            place = &cache->entry[i];
+    leaving = place->class;
+    *place = (struct entry){gt_class_ref(class), ++cache->tick};
+    return leaving;
+}
+
+int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *weights, struct gt_class **ret,
+                       struct gt_err **err)
+{
+    gt_auto_class struct gt_class *built = NULL;
+    struct gt_class *class, *leaving = NULL;
+    int r;
+
+    pthread_mutex_lock(&cache->lock);
+    class = find(cache, weights);
+    pthread_mutex_unlock(&cache->lock);
+    if (class) {
+        *ret = class;
+        return 0;
+    }
+
+    /* Built without the lock: it takes long, and others must not wait. Two threads may build the same. */
+    r = gt_class_new(weights, &built, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&cache->lock);
+    class = find(cache, weights);
+    if (!class) {
+        leaving = insert(cache, built);
+        class = gt_steal(built);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    gt_class_unref(leaving);
+    *ret = class;
+    return 0;
+}

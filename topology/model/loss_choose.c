@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/model/loss_internal.h"
+
+/* The choice: a look-up or an enumeration up to 16 GPUs, the search above. */
+
+enum { LIMIT_US = 20000, LIMIT_US_MAX = 60 * 1000 * 1000 };
+
+static uint64_t deadline_after(unsigned limit_us)
+{
+    if (!limit_us)
+        limit_us = LIMIT_US;
+    if (limit_us > LIMIT_US_MAX)
+        limit_us = LIMIT_US_MAX;
+    return gt_now_ns() + (uint64_t)limit_us * 1000;
+}
+
+static struct gt_choice table_choice(const struct gt_class *class, uint64_t free, uint64_t mask)
+{
+    const struct gt_set *sets = class->sets;
+
+    return (struct gt_choice){
+        .mask = mask,
+        .score = sets[mask].sum,
+        .loss = sets[free].sum - sets[mask].sum - sets[free ^ mask].sum,
+        .exact = true,
+    };
+}
+
+/* Spreads the low 16 bits of a counter onto the bits of a mask of at most 16 GPUs, by two small tables. */
+struct spread {
+    uint16_t low[256], high[256];
+};
+
+static void spread_half(uint16_t bits[static 8], uint16_t *ret)
+{
+    ret[0] = 0;
+    for (unsigned i = 1; i < 256; i++)
+        ret[i] = (uint16_t)(ret[i & (i - 1)] | bits[__builtin_ctz(i)]);
+}
+
+static void spread_make(uint32_t mask, struct spread *ret)
+{
+    uint16_t bits[16] = {0};
+
+    for (unsigned i = 0; mask; i++, mask &= mask - 1)
+        bits[i] = (uint16_t)(mask & -mask);
+    spread_half(bits, ret->low);
+    spread_half(bits + 8, ret->high);
+}
+
+/* The next number with as many bits set. */
+static inline uint32_t next_of_size(uint32_t bits)
+{
+    uint32_t filled = bits | (bits - 1);
+
+    return (filled + 1) | (((~filled & -~filled) - 1) >> (__builtin_ctz(bits) + 1));
+}
+
+/* S(A), then S(F \ A), for comparing by one number; equal ones are in ascending order of mask. */
+static inline uint64_t table_key(const struct gt_class *class, uint32_t free, uint32_t mask)
+{
+    return (uint64_t) class->sets[mask].sum << 32 | class->sets[free ^ mask].sum;
+}
+
+/* The best two of `free` that hold `must`, by trying all; returns how many there are (0 to 2). The masks come
+ * in ascending order, so an equal one never replaces an earlier one. */
+static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k,
+                          uint32_t ret[static 2])
+{
+    uint32_t open = free & ~must, end = UINT32_C(1) << gt_bits(open);
+    unsigned picks = k - gt_bits(must), found = 0;
+    uint64_t best[2] = {0, 0};
+    struct spread spread;
+
+    if (!picks) {
+        ret[0] = must;
+        return 1;
+    }
+    spread_make(open, &spread);
+    for (uint32_t bits = (UINT32_C(1) << picks) - 1; bits < end; bits = next_of_size(bits)) {
+        uint32_t mask = must | spread.low[bits & 255] | spread.high[bits >> 8];
+        uint64_t key = table_key(class, free, mask);
+
+        if (found < 1 || key > best[0]) {
+            best[1] = best[0];
+            ret[1] = ret[0];
+            best[0] = key;
+            ret[0] = mask;
+        } else if (found < 2 || key > best[1]) {
+            best[1] = key;
+            ret[1] = mask;
+        } else {
+            continue;
+        }
+        found += found < 2;
+    }
+    return found;
+}
+
+static void small_choice(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k,
+                         struct gt_choice *ret)
+{
+    uint32_t mask = class->best[class->sets[free].first + k - 1];
+    uint32_t two[2] = {0, 0};
+
+    /* The best of all is the best of those that hold `must`, if it does. */
+    if ((mask & must) != must) {
+        enumerate(class, free, must, k, two);
+        mask = two[0];
+    }
+    *ret = table_choice(class, free, mask);
+}
+
+static struct gt_choice choice_of(const struct gt_option *option, bool exact)
+{
+    return (struct gt_choice){
+        .mask = option->mask,
+        .score = option->score,
+        .loss = option->deg - 2 * option->score,
+        .exact = exact,
+    };
+}
+
+bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsigned k, unsigned limit_us,
+               struct gt_choice *ret)
+{
+    uint32_t deg[GT_GPUS_MAX];
+    struct gt_option best;
+    bool exact;
+
+    free &= gt_low_bits(class->n);
+    if (!k || k > gt_bits(free) || (must & ~free) || gt_bits(must) > k)
+        return false;
+    if (class->sets) {
+        small_choice(class, (uint32_t)free, (uint32_t)must, k, ret);
+        return true;
+    }
+    gt_degrees(class, free, deg);
+    gt_search(&(struct gt_question){class, free, must, k, deg, deadline_after(limit_us)}, &best, &exact);
+    *ret = choice_of(&best, exact);
+    return true;
+}
+
+/*
+ * The best set that is not `first`: every other set lacks some GPU of it. Going through them in order, the
+ * others are split by the first GPU that they lack: they hold those before it. Each part is a question of
+ * its own, with an equal share of the time that is left.
+ */
+static bool second_best(struct gt_question question, uint64_t first, struct gt_option *ret, bool *ret_exact)
+{
+    uint64_t candidates = question.candidates, end = question.deadline_ns;
+    bool found = false;
+
+    if (gt_bits(candidates) == question.k)
+        return false;
+    for (uint64_t rest = first; rest; rest &= rest - 1) {
+        uint64_t gpu = rest & -rest;
+        struct gt_option option;
+        uint64_t now = gt_now_ns();
+        bool exact;
+
+        question.deadline_ns = now < end ? now + (end - now) / gt_bits(rest) : now;
+        question.candidates = candidates & ~gpu;
+        question.must = first & (gpu - 1);
+        gt_search(&question, &option, &exact);
+        *ret_exact &= exact;
+        if (!found || gt_option_before(&option, ret))
+            *ret = option;
+        found = true;
+    }
+    return true;
+}
+
+static bool large_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
+                      struct gt_choice *ret_first, struct gt_choice *ret_second)
+{
+    uint32_t deg[GT_GPUS_MAX];
+    struct gt_question question = {class, free, 0, k, deg, deadline_after(limit_us)};
+    struct gt_option first, second = {0, 0, 0};
+    bool exact;
+
+    gt_degrees(class, free, deg);
+    gt_search(&question, &first, &exact);
+    *ret_first = choice_of(&first, exact);
+    question.deadline_ns = deadline_after(limit_us);
+    if (!second_best(question, first.mask, &second, &exact))
+        return false;
+    *ret_second = choice_of(&second, exact);
+    if (gt_option_before(&second, &first)) {
+        /* The first search was cut short, and the second found better. */
+        *ret_first = choice_of(&second, false);
+        *ret_second = choice_of(&first, false);
+    }
+    return true;
+}
+
+bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
+                   struct gt_choice *ret_first, struct gt_choice *ret_second, bool *ret_has_second)
+{
+    uint32_t two[2] = {0, 0};
+
+    free &= gt_low_bits(class->n);
+    if (!k || k > gt_bits(free))
+        return false;
+    if (!class->sets) {
+        *ret_has_second = large_two(class, free, k, limit_us, ret_first, ret_second);
+        return true;
+    }
+    *ret_has_second = enumerate(class, (uint32_t)free, 0, k, two) == 2;
+    *ret_first = table_choice(class, free, two[0]);
+    if (*ret_has_second)
+        *ret_second = table_choice(class, free, two[1]);
+    return true;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology/model/loss_internal.h"
+
+/* Hardware classes: weights, checked once, and the table of those small enough for one. */
+
+void gt_weights_of(const struct gt_node *node, struct gt_weights *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->n = node->gpu_count;
+    for (unsigned i = 0; i < node->link_count; i++) {
+        const struct gt_link *link = &node->links[i];
+        uint16_t w = (uint16_t)(link->weight > UINT16_MAX ? UINT16_MAX : link->weight);
+
+        if (link->a >= GT_GPUS_MAX || link->b >= GT_GPUS_MAX || link->a == link->b)
+            continue;
+        ret->w[link->a][link->b] = ret->w[link->b][link->a] = w;
+    }
+}
+
+static int check(const struct gt_weights *weights, struct gt_err **err)
+{
+    if (weights->n > GT_GPUS_MAX)
+        return gt_fail(err, EINVAL, "pair weights of %u GPUs, at most %d are supported", weights->n,
+                       GT_GPUS_MAX);
+    for (unsigned i = 0; i < weights->n; i++) {
+        if (weights->w[i][i])
+            return gt_fail(err, EINVAL, "GPU %u has a pair weight of %u with itself", i, weights->w[i][i]);
+        for (unsigned j = 0; j < i; j++)
+            if (weights->w[i][j] != weights->w[j][i])
+                return gt_fail(err, EINVAL, "pair weights are not symmetric: %u from GPU %u to %u, %u back",
+                               weights->w[j][i], j, i, weights->w[i][j]);
+    }
+    return 0;
+}
+
+/* Everything in one block: the class, 2^n sets, their best masks, the weights. */
+static struct gt_class *reserve(unsigned n)
+{
+    bool table = n <= GT_TABLE_GPUS_MAX;
+    size_t sets = table ? (size_t)1 << n : 0, best = n * sets / 2;
+    size_t bytes =
+        sizeof(struct gt_class) + sets * sizeof(struct gt_set) + (best + (size_t)n * n) * sizeof(uint16_t);
+    struct gt_class *class = malloc(bytes);
+
+    if (!class)
+        return NULL;
+    memset(class, 0, sizeof(*class));
+    class->n = n;
+    class->bytes = bytes;
+    class->sets = table ? (struct gt_set *)(class + 1) : NULL;
+    class->w = table ? (uint16_t *)(class->sets + sets) : (uint16_t *)(class + 1);
+    class->best = table ? class->w + (size_t)n * n : NULL;
+    atomic_init(&class->references, 1);
+    for (unsigned k = 0; k <= GT_GPUS_MAX; k++)
+        atomic_init(&class->best_score[k], 0);
+    return class;
+}
+
+int gt_class_new(const struct gt_weights *weights, struct gt_class **ret, struct gt_err **err)
+{
+    gt_auto_free uint32_t *packed = NULL;
+    struct gt_class *class;
+    int r = check(weights, err);
+
+    if (r < 0)
+        return r;
+    if (weights->n <= GT_TABLE_GPUS_MAX) {
+        packed = malloc(((size_t)1 << weights->n) * sizeof(*packed));
+        if (!packed)
+            return gt_fail(err, ENOMEM, "no memory for the loss table of %u GPUs", weights->n);
+    }
+    class = reserve(weights->n);
+    if (!class)
+        return gt_fail(err, ENOMEM, "no memory for the loss table of %u GPUs", weights->n);
+    for (unsigned i = 0; i < class->n; i++)
+        memcpy(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t));
+    if (class->sets)
+        gt_table_build(class, packed);
+    *ret = class;
+    return 0;
+}
+
+struct gt_class *gt_class_ref(const struct gt_class *class)
+{
+    /* The count is the one part of a class that changes; the caller's view of it stays const. */
+    struct gt_class *counted = (struct gt_class *)(uintptr_t) class;
+
+    atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
+    return counted;
+}
+
+void gt_class_unref(struct gt_class *class)
+{
+    if (class && atomic_fetch_sub_explicit(&class->references, 1, memory_order_acq_rel) == 1)
+        free(class);
+}
+
+unsigned gt_class_gpus(const struct gt_class *class)
+{
+    return class->n;
+}
+
+size_t gt_class_bytes(const struct gt_class *class)
+{
+    return class->bytes;
+}
+
+uint32_t gt_sum_of(const struct gt_class *class, uint64_t mask)
+{
+    uint32_t sum = 0; /* at most 2,016 pairs of 65,535 */
+
+    for (; mask; mask &= mask - 1)
+        for (uint64_t rest = mask & (mask - 1); rest; rest &= rest - 1)
+            sum += gt_weight(class, (unsigned)__builtin_ctzll(mask), (unsigned)__builtin_ctzll(rest));
+    return sum;
+}
+
+void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static GT_GPUS_MAX])
+{
+    memset(ret, 0, GT_GPUS_MAX * sizeof(*ret));
+    for (uint64_t at = free; at; at &= at - 1) {
+        unsigned x = (unsigned)__builtin_ctzll(at);
+
+        for (uint64_t rest = free; rest; rest &= rest - 1)
+            ret[x] += gt_weight(class, x, (unsigned)__builtin_ctzll(rest));
+    }
+}
+
+uint32_t gt_class_sum(const struct gt_class *class, uint64_t mask)
+{
+    mask &= gt_low_bits(class->n);
+    return class->sets ? class->sets[mask].sum : gt_sum_of(class, mask);
+}
+
+uint32_t gt_class_best_score(const struct gt_class *class, unsigned k)
+{
+    struct gt_class *kept = (struct gt_class *)(uintptr_t) class;
+    unsigned known = 0, found;
+    struct gt_choice choice;
+
+    if (k > class->n)
+        return 0;
+    if (!class->sets)
+        known = atomic_load_explicit(&kept->best_score[k], memory_order_relaxed);
+    if (known)
+        return known - 1;
+    if (!gt_choose(class, gt_low_bits(class->n), 0, k, 0, &choice))
+        return 0;
+    if (class->sets)
+        return choice.score;
+    /* Two threads may search at once and the limit may end them differently: the first one's answer stays. */
+    found = choice.score + 1;
+    if (!atomic_compare_exchange_strong(&kept->best_score[k], &known, found))
+        found = known;
+    return found - 1;
+}

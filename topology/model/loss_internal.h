@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_LOSS_INTERNAL_H
+#define GPUTOPO_MODEL_LOSS_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "topology/model/loss.h"
+
+/*
+ * What the files of "loss" share. Not for others.
+ *
+ * One identity carries the search: with deg(x) = the sum of w(x,y) over y in F,
+ *     loss(F,A) = S(F) - S(A) - S(F \ A) = sum of deg(x) over x in A - 2 S(A).
+ * Among sets of equal S the least cut is therefore the least sum of deg, which is linear.
+ */
+
+/* One free mask of the table: S of it, and where its best subsets stand, k = 1 first. */
+struct gt_set {
+    uint32_t sum;
+    uint32_t first;
+};
+
+struct gt_class {
+    atomic_uint references;
+    unsigned n;
+    size_t bytes;
+    atomic_uint best_score[GT_GPUS_MAX + 1]; /* above 16 GPUs: 1 + the score once it is known, else 0 */
+    struct gt_set *sets;                     /* 2^n, NULL above 16 GPUs */
+    uint16_t *best;                          /* n * 2^(n-1) masks, NULL above 16 GPUs */
+    uint16_t *w;                             /* n * n */
+};
+
+static inline unsigned gt_bits(uint64_t mask)
+{
+    return (unsigned)__builtin_popcountll(mask);
+}
+
+static inline uint64_t gt_low_bits(unsigned n)
+{
+    return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
+}
+
+/* The lowest `count` bits of mask; all of it where it has no more. */
+static inline uint64_t gt_lowest(uint64_t mask, unsigned count)
+{
+    uint64_t taken = 0;
+
+    for (; count && mask; count--) {
+        taken |= mask & -mask;
+        mask &= mask - 1;
+    }
+    return taken;
+}
+
+static inline uint16_t gt_weight(const struct gt_class *class, unsigned a, unsigned b)
+{
+    return class->w[a * class->n + b];
+}
+
+/* The table of a class of up to 16 GPUs: fills sets and best. `packed` is room for 2^n numbers. */
+void gt_table_build(struct gt_class *class, uint32_t *packed);
+
+/* A candidate set in the order of the choice. */
+struct gt_option {
+    uint32_t score; /* S */
+    uint32_t deg;   /* sum of deg */
+    uint64_t mask;
+};
+
+static inline bool gt_option_before(const struct gt_option *a, const struct gt_option *b)
+{
+    if (a->score != b->score)
+        return a->score > b->score;
+    if (a->deg != b->deg)
+        return a->deg < b->deg;
+    return a->mask < b->mask;
+}
+
+/* S(mask) and the sum of deg for a class of any size. */
+uint32_t gt_sum_of(const struct gt_class *class, uint64_t mask);
+void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static GT_GPUS_MAX]);
+
+/* ---- the search above 16 GPUs ---- */
+
+/* A module: GPUs that the rest cannot tell apart by its links, so that only their number counts outside. For
+ * each number a of them, lo <= a <= hi, the best way to take a. */
+struct gt_part {
+    unsigned lo, hi;
+    uint64_t all;                             /* every GPU of it */
+    struct gt_option option[GT_GPUS_MAX + 1]; /* [a], valid from lo to hi */
+};
+
+struct gt_parts {
+    unsigned count;
+    struct gt_part *part[GT_GPUS_MAX];
+    uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX]; /* between parts */
+    struct gt_part store[GT_GPUS_MAX];
+};
+
+/* One question to the search: the best `k` of `candidates` with all of `must`, deg as seen from the free set.
+ */
+struct gt_question {
+    const struct gt_class *class;
+    uint64_t candidates, must;
+    unsigned k;
+    const uint32_t *deg;
+    uint64_t deadline_ns; /* on CLOCK_MONOTONIC */
+};
+
+uint64_t gt_now_ns(void);
+
+/* One part a GPU, then joined as far as that is exact and cheap. */
+void gt_parts_make(const struct gt_question *question, struct gt_parts *ret);
+
+/* Improves *best, a valid set, until it is the best of all; false where the deadline came first, or memory
+ * did not suffice. */
+bool gt_parts_search(const struct gt_question *question, const struct gt_parts *parts,
+                     struct gt_option *best);
+
+/* Answers the question, which must have an answer; *ret_exact as in struct gt_choice. */
+void gt_search(const struct gt_question *question, struct gt_option *ret, bool *ret_exact);
+
+#endif

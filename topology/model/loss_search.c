@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "topology/model/loss_internal.h"
+
+/* The search above 16 GPUs: modules first (loss_parts.c), mostly that is the answer; else a good set by
+ * growing and swapping, then the proof by branch and bound (loss_bound.c). */
+
+uint64_t gt_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A set under way, with what each GPU of the class would add to it. */
+struct set {
+    const struct gt_question *question;
+    struct gt_option option;
+    uint32_t gain[GT_GPUS_MAX];
+};
+
+static void change(struct set *set, unsigned x, bool in)
+{
+    const struct gt_class *class = set->question->class;
+    const uint16_t *row = class->w + (size_t)x * class->n;
+
+    set->option.mask ^= UINT64_C(1) << x;
+    if (in) {
+        set->option.score += set->gain[x];
+        set->option.deg += set->question->deg[x];
+        for (unsigned y = 0; y < class->n; y++)
+            set->gain[y] += row[y];
+    } else {
+        set->option.score -= set->gain[x];
+        set->option.deg -= set->question->deg[x];
+        for (unsigned y = 0; y < class->n; y++)
+            set->gain[y] -= row[y];
+    }
+}
+
+static void start(struct set *set, const struct gt_question *question, uint64_t mask)
+{
+    memset(set, 0, sizeof(*set));
+    set->question = question;
+    for (; mask; mask &= mask - 1)
+        change(set, (unsigned)__builtin_ctzll(mask), true);
+}
+
+/* The GPU of `from` whose change is best: the most gained going in, the least lost going out; among equals
+ * the one that makes the set the lesser cut, then the lower mask. */
+static unsigned pick(const struct set *set, uint64_t from, bool in)
+{
+    const uint32_t *deg = set->question->deg;
+    unsigned best = (unsigned)__builtin_ctzll(from);
+
+    for (from &= from - 1; from; from &= from - 1) {
+        unsigned x = (unsigned)__builtin_ctzll(from);
+        uint32_t a = set->gain[x], b = set->gain[best];
+
+        if (in ? a > b || (a == b && deg[x] < deg[best]) : a < b || (a == b && deg[x] >= deg[best]))
+            best = x;
+    }
+    return best;
+}
+
+static void fill(struct set *set)
+{
+    const struct gt_question *q = set->question;
+
+    while (gt_bits(set->option.mask) < q->k)
+        change(set, pick(set, q->candidates & ~set->option.mask, true), true);
+    while (gt_bits(set->option.mask) > q->k)
+        change(set, pick(set, set->option.mask & ~q->must, false), false);
+}
+
+/* Swaps the best pair as long as that makes the set better; the order is strict, so this ends. */
+static void improve(struct set *set)
+{
+    const struct gt_question *q = set->question;
+
+    for (;;) {
+        struct gt_option best = set->option;
+        unsigned best_out = 0, best_in = 0;
+
+        for (uint64_t out = set->option.mask & ~q->must; out; out &= out - 1)
+            for (uint64_t in = q->candidates & ~set->option.mask; in; in &= in - 1) {
+                unsigned x = (unsigned)__builtin_ctzll(out), y = (unsigned)__builtin_ctzll(in);
+                struct gt_option option = {
+                    .score = set->option.score - set->gain[x] + set->gain[y] - gt_weight(q->class, x, y),
+                    .deg = set->option.deg - q->deg[x] + q->deg[y],
+                    .mask = set->option.mask ^ (UINT64_C(1) << x | UINT64_C(1) << y),
+                };
+
+                if (gt_option_before(&option, &best)) {
+                    best = option;
+                    best_out = x;
+                    best_in = y;
+                }
+            }
+        if (best.mask == set->option.mask)
+            return;
+        change(set, best_out, false);
+        change(set, best_in, true);
+    }
+}
+
+/* A good set: from all candidates downwards, then upwards from each of them, the best of all after swaps. */
+static void good_set(const struct gt_question *question, struct gt_option *ret)
+{
+    struct set set;
+
+    start(&set, question, question->candidates);
+    fill(&set);
+    improve(&set);
+    *ret = set.option;
+    for (uint64_t seeds = question->candidates & ~question->must; seeds; seeds &= seeds - 1) {
+        if (gt_now_ns() > question->deadline_ns)
+            return;
+        start(&set, question, question->must | (seeds & -seeds));
+        fill(&set);
+        improve(&set);
+        if (gt_option_before(&set.option, ret))
+            *ret = set.option;
+    }
+}
+
+void gt_search(const struct gt_question *question, struct gt_option *ret, bool *ret_exact)
+{
+    gt_auto_free struct gt_parts *parts = NULL;
+    struct set only;
+
+    *ret_exact = true;
+    if (gt_bits(question->must) == question->k || gt_bits(question->candidates) == question->k) {
+        start(&only, question,
+              gt_bits(question->must) == question->k ? question->must : question->candidates);
+        *ret = only.option;
+        return;
+    }
+    parts = malloc(sizeof(*parts));
+    if (parts) {
+        gt_parts_make(question, parts);
+        if (parts->count == 1) {
+            *ret = parts->part[0]->option[question->k];
+            return;
+        }
+    }
+    good_set(question, ret);
+    *ret_exact = parts && gt_now_ns() <= question->deadline_ns && gt_parts_search(question, parts, ret);
+}

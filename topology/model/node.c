@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/model/node.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topology/model/node_internal.h"
+
+static void set_unknown(struct gt_node *node)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        gpu->index = i;
+        gpu->vendor_index = gpu->numa_node = gpu->drm_card = gpu->drm_render = -1;
+        gpu->mode = GT_GPU_NATIVE;
+        gpu->healthy = true;
+    }
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        node->nics[i].numa_node = -1;
+        for (unsigned g = 0; g < GT_GPUS_MAX; g++)
+            node->nics[i].kind[g] = GT_LINK_UNKNOWN;
+    }
+    struct gt_link *link = node->links;
+    for (unsigned b = 1; b < node->gpu_count; b++)
+        for (unsigned a = 0; a < b; a++, link++)
+            *link = (struct gt_link){
+                .a = a,
+                .b = b,
+                .kind = GT_LINK_UNKNOWN,
+                .path_kind = GT_LINK_UNKNOWN,
+            };
+}
+
+int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, struct gt_err **err)
+{
+    if (gpu_count > GT_GPUS_MAX)
+        return gt_fail(err, E2BIG, "%u GPUs, the limit is %d", gpu_count, GT_GPUS_MAX);
+    if (nic_count > GT_NICS_MAX)
+        return gt_fail(err, E2BIG, "%u NICs, the limit is %d", nic_count, GT_NICS_MAX);
+    unsigned link_count = gpu_count ? gpu_count * (gpu_count - 1) / 2 : 0;
+
+    gt_auto_node struct gt_node *node = calloc(1, sizeof(*node));
+    if (!node)
+        return gt_fail_sys(err, ENOMEM, "node");
+    node->references = 1;
+    if (gpu_count)
+        node->gpus = calloc(gpu_count, sizeof(*node->gpus));
+    if (nic_count)
+        node->nics = calloc(nic_count, sizeof(*node->nics));
+    if (link_count)
+        node->links = calloc(link_count, sizeof(*node->links));
+    if ((gpu_count && !node->gpus) || (nic_count && !node->nics) || (link_count && !node->links))
+        return gt_fail_sys(err, ENOMEM, "node");
+    node->gpu_count = gpu_count;
+    node->nic_count = nic_count;
+    node->link_count = link_count;
+    set_unknown(node);
+    *ret = gt_steal(node);
+    return 0;
+}
+
+struct gt_node *gt_node_ref(const struct gt_node *node)
+{
+    /* The count is not part of what is immutable. */
+    union {
+        const struct gt_node *in;
+        struct gt_node *out;
+    } shared = {.in = node};
+    __atomic_add_fetch(&shared.out->references, 1, __ATOMIC_RELAXED);
+    return shared.out;
+}
+
+void gt_node_unref(struct gt_node *node)
+{
+    if (!node || __atomic_sub_fetch(&node->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    free(node->gpus);
+    free(node->nics);
+    free(node->links);
+    free(node);
+}
+
+struct gt_link *gt_node_link(const struct gt_node *node, unsigned a, unsigned b)
+{
+    if (a == b || a >= node->gpu_count || b >= node->gpu_count)
+        return NULL;
+    unsigned low = a < b ? a : b, high = a < b ? b : a;
+    return &node->links[high * (high - 1) / 2 + low];
+}
+
+void gt_node_missing(struct gt_node *node, const char *what, const char *format, ...)
+{
+    struct gt_missing entry = {0};
+    snprintf(entry.what, sizeof(entry.what), "%s", what);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(entry.why, sizeof(entry.why), format, args);
+    va_end(args);
+    gt_make_printable(entry.what);
+    gt_make_printable(entry.why);
+
+    for (unsigned i = 0; i < node->missing_count; i++)
+        if (!strcmp(node->missing[i].what, entry.what) && !strcmp(node->missing[i].why, entry.why))
+            return;
+    if (node->missing_count >= GT_MISSING_MAX)
+        return;
+    if (node->missing_count == GT_MISSING_MAX - 1)
+        entry = (struct gt_missing){"more", "more is missing than this list holds"};
+    node->missing[node->missing_count++] = entry;
+}
+
+uint64_t gt_node_all(const struct gt_node *node)
+{
+    return node->gpu_count < 64 ? (UINT64_C(1) << node->gpu_count) - 1 : UINT64_MAX;
+}
+
+uint64_t gt_node_healthy(const struct gt_node *node)
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].healthy)
+            mask |= UINT64_C(1) << i;
+    return mask;
+}
+
+const char *gt_node_not_advertised(const struct gt_node *node)
+{
+    static const char *const sentences[] = {
+        [GT_GPU_NATIVE] = NULL,
+        [GT_GPU_SGPU] = "a GPU is shared as sGPUs, which the vendor's device plugin serves",
+        [GT_GPU_VF] = "a GPU is split into virtual functions, which the vendor's device plugin serves",
+        [GT_GPU_VFIO] =
+            "a GPU is bound to vfio-pci for virtual machines, which the vendor's device plugin serves",
+    };
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        enum gt_gpu_mode mode = node->gpus[i].mode;
+        if (mode != GT_GPU_NATIVE && mode < GT_COUNT(sentences))
+            return sentences[mode];
+    }
+    return NULL;
+}
+
+void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
+{
+    size_t len = strlen(gpu->uuid);
+    bool servable = len >= 1 && len <= 63;
+    for (const char *p = gpu->uuid; servable && *p; p++)
+        servable = *p > 0x20 && *p < 0x7f && *p != ',';
+    if (servable)
+        memcpy(to, gpu->uuid, len + 1);
+    else
+        snprintf(to, GT_ID_SIZE, "PCI-%s", gpu->bdf);
+}

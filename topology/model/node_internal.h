@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_NODE_INTERNAL_H
+#define GPUTOPO_MODEL_NODE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Shared between the files of the model only. */
+
+/* Limits of numbers in a node, also in its JSON form. */
+enum {
+    GT_SPEED_MAX = 100000,     /* GT/s of a lane */
+    GT_WIDTH_MAX = 1024,       /* lanes */
+    GT_PORTS_MAX = 1024,       /* ports of one link */
+    GT_NUMA_MAX = 1023,        /* the kernel's own limit */
+    GT_SMALL_INDEX_MAX = 65535 /* vendor indices, DRM minors */
+};
+#define GT_EXACT_MAX ((uint64_t)1 << 53) /* JSON numbers are exact up to here */
+
+/* Replaces every byte that is a control character or no valid UTF-8 with '?', in place. */
+void gt_make_printable(char *text);
+
+/* Whether that would leave the text as it is. */
+bool gt_is_printable(const char *text);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topology/model/node_internal.h"
+#include "topology/model/node_json.h"
+#include "topology/model/node_json_get.h"
+
+/*
+ * GPUs may stand in any order in the file, their `index` (else their position) is what links and localities
+ * mean. They are sorted by BDF and everything is renumbered; derived values (zone, weight) are not read.
+ */
+struct reader {
+    const char *source;
+    struct gt_err **err;
+    struct gt_node *node;
+    unsigned bit_of[GT_GPUS_MAX]; /* file index -> index in the node */
+};
+
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        int try_ = (call);                                                                                   \
+        if (try_ < 0)                                                                                        \
+            return try_;                                                                                     \
+    } while (0)
+
+static int need_object(const struct gt_at *at, const cJSON *json)
+{
+    return cJSON_IsObject(json) ? 0 : gt_at_fail(at, "", "expected an object, is %s", gt_json_type(json));
+}
+
+static int read_path(const struct gt_at *at, const cJSON *object, struct gt_pcie_path *ret)
+{
+    const cJSON *array;
+    unsigned count;
+    TRY(gt_get_array(at, object, "path", GT_PATH_MAX_DEPTH, &array, &count));
+    unsigned i = 0;
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
+        char key[32], text[64];
+        snprintf(key, sizeof(key), "path[%u]", i);
+        TRY(gt_read_text(at, key, item, text, sizeof(text)));
+        if (!gt_bdf_normalise(text, ret->bridges[i]))
+            return gt_at_fail(at, key, "\"%s\" is no PCI address such as 0000:0e:00.0", text);
+    }
+    ret->depth = count;
+    TRY(gt_get_text(at, object, "root", ret->root, sizeof(ret->root)));
+    return 0;
+}
+
+static int read_pci_id(const struct gt_at *at, const cJSON *object, const char *key, unsigned *ret)
+{
+    char text[32] = "";
+    TRY(gt_get_text(at, object, key, text, sizeof(text)));
+    if (!text[0])
+        return 0;
+    if (strlen(text) > 4 || strspn(text, "0123456789abcdefABCDEF") != strlen(text))
+        return gt_at_fail(at, key, "\"%s\" is no PCI id of up to four hexadecimal digits", text);
+    *ret = (unsigned)strtoul(text, NULL, 16);
+    return 0;
+}
+
+static int read_mode(const struct gt_at *at, const cJSON *object, enum gt_gpu_mode *ret)
+{
+    char text[32] = "";
+    TRY(gt_get_text(at, object, "mode", text, sizeof(text)));
+    if (!text[0])
+        return 0;
+    for (unsigned mode = GT_GPU_NATIVE; mode <= GT_GPU_VFIO; mode++)
+        if (!strcmp(text, gt_gpu_mode_name((enum gt_gpu_mode)mode))) {
+            *ret = (enum gt_gpu_mode)mode;
+            return 0;
+        }
+    return gt_at_fail(at, "mode", "\"%s\" is none of native, sgpu, vf, vfio", text);
+}
+
+static int read_pcie(const struct reader *r, const struct gt_at *at, const cJSON *object, struct gt_gpu *gpu)
+{
+    char path[64];
+    const cJSON *pcie, *drm;
+    TRY(gt_get_object(at, object, "pcie", &pcie));
+    if (pcie) {
+        snprintf(path, sizeof(path), "%s.pcie", at->path);
+        struct gt_at below = {r->source, path, r->err};
+        TRY(gt_get_number(&below, pcie, "speedGTs", GT_SPEED_MAX, &gpu->pcie_now.speed));
+        TRY(gt_get_unsigned(&below, pcie, "width", GT_WIDTH_MAX, &gpu->pcie_now.width));
+        TRY(gt_get_number(&below, pcie, "maxSpeedGTs", GT_SPEED_MAX, &gpu->pcie_max.speed));
+        TRY(gt_get_unsigned(&below, pcie, "maxWidth", GT_WIDTH_MAX, &gpu->pcie_max.width));
+        TRY(read_path(&below, pcie, &gpu->path));
+    }
+    TRY(gt_get_object(at, object, "drm", &drm));
+    if (drm) {
+        snprintf(path, sizeof(path), "%s.drm", at->path);
+        struct gt_at below = {r->source, path, r->err};
+        TRY(gt_get_int(&below, drm, "card", GT_SMALL_INDEX_MAX, &gpu->drm_card));
+        TRY(gt_get_int(&below, drm, "render", GT_SMALL_INDEX_MAX, &gpu->drm_render));
+    }
+    return 0;
+}
+
+/* gpu->index is the file's index until the GPUs are sorted. */
+static int read_gpu(const struct reader *r, unsigned i, const cJSON *json)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "gpus[%u]", i);
+    struct gt_at place = {r->source, path, r->err}, *at = &place;
+    struct gt_gpu *gpu = &r->node->gpus[i];
+    TRY(need_object(at, json));
+    TRY(gt_get_unsigned(at, json, "index", r->node->gpu_count - 1, &gpu->index));
+    TRY(gt_get_int(at, json, "vendorIndex", GT_SMALL_INDEX_MAX, &gpu->vendor_index));
+    TRY(gt_get_text(at, json, "uuid", gpu->uuid, sizeof(gpu->uuid)));
+    TRY(gt_get_bdf(at, json, "bdf", gpu->bdf));
+    if (!gpu->bdf[0])
+        return gt_at_fail(at, "bdf", "is missing");
+    TRY(gt_get_text(at, json, "product", gpu->product, sizeof(gpu->product)));
+    TRY(gt_get_text(at, json, "serial", gpu->serial, sizeof(gpu->serial)));
+    TRY(gt_get_integer(at, json, "memoryBytes", GT_EXACT_MAX, &gpu->memory_bytes));
+    TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &gpu->numa_node));
+    TRY(gt_get_text(at, json, "cpuSet", gpu->cpu_set, sizeof(gpu->cpu_set)));
+    if (strspn(gpu->cpu_set, "0123456789,-") != strlen(gpu->cpu_set))
+        return gt_at_fail(at, "cpuSet", "\"%.40s\" is no list such as 0-31,64-95", gpu->cpu_set);
+    TRY(read_pci_id(at, json, "pciVendor", &gpu->pci_vendor));
+    TRY(read_pci_id(at, json, "pciDevice", &gpu->pci_device));
+    TRY(read_pcie(r, at, json, gpu));
+    TRY(read_mode(at, json, &gpu->mode));
+    TRY(gt_get_bool(at, json, "healthy", &gpu->healthy));
+    TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
+
+    for (unsigned j = 0; j < i; j++) {
+        const struct gt_gpu *other = &r->node->gpus[j];
+        if (other->index == gpu->index)
+            return gt_at_fail(at, "index", "%u is that of gpus[%u] too", gpu->index, j);
+        if (!strcmp(other->bdf, gpu->bdf))
+            return gt_at_fail(at, "bdf", "%s is that of gpus[%u] too", gpu->bdf, j);
+        if (gpu->uuid[0] && !strcmp(other->uuid, gpu->uuid))
+            return gt_at_fail(at, "uuid", "%s is that of gpus[%u] too", gpu->uuid, j);
+    }
+    return 0;
+}
+
+static int read_gpus(struct reader *r, const cJSON *array)
+{
+    unsigned i = 0, file_index[GT_GPUS_MAX];
+    for (const cJSON *item = array->child; item; item = item->next)
+        TRY(read_gpu(r, i++, item));
+    /* Sorting sets the index anew: find each GPU again by its BDF, which is unique. */
+    char bdfs[GT_GPUS_MAX][GT_BDF_SIZE];
+    for (i = 0; i < r->node->gpu_count; i++) {
+        file_index[i] = r->node->gpus[i].index;
+        memcpy(bdfs[i], r->node->gpus[i].bdf, sizeof(bdfs[i]));
+    }
+    gt_node_sort(r->node);
+    for (i = 0; i < r->node->gpu_count; i++)
+        for (unsigned j = 0; j < r->node->gpu_count; j++)
+            if (!strcmp(bdfs[i], r->node->gpus[j].bdf))
+                r->bit_of[file_index[i]] = j;
+    return 0;
+}
+
+static int read_nic(struct reader *r, unsigned i, const cJSON *json)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "nics[%u]", i);
+    struct gt_at place = {r->source, path, r->err}, *at = &place;
+    struct gt_nic *nic = &r->node->nics[i];
+    TRY(need_object(at, json));
+    TRY(gt_get_text(at, json, "name", nic->name, sizeof(nic->name)));
+    TRY(gt_get_bdf(at, json, "bdf", nic->bdf));
+    if (!nic->name[0])
+        return gt_at_fail(at, "name", "is missing");
+    for (unsigned j = 0; j < i; j++)
+        if (!strcmp(r->node->nics[j].name, nic->name))
+            return gt_at_fail(at, "name", "%s is that of nics[%u] too", nic->name, j);
+    TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &nic->numa_node));
+    TRY(read_path(at, json, &nic->path));
+
+    const cJSON *array;
+    unsigned count, g = 0;
+    TRY(gt_get_array(at, json, "locality", GT_GPUS_MAX, &array, &count));
+    if (array && count != r->node->gpu_count)
+        return gt_at_fail(at, "locality", "%u members for %u GPUs", count, r->node->gpu_count);
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, g++) {
+        char key[32];
+        enum gt_link_kind kind = GT_LINK_UNKNOWN;
+        snprintf(key, sizeof(key), "locality[%u]", g);
+        TRY(gt_read_kind(at, key, item, &kind));
+        if (kind == GT_LINK_MX)
+            return gt_at_fail(at, key, "a NIC has no MX link");
+        nic->kind[r->bit_of[g]] = kind;
+    }
+    return 0;
+}
+
+static int read_state(const struct gt_at *at, const cJSON *object, enum gt_link_state *ret)
+{
+    char text[32] = "";
+    TRY(gt_get_text(at, object, "state", text, sizeof(text)));
+    if (!text[0])
+        return 0;
+    for (unsigned state = GT_LINK_STATE_UNKNOWN; state <= GT_LINK_STATE_DOWN; state++)
+        if (!strcmp(text, gt_link_state_name((enum gt_link_state)state))) {
+            *ret = (enum gt_link_state)state;
+            return 0;
+        }
+    return gt_at_fail(at, "state", "\"%s\" is none of up, down, unknown", text);
+}
+
+static int read_link(struct reader *r, unsigned i, const cJSON *json, bool seen[])
+{
+    char path[32];
+    snprintf(path, sizeof(path), "links[%u]", i);
+    struct gt_at place = {r->source, path, r->err}, *at = &place;
+    TRY(need_object(at, json));
+    unsigned n = r->node->gpu_count, a = UINT32_MAX, b = UINT32_MAX;
+    if (n < 2)
+        return gt_at_fail(at, "", "a link on a node with %u GPUs", n);
+    TRY(gt_get_unsigned(at, json, "a", n - 1, &a));
+    TRY(gt_get_unsigned(at, json, "b", n - 1, &b));
+    if (a == UINT32_MAX || b == UINT32_MAX)
+        return gt_at_fail(at, a == UINT32_MAX ? "a" : "b", "is missing");
+    if (a >= b)
+        return gt_at_fail(at, "", "expected a < b, but a is %u and b is %u", a, b);
+    struct gt_link *link = gt_node_link(r->node, r->bit_of[a], r->bit_of[b]);
+    if (seen[link - r->node->links])
+        return gt_at_fail(at, "", "the pair %u, %u is there twice", a, b);
+    seen[link - r->node->links] = true;
+
+    TRY(gt_get_kind(at, json, "kind", &link->kind));
+    TRY(gt_get_kind(at, json, "pathKind", &link->path_kind));
+    if (link->path_kind == GT_LINK_MX)
+        return gt_at_fail(at, "pathKind", "MX is no kind of a PCIe path");
+    if (link->kind != GT_LINK_MX && link->kind != GT_LINK_UNKNOWN && link->path_kind != GT_LINK_UNKNOWN &&
+        link->path_kind != link->kind)
+        return gt_at_fail(at, "pathKind", "is %s, but kind is %s", gt_link_kind_name(link->path_kind),
+                          gt_link_kind_name(link->kind));
+    TRY(gt_get_unsigned(at, json, "ports", GT_PORTS_MAX, &link->ports));
+    TRY(gt_get_unsigned(at, json, "width", GT_WIDTH_MAX, &link->width));
+    TRY(gt_get_number(at, json, "speedGTs", GT_SPEED_MAX, &link->speed));
+    TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
+    return read_state(at, json, &link->state);
+}
+
+static int read_lists(struct reader *r, const struct gt_at *at, const cJSON *json)
+{
+    const cJSON *array, *supernode;
+    unsigned count, i = 0;
+    TRY(gt_get_array(at, json, "links", GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2, &array, &count));
+    bool seen[GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2] = {false};
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
+        TRY(read_link(r, i++, item, seen));
+
+    TRY(gt_get_object(at, json, "supernode", &supernode));
+    if (supernode) {
+        struct gt_at below = {r->source, "supernode", r->err};
+        TRY(gt_get_text(&below, supernode, "uuid", r->node->server_uuid, sizeof(r->node->server_uuid)));
+        TRY(gt_get_array(&below, supernode, "remote", GT_REMOTES_MAX, &array, &count));
+        for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
+            char key[32];
+            snprintf(key, sizeof(key), "remote[%u]", r->node->remote_count);
+            TRY(gt_read_text(&below, key, item, r->node->remotes[r->node->remote_count], GT_ID_SIZE));
+            r->node->remote_count++;
+        }
+    }
+
+    TRY(gt_get_array(at, json, "missing", GT_MISSING_MAX, &array, &count));
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
+        char path[32];
+        snprintf(path, sizeof(path), "missing[%u]", r->node->missing_count);
+        struct gt_at below = {r->source, path, r->err};
+        struct gt_missing *entry = &r->node->missing[r->node->missing_count];
+        TRY(need_object(&below, item));
+        TRY(gt_get_text(&below, item, "what", entry->what, sizeof(entry->what)));
+        TRY(gt_get_text(&below, item, "why", entry->why, sizeof(entry->why)));
+        r->node->missing_count++;
+    }
+    return 0;
+}
+
+int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_node **ret, struct gt_err **err)
+{
+    struct gt_at place = {source, "", err}, *at = &place;
+    TRY(need_object(at, json));
+    const cJSON *gpus, *nics;
+    unsigned gpu_count, nic_count;
+    TRY(gt_get_array(at, json, "gpus", GT_GPUS_MAX, &gpus, &gpu_count));
+    TRY(gt_get_array(at, json, "nics", GT_NICS_MAX, &nics, &nic_count));
+    if (!gpus)
+        return gt_at_fail(at, "gpus", "is missing; this is no node");
+
+    gt_auto_node struct gt_node *node = NULL;
+    int r = gt_node_new(gpu_count, nic_count, &node, err);
+    if (r < 0)
+        return gt_wrap(err, "%s", source);
+    struct reader reader = {.source = source, .err = err, .node = node};
+    TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
+    TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
+    TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
+    TRY(read_gpus(&reader, gpus));
+    unsigned i = 0;
+    for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)
+        TRY(read_nic(&reader, i++, item));
+    gt_node_sort(node);
+    TRY(read_lists(&reader, at, json));
+    r = gt_node_finish(node, err);
+    if (r < 0) {
+        gt_wrap(err, "%s", source);
+        return r;
+    }
+    *ret = gt_steal(node);
+    return 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+#include "topology/model/node_internal.h"
+#include "topology/model/node_json.h"
+
+/*
+ * Which keys are always there, null where their value is unknown, and which are left out then: see
+ * docs/reference/node-json.md.
+ */
+
+/* Adds to an object or, with a NULL key, to an array. Remembers a failure, so that one check is enough. */
+struct writer {
+    bool failed;
+};
+
+static cJSON *add(struct writer *w, cJSON *to, const char *key, cJSON *value)
+{
+    if (!value || !to) {
+        w->failed = true;
+        cJSON_Delete(value);
+        return NULL;
+    }
+    if (!(key ? cJSON_AddItemToObject(to, key, value) : cJSON_AddItemToArray(to, value))) {
+        w->failed = true;
+        cJSON_Delete(value);
+        return NULL;
+    }
+    return value;
+}
+
+static void add_text(struct writer *w, cJSON *to, const char *key, const char *text)
+{
+    if (text[0])
+        add(w, to, key, cJSON_CreateString(text));
+}
+
+static void add_text_or_null(struct writer *w, cJSON *to, const char *key, const char *text)
+{
+    add(w, to, key, text[0] ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
+
+static void add_number(struct writer *w, cJSON *to, const char *key, double number)
+{
+    add(w, to, key, cJSON_CreateNumber(number));
+}
+
+static void add_number_if(struct writer *w, cJSON *to, const char *key, double number)
+{
+    if (number > 0)
+        add_number(w, to, key, number);
+}
+
+static double exact(uint64_t number)
+{
+    return (double)(number < GT_EXACT_MAX ? number : GT_EXACT_MAX);
+}
+
+static void add_numa(struct writer *w, cJSON *to, int numa)
+{
+    add(w, to, "numaNode", numa >= 0 ? cJSON_CreateNumber(numa) : cJSON_CreateNull());
+}
+
+static void add_pci_id(struct writer *w, cJSON *to, const char *key, unsigned id)
+{
+    char text[16];
+    if (!id)
+        return;
+    snprintf(text, sizeof(text), "%04x", id & 0xffff);
+    add_text(w, to, key, text);
+}
+
+static bool path_known(const struct gt_pcie_path *path)
+{
+    return path->depth || path->root[0];
+}
+
+static void add_path(struct writer *w, cJSON *to, const struct gt_pcie_path *path)
+{
+    if (!path_known(path))
+        return;
+    cJSON *array = add(w, to, "path", cJSON_CreateArray());
+    for (unsigned i = 0; i < path->depth && i < GT_PATH_MAX_DEPTH; i++)
+        add(w, array, NULL, cJSON_CreateString(path->bridges[i]));
+    add_text(w, to, "root", path->root);
+}
+
+static void write_gpu(struct writer *w, cJSON *array, const struct gt_gpu *gpu)
+{
+    cJSON *o = add(w, array, NULL, cJSON_CreateObject());
+    add_number(w, o, "index", gpu->index);
+    if (gpu->vendor_index >= 0)
+        add_number(w, o, "vendorIndex", gpu->vendor_index);
+    add_text_or_null(w, o, "uuid", gpu->uuid);
+    add_text(w, o, "bdf", gpu->bdf);
+    add_text_or_null(w, o, "product", gpu->product);
+    add_text(w, o, "serial", gpu->serial);
+    add_number_if(w, o, "memoryBytes", exact(gpu->memory_bytes));
+    add_numa(w, o, gpu->numa_node);
+    add_text(w, o, "cpuSet", gpu->cpu_set);
+    add_pci_id(w, o, "pciVendor", gpu->pci_vendor);
+    add_pci_id(w, o, "pciDevice", gpu->pci_device);
+    if (gpu->pcie_now.speed > 0 || gpu->pcie_now.width || gpu->pcie_max.speed > 0 || gpu->pcie_max.width ||
+        path_known(&gpu->path)) {
+        cJSON *pcie = add(w, o, "pcie", cJSON_CreateObject());
+        add_number_if(w, pcie, "speedGTs", gpu->pcie_now.speed);
+        add_number_if(w, pcie, "width", gpu->pcie_now.width);
+        add_number_if(w, pcie, "maxSpeedGTs", gpu->pcie_max.speed);
+        add_number_if(w, pcie, "maxWidth", gpu->pcie_max.width);
+        add_path(w, pcie, &gpu->path);
+    }
+    if (gpu->drm_card >= 0 || gpu->drm_render >= 0) {
+        cJSON *drm = add(w, o, "drm", cJSON_CreateObject());
+        if (gpu->drm_card >= 0)
+            add_number(w, drm, "card", gpu->drm_card);
+        if (gpu->drm_render >= 0)
+            add_number(w, drm, "render", gpu->drm_render);
+    }
+    add_text(w, o, "mode", gt_gpu_mode_name(gpu->mode));
+    add(w, o, "healthy", cJSON_CreateBool(gpu->healthy));
+    if (!gpu->healthy)
+        add_text(w, o, "unhealthyReason", gpu->unhealthy_reason);
+    add_number(w, o, "zone", gpu->zone);
+}
+
+static void write_nic(struct writer *w, cJSON *array, const struct gt_node *node, const struct gt_nic *nic)
+{
+    cJSON *o = add(w, array, NULL, cJSON_CreateObject());
+    add(w, o, "name", cJSON_CreateString(nic->name));
+    add_text_or_null(w, o, "bdf", nic->bdf);
+    add_numa(w, o, nic->numa_node);
+    add_path(w, o, &nic->path);
+    cJSON *locality = add(w, o, "locality", cJSON_CreateArray());
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        add(w, locality, NULL, cJSON_CreateString(gt_link_kind_name(nic->kind[i])));
+}
+
+static void write_link(struct writer *w, cJSON *array, const struct gt_link *link)
+{
+    cJSON *o = add(w, array, NULL, cJSON_CreateObject());
+    add_number(w, o, "a", link->a);
+    add_number(w, o, "b", link->b);
+    add_text(w, o, "kind", gt_link_kind_name(link->kind));
+    if (link->path_kind != link->kind && link->path_kind != GT_LINK_UNKNOWN)
+        add_text(w, o, "pathKind", gt_link_kind_name(link->path_kind));
+    add_number_if(w, o, "ports", link->ports);
+    add_number_if(w, o, "width", link->width);
+    add_number_if(w, o, "speedGTs", link->speed);
+    add_number_if(w, o, "bandwidthMBps", exact(link->bandwidth_mbps));
+    if (link->state != GT_LINK_STATE_UNKNOWN)
+        add_text(w, o, "state", gt_link_state_name(link->state));
+    add_number(w, o, "weight", link->weight);
+}
+
+struct cJSON *gt_node_to_json(const struct gt_node *node)
+{
+    struct writer writer = {0}, *w = &writer;
+    cJSON *root = cJSON_CreateObject();
+    if (!root)
+        return NULL;
+    add_text(w, root, "name", node->name);
+    add_text(w, root, "driverVersion", node->driver_version);
+    add_text(w, root, "libraryVersion", node->library_version);
+    cJSON *gpus = add(w, root, "gpus", cJSON_CreateArray());
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        write_gpu(w, gpus, &node->gpus[i]);
+    cJSON *nics = add(w, root, "nics", cJSON_CreateArray());
+    for (unsigned i = 0; i < node->nic_count; i++)
+        write_nic(w, nics, node, &node->nics[i]);
+    cJSON *links = add(w, root, "links", cJSON_CreateArray());
+    for (unsigned i = 0; i < node->link_count; i++)
+        write_link(w, links, &node->links[i]);
+    cJSON *supernode = add(w, root, "supernode", cJSON_CreateObject());
+    add_text_or_null(w, supernode, "uuid", node->server_uuid);
+    cJSON *remotes = add(w, supernode, "remote", cJSON_CreateArray());
+    for (unsigned i = 0; i < node->remote_count; i++)
+        add(w, remotes, NULL, cJSON_CreateString(node->remotes[i]));
+    cJSON *missing = add(w, root, "missing", cJSON_CreateArray());
+    for (unsigned i = 0; i < node->missing_count; i++) {
+        cJSON *o = add(w, missing, NULL, cJSON_CreateObject());
+        add(w, o, "what", cJSON_CreateString(node->missing[i].what));
+        add(w, o, "why", cJSON_CreateString(node->missing[i].why));
+    }
+    if (writer.failed) {
+        cJSON_Delete(root);
+        return NULL;
+    }
+    return root;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "topology/model/node.h"
+#include "topology/model/node_internal.h"
+
+static const char *const kind_names[] = {
+    [GT_LINK_SELF] = "X",  [GT_LINK_MX] = "MX",     [GT_LINK_PIX] = "PIX", [GT_LINK_PXB] = "PXB",
+    [GT_LINK_PHB] = "PHB", [GT_LINK_NODE] = "NODE", [GT_LINK_SYS] = "SYS", [GT_LINK_UNKNOWN] = "NA",
+};
+
+const char *gt_link_kind_name(enum gt_link_kind kind)
+{
+    return kind < GT_COUNT(kind_names) ? kind_names[kind] : "NA";
+}
+
+bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret)
+{
+    for (unsigned i = 0; i < GT_COUNT(kind_names); i++)
+        if (!strcmp(name, kind_names[i])) {
+            *ret = (enum gt_link_kind)i;
+            return true;
+        }
+    return false;
+}
+
+const char *gt_link_state_name(enum gt_link_state state)
+{
+    return state == GT_LINK_STATE_UP ? "up" : state == GT_LINK_STATE_DOWN ? "down" : "unknown";
+}
+
+const char *gt_gpu_mode_name(enum gt_gpu_mode mode)
+{
+    switch (mode) {
+    case GT_GPU_SGPU:
+        return "sgpu";
+    case GT_GPU_VF:
+        return "vf";
+    case GT_GPU_VFIO:
+        return "vfio";
+    case GT_GPU_NATIVE:
+        break;
+    }
+    return "native";
+}
+
+/* Reads min to max hex digits; false for fewer, the text after them in *text. */
+static bool read_hex(const char **text, unsigned min, unsigned max, unsigned *ret)
+{
+    unsigned value = 0, n = 0;
+    for (; n < max; n++) {
+        char c = (*text)[n];
+        unsigned digit;
+        if (c >= '0' && c <= '9')
+            digit = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            digit = (unsigned)(c - 'a') + 10;
+        else if (c >= 'A' && c <= 'F')
+            digit = (unsigned)(c - 'A') + 10;
+        else
+            break;
+        value = value << 4 | digit;
+    }
+    if (n < min)
+        return false;
+    *text += n;
+    *ret = value;
+    return true;
+}
+
+struct bdf {
+    unsigned domain, bus, device, function;
+};
+
+static bool read_bdf(const char *text, struct bdf *ret)
+{
+    struct bdf bdf = {0};
+    const char *p = text;
+    if (strlen(text) > 7) { /* longer than "0e:00.0": with a domain */
+        if (!read_hex(&p, 4, 8, &bdf.domain) || *p++ != ':')
+            return false;
+    }
+    if (!read_hex(&p, 2, 2, &bdf.bus) || *p++ != ':' || !read_hex(&p, 2, 2, &bdf.device) || *p++ != '.' ||
+        !read_hex(&p, 1, 1, &bdf.function) || *p)
+        return false;
+    if (bdf.device > 0x1f || bdf.function > 7)
+        return false;
+    *ret = bdf;
+    return true;
+}
+
+bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE])
+{
+    struct bdf bdf;
+    if (!read_bdf(text, &bdf))
+        return false;
+    snprintf(to, GT_BDF_SIZE, "%04x:%02x:%02x.%x", bdf.domain, bdf.bus, bdf.device, bdf.function);
+    return true;
+}
+
+int gt_bdf_compare(const char *a, const char *b)
+{
+    struct bdf x, y;
+    bool has_x = read_bdf(a, &x), has_y = read_bdf(b, &y);
+    if (!has_x || !has_y) /* those that are none stand in front */
+        return has_x != has_y ? (has_x ? 1 : -1) : strcmp(a, b);
+    if (x.domain != y.domain)
+        return x.domain < y.domain ? -1 : 1;
+    unsigned low_x = x.bus << 8 | x.device << 3 | x.function;
+    unsigned low_y = y.bus << 8 | y.device << 3 | y.function;
+    return (low_x > low_y) - (low_x < low_y);
+}
+
+/* Length of the printable character at p, 0 for a control character (C1 ones too) or broken UTF-8. */
+static unsigned printable_length(const char *p)
+{
+    const unsigned char *u = (const unsigned char *)p;
+    unsigned n = gt_text_utf8_length(p);
+    return *u < 0x20 || *u == 0x7f || (*u == 0xc2 && u[1] < 0xa0) ? 0 : n;
+}
+
+void gt_make_printable(char *text)
+{
+    for (char *p = text; *p;) {
+        unsigned n = printable_length(p);
+        if (!n)
+            *p = '?';
+        p += n ? n : 1;
+    }
+}
+
+bool gt_is_printable(const char *text)
+{
+    for (const char *p = text; *p;) {
+        unsigned n = printable_length(p);
+        if (!n)
+            return false;
+        p += n;
+    }
+    return true;
+}

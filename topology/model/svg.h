@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_SVG_H
+#define GPUTOPO_MODEL_SVG_H
+
+#include "base/buf.h"
+#include "topology/model/node.h"
+#include "topology/model/pcie_tree.h"
+
+/* What the files that draw the picture of a node share. Lengths are in pixels of the picture. */
+
+/* The palette. */
+#define SVG_PAPER      "#ffffff"
+#define SVG_PANEL      "#f4f6fa"
+#define SVG_PANEL_EDGE "#dfe5ee"
+#define SVG_INK        "#1f2937"
+#define SVG_FAINT      "#64748b"
+#define SVG_WIRE       "#b3bfd0"
+#define SVG_HOST       "#d3dbe8"
+#define SVG_SWITCH     "#e2e5fb"
+#define SVG_SWITCH_INK "#4338ca"
+#define SVG_NIC        "#fdf0cf"
+#define SVG_NIC_EDGE   "#e9c46a"
+#define SVG_NIC_INK    "#7c5a10"
+#define SVG_GOOD       "#16a34a"
+#define SVG_BAD        "#dc2626"
+#define SVG_BAD_PAPER  "#fef1f1"
+#define SVG_WARN       "#b45309"
+#define SVG_ZONE       "#f0f6ff"
+#define SVG_ZONE_EDGE  "#d5e4fb"
+
+struct svg_text {
+    int x, y, size;
+    const char *color; /* NULL: SVG_INK */
+    const char *more;  /* further attributes, may be NULL */
+};
+
+void svg_escape(struct gt_buf *to, const char *text);
+void svg_text(struct gt_buf *to, struct svg_text style, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void svg_rect(struct gt_buf *to, int x, int y, int width, int height, int radius, const char *fill,
+              const char *edge);
+void svg_line(struct gt_buf *to, int x1, int y1, int x2, int y2);
+/* "#rrggbb" of a weight within the range of the direct links' weights. */
+void svg_weight_color(uint32_t weight, uint32_t low, uint32_t high, char to[static 8]);
+
+enum { SVG_MARGIN = 32, SVG_PANEL_PADDING = 16 };
+
+struct svg_box {
+    int x, y, width, height;
+};
+
+/* Where everything stands. */
+struct svg_layout {
+    const struct gt_node *node;
+    struct gt_tree tree;
+    struct svg_box *boxes;            /* by item of the tree */
+    struct svg_box gpus[GT_GPUS_MAX]; /* by index */
+    int card_width, card_height, gap;
+    int nic_width, nic_height;
+    int bar_height;
+    int panels_top, panels_bottom;
+    int arcs_depth; /* of the deepest arc below the cards; 0: no direct links */
+    int zones_bottom;
+    int below_top; /* where heat map, legend and notes begin */
+    int width, height;
+    uint32_t low, high; /* weights of the direct links that are up */
+    bool has_up, has_down;
+};
+
+bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret);
+void svg_layout_done(struct svg_layout *layout);
+
+void svg_draw_tree(struct gt_buf *to, const struct svg_layout *layout);
+void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *layout);
+
+/* Heat map, legend and notes; returns the y below them. */
+int svg_draw_below(struct gt_buf *to, const struct svg_layout *layout);
+
+static inline bool svg_is_down(const struct gt_link *link)
+{
+    return link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
+}
+static inline bool svg_is_up(const struct gt_link *link)
+{
+    return link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN;
+}
+
+#endif

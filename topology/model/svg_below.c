@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "topology/model/render_internal.h"
+#include "topology/model/svg.h"
+
+/* Heat map of the pair weights, legend, and notes. */
+
+enum { NOTES_MAX = 18 };
+
+static const char bold[] = "font-weight=\"600\"";
+static const char middle[] = "text-anchor=\"middle\"";
+static const char end[] = "text-anchor=\"end\"";
+
+static const char *path_color(enum gt_link_kind kind)
+{
+    switch (kind) {
+    case GT_LINK_PIX:
+        return "#b9c2d0";
+    case GT_LINK_PXB:
+        return "#c6cedb";
+    case GT_LINK_PHB:
+        return "#d3dae4";
+    case GT_LINK_NODE:
+        return "#e0e5ec";
+    case GT_LINK_SYS:
+        return "#ebeff4";
+    default:
+        return "#f6f8fa";
+    }
+}
+
+static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struct gt_link *link, int x, int y,
+                      int cell)
+{
+    char color[8];
+    bool up = svg_is_up(link), down = svg_is_down(link);
+    if (up)
+        svg_weight_color(link->weight, l->low, l->high, color);
+    int inner = cell >= 15 ? cell - 2 : cell - 1;
+    svg_rect(to, x, y, inner, inner, cell >= 15 ? 4 : 1,
+             up     ? color
+             : down ? SVG_BAD_PAPER
+                    : path_color(link->kind),
+             down ? SVG_BAD : NULL);
+    if (cell >= 26)
+        svg_text(to,
+                 (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
+                                   up     ? "#ffffff"
+                                   : down ? SVG_BAD
+                                          : SVG_FAINT,
+                                   middle},
+                 "%u", link->weight);
+}
+
+static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int left, int top, int *ret_width,
+                          int *ret_height)
+{
+    unsigned n = l->node->gpu_count;
+    int cell = n <= 8 ? 34 : n <= 16 ? 26 : n <= 32 ? 15 : 9;
+    int x0 = left + 28, y0 = top + 40;
+    svg_text(to, (struct svg_text){left, top + 4, 14, NULL, bold}, "Pair weight, GB/s");
+    for (unsigned i = 0; i < n; i++) {
+        if (cell < 26 && i % 4)
+            continue;
+        int at = (int)i * cell + cell / 2;
+        svg_text(to, (struct svg_text){x0 + at - 1, y0 - 7, 11, SVG_FAINT, middle}, "%u", i);
+        svg_text(to, (struct svg_text){x0 - 8, y0 + at + 3, 11, SVG_FAINT, end}, "%u", i);
+    }
+    for (unsigned row = 0; row < n; row++)
+        for (unsigned column = 0; column < n; column++)
+            if (row != column)
+                draw_cell(to, l, gt_node_link(l->node, row, column), x0 + (int)column * cell,
+                          y0 + (int)row * cell, cell);
+    *ret_width = 28 + (int)n * cell;
+    *ret_height = 40 + (int)n * cell;
+}
+
+struct pen {
+    struct gt_buf *to;
+    int x, y;
+};
+
+static void legend_label(struct pen *pen, const char *text)
+{
+    svg_text(pen->to, (struct svg_text){pen->x + 44, pen->y + 4, 12, NULL, NULL}, "%s", text);
+    pen->y += 24;
+}
+
+static void legend_stroke(struct pen *pen, const char *color, bool dashed, const char *text)
+{
+    gt_buf_printf(pen->to,
+                  "<path d=\"M%d %dh30\" stroke=\"%s\" stroke-width=\"3\" stroke-linecap=\"round\"%s/>\n",
+                  pen->x, pen->y, color, dashed ? " stroke-dasharray=\"6 6\"" : "");
+    legend_label(pen, text);
+}
+
+static void legend_chip(struct pen *pen, const char *fill, const char *edge, const char *text)
+{
+    svg_rect(pen->to, pen->x, pen->y - 8, 30, 16, 5, fill, edge);
+    legend_label(pen, text);
+}
+
+static void legend_weights(struct pen *pen, const struct svg_layout *l)
+{
+    /* Up to four weights by name, else the two ends of the scale. */
+    uint32_t weights[5];
+    unsigned count = 0;
+    for (unsigned i = 0; i < l->node->link_count && count < GT_COUNT(weights); i++) {
+        const struct gt_link *link = &l->node->links[i];
+        if (!svg_is_up(link))
+            continue;
+        unsigned at = 0;
+        while (at < count && weights[at] > link->weight)
+            at++;
+        if (at < count && weights[at] == link->weight)
+            continue;
+        for (unsigned j = count++; j > at; j--)
+            weights[j] = weights[j - 1];
+        weights[at] = link->weight;
+    }
+    if (count == GT_COUNT(weights)) {
+        weights[0] = l->high;
+        weights[1] = l->low;
+        count = 2;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        char color[8], text[64];
+        svg_weight_color(weights[i], l->low, l->high, color);
+        snprintf(text, sizeof(text), "direct link, %u GB/s", weights[i]);
+        legend_stroke(pen, color, false, text);
+    }
+}
+
+static void draw_legend(struct pen *pen, const struct svg_layout *l)
+{
+    bool host = false, bridges = false, degraded = false, ill = false;
+    for (unsigned i = 1; i < l->tree.count; i++) {
+        host |= l->tree.items[i].type == GT_TREE_HOST;
+        bridges |= l->tree.items[i].type == GT_TREE_SWITCH;
+    }
+    for (unsigned i = 0; i < l->node->gpu_count; i++) {
+        ill |= !l->node->gpus[i].healthy;
+        degraded |= gt_pcie_degraded(&l->node->gpus[i]);
+    }
+    svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 14, NULL, bold}, "Legend");
+    pen->y += 28;
+    legend_weights(pen, l);
+    if (l->has_down)
+        legend_stroke(pen, SVG_BAD, true, "direct link that is down");
+    if (l->node->gpu_count)
+        legend_chip(pen, SVG_PAPER, "#cbd5e1", "GPU, healthy");
+    if (ill)
+        legend_chip(pen, SVG_BAD_PAPER, SVG_BAD, "GPU, ill");
+    if (l->node->nic_count)
+        legend_chip(pen, SVG_NIC, SVG_NIC_EDGE, "NIC");
+    if (bridges)
+        legend_chip(pen, SVG_SWITCH, NULL, "PCIe switch");
+    if (host)
+        legend_chip(pen, SVG_HOST, NULL, "PCIe host bridge");
+    if (degraded) {
+        svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 11, SVG_WARN, NULL}, "x8");
+        legend_label(pen, "PCIe link below what the GPU can do");
+    }
+}
+
+/* One line; what does not fit is cut. */
+static void add_note(struct pen *pen, unsigned *count, int width, const char *color, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+static void add_note(struct pen *pen, unsigned *count, int width, const char *color, const char *format, ...)
+{
+    if (++*count > NOTES_MAX)
+        return;
+    char text[512], shown[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    gt_shorten(text, (unsigned)(width / 7), shown, sizeof(shown));
+    svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 12, color, NULL}, "%s", shown);
+    pen->y += 22;
+}
+
+static void draw_notes(struct pen *pen, const struct svg_layout *l, int width)
+{
+    const struct gt_node *node = l->node;
+    unsigned count = 0;
+    svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 14, NULL, bold}, "Notes");
+    pen->y += 28;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &node->gpus[i];
+        if (!gpu->healthy)
+            add_note(pen, &count, width, SVG_BAD, "GPU %u is ill%s%s", i,
+                     gpu->unhealthy_reason[0] ? ": " : "", gpu->unhealthy_reason);
+    }
+    for (unsigned i = 0; i < node->link_count; i++)
+        if (svg_is_down(&node->links[i]))
+            add_note(pen, &count, width, SVG_BAD, "The link of GPU %u and GPU %u is down, PCIe (%s) remains",
+                     node->links[i].a, node->links[i].b, gt_link_kind_name(node->links[i].path_kind));
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        char now[48], max[48];
+        gt_pcie_link_text(&node->gpus[i].pcie_now, now, sizeof(now));
+        gt_pcie_link_text(&node->gpus[i].pcie_max, max, sizeof(max));
+        if (gt_pcie_degraded(&node->gpus[i]))
+            add_note(pen, &count, width, SVG_WARN, "GPU %u runs at PCIe %s of %s", i, now, max);
+    }
+    for (unsigned i = 0; i < node->missing_count; i++)
+        add_note(pen, &count, width, SVG_FAINT, "Not known: %s (%s)", node->missing[i].what,
+                 node->missing[i].why);
+    if (node->server_uuid[0])
+        add_note(pen, &count, width, NULL, "Server %s", node->server_uuid);
+    if (node->remote_count)
+        add_note(pen, &count, width, NULL, "Reaches %u server%s over direct links", node->remote_count,
+                 node->remote_count == 1 ? "" : "s");
+    if (count > NOTES_MAX) {
+        svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 12, SVG_FAINT, NULL}, "and %u more",
+                 count - NOTES_MAX);
+        pen->y += 22;
+    }
+    if (!count)
+        add_note(pen, &count, width, SVG_FAINT, "None.");
+}
+
+int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)
+{
+    int x = SVG_MARGIN, width, height, bottom = l->below_top;
+    if (l->node->gpu_count >= 2) {
+        draw_heat_map(to, l, x, l->below_top, &width, &height);
+        x += width + 48;
+        bottom += height;
+    }
+    struct pen pen = {to, x, l->below_top};
+    if (l->tree.count > 1) {
+        draw_legend(&pen, l);
+        x += 300;
+        bottom = pen.y > bottom ? pen.y : bottom;
+    }
+    /* The notes stand beside the legend where there is room for their lines, else below it. */
+    if (l->width - SVG_MARGIN - x >= 330)
+        pen = (struct pen){to, x, l->below_top};
+    else
+        pen.y += 20;
+    draw_notes(&pen, l, l->width - SVG_MARGIN - pen.x);
+    return pen.y > bottom ? pen.y : bottom;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/model/svg.h"
+
+/* NICs below one switch stand in columns of three beside its GPUs. */
+enum {
+    NIC_STACK = 3,
+    NIC_STEP_GAP = 8,
+    PANEL_GAP = 20,
+    CAPTION = 30,
+    BAR_STEP_GAP = 16,
+    HEAD = 96,
+    GROUP_GAP = 14
+};
+
+static void choose_sizes(struct svg_layout *l)
+{
+    unsigned n = l->node->gpu_count;
+    l->card_width = n <= 8 ? 136 : n <= 16 ? 100 : n <= 32 ? 58 : 42;
+    l->card_height = n <= 8 ? 116 : n <= 16 ? 100 : n <= 32 ? 60 : 44;
+    l->gap = n <= 8 ? 14 : n <= 16 ? 10 : 6;
+    l->nic_width = n <= 16 ? 84 : 56;
+    l->nic_height =
+        l->card_height >= 100 ? (l->card_height - 2 * NIC_STEP_GAP) / NIC_STACK : (l->card_height - 6) / 2;
+    l->bar_height = 24;
+}
+
+/* Gives the children of an item their x from `x` on; returns the width of all. */
+static int place(struct svg_layout *l, unsigned parent, int x)
+{
+    int begin = x;
+    unsigned nics = 0, stack = l->card_height >= 100 ? NIC_STACK : 2;
+    enum gt_tree_type before = GT_TREE_TOP;
+    for (unsigned i = l->tree.items[parent].first_child; i; i = l->tree.items[i].next) {
+        const struct gt_tree_item *item = &l->tree.items[i];
+        struct svg_box *box = &l->boxes[i];
+        bool new_column = item->type != GT_TREE_NIC || nics % stack == 0;
+        if (before != GT_TREE_TOP && new_column)
+            x += item->type >= GT_TREE_GPU ? l->gap : GROUP_GAP;
+        before = item->type;
+        if (item->type == GT_TREE_GPU) {
+            *box = (struct svg_box){.x = x, .width = l->card_width, .height = l->card_height};
+            x += box->width;
+        } else if (item->type == GT_TREE_NIC) {
+            if (new_column)
+                x += l->nic_width;
+            *box = (struct svg_box){.x = x - l->nic_width, .width = l->nic_width, .height = l->nic_height};
+            box->y = (int)(nics % stack) * (l->nic_height + (stack == NIC_STACK ? NIC_STEP_GAP : 6));
+            nics++;
+        } else {
+            int width = place(l, i, x);
+            *box = (struct svg_box){.x = x, .width = width, .height = l->bar_height};
+            x += width;
+        }
+    }
+    return x - begin;
+}
+
+static int place_panels(struct svg_layout *l)
+{
+    int x = SVG_MARGIN;
+    for (unsigned i = l->tree.items[0].first_child; i; i = l->tree.items[i].next) {
+        if (x > SVG_MARGIN)
+            x += PANEL_GAP;
+        int width = place(l, i, x + SVG_PANEL_PADDING) + 2 * SVG_PANEL_PADDING;
+        if (width < 190) { /* the caption needs room; what stands inside goes to the middle */
+            place(l, i, x + SVG_PANEL_PADDING + (190 - width) / 2);
+            width = 190;
+        }
+        l->boxes[i] = (struct svg_box){.x = x, .width = width};
+        x += width;
+    }
+    return x - SVG_MARGIN;
+}
+
+static void set_rows(struct svg_layout *l)
+{
+    int host_row = 0;
+    for (unsigned i = 1; i < l->tree.count; i++)
+        if (l->tree.items[i].type == GT_TREE_HOST)
+            host_row = 1;
+    int step = l->bar_height + BAR_STEP_GAP;
+    int first_bar = l->panels_top + CAPTION + 6;
+    int devices = first_bar + (host_row + (int)l->tree.levels) * step;
+    l->panels_bottom = devices + l->card_height + SVG_PANEL_PADDING;
+    for (unsigned i = 1; i < l->tree.count; i++) {
+        const struct gt_tree_item *item = &l->tree.items[i];
+        struct svg_box *box = &l->boxes[i];
+        if (item->type == GT_TREE_NUMA) {
+            box->y = l->panels_top;
+            box->height = l->panels_bottom - l->panels_top;
+        } else if (item->type == GT_TREE_HOST)
+            box->y = first_bar;
+        else if (item->type == GT_TREE_SWITCH)
+            box->y = first_bar + (host_row + (int)item->level) * step;
+        else
+            box->y += devices;
+        if (item->type == GT_TREE_GPU)
+            l->gpus[item->number] = *box;
+    }
+}
+
+static void measure_links(struct svg_layout *l)
+{
+    l->low = UINT32_MAX;
+    for (unsigned i = 0; i < l->node->link_count; i++) {
+        const struct gt_link *link = &l->node->links[i];
+        l->has_down |= svg_is_down(link);
+        if (!svg_is_up(link))
+            continue;
+        l->has_up = true;
+        l->low = link->weight < l->low ? link->weight : l->low;
+        l->high = link->weight > l->high ? link->weight : l->high;
+    }
+    if (l->has_up || l->has_down)
+        l->arcs_depth = l->node->gpu_count <= 2    ? 70
+                        : l->node->gpu_count <= 4  ? 130
+                        : l->node->gpu_count <= 16 ? 190
+                                                   : 260;
+}
+
+bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret)
+{
+    struct svg_layout layout = {.node = node}, *l = &layout;
+    if (!gt_tree_make(node, &l->tree))
+        return false;
+    l->boxes = calloc(l->tree.count, sizeof(*l->boxes));
+    if (!l->boxes) {
+        gt_tree_done(&l->tree);
+        return false;
+    }
+    choose_sizes(l);
+    measure_links(l);
+    l->panels_top = HEAD;
+    int panels = place_panels(l);
+    int inside = panels < 880 ? 880 : panels;
+    l->width = inside + 2 * SVG_MARGIN;
+    if (l->tree.count > 1)
+        set_rows(l);
+    else
+        l->panels_bottom = l->panels_top + 120;
+    l->zones_bottom = l->panels_bottom + (l->arcs_depth ? l->arcs_depth + 34 : 0);
+    l->below_top = l->zones_bottom + 40;
+    *ret = layout;
+    return true;
+}
+
+void svg_layout_done(struct svg_layout *layout)
+{
+    free(layout->boxes);
+    gt_tree_done(&layout->tree);
+}
