@@ -33,11 +33,12 @@ void gt_log_setup(enum gt_log_level level, enum gt_log_format format);
 
 void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields);
 
+/* The empty first field takes the comma: __VA_OPT__ is not known to every tool yet. */
 #define gt_log(level, event, ...)                                                                            \
-    gt_log_fields((level), (event), (const struct gt_log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})
-#define gt_error(event, ...)   gt_log(GT_LOG_ERROR, event __VA_OPT__(, ) __VA_ARGS__)
-#define gt_warning(event, ...) gt_log(GT_LOG_WARNING, event __VA_OPT__(, ) __VA_ARGS__)
-#define gt_info(event, ...)    gt_log(GT_LOG_INFO, event __VA_OPT__(, ) __VA_ARGS__)
-#define gt_debug(event, ...)   gt_log(GT_LOG_DEBUG, event __VA_OPT__(, ) __VA_ARGS__)
+    gt_log_fields((level), (event), (const struct gt_log_field[]){{0}, ##__VA_ARGS__, {0}} + 1)
+#define gt_error(event, ...)   gt_log(GT_LOG_ERROR, event, ##__VA_ARGS__)
+#define gt_warning(event, ...) gt_log(GT_LOG_WARNING, event, ##__VA_ARGS__)
+#define gt_info(event, ...)    gt_log(GT_LOG_INFO, event, ##__VA_ARGS__)
+#define gt_debug(event, ...)   gt_log(GT_LOG_DEBUG, event, ##__VA_ARGS__)
 
 #endif

@@ -179,6 +179,8 @@ static void drop_nonsense(struct gt_gpu *gpu)
         gpu->numa_node = -1;
     if (gpu->healthy)
         gpu->unhealthy_reason[0] = '\0';
+    else if (!gpu->unhealthy_reason[0])
+        gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "no reason is told");
 }
 
 int gt_node_finish(struct gt_node *node, struct gt_err **err)
