@@ -39,8 +39,13 @@ struct gt_probe_stats {
 /* Safe from any thread. */
 void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret);
 
+/* The longest time of one gt_probe_scan(), in milliseconds; more than the probe's own limit of a scan. The
+ * default suits a probe with default limits. */
+void gt_probe_client_deadline(struct gt_probe_client *client, int milliseconds);
+
 /* Becomes readable when the vendor library reported an event, so that the caller scans at once; drained by
- * the next gt_probe_scan(). -1 where the probe has no event channel. */
+ * the next gt_probe_scan(). The same descriptor for the life of the client; it stays silent where the library
+ * has no events. */
 int gt_probe_client_event_fd(const struct gt_probe_client *client);
 
 #endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_FAKE_H
+#define GPUTOPO_TESTS_FAKE_H
+
+#include "tests/fake-mxsml/mxsml_fake.h"
+#include "tests/fake-mxsml/scenario.h"
+
+/* What every function does first: looks for its fault and its device. */
+struct entry {
+    enum fault fault;
+    int code; /* to be returned where there is no device, or where the fault is a code */
+};
+
+/* The device's object; a dummy for device -1; NULL: return entry->code. */
+const cJSON *enter(const char *call, long device, struct entry *entry);
+
+/* Results, spoilt where the fault says so. */
+void put_text(const struct entry *entry, char *to, size_t size, const char *text);
+u32 put_number(const struct entry *entry, u32 number);
+enum result put_sized_text(const struct entry *entry, char *to, u32 *size, const char *text);
+
+/* A top-level member of the scenario. */
+const cJSON *list_of(const char *key);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_PROBE_MACHINE_H
+#define GPUTOPO_TESTS_PROBE_MACHINE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "topology/model/node.h"
+#include "topology/probe/client.h"
+
+/*
+ * A directory that plays the root of a machine: opt/mxdriver/lib/libmxsml.so is the fake library, its
+ * scenario is `scenario`, and `probe` starts the real gputopo-probe with short limits.
+ */
+struct machine {
+    char dir[64], scenario[96], probe[96], library[128], socket[96];
+    struct gt_probe_client *client; /* freed by machine_done() */
+};
+
+enum { CALL_MS = 250, SCAN_MS = 4000 };
+
+/* `options` are put into the command line of the probe. */
+void machine_new(struct machine *machine, const char *options);
+/* Asserts that no process of this machine is left, and no sanitizer has complained. */
+void machine_done(struct machine *machine);
+
+/* Two meshes in a server of `gpus` GPUs (half of them each); `more` are further members of the scenario's
+ * JSON, such as "\"faults\":[...]", or NULL. */
+void machine_scenario(struct machine *machine, unsigned gpus, const char *more);
+/* Replaces the library (by one from `directory` of the build tree), or removes it (NULL). */
+void machine_library(struct machine *machine, const char *directory);
+void machine_spawn(struct machine *machine);
+
+/* One scan that must succeed; the caller frees the log. */
+char *machine_scan(struct machine *machine);
+/* The same, brought into a node of `gpus` GPUs. */
+struct gt_node *machine_node(struct machine *machine, unsigned gpus, char **ret_log);
+
+/* Processes of this machine by their name ("gputopo-probe", "gputopo-vendor", NULL: any); one of them in
+ * *ret_pid. */
+unsigned machine_processes(const struct machine *machine, const char *name, pid_t *ret_pid);
+bool machine_gone(const struct machine *machine, int patience_ms);
+
+long clock_ms(void);
+void sleep_ms(long milliseconds);
+bool misses(const struct gt_node *node, const char *what, const char *why);
+
+#endif

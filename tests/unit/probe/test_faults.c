@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "tests/unit/probe/machine.h"
+
+/* The real probe and the fake library, one fault of the library after another. */
+
+static unsigned direct_links(const struct gt_node *node)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < node->link_count; i++)
+        count += node->links[i].kind == GT_LINK_MX && node->links[i].state == GT_LINK_STATE_UP;
+    return count;
+}
+
+static void good_library(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    gt_auto_free char *log = NULL;
+    gt_auto_node struct gt_node *node = machine_node(&machine, 8, &log);
+    assert_int_equal(node->missing_count, 0);
+    assert_int_equal(direct_links(node), 12);
+    assert_int_equal(gt_node_link(node, 0, 3)->ports, 1);
+    assert_int_equal(gt_node_link(node, 0, 3)->weight, 64);
+    assert_int_equal(gt_node_link(node, 0, 4)->path_kind, GT_LINK_SYS);
+    assert_int_equal(node->gpus[7].zone, 2);
+    assert_string_equal(node->gpus[7].uuid, "GPU-7");
+    assert_string_equal(node->server_uuid, "SERVER-1");
+    assert_int_equal(node->remote_count, 2);
+    assert_true(node->gpus[0].memory_bytes == UINT64_C(64) << 30);
+    assert_string_equal(node->gpus[0].cpu_set, "0-31,64-95");
+    assert_int_equal(node->gpus[0].numa_node, 0);
+    assert_string_equal(node->driver_version, "2.12.13");
+    assert_non_null(strstr(log, "\"library\":{\"path\":\"/opt/mxdriver/lib/libmxsml.so\"}"));
+
+    /* The worker is kept and says the same again. */
+    pid_t first = 0, second = 0;
+    assert_int_equal(machine_processes(&machine, "gputopo-vendor", &first), 1);
+    gt_auto_free char *again = machine_scan(&machine);
+    assert_string_equal(log, again);
+    assert_int_equal(machine_processes(&machine, "gputopo-vendor", &second), 1);
+    assert_int_equal(first, second);
+    struct gt_probe_stats stats;
+    gt_probe_client_stats(machine.client, &stats);
+    assert_int_equal(stats.scans, 2);
+    assert_int_equal(stats.failures, 0);
+    assert_int_equal(stats.restarts, 0);
+    machine_done(&machine);
+}
+
+/* What each fault leaves: links that are still known, what is noted, how many workers it costs. */
+static const struct {
+    const char *fault, *what, *why;
+    int links; /* -1: not looked at */
+    unsigned restarts;
+} table[] = {
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"hang\"}", "mxSmlGetDeviceInfo",
+     "GPU 3: did not answer in time", 9, 1},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"crash\"}", "mxSmlGetDeviceInfo",
+     "GPU 3: crashed (signal 11)", 9, 1},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"exit\"}", "mxSmlGetDeviceInfo",
+     "GPU 3: exited (status 3)", 9, 1},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"code\",\"code\":4}", "mxSmlGetDeviceInfo",
+     "GPU 3: sysfs error (code 4)", 9, 0},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceInfo", 0, 0},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"garbage\"}", "BDF", "GPU 3: not a PCI address", 9,
+     0},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"unterminated\"}", "BDF", "GPU 3: not a PCI address",
+     9, 0},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"wrongsize\"}", "mxSmlGetDeviceInfo",
+     "GPU 3: wrote more than", 9, 0},
+    /* The second device that hangs condemns the function: two workers, not eight. */
+    {"{\"call\":\"mxSmlGetTotalEccErrors\",\"do\":\"hang\"}", "mxSmlGetTotalEccErrors", "1 more calls", 12,
+     2},
+    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceTopology", 12,
+     0},
+    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"code\",\"code\":3}", "mxSmlGetDeviceTopology",
+     "not supported (code 3); 55 more", 12, 0},
+    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"garbage\"}", "topology", "unknown level", 12, 0},
+    {"{\"call\":\"mxSmlGetDeviceTopology\",\"dev\":2,\"do\":\"crash\"}", "mxSmlGetDeviceTopology", "GPU 2",
+     12, 1},
+    {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"do\":\"hang\"}", "mxSmlGetMetaXLinkRemoteInfo", "in time",
+     0, 2},
+    {"{\"call\":\"mxSmlGetMetaXLinkPortState\",\"do\":\"wrongsize\"}", "mxSmlGetMetaXLinkPortState",
+     "insufficient size (code 10)", 0, 0},
+    {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
+    {"{\"call\":\"mxSmlGetMetaXLinkInfo_v2\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
+    {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"garbage\"}", NULL, NULL, 12, 0},
+    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
+    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"wrongsize\"}", "server UUIDs", "counts more",
+     12, 0},
+    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"unterminated\"}", NULL, NULL, 12, 0},
+    {"{\"call\":\"mxSmlGetBoardSerial\",\"do\":\"wrongsize\"}", NULL, NULL, 12, 0},
+    {"{\"call\":\"mxSmlGetMemoryInfo\",\"do\":\"garbage\"}", "memory", "nonsense", 12, 0},
+    {"{\"call\":\"mxSmlGetTotalEccErrors\",\"do\":\"garbage\"}", "ECC", "nonsense", 12, 0},
+    {"{\"call\":\"mxSmlGetDeviceState\",\"do\":\"garbage\"}", "device state", "neither", 12, 0},
+    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"garbage\"}", "number of GPUs", "nonsense", 12, 0},
+    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceCount", 12, 0},
+    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"hang\"}", "mxSmlGetDeviceCount", "in time", 12, 1},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"code\",\"code\":2}", "mxSmlInit", "no device (code 2)", 0, 0},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"hang\"}", "mxSmlInit", "in time", 0, 1},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"crash\"}", "mxSmlInit", "crashed (signal 11)", 0, 1},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"missing\"}", "functions", "mxSmlInit", 0, 0},
+    {"{\"call\":\"*\",\"do\":\"noise\",\"times\":3}", NULL, NULL, 12, 0},
+    {"{\"call\":\"*\",\"do\":\"garbage\"}", "vendor library", "", -1, 0},
+    {"{\"call\":\"*\",\"do\":\"unterminated\"}", "vendor library", "", -1, 0},
+    {"{\"call\":\"*\",\"do\":\"wrongsize\"}", "vendor library", "", -1, 0},
+    /* More deaths than a scan puts up with. */
+    {"{\"call\":\"*\",\"do\":\"crash\",\"after\":5}", "vendor library", "too many calls hung or crashed", -1,
+     7},
+};
+
+static void every_fault(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(table); i++) {
+        struct machine machine;
+        struct gt_probe_stats stats;
+        char faults[256];
+        print_message("%s\n", table[i].fault);
+        machine_new(&machine, "");
+        snprintf(faults, sizeof(faults), "\"faults\":[%s]", table[i].fault);
+        machine_scenario(&machine, 8, faults);
+        gt_auto_node struct gt_node *node = machine_node(&machine, 8, NULL);
+        if (table[i].what)
+            assert_true(misses(node, table[i].what, table[i].why));
+        else if (node->missing_count)
+            fail_msg("%s: %s", node->missing[0].what, node->missing[0].why);
+        if (table[i].links >= 0)
+            assert_int_equal(direct_links(node), table[i].links);
+        for (unsigned gpu = 0; gpu < 8; gpu++)
+            assert_true(node->gpus[gpu].healthy);
+        gt_probe_client_stats(machine.client, &stats);
+        assert_int_equal(stats.restarts, table[i].restarts);
+        assert_int_equal(stats.failures, 0);
+
+        /* The next scan tries again, and the fault has gone. */
+        machine_scenario(&machine, 8, NULL);
+        if (!strstr(table[i].fault, "missing")) { /* a symbol comes back only with another library file */
+            gt_auto_node struct gt_node *next = machine_node(&machine, 8, NULL);
+            assert_int_equal(direct_links(next), 12);
+            assert_int_equal(next->missing_count, 0);
+        }
+        machine_done(&machine);
+    }
+}
+
+/* Everything is slow, nothing hangs: the scan as a whole has its deadline. */
+static void slow_library(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "--scan-timeout 700");
+    machine_scenario(&machine, 8, "\"faults\":[{\"call\":\"*\",\"do\":\"slow\",\"ms\":60}]");
+    long start = clock_ms();
+    gt_auto_node struct gt_node *node = machine_node(&machine, 8, NULL);
+    assert_in_range(clock_ms() - start, 600, 2500);
+    assert_true(misses(node, "vendor library", "deadline of the scan"));
+    assert_string_equal(node->gpus[0].uuid, "GPU-0"); /* the most important comes first */
+    machine_done(&machine);
+}
+
+static void changing_answers(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    /* The first direction of the first pair only: the matrix is asymmetric there. */
+    machine_scenario(
+        &machine, 4,
+        "\"faults\":[{\"call\":\"mxSmlGetDeviceTopology\",\"dev\":0,\"do\":\"garbage\",\"times\":1},"
+        "{\"call\":\"mxSmlGetDeviceState\",\"dev\":1,\"do\":\"code\",\"code\":23,\"times\":1}]");
+    gt_auto_node struct gt_node *first = machine_node(&machine, 4, NULL);
+    assert_true(misses(first, "mxSmlGetDeviceState", "busy (code 23)"));
+    gt_auto_node struct gt_node *second = machine_node(&machine, 4, NULL);
+    assert_int_equal(direct_links(second), 2);
+    machine_done(&machine);
+}
+
+static void health_from_library(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    static const char scenario[] =
+        "{\"devices\":[{},{\"state\":0,\"unavailableReason\":{\"code\":1,\"text\":\"lost\"}},"
+        "{\"ecc\":{\"dramUE\":3}},{\"mode\":2}],\"limited\":[{\"bdf\":\"0000:12:00.0\"}]}";
+    assert_int_equal(gt_file_write(machine.scenario, scenario, strlen(scenario), 0600, NULL), 0);
+    gt_auto_node struct gt_node *node = machine_node(&machine, 5, NULL);
+    assert_true(node->gpus[0].healthy);
+    assert_string_equal(node->gpus[1].unhealthy_reason, "not available: lost");
+    assert_string_equal(node->gpus[2].unhealthy_reason, "uncorrectable DRAM ECC errors: 3");
+    assert_int_equal(node->gpus[3].mode, GT_GPU_VF);
+    assert_non_null(gt_node_not_advertised(node));
+    assert_false(node->gpus[4].healthy);
+    machine_done(&machine);
+}
+
+static void largest_node(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "--scan-timeout 30000 --call-timeout 5000");
+    machine_scenario(&machine, 64, NULL);
+    gt_auto_free char *log = NULL;
+    long start = clock_ms();
+    gt_auto_node struct gt_node *node = machine_node(&machine, 64, &log);
+    print_message("64 GPUs: %zu bytes of log, %ld ms\n", strlen(log), clock_ms() - start);
+    assert_true(strlen(log) > 300000);
+    assert_int_equal(gt_node_link(node, 0, 31)->kind, GT_LINK_MX);
+    assert_string_equal(node->gpus[63].uuid, "GPU-63");
+    machine_scenario(&machine, 70, NULL);
+    gt_auto_node struct gt_node *more = machine_node(&machine, 64, NULL);
+    assert_true(misses(more, "number of GPUs", "more than 64"));
+    machine_done(&machine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_library),        cmocka_unit_test(every_fault),
+        cmocka_unit_test(slow_library),        cmocka_unit_test(changing_answers),
+        cmocka_unit_test(health_from_library), cmocka_unit_test(largest_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "tests/unit/probe/machine.h"
+
+/* The lives of the processes: probe, worker, and the one that spawned them. */
+
+/* The process of this name; a fork of another one bears that one's name for a moment. */
+static pid_t only(const struct machine *machine, const char *name)
+{
+    pid_t pid = 0;
+    for (long until = clock_ms() + 1000; clock_ms() < until; sleep_ms(5))
+        if (machine_processes(machine, name, &pid) == 1)
+            return pid;
+    fail_msg("there is not one %s, but %u", name, machine_processes(machine, name, NULL));
+    return 0;
+}
+
+static void library_comes_and_goes(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    machine_library(&machine, NULL);
+    gt_auto_node struct gt_node *none = machine_node(&machine, 8, NULL);
+    assert_true(misses(none, "vendor library", "no libmxsml.so in /opt/mxdriver/lib"));
+    assert_int_equal(machine_processes(&machine, "gputopo-vendor", NULL), 0);
+
+    machine_library(&machine, "fake-mxsml-old");
+    gt_auto_free char *old = NULL;
+    gt_auto_node struct gt_node *with_old = machine_node(&machine, 8, &old);
+    assert_int_equal(with_old->missing_count, 0);
+    assert_string_equal(with_old->gpus[0].uuid, "GPU-0");
+    assert_non_null(strstr(old, "\"missing\":[\"mxSmlGetMetaXLinkInfo_v2\"]"));
+
+    pid_t before = 0, after = 0;
+    before = only(&machine, "gputopo-vendor");
+    machine_library(&machine, "fake-mxsml"); /* an upgrade: only a new process can see it */
+    gt_auto_free char *upgraded = machine_scan(&machine);
+    after = only(&machine, "gputopo-vendor");
+    assert_int_not_equal(before, after);
+    assert_non_null(strstr(upgraded, "\"missing\":[]"));
+
+    /* No library at all, but a file that calls itself so. */
+    assert_int_equal(gt_file_write(machine.library, "nonsense", 8, 0700, NULL), 0);
+    gt_auto_node struct gt_node *broken = machine_node(&machine, 8, NULL);
+    assert_true(misses(broken, "dlopen", "libmxsml.so"));
+    machine_done(&machine);
+}
+
+static void library_elsewhere(void **state)
+{
+    (void)state;
+    struct machine machine;
+    char place[160];
+    machine_new(&machine, "");
+    snprintf(place, sizeof(place), "%s/opt/vendor", machine.dir);
+    assert_int_equal(mkdir(place, 0700), 0);
+    snprintf(place, sizeof(place), "%s/opt/vendor/libmxsml.so", machine.dir);
+    assert_int_equal(rename(machine.library, place), 0);
+    gt_auto_free char *found = machine_scan(&machine);
+    assert_non_null(strstr(found, "\"path\":\"/opt/vendor/libmxsml.so\""));
+    /* An absolute link leads to the same file below the root, as the programs of that machine see it. */
+    assert_int_equal(symlink("/opt/vendor/libmxsml.so", machine.library), 0);
+    gt_auto_free char *linked = machine_scan(&machine);
+    assert_non_null(strstr(linked, "\"path\":\"/opt/mxdriver/lib/libmxsml.so\""));
+    assert_non_null(strstr(linked, "GPU-7"));
+    machine_done(&machine);
+}
+
+static void worker_killed(void **state)
+{
+    (void)state;
+    struct machine machine;
+    struct gt_probe_stats stats;
+    pid_t worker = 0, next = 0;
+    machine_new(&machine, "");
+    gt_auto_free char *first = machine_scan(&machine);
+    worker = only(&machine, "gputopo-vendor");
+    assert_int_equal(kill(worker, SIGKILL), 0);
+    sleep_ms(50);
+    gt_auto_free char *second = machine_scan(&machine);
+    assert_string_equal(first, second);
+    next = only(&machine, "gputopo-vendor");
+    assert_int_not_equal(worker, next);
+    gt_probe_client_stats(machine.client, &stats);
+    assert_int_equal(stats.restarts, 1);
+    assert_int_equal(stats.failures, 0);
+    machine_done(&machine);
+}
+
+static void probe_killed(void **state)
+{
+    (void)state;
+    struct machine machine;
+    struct gt_probe_stats stats;
+    pid_t probe = 0;
+    machine_new(&machine, "");
+    gt_auto_free char *first = machine_scan(&machine);
+    probe = only(&machine, "gputopo-probe");
+    assert_int_equal(kill(probe, SIGKILL), 0);
+    sleep_ms(50);
+    assert_int_equal(machine_processes(&machine, "gputopo-vendor", NULL), 0); /* died with it */
+    long start = clock_ms();
+    gt_auto_free char *second = machine_scan(&machine);
+    assert_string_equal(first, second);
+    gt_probe_client_stats(machine.client, &stats);
+    assert_int_equal(stats.restarts, 1);
+    assert_int_equal(stats.failures, 0);
+    /* Started at most once a second. */
+    probe = only(&machine, "gputopo-probe");
+    assert_int_equal(kill(probe, SIGKILL), 0);
+    start = clock_ms();
+    gt_auto_free char *third = machine_scan(&machine);
+    assert_string_equal(first, third);
+    assert_in_range(clock_ms() - start, 500, 3000);
+    machine_done(&machine);
+}
+
+static void probe_stopped_while_scanning(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "--call-timeout 20000 --scan-timeout 20000");
+    machine_scenario(&machine, 2, "\"faults\":[{\"call\":\"mxSmlGetDeviceState\",\"do\":\"hang\"}]");
+    machine_spawn(&machine);
+    gt_probe_client_deadline(machine.client, 600);
+    gt_auto_err struct gt_err *err = NULL;
+    char *log = NULL;
+    long start = clock_ms();
+    assert_int_equal(gt_probe_scan(machine.client, &log, &err), -ETIMEDOUT);
+    assert_null(log);
+    assert_in_range(clock_ms() - start, 550, 2000);
+    assert_true(machine_gone(&machine, 1000)); /* the probe gave up its hanging worker with its client */
+    machine_done(&machine);
+}
+
+/* Programs that are no probe. */
+static void impostors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        int code;
+    } table[] = {
+        {"#!/bin/sh\nexec sleep 20\n", -ETIMEDOUT},
+        {"#!/bin/sh\nexit 0\n", -ECONNRESET},
+        {"#!/bin/sh\nprintf 'hello\\n' >&3\nexec sleep 20\n", -EBADMSG},
+        {"#!/bin/sh\nprintf 'ok 99999999 0\\n' >&3\nexec sleep 20\n", -EBADMSG},
+        {"#!/bin/sh\nprintf 'ok 0 0\\nok 10 0\\nabc' >&3\nexec sleep 20\n", -ETIMEDOUT},
+        {"#!/bin/sh\nprintf 'ok 0 0\\nok 4 0\\na\\0bc' >&3\nexec sleep 20\n", -EBADMSG},
+        {"#!/bin/sh\nprintf 'ok 0 0\\nerror too busy\\n' >&3\nexec sleep 20\n", -EIO},
+        {"#!/bin/sh\nhead -c 1000000 /dev/zero >&3\nexec sleep 20\n", -EBADMSG},
+    };
+    for (unsigned i = 0; i < GT_COUNT(table); i++) {
+        struct machine machine;
+        struct gt_probe_stats stats;
+        gt_auto_err struct gt_err *err = NULL;
+        char *log = NULL;
+        machine_new(&machine, "");
+        assert_int_equal(gt_file_write(machine.probe, table[i].script, strlen(table[i].script), 0700, NULL),
+                         0);
+        machine_spawn(&machine);
+        gt_probe_client_deadline(machine.client, 700);
+        long start = clock_ms();
+        int r = gt_probe_scan(machine.client, &log, &err);
+        if (r != table[i].code)
+            print_error("script %u: %s\n", i, gt_err_text(err));
+        assert_int_equal(r, table[i].code);
+        assert_null(log);
+        assert_in_range(clock_ms() - start, 0, 3000);
+        gt_probe_client_stats(machine.client, &stats);
+        assert_int_equal(stats.failures, 1);
+        assert_true(machine_gone(&machine, 1500));
+        machine_done(&machine);
+    }
+}
+
+static void no_program(void **state)
+{
+    (void)state;
+    gt_auto_probe_client struct gt_probe_client *client = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    char *log = NULL;
+    assert_int_equal(gt_probe_client_spawn("/nonexistent/probe", "/", &client, NULL), 0);
+    assert_int_equal(gt_probe_scan(client, &log, &err), -ENOENT);
+    assert_non_null(strstr(gt_err_text(err), "/nonexistent/probe"));
+}
+
+/* However the process that has spawned the probe dies, the probe and its worker go too. */
+static void orphaned(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char *log = NULL;
+        if (gt_probe_client_spawn(machine.probe, machine.dir, &machine.client, NULL) < 0 ||
+            gt_probe_scan(machine.client, &log, NULL) < 0)
+            _exit(1);
+        raise(SIGKILL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    machine_done(&machine);
+}
+
+static bool readable(int fd, int timeout_ms)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return poll(&poll_fd, 1, timeout_ms) == 1;
+}
+
+static void events(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    machine_scenario(&machine, 4, "\"events\":[{\"afterMs\":300,\"dev\":2,\"type\":7,\"data\":\"x\"}]");
+    machine_spawn(&machine);
+    int fd = gt_probe_client_event_fd(machine.client);
+    assert_true(fd >= 0);
+    free(machine_scan(&machine));
+    assert_false(readable(fd, 0));
+    assert_true(readable(fd, 5000));
+    only(&machine, "gputopo-events");
+    free(machine_scan(&machine)); /* drains it */
+    assert_false(readable(fd, 50));
+
+    /* After the probe was replaced, the same descriptor hears of events. */
+    pid_t probe = 0;
+    probe = only(&machine, "gputopo-probe");
+    assert_int_equal(kill(probe, SIGKILL), 0);
+    sleep_ms(20);
+    free(machine_scan(&machine));
+    assert_int_equal(gt_probe_client_event_fd(machine.client), fd);
+    assert_true(readable(fd, 5000));
+    machine_done(&machine);
+}
+
+/* A storm of events, a hanging or crashing event call: scans go on. */
+static void event_faults(void **state)
+{
+    (void)state;
+    static const char *const more[] = {
+        "\"events\":[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]",
+        "\"faults\":[{\"call\":\"mxSmlEventSetCreate\",\"do\":\"hang\"}]",
+        "\"faults\":[{\"call\":\"mxSmlEventSetWait\",\"do\":\"crash\"}]",
+        "\"faults\":[{\"call\":\"mxSmlDeviceRegisterEvents\",\"do\":\"code\",\"code\":9}]",
+        "\"faults\":[{\"call\":\"mxSmlEventSetWait\",\"do\":\"missing\"}]",
+    };
+    for (unsigned i = 0; i < GT_COUNT(more); i++) {
+        struct machine machine;
+        struct gt_probe_stats stats;
+        machine_new(&machine, "");
+        machine_scenario(&machine, 2, more[i]);
+        gt_auto_free char *first = machine_scan(&machine);
+        sleep_ms(150);
+        gt_auto_free char *second = machine_scan(&machine);
+        assert_string_equal(first, second);
+        gt_probe_client_stats(machine.client, &stats);
+        assert_int_equal(stats.restarts, 0);
+        assert_int_equal(stats.failures, 0);
+        machine_done(&machine);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(library_comes_and_goes),
+        cmocka_unit_test(library_elsewhere),
+        cmocka_unit_test(worker_killed),
+        cmocka_unit_test(probe_killed),
+        cmocka_unit_test(probe_stopped_while_scanning),
+        cmocka_unit_test(impostors),
+        cmocka_unit_test(no_program),
+        cmocka_unit_test(orphaned),
+        cmocka_unit_test(events),
+        cmocka_unit_test(event_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/probe/answers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "topology/probe/answers_internal.h"
+
+enum { UNIT_DRIVER = 1, COUNT_SENSIBLE = 1024 };
+
+static void read_text(const struct gt_answer *answer, char *to, size_t size)
+{
+    char text[128];
+    if (gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)))
+        gt_text_copy(to, size, text);
+}
+
+static bool is_server_uuid(const cJSON *item, char to[static GT_ID_SIZE])
+{
+    if (!gt_value_text(item, to, GT_ID_SIZE) || strpbrk(to, " \"\\"))
+        return false;
+    return to[strspn(to, "0-")] != '\0'; /* all zeros: none */
+}
+
+static void add_remote(struct gt_node *node, const cJSON *item)
+{
+    char uuid[GT_ID_SIZE];
+    if (!is_server_uuid(item, uuid)) {
+        if (cJSON_IsString(item) && !item->valuestring[0])
+            return; /* no such neighbour */
+        gt_node_missing(node, "vendor library, server UUIDs", "a remote one is nonsense");
+        return;
+    }
+    if (strcmp(uuid, node->server_uuid) == 0)
+        return;
+    for (unsigned i = 0; i < node->remote_count; i++)
+        if (strcmp(uuid, node->remotes[i]) == 0)
+            return;
+    if (node->remote_count == GT_REMOTES_MAX)
+        gt_node_missing(node, "vendor library, server UUIDs", "more than %d remote ones", GT_REMOTES_MAX);
+    else
+        gt_text_copy(node->remotes[node->remote_count++], GT_ID_SIZE, uuid);
+}
+
+static void read_servers(struct gt_node *node, const struct gt_answer *answer)
+{
+    const cJSON *remotes = gt_value_member(answer->value, "remotes"), *remote;
+    char uuid[GT_ID_SIZE];
+    uint64_t count;
+    if (is_server_uuid(gt_value_member(answer->value, "local"), uuid))
+        gt_text_copy(node->server_uuid, sizeof(node->server_uuid), uuid);
+    else
+        gt_node_missing(node, "vendor library, server UUIDs", "the own one is nonsense");
+    if (gt_value_member(answer->value, "remote"))
+        add_remote(node, gt_value_member(answer->value, "remote"));
+    cJSON_ArrayForEach(remote, remotes) add_remote(node, gt_value_member(remote, "uuid"));
+    if (gt_value_member(answer->value, "count") &&
+        (!gt_value_unsigned(gt_value_member(answer->value, "count"), UINT32_MAX, &count) ||
+         count > (uint64_t)cJSON_GetArraySize(remotes)))
+        gt_node_missing(node, "vendor library, server UUIDs", "it counts more remote ones than it names");
+}
+
+static void read_system(struct gt_reading *reading)
+{
+    struct gt_node *node = reading->node;
+    uint64_t count;
+    for (unsigned i = 0; i < reading->answers->count; i++) {
+        const struct gt_answer *answer = &reading->answers->calls[i];
+        if (gt_answer_is(answer, "mxSmlGetMacaVersion"))
+            read_text(answer, node->library_version, sizeof(node->library_version));
+        else if (gt_answer_is(answer, "mxSmlGetDeviceVersion") && answer->arg_count == 2 &&
+                 answer->args[1] == UNIT_DRIVER)
+            read_text(answer, node->driver_version, sizeof(node->driver_version));
+        else if (gt_answer_is(answer, "mxSmlGetLocalAndMultipleRemoteUuid") ||
+                 gt_answer_is(answer, "mxSmlGetLocalAndRemoteUuid"))
+            read_servers(node, answer);
+        else if (gt_answer_is(answer, "mxSmlGetDeviceCount") &&
+                 (!gt_value_unsigned(answer->value, UINT32_MAX, &count) || count > GT_VENDOR_DEVICES))
+            gt_node_missing(node, "vendor library, number of GPUs", "%s",
+                            cJSON_IsNumber(answer->value) && answer->value->valuedouble <= COUNT_SENSIBLE
+                                ? "more than 64, only the first 64 are read"
+                                : "nonsense");
+    }
+}
+
+int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned *ret_unmatched,
+                     struct gt_err **err)
+{
+    gt_auto_answers struct gt_answers answers = {0};
+    int r = gt_answers_read(log, len, &answers, err);
+    if (r < 0)
+        return r;
+    struct gt_reading reading = {.answers = &answers, .node = node};
+    gt_read_identities(&reading);
+    gt_read_devices(&reading);
+    gt_read_links(&reading);
+    read_system(&reading);
+    gt_read_failures(&reading);
+    *ret_unmatched = reading.unmatched;
+    return 0;
+}
+
+int gt_answers_bdfs(const char *log, size_t len, char (*ret)[GT_BDF_SIZE], struct gt_err **err)
+{
+    gt_auto_answers struct gt_answers answers = {0};
+    int r = gt_answers_read(log, len, &answers, err);
+    int count = 0;
+    if (r < 0)
+        return r;
+    for (unsigned i = 0; i < answers.count && count < GT_GPUS_MAX; i++) {
+        char bdf[GT_BDF_SIZE];
+        bool known = false;
+        if ((!gt_answer_is(&answers.calls[i], "mxSmlGetDeviceInfo") &&
+             !gt_answer_is(&answers.calls[i], "mxSmlGetLimitedDeviceInfo")) ||
+            !gt_answer_bdf(&answers.calls[i], bdf))
+            continue;
+        for (int j = 0; j < count; j++)
+            known = known || strcmp(ret[j], bdf) == 0;
+        if (!known)
+            gt_text_copy(ret[count++], GT_BDF_SIZE, bdf);
+    }
+    return count;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "topology/probe/answers_internal.h"
+
+enum { SPEED_MAX = 256, WIDTH_MAX = 64, CPUS_MAX = 4096, NODES_MAX = 1024, MODE_VF = 2 };
+
+struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_answer *answer)
+{
+    if (!answer->arg_count || answer->args[0] >= GT_VENDOR_DEVICES || reading->gpu_of[answer->args[0]] < 0)
+        return NULL;
+    return &reading->node->gpus[reading->gpu_of[answer->args[0]]];
+}
+
+static int find_gpu(const struct gt_node *node, const char *bdf)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (strcmp(node->gpus[i].bdf, bdf) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* Which GPU each vendor number is. A BDF that two numbers claim is nobody's. */
+void gt_read_identities(struct gt_reading *reading)
+{
+    char bdfs[GT_VENDOR_DEVICES][GT_BDF_SIZE] = {0};
+    struct gt_node *node = reading->node;
+    for (unsigned i = 0; i < GT_VENDOR_DEVICES; i++)
+        reading->gpu_of[i] = -1;
+    for (unsigned i = 0; i < reading->answers->count; i++) {
+        const struct gt_answer *answer = &reading->answers->calls[i];
+        if (!gt_answer_is(answer, "mxSmlGetDeviceInfo") || answer->arg_count != 1 ||
+            answer->args[0] >= GT_VENDOR_DEVICES)
+            continue;
+        if (!gt_answer_bdf(answer, bdfs[answer->args[0]]))
+            gt_node_missing(node, "vendor library, BDF", "GPU %u: not a PCI address", answer->args[0]);
+    }
+    for (unsigned i = 0; i < GT_VENDOR_DEVICES; i++) {
+        unsigned claims = 0;
+        if (!bdfs[i][0])
+            continue;
+        for (unsigned j = 0; j < GT_VENDOR_DEVICES; j++)
+            claims += strcmp(bdfs[i], bdfs[j]) == 0;
+        if (claims > 1) {
+            gt_node_missing(node, "vendor library, BDF", "%s is claimed by %u GPUs, none is believed",
+                            bdfs[i], claims);
+            continue;
+        }
+        reading->gpu_of[i] = find_gpu(node, bdfs[i]);
+        if (reading->gpu_of[i] < 0) {
+            reading->unmatched++; /* the caller says so */
+        } else {
+            node->gpus[reading->gpu_of[i]].vendor_index = (int)i;
+        }
+    }
+}
+
+static void set_unhealthy(struct gt_gpu *gpu, const char *reason)
+{
+    if (gpu->healthy && !gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason))
+        gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "not available");
+    gpu->healthy = false;
+}
+
+static void read_info(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
+{
+    uint64_t mode;
+    char text[sizeof(gpu->product)];
+    if (gt_value_text(gt_value_member(answer->value, "deviceName"), text, sizeof(text)))
+        gt_text_copy(gpu->product, sizeof(gpu->product), text);
+    if (!gt_value_unsigned(gt_value_member(answer->value, "mode"), MODE_VF, &mode))
+        gt_node_missing(reading->node, "vendor library, mode", "GPU %u: nonsense", answer->args[0]);
+    else if (mode == MODE_VF)
+        gpu->mode = GT_GPU_VF;
+    if (!gt_value_text(gt_value_member(answer->value, "uuid"), gpu->uuid, sizeof(gpu->uuid)))
+        gt_node_missing(reading->node, "vendor library, UUID", "GPU %u: not a printable text",
+                        answer->args[0]);
+    else if (strchr(gpu->uuid, ' ') || strchr(gpu->uuid, '"') || strchr(gpu->uuid, '\\')) {
+        gpu->uuid[0] = '\0';
+        gt_node_missing(reading->node, "vendor library, UUID", "GPU %u: odd characters in it",
+                        answer->args[0]);
+    }
+}
+
+static void drop_double_uuids(struct gt_node *node)
+{
+    bool twice[GT_GPUS_MAX] = {false};
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        for (unsigned j = 0; j < node->gpu_count; j++)
+            if (i != j && node->gpus[i].uuid[0] && strcmp(node->gpus[i].uuid, node->gpus[j].uuid) == 0)
+                twice[i] = true;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        if (!twice[i])
+            continue;
+        gt_node_missing(node, "vendor library, UUID", "%s belongs to several GPUs, it is not used",
+                        node->gpus[i].uuid);
+        node->gpus[i].uuid[0] = '\0';
+    }
+}
+
+static void read_state(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
+{
+    uint64_t state;
+    if (!gt_value_unsigned(answer->value, 1, &state))
+        gt_node_missing(reading->node, "vendor library, device state", "GPU %u: neither 0 nor 1",
+                        answer->args[0]);
+    else if (state == 0)
+        set_unhealthy(gpu, "the vendor library calls it not available");
+}
+
+static void read_reason(struct gt_gpu *gpu, const struct gt_answer *answer)
+{
+    int64_t code = 0;
+    char text[64], reason[sizeof(gpu->unhealthy_reason)];
+    bool has_code = gt_value_int(gt_value_member(answer->value, "code"), &code);
+    if (gpu->healthy) /* asked only for those that are not; a log may say otherwise */
+        return;
+    if (gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)))
+        snprintf(reason, sizeof(reason), "not available: %s", text);
+    else if (has_code)
+        snprintf(reason, sizeof(reason), "not available (reason code %lld)", (long long)code);
+    else
+        return;
+    gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason);
+}
+
+static void read_ecc(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
+{
+    uint64_t errors;
+    char reason[sizeof(gpu->unhealthy_reason)];
+    /* All bits set is what a counter reads as where there is none. */
+    if (!gt_value_unsigned(gt_value_member(answer->value, "dramUE"), UINT32_MAX - 1, &errors)) {
+        gt_node_missing(reading->node, "vendor library, ECC errors", "GPU %u: nonsense", answer->args[0]);
+        return;
+    }
+    snprintf(reason, sizeof(reason), "uncorrectable DRAM ECC errors: %llu", (unsigned long long)errors);
+    if (errors)
+        set_unhealthy(gpu, reason);
+}
+
+static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
+{
+    uint64_t kib;
+    if (gt_value_unsigned(gt_value_member(answer->value, "vramTotal"), UINT64_C(1) << 40, &kib) && kib)
+        gpu->memory_bytes = kib << 10;
+    else
+        gt_node_missing(reading->node, "vendor library, memory", "GPU %u: nonsense", answer->args[0]);
+}
+
+static void read_pcie(struct gt_pcie_link *link, const struct gt_answer *answer)
+{
+    const cJSON *speed = gt_value_member(answer->value, "speed");
+    uint64_t width;
+    if (link->speed == 0 && cJSON_IsNumber(speed) && speed->valuedouble > 0 &&
+        speed->valuedouble <= SPEED_MAX)
+        link->speed = speed->valuedouble;
+    if (link->width == 0 && gt_value_unsigned(gt_value_member(answer->value, "width"), WIDTH_MAX, &width))
+        link->width = (unsigned)width;
+}
+
+/* The bits of a list of 32-bit words as text ("0-3,8"); how many there are, -1 where they do not fit. */
+static int bits_as_list(const cJSON *words, unsigned limit, char *to, size_t size, unsigned *ret_first)
+{
+    gt_auto_buf struct gt_buf list = GT_BUF(size - 1);
+    const cJSON *word;
+    unsigned base = 0;
+    int count = 0;
+    long start = -1, last = -2;
+    bool set[CPUS_MAX] = {false};
+    cJSON_ArrayForEach(word, words)
+    {
+        uint64_t bits;
+        if (base >= limit || !gt_value_unsigned(word, UINT32_MAX, &bits))
+            return -1;
+        for (unsigned i = 0; i < 32; i++)
+            set[base + i] = bits >> i & 1;
+        base += 32;
+    }
+    for (unsigned i = 0; i <= base; i++) {
+        bool here = i < base && set[i];
+        if (here && last != (long)i - 1)
+            start = i;
+        if (here) {
+            last = i;
+            *ret_first = count++ ? *ret_first : i;
+        } else if (last == (long)i - 1 && start >= 0) {
+            gt_buf_printf(&list, last > start ? "%s%ld-%ld" : "%s%ld", list.len ? "," : "", start, last);
+        }
+    }
+    if (list.failed)
+        return -1;
+    gt_text_copy(to, size, list.data ? list.data : "");
+    return count;
+}
+
+static void read_affinity(struct gt_gpu *gpu, const struct gt_answer *answer, bool cpus)
+{
+    char text[sizeof(gpu->cpu_set)];
+    unsigned first = 0;
+    int count = bits_as_list(answer->value, cpus ? CPUS_MAX : NODES_MAX, text, sizeof(text), &first);
+    if (cpus && count > 0 && !gpu->cpu_set[0])
+        gt_text_copy(gpu->cpu_set, sizeof(gpu->cpu_set), text);
+    if (!cpus && count == 1 && gpu->numa_node < 0) /* several nodes are no locality */
+        gpu->numa_node = (int)first;
+}
+
+static void read_limited(struct gt_reading *reading)
+{
+    for (unsigned i = 0; i < reading->answers->count; i++) {
+        const struct gt_answer *answer = &reading->answers->calls[i];
+        char bdf[GT_BDF_SIZE];
+        if (!gt_answer_is(answer, "mxSmlGetLimitedDeviceInfo") || !gt_answer_bdf(answer, bdf))
+            continue;
+        int gpu = find_gpu(reading->node, bdf);
+        if (gpu >= 0)
+            set_unhealthy(&reading->node->gpus[gpu], "the vendor library lists it as limited, not usable");
+    }
+}
+
+static void read_device(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
+{
+    char serial[sizeof(gpu->serial)];
+    if (gt_answer_is(answer, "mxSmlGetDeviceInfo"))
+        read_info(reading, gpu, answer);
+    else if (gt_answer_is(answer, "mxSmlGetDeviceState"))
+        read_state(reading, gpu, answer);
+    else if (gt_answer_is(answer, "mxSmlGetDeviceUnavailableReason"))
+        read_reason(gpu, answer);
+    else if (gt_answer_is(answer, "mxSmlGetTotalEccErrors"))
+        read_ecc(reading, gpu, answer);
+    else if (gt_answer_is(answer, "mxSmlGetMemoryInfo"))
+        read_memory(reading, gpu, answer);
+    else if (gt_answer_is(answer, "mxSmlGetPcieInfo"))
+        read_pcie(&gpu->pcie_now, answer);
+    else if (gt_answer_is(answer, "mxSmlGetPcieMaxLinkInfo"))
+        read_pcie(&gpu->pcie_max, answer);
+    else if (gt_answer_is(answer, "mxSmlGetCpuAffinity"))
+        read_affinity(gpu, answer, true);
+    else if (gt_answer_is(answer, "mxSmlGetNodeAffinity"))
+        read_affinity(gpu, answer, false);
+    else if ((gt_answer_is(answer, "mxSmlGetBoardSerial") ||
+              (gt_answer_is(answer, "mxSmlGetChipSerial") && !gpu->serial[0])) &&
+             gt_value_text(gt_value_member(answer->value, "text"), serial, sizeof(serial)))
+        gt_text_copy(gpu->serial, sizeof(gpu->serial), serial);
+}
+
+void gt_read_devices(struct gt_reading *reading)
+{
+    for (unsigned i = 0; i < reading->answers->count; i++) {
+        struct gt_gpu *gpu = gt_reading_gpu(reading, &reading->answers->calls[i]);
+        if (gpu)
+            read_device(reading, gpu, &reading->answers->calls[i]);
+    }
+    read_limited(reading);
+    drop_double_uuids(reading->node);
+}

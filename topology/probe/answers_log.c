@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/probe/answers_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "topology/probe/protocol.h"
+
+enum { CALLS_MAX = 32768 };
+
+const cJSON *gt_value_member(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+bool gt_value_int(const cJSON *item, int64_t *ret)
+{
+    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 9007199254740992.0) ||
+        trunc(item->valuedouble) != item->valuedouble)
+        return false;
+    *ret = (int64_t)item->valuedouble;
+    return true;
+}
+
+bool gt_value_unsigned(const cJSON *item, uint64_t max, uint64_t *ret)
+{
+    int64_t value;
+    if (!gt_value_int(item, &value) || value < 0 || (uint64_t)value > max)
+        return false;
+    *ret = (uint64_t)value;
+    return true;
+}
+
+bool gt_value_text(const cJSON *item, char *to, size_t size)
+{
+    if (!cJSON_IsString(item))
+        return false;
+    const char *text = item->valuestring;
+    text += strspn(text, " ");
+    size_t len = strlen(text);
+    while (len && text[len - 1] == ' ')
+        len--;
+    if (!len || len >= size)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] < 0x20 || text[i] > 0x7e)
+            return false;
+    memcpy(to, text, len);
+    to[len] = '\0';
+    return true;
+}
+
+static bool read_call(const cJSON *entry, struct gt_answer *to)
+{
+    const cJSON *call = gt_value_member(entry, "call"), *args = gt_value_member(entry, "args"), *arg;
+    const cJSON *error = gt_value_member(entry, "error"), *bad = gt_value_member(entry, "bad");
+    struct gt_answer answer = {.code = -1};
+    if (!cJSON_IsString(call) || !cJSON_IsArray(args))
+        return false;
+    answer.call = call->valuestring;
+    cJSON_ArrayForEach(arg, args)
+    {
+        uint64_t value;
+        if (answer.arg_count == GT_ANSWER_ARGS_MAX || !gt_value_unsigned(arg, UINT32_MAX, &value))
+            return false;
+        answer.args[answer.arg_count++] = (unsigned)value;
+    }
+    uint64_t code;
+    if (cJSON_IsString(error))
+        answer.why = error->valuestring;
+    else if (!gt_value_unsigned(gt_value_member(entry, "rc"), UINT32_MAX, &code))
+        return false;
+    else
+        answer.code = (long)code;
+    if (!answer.why && cJSON_IsString(bad))
+        answer.why = bad->valuestring;
+    if (!answer.why && answer.code == 0)
+        answer.value = gt_value_member(entry, "value");
+    *to = answer;
+    return true;
+}
+
+int gt_answers_read(const char *log, size_t len, struct gt_answers *ret, struct gt_err **err)
+{
+    if (len > GT_PROBE_DOCUMENT_MAX)
+        return gt_fail(err, EINVAL, "vendor call log: larger than %d bytes", GT_PROBE_DOCUMENT_MAX);
+    gt_auto_answers struct gt_answers answers = {.json = cJSON_ParseWithLength(log, len)};
+    const cJSON *calls = gt_value_member(answers.json, "calls"), *entry;
+    const cJSON *library = gt_value_member(answers.json, "library");
+    uint64_t version;
+    if (!cJSON_IsObject(answers.json))
+        return gt_fail(err, EINVAL, "vendor call log: not a JSON object");
+    if (!gt_value_unsigned(gt_value_member(answers.json, "probe"), 1, &version) || version != 1)
+        return gt_fail(err, EINVAL, "vendor call log: \"probe\" is not 1, the version that is read here");
+    if (!cJSON_IsArray(calls))
+        return gt_fail(err, EINVAL, "vendor call log: \"calls\" is not a list");
+    if (!cJSON_IsObject(library))
+        return gt_fail(err, EINVAL, "vendor call log: \"library\" is not an object");
+    int count = cJSON_GetArraySize(calls);
+    if (count > CALLS_MAX)
+        return gt_fail(err, EINVAL, "vendor call log: %d calls, the limit is %d", count, CALLS_MAX);
+    answers.calls = calloc((size_t)count + 1, sizeof(*answers.calls));
+    if (!answers.calls)
+        return gt_fail_sys(err, ENOMEM, "vendor call log");
+    cJSON_ArrayForEach(entry, calls)
+    {
+        if (read_call(entry, &answers.calls[answers.count]))
+            answers.count++;
+        else
+            answers.malformed++;
+    }
+    answers.missing = gt_value_member(answers.json, "missing");
+    const cJSON *error = gt_value_member(library, "error"),
+                *stopped = gt_value_member(answers.json, "stopped");
+    answers.library_error = cJSON_IsString(error) ? error->valuestring : NULL;
+    answers.stopped = cJSON_IsString(stopped) ? stopped->valuestring : NULL;
+    *ret = answers;
+    answers = (struct gt_answers){0};
+    return 0;
+}
+
+void gt_answers_done(struct gt_answers *answers)
+{
+    cJSON_Delete(answers->json);
+    free(answers->calls);
+    *answers = (struct gt_answers){0};
+}
+
+bool gt_answer_is(const struct gt_answer *answer, const char *call)
+{
+    return answer->value && strcmp(answer->call, call) == 0;
+}
+
+bool gt_answers_have(const struct gt_answers *answers, const char *call)
+{
+    for (unsigned i = 0; i < answers->count; i++)
+        if (gt_answer_is(&answers->calls[i], call))
+            return true;
+    return false;
+}
+
+bool gt_answer_bdf(const struct gt_answer *answer, char to[static GT_BDF_SIZE])
+{
+    char text[32];
+    return gt_value_text(gt_value_member(answer->value, "bdfId"), text, sizeof(text)) &&
+           gt_bdf_normalise(text, to);
+}

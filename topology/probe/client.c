@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/probe/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "topology/probe/child.h"
+#include "topology/probe/protocol.h"
+
+enum {
+    DEADLINE_MS = 25000, /* the probe's 20 s for a scan, and a margin */
+    RESPAWN_GAP_MS = 1000,
+    PARTING_MS = 500, /* for a child to end by itself */
+};
+
+struct gt_probe_client {
+    char socket[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* "" where the probe is a child */
+    char *program, *root;
+    pid_t child; /* 0: none */
+    int64_t born;
+    int fd;                  /* the connection, -1 none */
+    int event_in, event_out; /* read here; passed to the probe */
+    int deadline_ms;
+    _Atomic uint64_t scans, failures, restarts;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void pause_ms(int64_t milliseconds)
+{
+    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
+}
+
+static int new_client(struct gt_probe_client **ret, struct gt_err **err)
+{
+    struct gt_probe_client *client = calloc(1, sizeof(*client));
+    int ends[2];
+    if (!client)
+        return gt_fail_sys(err, ENOMEM, "probe client");
+    /* Datagrams: the probe's send() never blocks, and never sees its peer in one of our other processes. */
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
+        int r = gt_fail_sys(err, errno, "probe client");
+        free(client);
+        return r;
+    }
+    client->fd = -1;
+    client->event_in = ends[0];
+    client->event_out = ends[1];
+    client->deadline_ms = DEADLINE_MS;
+    *ret = client;
+    return 0;
+}
+
+int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct gt_err **err)
+{
+    gt_auto_probe_client struct gt_probe_client *client = NULL;
+    int r = new_client(&client, err);
+    if (r < 0)
+        return r;
+    if (!*socket || !gt_text_copy(client->socket, sizeof(client->socket), socket))
+        return gt_fail(err, EINVAL, "%s: a socket's path has 1 to %zu bytes", socket,
+                       sizeof(client->socket) - 1);
+    *ret = gt_steal(client);
+    return 0;
+}
+
+int gt_probe_client_spawn(const char *program, const char *root, struct gt_probe_client **ret,
+                          struct gt_err **err)
+{
+    gt_auto_probe_client struct gt_probe_client *client = NULL;
+    int r = new_client(&client, err);
+    if (r < 0)
+        return r;
+    client->program = strdup(program);
+    client->root = strdup(root ? root : "/");
+    if (!client->program || !client->root)
+        return gt_fail_sys(err, ENOMEM, "probe client");
+    *ret = gt_steal(client);
+    return 0;
+}
+
+static void disconnect(struct gt_probe_client *client)
+{
+    if (client->fd >= 0)
+        close(client->fd);
+    client->fd = -1;
+    if (client->child)
+        gt_child_end(client->child, PARTING_MS);
+    client->child = 0;
+}
+
+void gt_probe_client_free(struct gt_probe_client *client)
+{
+    if (!client)
+        return;
+    disconnect(client);
+    close(client->event_in);
+    close(client->event_out);
+    free(client->program);
+    free(client->root);
+    free(client);
+}
+
+/* Waits for the connection; -ETIMEDOUT at the deadline. */
+static int await(struct gt_probe_client *client, short events, int64_t deadline)
+{
+    for (;;) {
+        int64_t left = deadline - now_ms();
+        struct pollfd fd = {.fd = client->fd, .events = events};
+        int n = poll(&fd, 1, left > 0 ? (int)left : 0);
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (left <= 0)
+            return -ETIMEDOUT;
+    }
+}
+
+static int connect_socket(struct gt_probe_client *client, int64_t deadline, struct gt_err **err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    gt_text_copy(address.sun_path, sizeof(address.sun_path), client->socket);
+    gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return gt_fail_sys(err, errno, "probe");
+    while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+        if (errno != EAGAIN || now_ms() >= deadline) /* EAGAIN: its queue is full */
+            return gt_fail_sys(err, errno, "probe at %s", client->socket);
+        pause_ms(20);
+    }
+    client->fd = gt_steal_fd(&fd);
+    return 0;
+}
+
+static int start_child(struct gt_probe_client *client, struct gt_err **err)
+{
+    int64_t wait = client->born ? client->born + RESPAWN_GAP_MS - now_ms() : 0;
+    if (wait > 0)
+        pause_ms(wait);
+    if (client->born)
+        atomic_fetch_add(&client->restarts, 1);
+    client->born = now_ms();
+    return gt_child_spawn(client->program, client->root, &client->child, &client->fd, err);
+}
+
+/* Sends the first requests of a connection: the socket for events, then nothing or more. */
+static int send_watch(struct gt_probe_client *client)
+{
+    char request[] = "watch\n";
+    struct iovec part = {request, strlen(request)};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &client->event_out, sizeof(int));
+    return sendmsg(client->fd, &message, MSG_NOSIGNAL) == (ssize_t)part.iov_len ? 0 : -EPIPE;
+}
+
+/* Reads one reply; *ret_document where there is one. */
+static int read_reply(struct gt_probe_client *client, int64_t deadline, struct gt_probe_header *ret,
+                      char **ret_document, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf in = GT_BUF(GT_PROBE_HEADER_MAX + GT_PROBE_DOCUMENT_MAX);
+    struct gt_probe_header header = {0};
+    int header_len = 0;
+    char chunk[16384];
+    for (;;) {
+        if (!header_len) {
+            header_len = gt_probe_read_header(in.data, in.len, &header);
+            if (header_len < 0)
+                return gt_fail(err, EBADMSG, "the probe answers nonsense");
+        }
+        if (header_len && in.len >= (size_t)header_len + header.length)
+            break;
+        int r = await(client, POLLIN, deadline);
+        if (r < 0)
+            return gt_fail_sys(err, -r, "no answer from the probe");
+        /* Never beyond this reply. */
+        size_t want = header_len ? (size_t)header_len + header.length - in.len : 1;
+        ssize_t n = recv(client->fd, chunk, want < sizeof(chunk) ? want : sizeof(chunk), MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0)
+            return gt_fail(err, ECONNRESET, "the probe has hung up");
+        gt_buf_add(&in, chunk, (size_t)n);
+        if (in.failed)
+            return gt_fail_sys(err, ENOMEM, "answer of the probe");
+    }
+    if (header.error[0])
+        return gt_fail(err, EIO, "probe: %s", header.error);
+    if (memchr(in.data, '\0', in.len))
+        return gt_fail(err, EBADMSG, "the probe answers nonsense");
+    *ret = header;
+    if (ret_document) {
+        gt_buf_consume(&in, (size_t)header_len);
+        *ret_document = gt_buf_take(&in);
+        if (!*ret_document)
+            return gt_fail_sys(err, ENOMEM, "answer of the probe");
+    }
+    return 0;
+}
+
+static int connect_probe(struct gt_probe_client *client, int64_t deadline, struct gt_err **err)
+{
+    struct gt_probe_header header;
+    int r = client->program ? start_child(client, err) : connect_socket(client, deadline, err);
+    if (r < 0)
+        return r;
+    if (send_watch(client) < 0)
+        return gt_fail(err, ECONNRESET, "the probe has hung up");
+    return read_reply(client, deadline, &header, NULL, err);
+}
+
+static int ask(struct gt_probe_client *client, int64_t deadline, char **ret_answers, struct gt_err **err)
+{
+    gt_auto_free char *answers = NULL;
+    struct gt_probe_header header;
+    if (client->fd < 0) {
+        int r = connect_probe(client, deadline, err);
+        if (r < 0)
+            return r;
+    }
+    if (send(client->fd, "scan\n", 5, MSG_NOSIGNAL) != 5)
+        return gt_fail(err, ECONNRESET, "the probe has hung up");
+    int r = read_reply(client, deadline, &header, &answers, err);
+    if (r < 0)
+        return r;
+    atomic_fetch_add(&client->restarts, header.restarts);
+    *ret_answers = gt_steal(answers);
+    return 0;
+}
+
+static void drain_events(struct gt_probe_client *client)
+{
+    char byte[16];
+    for (int i = 0; i < 1024 && recv(client->event_in, byte, sizeof(byte), MSG_DONTWAIT) >= 0; i++)
+        ;
+}
+
+int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
+{
+    int64_t deadline = now_ms() + client->deadline_ms;
+    gt_auto_err struct gt_err *first = NULL;
+    bool kept = client->fd >= 0;
+    drain_events(client);
+    atomic_fetch_add(&client->scans, 1);
+    int r = ask(client, deadline, ret_answers, &first);
+    if (r < 0)
+        disconnect(client);
+    /* A connection from before may have ended meanwhile: that alone is no failure. */
+    if (r == -ECONNRESET && kept) {
+        gt_err_free(gt_steal(first));
+        r = ask(client, deadline, ret_answers, &first);
+        if (r < 0)
+            disconnect(client);
+    }
+    if (r < 0) {
+        atomic_fetch_add(&client->failures, 1);
+        if (err)
+            *err = gt_steal(first);
+    }
+    return r;
+}
+
+void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret)
+{
+    ret->scans = atomic_load(&client->scans);
+    ret->failures = atomic_load(&client->failures);
+    ret->restarts = atomic_load(&client->restarts);
+}
+
+void gt_probe_client_deadline(struct gt_probe_client *client, int milliseconds)
+{
+    client->deadline_ms = milliseconds;
+}
+
+int gt_probe_client_event_fd(const struct gt_probe_client *client)
+{
+    return client->event_in;
+}

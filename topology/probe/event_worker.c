@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/probe/event_worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { PAUSE_MS = 60000, DEVICES_MAX = 64 }; /* before one that ended is started again */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void gt_event_worker_stop(struct gt_event_worker *events)
+{
+    gt_worker_stop(&events->worker, NULL, 0);
+}
+
+static bool tell(const struct gt_event_worker *events, const char *request)
+{
+    return send(events->worker.fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+}
+
+void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
+                          bool verbose)
+{
+    if (events->worker.pid && !gt_library_same(library, &events->library))
+        gt_event_worker_stop(events);
+    if (!events->wanted || events->worker.pid || !devices || now_ms() < events->again)
+        return;
+    events->again = now_ms() + PAUSE_MS;
+    if (gt_worker_start(&events->worker, "gputopo-events", verbose, NULL) < 0)
+        return;
+    events->library = *library;
+    /* All requests at once: the answers come when they come. */
+    char open[PATH_MAX + 8], list[8 + 4 * DEVICES_MAX];
+    snprintf(open, sizeof(open), "open %s", library->path);
+    int n = snprintf(list, sizeof(list), "events");
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        if (devices >> i & 1)
+            n += snprintf(list + n, sizeof(list) - (size_t)n, " %u", i);
+    if (!tell(events, open) || !tell(events, "call mxSmlInit") || !tell(events, list))
+        gt_event_worker_stop(events);
+}
+
+int gt_event_worker_fd(const struct gt_event_worker *events)
+{
+    return events->worker.pid ? events->worker.fd : -1;
+}
+
+static bool begins(const char *packet, ssize_t len, const char *with)
+{
+    return (size_t)len > strlen(with) && memcmp(packet, with, strlen(with)) == 0;
+}
+
+bool gt_event_worker_take(struct gt_event_worker *events)
+{
+    bool any = false;
+    for (;;) {
+        char packet[256];
+        ssize_t n = recv(events->worker.fd, packet, sizeof(packet), MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN)
+            return any;
+        if (n <= 0 || begins(packet, n, "{\"error\":")) { /* it ended, or cannot wait for events */
+            gt_event_worker_stop(events);
+            return any;
+        }
+        any = any || begins(packet, n, "{\"event\":");
+    }
+}

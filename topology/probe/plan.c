@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
+
+#include "topology/probe/prober.h"
+
+enum { DEVICES_MAX = 64, PORT_NUMBERS = 8, CPU_WORDS = 32, NODE_WORDS = 4 };
+
+#define ASK(prober, call, ...)                                                                               \
+    gt_prober_ask((prober), (call), sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                    \
+                  (uint32_t[]){__VA_ARGS__})
+
+/* Asks for nothing but the entry in the log. */
+#define NOTE(prober, call, ...) cJSON_Delete(ASK((prober), (call), __VA_ARGS__))
+
+static bool answered(cJSON *value)
+{
+    bool there = value != NULL;
+    cJSON_Delete(value);
+    return there;
+}
+
+/* A number from 0 to max, else `otherwise`. */
+static unsigned number(cJSON *value, unsigned max, unsigned otherwise)
+{
+    unsigned result = otherwise;
+    if (cJSON_IsNumber(value) && value->valuedouble >= 0)
+        result = value->valuedouble > max ? max : (unsigned)value->valuedouble;
+    cJSON_Delete(value);
+    return result;
+}
+
+static void ask_limited(struct gt_prober *prober)
+{
+    cJSON *list = gt_prober_ask(prober, "mxSmlGetAllLimitedDevices", 0, NULL);
+    const cJSON *id;
+    unsigned asked = 0;
+    cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(list, "deviceId")) if (cJSON_IsNumber(id) &&
+                                                                                   id->valueint >= 0 &&
+                                                                                   asked++ < DEVICES_MAX)
+        NOTE(prober, "mxSmlGetLimitedDeviceInfo", (uint32_t)id->valueint);
+    cJSON_Delete(list);
+}
+
+static void ask_device(struct gt_prober *prober, uint32_t device)
+{
+    NOTE(prober, "mxSmlGetTotalEccErrors", device);
+    NOTE(prober, "mxSmlGetEccState", device);
+    NOTE(prober, "mxSmlGetMemoryInfo", device);
+    NOTE(prober, "mxSmlGetBoardSerial", device);
+    NOTE(prober, "mxSmlGetChipSerial", device);
+    NOTE(prober, "mxSmlGetPcieInfo", device);
+    NOTE(prober, "mxSmlGetPcieMaxLinkInfo", device);
+    NOTE(prober, "mxSmlGetNodeAffinity", device, NODE_WORDS);
+    NOTE(prober, "mxSmlGetCpuAffinity", device, CPU_WORDS);
+    NOTE(prober, "mxSmlGetDeviceDieCount", device);
+    NOTE(prober, "mxSmlGetDeviceVersion", device, 0);
+}
+
+static void ask_ports(struct gt_prober *prober, uint32_t device)
+{
+    for (uint32_t port = 0; port < PORT_NUMBERS; port++)
+        NOTE(prober, "mxSmlGetMetaXLinkRemoteInfo", device, port);
+    NOTE(prober, "mxSmlGetMetaXLinkPortState", device);
+    if (!answered(ASK(prober, "mxSmlGetMetaXLinkInfo", device)))
+        NOTE(prober, "mxSmlGetMetaXLinkInfo_v2", device);
+    NOTE(prober, "mxSmlGetMetaXLinkState", device);
+    NOTE(prober, "mxSmlGetMetaXLinkTopo", device);
+}
+
+void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
+{
+    uint64_t devices = 0;
+    /* Without a credible count the devices are asked up to the first that does not answer. */
+    unsigned count =
+        number(gt_prober_ask(prober, "mxSmlGetDeviceCount", 0, NULL), DEVICES_MAX + 1, DEVICES_MAX + 1);
+    bool guess = count > DEVICES_MAX;
+    if (guess)
+        count = DEVICES_MAX;
+    cJSON_Delete(gt_prober_ask(prober, "mxSmlGetPfDeviceCount", 0, NULL));
+    for (uint32_t i = 0; i < count; i++) {
+        bool there = answered(ASK(prober, "mxSmlGetDeviceInfo", i));
+        if (there)
+            devices |= UINT64_C(1) << i;
+        else if (guess)
+            count = i;
+    }
+    ask_limited(prober);
+    for (uint32_t i = 0; i < count; i++)
+        if (devices >> i & 1 && number(ASK(prober, "mxSmlGetDeviceState", i), 2, 2) == 0)
+            NOTE(prober, "mxSmlGetDeviceUnavailableReason", i);
+    /* Both directions of a pair, so that the reader can compare them. */
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < count; j++)
+            if (i != j && devices >> i & 1 && devices >> j & 1)
+                NOTE(prober, "mxSmlGetDeviceTopology", i, j);
+    for (uint32_t i = 0; i < count; i++)
+        if (devices >> i & 1)
+            ask_ports(prober, i);
+    if (devices) {
+        if (!answered(gt_prober_ask(prober, "mxSmlGetLocalAndMultipleRemoteUuid", 0, NULL)))
+            cJSON_Delete(gt_prober_ask(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
+        NOTE(prober, "mxSmlGetDeviceVersion", (uint32_t)__builtin_ctzll(devices), 1);
+    }
+    cJSON_Delete(gt_prober_ask(prober, "mxSmlGetMacaVersion", 0, NULL));
+    for (uint32_t i = 0; i < count; i++)
+        if (devices >> i & 1)
+            ask_device(prober, i);
+    *ret_devices = devices;
+}

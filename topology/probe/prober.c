@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/probe/prober.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "topology/probe/event_worker.h"
+#include "topology/probe/locate.h"
+#include "topology/probe/protocol.h"
+#include "topology/probe/worker.h"
+
+enum {
+    RESTARTS_MAX = 6, /* workers lost in one scan before it is given up */
+    CULPRITS_MAX = 2 * (RESTARTS_MAX + 1),
+    SCANS_PER_WORKER = 100, /* then a fresh one, for whatever the library leaks */
+    LOG_RESERVE = 4096,     /* kept free for the end of the log */
+};
+
+/* A call that cost a worker its life. The second one of a function condemns it for every device. */
+struct culprit {
+    char call[64];
+    uint32_t device; /* first argument; UINT32_MAX none */
+};
+
+struct gt_prober {
+    struct gt_prober_options options;
+    char *root, *library_path;
+    struct gt_worker worker;
+    struct gt_library library; /* what the worker has open */
+    cJSON *missing;            /* its missing symbols */
+    char init_answer[128];     /* what mxSmlInit said in it, as the end of a log entry */
+    unsigned scans;            /* that it served */
+
+    /* of the scan in progress */
+    struct gt_buf log;
+    int64_t deadline;
+    unsigned restarts, calls;
+    bool init_told;    /* mxSmlInit stands in the log */
+    bool over;         /* nothing more is asked */
+    bool canceled;     /* the owner is gone */
+    bool doubtful;     /* some code was no everyday answer: use a fresh worker next time */
+    char stopped[128]; /* why it ended early */
+    struct culprit culprits[CULPRITS_MAX];
+    unsigned culprit_count;
+
+    struct gt_event_worker events;
+    char answer[GT_WORKER_PACKET_MAX];
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err)
+{
+    gt_auto_prober struct gt_prober *prober = calloc(1, sizeof(*prober));
+    if (!prober)
+        return gt_fail_sys(err, ENOMEM, "probe");
+    prober->options = *options;
+    prober->worker.fd = prober->events.worker.fd = -1;
+    prober->root = strdup(options->root ? options->root : "/");
+    prober->library_path = options->library ? strdup(options->library) : NULL;
+    if (!prober->root || (options->library && !prober->library_path))
+        return gt_fail_sys(err, ENOMEM, "probe");
+    *ret = gt_steal(prober);
+    return 0;
+}
+
+static void drop_worker(struct gt_prober *prober, char *why, size_t size)
+{
+    gt_worker_stop(&prober->worker, why, size);
+    prober->scans = 0;
+    prober->init_answer[0] = '\0';
+}
+
+void gt_prober_free(struct gt_prober *prober)
+{
+    if (!prober)
+        return;
+    drop_worker(prober, NULL, 0);
+    gt_event_worker_stop(&prober->events);
+    gt_buf_done(&prober->log);
+    cJSON_Delete(prober->missing);
+    free(prober->root);
+    free(prober->library_path);
+    free(prober);
+}
+
+/* One entry of the log; `rest` is what follows the arguments, from its comma to the closing brace. */
+static void add_call(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args,
+                     const char *rest)
+{
+    size_t room = prober->log.max - prober->log.len;
+    if (room < LOG_RESERVE + strlen(rest) + 256) {
+        gt_text_copy(prober->stopped, sizeof(prober->stopped), "the answers are too many for one log");
+        prober->over = true;
+        return;
+    }
+    gt_buf_printf(&prober->log, "%s\n{\"call\":\"%s\",\"args\":[", prober->calls++ ? "," : "", call);
+    for (unsigned i = 0; i < count; i++)
+        gt_buf_printf(&prober->log, "%s%u", i ? "," : "", args[i]);
+    gt_buf_puts(&prober->log, "]");
+    gt_buf_puts(&prober->log, rest);
+}
+
+static void add_failure(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args,
+                        const char *why)
+{
+    gt_auto_buf struct gt_buf rest = GT_BUF(1024);
+    gt_buf_puts(&rest, ",\"error\":");
+    gt_text_quote(&rest, why);
+    gt_buf_puts(&rest, "}");
+    add_call(prober, call, count, args, rest.failed ? ",\"error\":\"?\"}" : rest.data);
+}
+
+static void stop_scan(struct gt_prober *prober, const char *why)
+{
+    prober->over = true;
+    if (!prober->stopped[0])
+        gt_text_copy(prober->stopped, sizeof(prober->stopped), why);
+}
+
+static bool is_culprit(const struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
+{
+    unsigned devices = 0;
+    for (unsigned i = 0; i < prober->culprit_count; i++) {
+        if (strcmp(prober->culprits[i].call, call) != 0)
+            continue;
+        devices++;
+        if (!count || prober->culprits[i].device == args[0])
+            return true;
+    }
+    return devices >= 2;
+}
+
+/* Asks the worker with both deadlines in force. Its parsed answer, or NULL after the worker was given up. */
+static cJSON *exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
+                       const uint32_t *args)
+{
+    int64_t left = prober->deadline - now_ms();
+    int timeout = prober->options.call_timeout_ms;
+    if (left < timeout)
+        timeout = left > 0 ? (int)left : 0;
+    int r = gt_worker_ask(&prober->worker, request, timeout, prober->options.owner, prober->answer);
+    cJSON *answer = r >= 2 ? cJSON_ParseWithLengthOpts(prober->answer, (size_t)r + 1, NULL, true) : NULL;
+    if (cJSON_IsObject(answer) && answer->child && prober->answer[0] == '{')
+        return answer;
+    cJSON_Delete(answer);
+
+    char why[64] = "ended";
+    if (r == -ETIMEDOUT)
+        gt_text_copy(why, sizeof(why), "timeout");
+    else if (r >= 0 || r == -EMSGSIZE)
+        gt_text_copy(why, sizeof(why), "answered nonsense");
+    drop_worker(prober, r == -ECONNRESET ? why : NULL, sizeof(why));
+    if (r == -ECANCELED) {
+        prober->canceled = prober->over = true;
+        return NULL;
+    }
+    gt_warning("vendor call failed, its worker is replaced", GT_STR("call", call), GT_STR("why", why),
+               GT_INT("device", count ? (long long)args[0] : -1));
+    add_failure(prober, call, count, args, why);
+    if (prober->culprit_count < CULPRITS_MAX) {
+        struct culprit *culprit = &prober->culprits[prober->culprit_count++];
+        gt_text_copy(culprit->call, sizeof(culprit->call), call);
+        culprit->device = count ? args[0] : UINT32_MAX;
+    }
+    prober->restarts++;
+    if (prober->restarts > RESTARTS_MAX)
+        stop_scan(prober, "too many calls hung or crashed");
+    if (now_ms() >= prober->deadline)
+        stop_scan(prober, "the deadline of the scan has passed");
+    return NULL;
+}
+
+/* The log of every scan has it once, though a worker that is kept, or a second one, does it elsewhere. */
+static void tell_init(struct gt_prober *prober)
+{
+    if (!prober->init_told)
+        add_call(prober, "mxSmlInit", 0, NULL, prober->init_answer[0] ? prober->init_answer : "}");
+    prober->init_told = true;
+}
+
+/* Starts a worker with the library open and initialised. False: the scan is over. */
+static bool prepare_worker(struct gt_prober *prober)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_worker_start(&prober->worker, "gputopo-vendor", prober->options.verbose, &err) < 0) {
+        stop_scan(prober, gt_err_text(err));
+        return false;
+    }
+    char request[PATH_MAX + 8];
+    snprintf(request, sizeof(request), "open %s", prober->library.path);
+    cJSON *opened = exchange(prober, request, "dlopen", 0, NULL);
+    const cJSON *error = cJSON_GetObjectItemCaseSensitive(opened, "error");
+    cJSON *missing = cJSON_DetachItemFromObjectCaseSensitive(opened, "missing");
+    bool done = cJSON_IsArray(missing);
+    if (opened && !done) {
+        add_failure(prober, "dlopen", 0, NULL, cJSON_IsString(error) ? error->valuestring : "failed");
+        drop_worker(prober, NULL, 0);
+    }
+    cJSON_Delete(opened);
+    if (!done) {
+        cJSON_Delete(missing);
+        stop_scan(prober, "the library cannot be opened");
+        return false;
+    }
+    cJSON_Delete(prober->missing);
+    prober->missing = missing;
+
+    cJSON *init = exchange(prober, "call mxSmlInit", "mxSmlInit", 0, NULL);
+    const cJSON *code = cJSON_GetObjectItemCaseSensitive(init, "rc");
+    bool ready = cJSON_IsNumber(code) && code->valueint == 0;
+    if (init) {
+        prober->answer[0] = ',';
+        ready = gt_text_copy(prober->init_answer, sizeof(prober->init_answer), prober->answer) && ready;
+        tell_init(prober);
+    }
+    cJSON_Delete(init);
+    if (!ready) {
+        stop_scan(prober, "the library did not initialise");
+        drop_worker(prober, NULL, 0);
+    }
+    return ready;
+}
+
+bool gt_prober_lacks(const struct gt_prober *prober, const char *call)
+{
+    const cJSON *name;
+    cJSON_ArrayForEach(name, prober->missing) if (cJSON_IsString(name) &&
+                                                  strcmp(name->valuestring, call) == 0) return true;
+    return false;
+}
+
+/* Done, no such device, not supported, no such number: sound answers. Anything else may pass with a new
+ * process. */
+static bool is_everyday(int code)
+{
+    return code == 0 || code == 2 || code == 3 || code == 6 || code == 9;
+}
+
+cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
+{
+    if (prober->over || is_culprit(prober, call, count, args))
+        return NULL;
+    if (now_ms() >= prober->deadline) {
+        stop_scan(prober, "the deadline of the scan has passed");
+        return NULL;
+    }
+    if (!prober->worker.pid && !prepare_worker(prober))
+        return NULL;
+    if (gt_prober_lacks(prober, call))
+        return NULL;
+    char request[128];
+    int n = snprintf(request, sizeof(request), "call %s", call);
+    for (unsigned i = 0; i < count; i++)
+        n += snprintf(request + n, sizeof(request) - (size_t)n, " %u", args[i]);
+    cJSON *answer = exchange(prober, request, call, count, args);
+    if (!answer)
+        return NULL;
+    prober->answer[0] = ','; /* "{...}" becomes the rest of the entry */
+    add_call(prober, call, count, args, prober->answer);
+    const cJSON *code = cJSON_GetObjectItemCaseSensitive(answer, "rc");
+    if (!cJSON_IsNumber(code) || !is_everyday(code->valueint))
+        prober->doubtful = true;
+    cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(answer, "value");
+    cJSON_Delete(answer);
+    return value;
+}
+
+static void finish_log(struct gt_prober *prober, const char *library_error)
+{
+    gt_buf_puts(&prober->log, "],\n\"missing\":");
+    gt_auto_free char *missing = prober->missing ? cJSON_PrintUnformatted(prober->missing) : NULL;
+    gt_buf_puts(&prober->log, missing ? missing : "[]");
+    if (prober->stopped[0]) {
+        gt_buf_puts(&prober->log, ",\n\"stopped\":");
+        gt_text_quote(&prober->log, prober->stopped);
+    }
+    gt_buf_puts(&prober->log, ",\n\"library\":{");
+    if (library_error) {
+        gt_buf_puts(&prober->log, "\"error\":");
+        gt_text_quote(&prober->log, library_error);
+    } else {
+        gt_buf_puts(&prober->log, "\"path\":");
+        gt_text_quote(&prober->log, prober->library.shown);
+    }
+    gt_buf_puts(&prober->log, "}}\n");
+}
+
+int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, unsigned *ret_restarts,
+                   struct gt_err **err)
+{
+    gt_auto_err struct gt_err *why = NULL;
+    struct gt_library library = {0};
+    uint64_t devices = 0;
+
+    gt_buf_done(&prober->log);
+    prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
+    prober->deadline = now_ms() + prober->options.scan_timeout_ms;
+    prober->restarts = prober->calls = prober->culprit_count = 0;
+    prober->over = prober->doubtful = prober->init_told = false;
+    prober->stopped[0] = '\0';
+    gt_worker_stuck();
+
+    int found = gt_library_locate(prober->root, prober->library_path, &library, &why);
+    if (found < 0 || !gt_library_same(&library, &prober->library)) {
+        drop_worker(prober, NULL, 0);
+        cJSON_Delete(prober->missing);
+        prober->missing = NULL;
+    } else if (prober->scans >= SCANS_PER_WORKER)
+        drop_worker(prober, NULL, 0);
+    else if (prober->worker.pid && !gt_worker_alive(&prober->worker)) {
+        drop_worker(prober, NULL, 0); /* it died between two scans */
+        prober->restarts++;
+    }
+    prober->library = library;
+
+    gt_buf_printf(&prober->log, "{\"probe\":1,\"version\":\"%s\",\n\"calls\":[", gt_version);
+    if (found == 0) {
+        if (prober->init_answer[0]) /* by this worker, in an earlier scan */
+            tell_init(prober);
+        gt_plan_run(prober, &devices);
+    }
+    finish_log(prober, found < 0 ? gt_err_text(why) : NULL);
+    *ret_restarts = prober->restarts;
+    prober->scans++;
+    gt_event_worker_tend(&prober->events, &prober->library, devices, prober->options.verbose);
+    if (prober->over || prober->doubtful)
+        drop_worker(prober, NULL, 0);
+    if (prober->canceled)
+        return gt_fail(err, ECANCELED, "scan: the client is gone");
+    size_t len = prober->log.len;
+    char *log = gt_buf_take(&prober->log);
+    if (!log)
+        return gt_fail_sys(err, ENOMEM, "scan");
+    *ret_log = log;
+    *ret_len = len;
+    return 0;
+}
+
+struct gt_event_worker *gt_prober_events(struct gt_prober *prober)
+{
+    return &prober->events;
+}

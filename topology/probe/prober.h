@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PROBE_PROBER_H
+#define GPUTOPO_PROBE_PROBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * Puts questions to the vendor library through a worker process and keeps the call log. A worker that hangs
+ * or dies is replaced, its culprit left out for the rest of the scan, and the scan goes on.
+ */
+struct gt_prober;
+
+struct gt_prober_options {
+    const char *root;    /* where opt/... is looked for */
+    const char *library; /* this file instead, or NULL */
+    int call_timeout_ms, scan_timeout_ms;
+    bool verbose; /* leave the library's own output on stderr */
+    int owner;    /* a scan ends when this socket's peer is gone; -1 none */
+};
+
+int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err);
+void gt_prober_free(struct gt_prober *prober);
+GT_DEFINE_CLEANUP(struct gt_prober *, gt_prober_free)
+#define gt_auto_prober GT_CLEANUP(gt_prober_free)
+
+/* Asks everything (plan.c). *ret_log is the call log, which the caller frees. -ECANCELED: the owner is gone.
+ */
+int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, unsigned *ret_restarts,
+                   struct gt_err **err);
+
+/* For plan.c: one question. The answer's `value`, or NULL where there is none; the caller deletes it. */
+struct cJSON;
+struct cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args);
+/* Whether a symbol is known to be missing. */
+bool gt_prober_lacks(const struct gt_prober *prober, const char *call);
+
+/* plan.c: all questions of a scan, the most important first. Sets the devices that answered. */
+void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices);
+
+/* The process that waits for events, tended after every scan. */
+struct gt_event_worker;
+struct gt_event_worker *gt_prober_events(struct gt_prober *prober);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PROBE_PROTOCOL_H
+#define GPUTOPO_PROBE_PROTOCOL_H
+
+#include <stddef.h>
+
+/*
+ * The text that gputopo-probe and its clients exchange (docs/probe-protocol.md), without any I/O: both ends
+ * and the fuzzer read it with these functions.
+ */
+enum {
+    GT_PROBE_REQUEST_MAX = 64,      /* bytes of one request line */
+    GT_PROBE_HEADER_MAX = 256,      /* bytes of one reply line */
+    GT_PROBE_DOCUMENT_MAX = 4 << 20 /* bytes of the document behind it */
+};
+
+enum gt_probe_request {
+    GT_PROBE_INCOMPLETE, /* no whole line yet */
+    GT_PROBE_PING,
+    GT_PROBE_SCAN,
+    GT_PROBE_WATCH,
+    GT_PROBE_BAD, /* not a request, or a line beyond the limit: drop the peer */
+};
+
+/* Reads the first line of what a client has sent; *ret_used is how many bytes the request took. */
+enum gt_probe_request gt_probe_read_request(const char *data, size_t len, size_t *ret_used);
+
+struct gt_probe_header {
+    size_t length;     /* bytes of the document that follows */
+    unsigned restarts; /* workers that were replaced for this answer */
+    char error[200];   /* the probe's complaint; "" where it did what was asked */
+};
+
+/* Reads the reply line: its length, 0 where more bytes are needed, -EBADMSG for nonsense. */
+int gt_probe_read_header(const char *data, size_t len, struct gt_probe_header *ret);
+
+#endif

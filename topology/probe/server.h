@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PROBE_SERVER_H
+#define GPUTOPO_PROBE_SERVER_H
+
+#include <sys/types.h>
+
+#include "topology/probe/prober.h"
+
+/* Makes the socket of clients: mode 0600, or for everyone where `open_mode`, since the peer is checked on
+ * every connection. A dead probe's socket is replaced, a living one's is not. */
+int gt_server_listen(const char *path, bool open_mode, int *ret_fd, struct gt_err **err);
+
+struct gt_server_options {
+    int listener;  /* -1 none */
+    int peer;      /* an inherited connection, -1 none; the server ends with it */
+    uid_t allowed; /* accepted beside the own uid and root's; (uid_t)-1 none */
+};
+
+/* Serves until the inherited connection ends (0), or for ever. */
+int gt_server_run(struct gt_prober *prober, const struct gt_server_options *options, struct gt_err **err);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PROBE_VENDOR_H
+#define GPUTOPO_PROBE_VENDOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/*
+ * The vendor library inside the worker process: the only code that opens it and calls into it. Anything here
+ * may hang or crash; the supervisor outlives it.
+ */
+typedef void gt_vendor_function(void);
+
+enum { GT_CALL_ARGS_MAX = 3 };
+
+/* Opens the library once. False with its complaint in *ret_why (valid until the next call here). */
+bool gt_vendor_open(const char *path, const char **ret_why);
+
+/* NULL where the library lacks it. */
+gt_vendor_function *gt_vendor_symbol(const char *name);
+
+/* One call that the worker can make. `run` appends the members of the answer, from `"rc":...` on. */
+struct gt_vendor_call {
+    const char *name;
+    unsigned args;
+    void (*run)(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to);
+};
+extern const struct gt_vendor_call gt_vendor_calls[];
+extern const unsigned gt_vendor_call_count;
+
+/* Registers for the events of these devices and sends each one as a packet to `fd`; returns when the library
+ * cannot do that (*ret_why) or the other end is gone. */
+void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const char **ret_why);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/probe/worker_main.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "topology/probe/vendor.h"
+#include "topology/probe/worker.h"
+
+enum { DEVICES_MAX = 64, WORKER_FD = 3 };
+
+/* Nothing of the supervisor may be within the library's reach: descriptors, signal handlers, output. */
+static int retreat(int fd, pid_t supervisor, const char *name, bool verbose)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != supervisor)
+        _exit(1);
+    prctl(PR_SET_NAME, name);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    for (int i = 1; i < 32; i++)
+        signal(i, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nowhere < 0)
+        _exit(1);
+    dup2(nowhere, 0);
+    dup2(verbose ? 2 : nowhere, 1);
+    if (!verbose)
+        dup2(nowhere, 2);
+    if (fd != WORKER_FD && dup3(fd, WORKER_FD, O_CLOEXEC) < 0)
+        _exit(1);
+    close_range(WORKER_FD + 1, ~0U, 0);
+    return WORKER_FD;
+}
+
+static void open_library(const char *path, struct gt_buf *to)
+{
+    const char *why = "";
+    if (!gt_vendor_open(path, &why)) {
+        char copy[512]; /* a loader's complaint may be long */
+        gt_text_copy(copy, sizeof(copy), strlen(why) < sizeof(copy) ? why : "dlopen failed");
+        gt_buf_puts(to, "\"error\":");
+        gt_text_quote(to, copy);
+        return;
+    }
+    const char *separator = "";
+    gt_buf_puts(to, "\"missing\":[");
+    for (unsigned i = 0; i < gt_vendor_call_count; i++) {
+        if (gt_vendor_symbol(gt_vendor_calls[i].name))
+            continue;
+        gt_buf_printf(to, "%s\"%s\"", separator, gt_vendor_calls[i].name);
+        separator = ",";
+    }
+    gt_buf_puts(to, "]");
+}
+
+/* Reads up to `max` numbers, each preceded by a space. */
+static bool read_numbers(const char *text, uint32_t *to, unsigned max, unsigned *ret_count)
+{
+    unsigned count = 0;
+    while (*text) {
+        char digits[16];
+        uint64_t value;
+        size_t len = strcspn(text + 1, " ");
+        if (*text != ' ' || count == max || len >= sizeof(digits))
+            return false;
+        memcpy(digits, text + 1, len);
+        digits[len] = '\0';
+        if (!gt_text_to_unsigned(digits, UINT32_MAX, &value))
+            return false;
+        to[count++] = (uint32_t)value;
+        text += 1 + len;
+    }
+    *ret_count = count;
+    return true;
+}
+
+static void call(const char *request, struct gt_buf *to)
+{
+    size_t name = strcspn(request, " ");
+    uint32_t args[GT_CALL_ARGS_MAX] = {0};
+    unsigned count = 0;
+    for (unsigned i = 0; i < gt_vendor_call_count; i++) {
+        const struct gt_vendor_call *known = &gt_vendor_calls[i];
+        if (strlen(known->name) != name || memcmp(known->name, request, name) != 0)
+            continue;
+        gt_vendor_function *function = gt_vendor_symbol(known->name);
+        if (function && read_numbers(request + name, args, GT_CALL_ARGS_MAX, &count) && count == known->args)
+            known->run(function, args, to);
+        else
+            gt_buf_puts(to, "\"error\":\"missing\"");
+        return;
+    }
+    gt_buf_puts(to, "\"error\":\"unknown call\"");
+}
+
+static void events(int fd, const char *request, struct gt_buf *to)
+{
+    uint32_t devices[DEVICES_MAX];
+    unsigned count = 0;
+    const char *why = "bad request";
+    if (read_numbers(request, devices, DEVICES_MAX, &count))
+        gt_vendor_events(fd, devices, count, &why);
+    gt_buf_puts(to, "\"error\":");
+    gt_text_quote(to, why);
+}
+
+_Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool verbose)
+{
+    fd = retreat(fd, supervisor, name, verbose);
+    char request[4096 + 8];
+    for (;;) {
+        ssize_t n = recv(fd, request, sizeof(request) - 1, 0);
+        if (n <= 0)
+            _exit(0);
+        request[n] = '\0';
+        gt_auto_buf struct gt_buf answer = GT_BUF(GT_WORKER_PACKET_MAX - 1);
+        gt_buf_puts(&answer, "{");
+        if (strncmp(request, "open ", 5) == 0)
+            open_library(request + 5, &answer);
+        else if (strncmp(request, "call ", 5) == 0)
+            call(request + 5, &answer);
+        else if (strncmp(request, "events", 6) == 0)
+            events(fd, request + 6, &answer);
+        gt_buf_puts(&answer, "}");
+        if (answer.failed || send(fd, answer.data, answer.len, MSG_NOSIGNAL) < 0)
+            _exit(1);
+    }
+}
