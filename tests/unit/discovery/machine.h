@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_DISCOVERY_MACHINE_H
+#define GPUTOPO_TESTS_DISCOVERY_MACHINE_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "topology/discovery/discovery.h"
+
+/* A small machine as a tree of files in a temporary directory, for tests of the readers. */
+struct machine {
+    char root[64];
+};
+
+/* An empty machine: sys/bus/pci/devices and nothing more. */
+void machine_new(struct machine *machine);
+void machine_free(struct machine *machine);
+
+/* Writes a file below the root, with the directories above it. */
+void machine_write(const struct machine *machine, const char *path, const char *text);
+void machine_mkdir(const struct machine *machine, const char *path);
+void machine_symlink(const struct machine *machine, const char *path, const char *target);
+void machine_remove(const struct machine *machine, const char *path);
+
+/* A PCI device with all attributes that the readers look at; `parents` as in "pci0000:00/0000:00:01.0". */
+void machine_add_device(const struct machine *machine, const char *parents, const char *bdf,
+                        const char *vendor, const char *class);
+
+/* Two CPUs and one NUMA node, so that hwloc has something to stand on. */
+void machine_add_processors(const struct machine *machine);
+
+/* Scans with these options, which must work. */
+struct gt_node *scan_ok(const struct gt_scan_options *options, struct gt_raw *ret_raw);
+/* Scans with these options, which must fail with one clear line that contains `part`. */
+void scan_fails(const struct gt_scan_options *options, const char *part);
+
+/* What the node says about something that is missing, NULL where it says nothing. */
+const char *missing_why(const struct gt_node *node, const char *what);
+
+/* Two nodes that must be equal in their JSON form. */
+void assert_same_node(const struct gt_node *a, const struct gt_node *b);
+
+#endif

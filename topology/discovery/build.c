@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/discovery/facts.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* Copies a text that may come from anywhere: what is not printable UTF-8 becomes a question mark. */
+static void copy_clean(char *to, size_t size, const char *from)
+{
+    if (!gt_text_copy(to, size, from))
+        return;
+    bool utf8 = gt_text_is_utf8(to);
+    for (char *p = to; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8))
+            *p = '?';
+    }
+}
+
+static void fill_gpu(struct gt_gpu *gpu, const struct gt_fact *fact)
+{
+    memcpy(gpu->bdf, fact->bdf, sizeof(gpu->bdf));
+    copy_clean(gpu->product, sizeof(gpu->product), fact->product);
+    copy_clean(gpu->uuid, sizeof(gpu->uuid), fact->uuid);
+    copy_clean(gpu->serial, sizeof(gpu->serial), fact->serial);
+    if (fact->cpu_set[strspn(fact->cpu_set, "0123456789,-")] == '\0')
+        gt_text_copy(gpu->cpu_set, sizeof(gpu->cpu_set), fact->cpu_set);
+    gpu->pci_vendor = fact->vendor;
+    gpu->pci_device = fact->device;
+    gpu->numa_node = fact->numa_node;
+    gpu->pcie_now = fact->now;
+    gpu->pcie_max = fact->max;
+    gpu->path = fact->path;
+    gpu->drm_card = fact->drm_card;
+    gpu->drm_render = fact->drm_render;
+    if (strcmp(fact->driver, "vfio-pci") == 0)
+        gpu->mode = GT_GPU_VFIO;
+    else if (fact->virtual_function)
+        gpu->mode = GT_GPU_VF;
+}
+
+static void fill_nic(struct gt_nic *nic, const struct gt_fact *fact)
+{
+    const char *name = fact->rdma[0] ? fact->rdma : fact->net[0] ? fact->net : fact->bdf;
+    copy_clean(nic->name, sizeof(nic->name), name);
+    memcpy(nic->bdf, fact->bdf, sizeof(nic->bdf));
+    nic->numa_node = fact->numa_node;
+    nic->path = fact->path;
+}
+
+static int index_of(const struct gt_node *node, const char *bdf)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (strcmp(node->gpus[i].bdf, bdf) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void fill_direct(struct gt_node *node, const struct gt_facts *facts)
+{
+    for (unsigned i = 0; i < facts->direct_count; i++) {
+        const struct gt_direct *direct = &facts->direct[i];
+        int a = index_of(node, direct->a), b = index_of(node, direct->b);
+        struct gt_link *link = a < 0 || b < 0 ? NULL : gt_node_link(node, (unsigned)a, (unsigned)b);
+        if (!link)
+            continue; /* a link to a switch or to something that is no GPU of ours */
+        link->kind = GT_LINK_MX;
+        link->state = GT_LINK_STATE_UP;
+        if (direct->bandwidth_mbps > link->bandwidth_mbps)
+            link->bandwidth_mbps = direct->bandwidth_mbps;
+    }
+}
+
+/* Attributes that some GPUs do not tell: one note each, however many GPUs. */
+enum attribute { LINK_SPEED, NUMA_NODE, CPU_SET, PCIE_PATH, DRM_NUMBERS, ATTRIBUTES };
+
+static bool lacks(const struct gt_gpu *gpu, enum attribute attribute)
+{
+    switch (attribute) {
+    case LINK_SPEED:
+        return gpu->pcie_now.speed == 0 || gpu->pcie_now.width == 0;
+    case NUMA_NODE:
+        return gpu->numa_node < 0;
+    case CPU_SET:
+        return gpu->cpu_set[0] == '\0';
+    case PCIE_PATH:
+        return gpu->path.root[0] == '\0';
+    case DRM_NUMBERS:
+        return gpu->drm_card < 0 && gpu->drm_render < 0 && gpu->mode != GT_GPU_VFIO;
+    case ATTRIBUTES:
+        break;
+    }
+    return false;
+}
+
+static void note_gaps(struct gt_node *node)
+{
+    static const char *const names[ATTRIBUTES] = {"PCIe link speed and width", "NUMA node", "CPU set",
+                                                  "PCIe path", "DRM numbers"};
+    for (enum attribute attribute = LINK_SPEED; attribute < ATTRIBUTES; attribute++) {
+        unsigned count = 0;
+        const char *first = "";
+        for (unsigned i = node->gpu_count; i-- > 0;)
+            if (lacks(&node->gpus[i], attribute)) {
+                count++;
+                first = node->gpus[i].bdf;
+            }
+        if (count)
+            gt_node_missing(node, names[attribute], "not told for %u of %u GPUs, first %s", count,
+                            node->gpu_count, first);
+    }
+}
+
+int gt_facts_to_node(const struct gt_facts *facts, unsigned vendor, const char (*extra)[GT_BDF_SIZE],
+                     unsigned extra_count, struct gt_node **ret, struct gt_err **err)
+{
+    unsigned gpus = 0, nics = 0;
+    for (unsigned i = 0; i < facts->count; i++) {
+        gpus += gt_fact_is_gpu(&facts->devices[i], vendor);
+        nics += gt_fact_is_nic(&facts->devices[i]);
+    }
+    bool by_extra = gpus == 0;
+    unsigned kept = nics > GT_NICS_MAX ? GT_NICS_MAX : nics;
+    gt_auto_node struct gt_node *node = NULL;
+    int r = gt_node_new(by_extra ? extra_count : gpus, kept, &node, err);
+    if (r < 0)
+        return r;
+
+    unsigned gpu = 0, nic = 0;
+    for (unsigned i = 0; i < facts->count; i++) {
+        if (gt_fact_is_gpu(&facts->devices[i], vendor))
+            fill_gpu(&node->gpus[gpu++], &facts->devices[i]);
+        if (gt_fact_is_nic(&facts->devices[i]) && nic < kept)
+            fill_nic(&node->nics[nic++], &facts->devices[i]);
+    }
+    if (by_extra)
+        for (unsigned i = 0; i < extra_count; i++)
+            memcpy(node->gpus[i].bdf, extra[i], GT_BDF_SIZE);
+    gt_node_sort(node);
+    fill_direct(node, facts);
+    memcpy(node->driver_version, facts->driver_version, sizeof(node->driver_version));
+    for (unsigned i = 0; i < facts->missing_count; i++)
+        gt_node_missing(node, facts->missing[i].what, "%s", facts->missing[i].why);
+    if (kept < nics)
+        gt_node_missing(node, "NICs", "%u of %u are left out: at most %d are kept", nics - kept, nics,
+                        GT_NICS_MAX);
+    note_gaps(node);
+    *ret = gt_steal(node);
+    return 0;
+}

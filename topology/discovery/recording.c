@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "topology/discovery/backends.h"
+#include "topology/discovery/replay.h"
+#include "topology/model/node_json.h"
+
+enum { RECORDING_VERSION = 1 };
+
+GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
+#define auto_json GT_CLEANUP(cJSON_Delete)
+
+/* A JSON text goes into the recording as JSON, easy to read there; one that is none as the string it is. */
+static int embed(cJSON *to, const char *key, const char *text, struct gt_err **err)
+{
+    if (!text)
+        return 0;
+    cJSON *value = NULL;
+    if (gt_json_parse(text, strlen(text), key, &value, NULL) < 0)
+        value = cJSON_CreateString(text);
+    if (!value || !cJSON_AddItemToObject(to, key, value)) {
+        cJSON_Delete(value);
+        return gt_fail_sys(err, ENOMEM, "recording");
+    }
+    return 0;
+}
+
+int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err)
+{
+    auto_json cJSON *root = cJSON_CreateObject();
+    auto_json cJSON *node_json = gt_node_to_json(node);
+    if (!root || !node_json || !cJSON_AddNumberToObject(root, "gputopoRecording", RECORDING_VERSION) ||
+        !cJSON_AddItemToObject(root, "node", node_json))
+        return gt_fail_sys(err, ENOMEM, "recording");
+    gt_steal(node_json);
+    if (raw) {
+        cJSON *to = cJSON_AddObjectToObject(root, "raw");
+        if (!to || (raw->hwloc && !cJSON_AddStringToObject(to, "hwloc", raw->hwloc)))
+            return gt_fail_sys(err, ENOMEM, "recording");
+        int r = embed(to, "pci", raw->pci, err);
+        if (r >= 0)
+            r = embed(to, "vendor", raw->vendor, err);
+        if (r < 0)
+            return r;
+    }
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
+    gt_json_print(root, &text);
+    int r = gt_buf_check(&text, "recording", err);
+    if (r < 0)
+        return r;
+    char *data = gt_buf_take(&text);
+    if (!data)
+        return gt_fail_sys(err, ENOMEM, "recording");
+    *ret = data;
+    return 0;
+}
+
+/* A piece of raw: the string it is, or the text of the JSON it is. NULL stays where it is not there. */
+static int take_raw(const cJSON *raw, const char *key, const char *source, char **ret, struct gt_err **err)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(raw, key);
+    if (!value || cJSON_IsNull(value))
+        return 0;
+    char *text = NULL;
+    if (cJSON_IsString(value))
+        text = strdup(value->valuestring);
+    else if (cJSON_IsObject(value))
+        text = cJSON_PrintUnformatted(value);
+    else
+        return gt_fail(err, EINVAL, "%s: raw.%s: must be an object or a string", source, key);
+    if (!text)
+        return gt_fail_sys(err, ENOMEM, "%s", source);
+    *ret = text;
+    return 0;
+}
+
+/* What the recording says about a part that it lacks. */
+static const char *recorded_why(const cJSON *node, const char *what)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(node, "missing"))
+    {
+        const cJSON *item_what = cJSON_GetObjectItemCaseSensitive(item, "what");
+        const cJSON *why = cJSON_GetObjectItemCaseSensitive(item, "why");
+        if (cJSON_IsString(item_what) && cJSON_IsString(why) && strcmp(item_what->valuestring, what) == 0)
+            return why->valuestring;
+    }
+    return "not in the recording";
+}
+
+static int replay_raw(const struct gt_scan_options *options, const cJSON *node, const char *name,
+                      struct gt_node **ret, const struct gt_raw *raw, struct gt_err **err)
+{
+    const char *source = options->from;
+    gt_auto_facts struct gt_facts facts = {0};
+    if (raw->pci) {
+        int r = gt_facts_from_json(raw->pci, strlen(raw->pci), "raw.pci", &facts, err);
+        if (r < 0)
+            return gt_wrap(err, "%s", source);
+    } else {
+        gt_facts_missing(&facts, GT_MISSING_PCI, "%s", recorded_why(node, GT_MISSING_PCI));
+    }
+    unsigned vendor = options->vendor ? options->vendor : facts.vendor ? facts.vendor : GT_VENDOR_METAX;
+    if (raw->hwloc) {
+        int r = gt_hwloc_read(raw->hwloc, strlen(raw->hwloc), "raw.hwloc", vendor, &facts, err);
+        if (r < 0)
+            return gt_wrap(err, "%s", source);
+    } else {
+        gt_facts_missing(&facts, GT_MISSING_HWLOC, "%s", recorded_why(node, GT_MISSING_HWLOC));
+    }
+    struct gt_material material = {.facts = &facts,
+                                   .vendor = vendor,
+                                   .answers = raw->vendor,
+                                   .answers_why = recorded_why(node, GT_MISSING_VENDOR),
+                                   .name = options->node_name ? options->node_name : name};
+    int r = gt_assemble(&material, ret, err);
+    return r < 0 ? gt_wrap(err, "%s", source) : r;
+}
+
+static int replay_node(const struct gt_scan_options *options, const cJSON *json, struct gt_node **ret,
+                       struct gt_err **err)
+{
+    gt_auto_node struct gt_node *node = NULL;
+    int r = gt_node_from_json(json, options->from, &node, err);
+    if (r < 0)
+        return r;
+    if (options->node_name) /* not shared yet: this is still its making */
+        snprintf(node->name, sizeof(node->name), "%s", options->node_name);
+    *ret = gt_steal(node);
+    return 0;
+}
+
+static int replay_recording(const struct gt_scan_options *options, const cJSON *json, struct gt_node **ret,
+                            struct gt_raw *raw, struct gt_err **err)
+{
+    const char *source = options->from;
+    const cJSON *version = cJSON_GetObjectItemCaseSensitive(json, "gputopoRecording");
+    if (!version)
+        return replay_node(options, json, ret, err);
+    if (!cJSON_IsNumber(version) || version->valuedouble != RECORDING_VERSION)
+        return gt_fail(err, EINVAL, "%s: gputopoRecording: only version %d is known", source,
+                       RECORDING_VERSION);
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(json, "node");
+    const cJSON *from = cJSON_GetObjectItemCaseSensitive(json, "raw");
+    if (from && !cJSON_IsObject(from) && !cJSON_IsNull(from))
+        return gt_fail(err, EINVAL, "%s: raw: must be an object", source);
+    int r = take_raw(from, "pci", source, &raw->pci, err);
+    if (r >= 0)
+        r = take_raw(from, "hwloc", source, &raw->hwloc, err);
+    if (r >= 0)
+        r = take_raw(from, "vendor", source, &raw->vendor, err);
+    if (r < 0)
+        return r;
+    if (raw->pci || raw->hwloc || raw->vendor) {
+        const cJSON *name = cJSON_GetObjectItemCaseSensitive(node, "name");
+        return replay_raw(options, node, cJSON_IsString(name) ? name->valuestring : NULL, ret, raw, err);
+    }
+    if (!node)
+        return gt_fail(err, EINVAL, "%s: a recording without \"node\" and without \"raw\"", source);
+    return replay_node(options, node, ret, err);
+}
+
+/* An hwloc XML file alone: a machine without PCI attributes and without a vendor library. */
+static int replay_xml(const struct gt_scan_options *options, const char *text, size_t len,
+                      struct gt_node **ret, struct gt_raw *raw, struct gt_err **err)
+{
+    gt_auto_facts struct gt_facts facts = {.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX};
+    gt_facts_missing(&facts, GT_MISSING_PCI, "not read: an hwloc XML file is all there is");
+    raw->pci = gt_facts_to_json(&facts); /* the vendor that was looked for, and why there is no more */
+    raw->hwloc = strdup(text);
+    if (!raw->pci || !raw->hwloc)
+        return gt_fail_sys(err, ENOMEM, "%s", options->from);
+    int r = gt_hwloc_read(text, len, options->from, facts.vendor, &facts, err);
+    if (r < 0)
+        return r;
+    struct gt_material material = {.facts = &facts,
+                                   .vendor = facts.vendor,
+                                   .answers_why = "not asked: an hwloc XML file is read",
+                                   .name = options->node_name};
+    r = gt_assemble(&material, ret, err);
+    return r < 0 ? gt_wrap(err, "%s", options->from) : r;
+}
+
+int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
+              struct gt_err **err)
+{
+    gt_auto_free char *text = NULL;
+    size_t len = 0;
+    int r = gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err);
+    if (r < 0)
+        return r;
+    if (text[strspn(text, " \t\r\n")] == '<')
+        return replay_xml(options, text, len, ret, ret_raw, err);
+    auto_json cJSON *json = NULL;
+    r = gt_json_parse(text, len, options->from, &json, err);
+    if (r < 0)
+        return r;
+    return replay_recording(options, json, ret, ret_raw, err);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DISCOVERY_REPLAY_H
+#define GPUTOPO_DISCOVERY_REPLAY_H
+
+#include "topology/discovery/discovery.h"
+#include "topology/discovery/facts.h"
+
+/* What scan.c and recording.c share; private to topology/discovery. */
+
+/* What is known of one machine, live or recorded, before it is made a node. The texts are not owned. */
+struct gt_material {
+    const struct gt_facts *facts;
+    unsigned vendor;
+    const char *answers;     /* the vendor call log, NULL: there is none */
+    const char *answers_why; /* why not */
+    const char *name;        /* the node's name, may be NULL */
+};
+
+/* Makes the finished node. */
+int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct gt_err **err);
+
+/* Reads a file that --from names: hwloc XML, a recording, or a node's JSON. */
+int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
+              struct gt_err **err);
+
+#define GT_MISSING_PCI    "PCI"
+#define GT_MISSING_HWLOC  "hwloc"
+#define GT_MISSING_VENDOR "vendor library"
+enum { GT_VENDOR_METAX = 0x9999 };
+
+#endif

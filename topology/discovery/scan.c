@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/discovery/discovery.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "topology/discovery/backends.h"
+#include "topology/discovery/replay.h"
+#include "topology/probe/answers.h"
+
+void gt_raw_done(struct gt_raw *raw)
+{
+    free(raw->hwloc);
+    free(raw->pci);
+    free(raw->vendor);
+    memset(raw, 0, sizeof(*raw));
+}
+
+static bool has_gpus(const struct gt_facts *facts, unsigned vendor)
+{
+    for (unsigned i = 0; i < facts->count; i++)
+        if (gt_fact_is_gpu(&facts->devices[i], vendor))
+            return true;
+    return false;
+}
+
+static void apply_answers(const struct gt_material *material, struct gt_node *node)
+{
+    if (!material->answers) {
+        gt_node_missing(node, GT_MISSING_VENDOR, "%s",
+                        material->answers_why && material->answers_why[0] ? material->answers_why
+                                                                          : "not asked");
+        return;
+    }
+    gt_auto_err struct gt_err *err = NULL;
+    unsigned unmatched = 0;
+    if (gt_answers_apply(material->answers, strlen(material->answers), node, &unmatched, &err) < 0)
+        gt_node_missing(node, GT_MISSING_VENDOR, "%s", gt_err_text(err));
+    else if (unmatched)
+        gt_node_missing(node, "vendor devices",
+                        "%u devices of the vendor library are at no PCI address known here", unmatched);
+}
+
+/* A node's name comes from a recording, too: nothing there may speak to a terminal. */
+static bool is_clean(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
+            return false;
+    return true;
+}
+
+int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct gt_err **err)
+{
+    char extra[GT_GPUS_MAX][GT_BDF_SIZE];
+    int extras = 0;
+    /* Without any PCI knowledge the vendor library's devices are the GPUs. */
+    if (material->answers && !has_gpus(material->facts, material->vendor))
+        extras = gt_answers_bdfs(material->answers, strlen(material->answers), extra, NULL);
+    gt_auto_node struct gt_node *node = NULL;
+    int r = gt_facts_to_node(material->facts, material->vendor, extra, extras > 0 ? (unsigned)extras : 0,
+                             &node, err);
+    if (r < 0)
+        return r;
+    if (material->name && is_clean(material->name))
+        gt_text_copy(node->name, sizeof(node->name), material->name);
+    apply_answers(material, node);
+    r = gt_node_finish(node, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(node);
+    return 0;
+}
+
+/* The live machine, or one recorded as a tree of files: the same below another root. */
+static int scan_root(const char *root, const struct gt_scan_options *options, struct gt_probe_client *probe,
+                     const char *no_probe_why, struct gt_node **ret, struct gt_raw *raw, struct gt_err **err)
+{
+    struct stat st;
+    if (stat(root, &st) < 0)
+        return gt_fail_sys(err, errno, "%s", root);
+    if (!S_ISDIR(st.st_mode))
+        return gt_fail_sys(err, ENOTDIR, "%s", root);
+    gt_auto_free char *sys = NULL;
+    if (asprintf(&sys, "%s/sys", root) < 0) {
+        sys = NULL;
+        return gt_fail_sys(err, ENOMEM, "%s", root);
+    }
+    if (stat(sys, &st) < 0 || !S_ISDIR(st.st_mode))
+        return gt_fail(err, ENOENT, "%s: no root of a machine: there is no directory sys in it", root);
+
+    gt_auto_facts struct gt_facts facts = {.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX};
+    gt_auto_err struct gt_err *pci_err = NULL, *hwloc_err = NULL, *probe_err = NULL;
+    if (gt_pci_scan(root, facts.vendor, &facts, &pci_err) < 0)
+        gt_facts_missing(&facts, GT_MISSING_PCI, "%s", gt_err_text(pci_err));
+    raw->pci = gt_facts_to_json(&facts); /* before other backends add to it */
+    if (!raw->pci)
+        return gt_fail_sys(err, ENOMEM, "PCI devices");
+    if (gt_hwloc_scan(root, facts.vendor, &facts, &raw->hwloc, &hwloc_err) < 0)
+        gt_facts_missing(&facts, GT_MISSING_HWLOC, "%s", gt_err_text(hwloc_err));
+    if (probe && gt_probe_scan(probe, &raw->vendor, &probe_err) < 0)
+        no_probe_why = gt_err_text(probe_err);
+
+    struct gt_material material = {.facts = &facts,
+                                   .vendor = facts.vendor,
+                                   .answers = raw->vendor,
+                                   .answers_why = no_probe_why,
+                                   .name = options->node_name};
+    return gt_assemble(&material, ret, err);
+}
+
+int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
+            struct gt_err **err)
+{
+    struct gt_raw raw = {0};
+    struct stat st;
+    int r;
+    if (!options->from)
+        r = scan_root(options->root && options->root[0] ? options->root : "/", options, options->probe,
+                      options->no_probe_why, ret, &raw, err);
+    else if (stat(options->from, &st) == 0 && S_ISDIR(st.st_mode))
+        r = scan_root(options->from, options, NULL, "not asked: a recorded sysfs tree is read", ret, &raw,
+                      err);
+    else
+        r = gt_replay(options, ret, &raw, err);
+    if (r >= 0 && ret_raw)
+        *ret_raw = raw;
+    else
+        gt_raw_done(&raw);
+    return r;
+}
