@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_HTTP_LISTEN_H
+#define GPUTOPO_HTTP_LISTEN_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+/* Reads "ADDRESS:PORT" as gt_http_new() documents it. *ret_any: no address was given, so that IPv4 may stand
+ * in where the machine has no IPv6. */
+int gt_http_address(const char *text, struct sockaddr_storage *ret, bool *ret_any, struct gt_err **err);
+
+/* A non-blocking listening TCP socket on that address; the caller closes it. */
+int gt_http_listen(const char *text, int *ret_fd, unsigned *ret_port, struct gt_err **err);
+
+#endif
