@@ -7,13 +7,20 @@
 
 /*
  * What the plugin serves at one time: the devices the kubelet knows, the node they are wired in and its loss
- * table. Immutable, shared by reference count; a scan makes the next one out of the one before, so that an ID
- * once served stays that GPU's and a GPU that disappeared stays in the list as Unhealthy.
+ * table. Immutable, shared by reference count between threads; a scan makes the next one out of the one
+ * before, so that an ID once served stays that GPU's and a GPU that disappeared stays in the list as
+ * Unhealthy.
+ *
+ * Which GPU is which: the same UUID is the same GPU wherever it sits now; without a UUID on either side, the
+ * same BDF is. A GPU that was served as PCI-<bdf> keeps that ID when its UUID becomes known, and one served
+ * by its UUID keeps it while the vendor library is silent. Another UUID at an old BDF is another card: the
+ * old one is lost, the new one gets an ID of its own.
  */
-enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 32 };
+enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
 
 struct gt_device {
     char id[GT_ID_SIZE];
+    char uuid[GT_ID_SIZE]; /* as last known, "" never */
     char bdf[GT_BDF_SIZE];
     int gpu; /* index in the node; -1: lost */
     bool healthy;
@@ -24,14 +31,18 @@ struct gt_device {
 
 struct gt_inventory {
     struct gt_node *node;
-    struct gt_class *class;
+    struct gt_class *class;                   /* NULL where the node has no GPU */
     struct gt_device devices[GT_DEVICES_MAX]; /* those of node->gpus first and in that order, then the lost */
     unsigned device_count;
+    uint8_t by_id[GT_DEVICES_MAX]; /* indices of devices, ascending by ID */
     unsigned references;
 };
 
-/* `previous` may be NULL; it is not kept. A node that is not advertised (gt_node_not_advertised) gives an
- * inventory whose devices are all Unhealthy when there was a previous one, else none. */
+/*
+ * `previous` may be NULL; it is not kept. A node that is not advertised (gt_node_not_advertised) gives an
+ * inventory whose devices are all Unhealthy when there was a previous one with devices, else one without
+ * devices. Of lost devices the first GT_DEVICES_MAX - GPUs are kept.
+ */
 int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
                      const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
@@ -46,11 +57,11 @@ bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_invent
 const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id);
 
 /*
- * GetPreferredAllocation: writes exactly min(size, available_count) IDs (pointers into `available` and
- * `must`) to ret_ids, which has room for `size`, and returns their number. `must` comes first; then the best
- * set by the loss table among the available healthy ones; where that cannot fill it (unknown or unhealthy
- * IDs) the remaining available IDs in their order. Never fails. *ret_choice (may be NULL) has mask 0 where
- * the loss table had no say.
+ * GetPreferredAllocation: writes min(size, the number of different IDs in `must` and `available`) IDs, each
+ * once, to ret_ids, which has room for that many, and returns their number (pointers into `available` and
+ * `must`). `must` comes first; then the best set by the loss table among the available healthy GPUs,
+ * ascending; where that cannot fill it (unknown or unhealthy IDs) the remaining available IDs in their order.
+ * Never fails, never allocates. *ret_choice (may be NULL) has mask 0 where the loss table had no say.
  */
 unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
                              unsigned available_count, const char *const *must, unsigned must_count,

@@ -20,7 +20,7 @@ struct gt_allocation { /* one container's Allocate, for the log and metrics */
     const char *error; /* NULL: done */
 };
 
-struct gt_plugin_events { /* all on the loop's thread; any may be NULL */
+struct gt_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */
     void (*registered)(void *arg);
     void (*registration_failed)(void *arg, const char *why, unsigned retry_ms);
     void (*stream_ended)(void *arg);
@@ -30,17 +30,23 @@ struct gt_plugin_events { /* all on the loop's thread; any may be NULL */
 };
 
 struct gt_plugin_options {
-    const char *resource;      /* "metax-tech.com/gpu" */
-    const char *kubelet_dir;   /* "/var/lib/kubelet": device-plugins/ is below it */
-    const char *dev_root;      /* where the host's device nodes are taken from: "/dev" */
-    const char *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"... */
+    const char *resource;    /* "metax-tech.com/gpu" */
+    const char *kubelet_dir; /* "/var/lib/kubelet": device-plugins/ is below it */
+    const char *dev_root;    /* where the host's device nodes are taken from: "/dev" */
+    const char
+        *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"...; NULL: none */
+    unsigned register_timeout_ms; /* 0: 20 s; the kubelet dials back within Register, for up to 10 s */
+    unsigned stream_timeout_ms;   /* 0: 10 s; how long after Register ListAndWatch may come */
 };
 
+/* -EINVAL for a text that gRPC peers would refuse. Set up the loop's signals before, so that gRPC's threads
+ * leave them alone; free the plugin before the loop. */
 int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                   const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err);
 
 /* Serves this inventory from now on (takes its own reference); an open ListAndWatch stream gets the list when
- * it changed. The first one with at least one device starts registration. */
+ * it changed. The first one with at least one device starts registration. One without devices is ignored: the
+ * kubelet would take an empty list for a capacity of 0, and a GPU once served never leaves. */
 void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inventory);
 
 /* Ends streams and server cleanly and removes its own socket. */
@@ -56,8 +62,8 @@ struct gt_latency {
 struct gt_plugin_stats {
     bool registered, streaming;
     uint64_t registrations, registration_failures, streams, unknown_methods, refused_connections;
-    uint64_t allocations, allocation_errors, preferred;
-    struct gt_latency allocate, prefer; /* handler time without gRPC */
+    uint64_t allocations, allocation_errors, preferred; /* by container */
+    struct gt_latency allocate, prefer;                 /* handler time without gRPC */
 };
 /* Safe from any thread. */
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);

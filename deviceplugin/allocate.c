@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "deviceplugin/answers.h"
+#include "deviceplugin/answers_pack.h"
+#include "deviceplugin/device_nodes.h"
+#include "proto/deviceplugin.pb-c.h"
+
+/* One container's response, all of it allocated: dp__container_allocate_response__free_unpacked() frees it.
+ */
+
+static char *copy(const char *text, struct gt_err **err)
+{
+    char *made = strdup(text);
+    if (!made)
+        gt_fail_sys(err, ENOMEM, "allocate");
+    return made;
+}
+
+/* The GPUs meant, each once. */
+static int find_devices(const struct gt_inventory *inventory, const Dp__ContainerAllocateRequest *request,
+                        const struct gt_device **devices, unsigned *ret_count, struct gt_err **err)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < request->n_ids; i++) {
+        const struct gt_device *device = gt_inventory_find(inventory, request->ids[i]);
+        if (!device)
+            return gt_fail(err, ENODEV, "GPU \"%.63s\" is unknown on this node", request->ids[i]);
+        if (device->gpu < 0)
+            return gt_fail(err, ENODEV, "GPU %s at %s is lost: %s", device->id, device->bdf, device->reason);
+        bool twice = false;
+        for (unsigned k = 0; k < count; k++)
+            twice |= devices[k] == device;
+        if (!twice)
+            devices[count++] = device;
+    }
+    *ret_count = count;
+    return 0;
+}
+
+static int add_variable(const char *name, const struct gt_device *const *devices, unsigned count,
+                        Dp__ContainerAllocateResponse *response, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf value = GT_BUF(GT_GPUS_MAX * (GT_ID_SIZE + 1));
+    for (unsigned i = 0; i < count; i++)
+        gt_buf_printf(&value, "%s%s", i ? "," : "", devices[i]->uuid[0] ? devices[i]->uuid : devices[i]->id);
+    Dp__ContainerAllocateResponse__EnvsEntry *entry = calloc(1, sizeof(*entry));
+    response->envs = calloc(1, sizeof(*response->envs));
+    if (!entry || !response->envs) {
+        free(entry);
+        return gt_fail_sys(err, ENOMEM, "allocate");
+    }
+    dp__container_allocate_response__envs_entry__init(entry);
+    response->envs[0] = entry;
+    response->n_envs = 1;
+    int r = gt_buf_check(&value, name, err);
+    if (r < 0)
+        return r;
+    entry->key = copy(name, err);
+    entry->value = entry->key ? copy(value.data ? value.data : "", err) : NULL;
+    return entry->value ? 0 : -ENOMEM;
+}
+
+static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
+{
+    Dp__DeviceNode *node = malloc(sizeof(*node));
+    if (!node)
+        return NULL;
+    dp__device_node__init(node);
+    char *host = NULL, *inside = NULL, *permissions = strdup("rw");
+    if (!permissions || asprintf(&host, "%s/%s", dev_root, name) < 0 ||
+        asprintf(&inside, "/dev/%s", name) < 0) {
+        free(permissions);
+        free(host);
+        free(node);
+        return NULL;
+    }
+    node->host_path = host;
+    node->container_path = inside;
+    node->permissions = permissions;
+    return node;
+}
+
+static int add_nodes(const char *dev_root, const struct gt_device *const *devices, unsigned count,
+                     Dp__ContainerAllocateResponse *response, struct gt_err **err)
+{
+    struct gt_device_nodes nodes;
+    int r = gt_device_nodes_find(dev_root, devices, count, &nodes, err);
+    if (r < 0)
+        return r;
+    response->devices = calloc(nodes.count, sizeof(*response->devices));
+    for (unsigned i = 0; response->devices && i < nodes.count; i++) {
+        response->devices[i] = make_node(dev_root, nodes.names[i]);
+        if (!response->devices[i])
+            break;
+        response->n_devices++;
+    }
+    return response->n_devices == nodes.count ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
+}
+
+static int answer_container(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
+                            const Dp__ContainerAllocateRequest *request,
+                            Dp__ContainerAllocateResponse *response, struct gt_err **err)
+{
+    const struct gt_device *devices[GT_GPUS_MAX];
+    unsigned count = 0;
+    int r = find_devices(inventory, request, devices, &count, err);
+    if (r < 0 || count == 0)
+        return r;
+    r = add_nodes(options->dev_root, devices, count, response, err);
+    if (r == 0 && options->uuid_variable)
+        r = add_variable(options->uuid_variable, devices, count, response, err);
+    return r;
+}
+
+static enum gt_rpc_status status_of(int code)
+{
+    switch (-code) {
+    case ENODEV:
+        return GT_RPC_NOT_FOUND;
+    case ENOMEM:
+        return GT_RPC_INTERNAL;
+    default:
+        return GT_RPC_FAILED_PRECONDITION;
+    }
+}
+
+/* The answers to `request` in `response`, up to the first that fails. */
+static int answer_all(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
+                      const Dp__AllocateRequest *request, Dp__AllocateResponse *response, struct gt_err **err)
+{
+    response->containers = calloc(request->n_containers + 1, sizeof(*response->containers));
+    if (!response->containers)
+        return gt_fail_sys(err, ENOMEM, "allocate");
+    for (size_t i = 0; i < request->n_containers; i++) {
+        Dp__ContainerAllocateResponse *one = malloc(sizeof(*one));
+        if (!one)
+            return gt_fail_sys(err, ENOMEM, "allocate");
+        dp__container_allocate_response__init(one);
+        response->containers[response->n_containers++] = one;
+        int r = answer_container(inventory, options, request->containers[i], one, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
+                                      const struct gt_allocate_options *options, const uint8_t *bytes,
+                                      size_t len, gt_answer_allocated_callback *allocated, void *arg,
+                                      struct gt_buf *to, struct gt_err **err)
+{
+    Dp__AllocateRequest *request = dp__allocate_request__unpack(NULL, len, bytes);
+    if (!request) {
+        gt_fail(err, EINVAL, "this is no AllocateRequest");
+        return GT_RPC_INVALID_ARGUMENT;
+    }
+    gt_auto_err struct gt_err *why = NULL;
+    Dp__AllocateResponse *response = malloc(sizeof(*response));
+    int r;
+    if (response) {
+        dp__allocate_response__init(response);
+        r = answer_all(inventory, options, request, response, &why);
+    } else
+        r = gt_fail_sys(&why, ENOMEM, "allocate");
+    if (r == 0)
+        gt_pack(&response->base, to);
+    /* Where one fails nobody gets anything: the event of that one says so, the others have none. */
+    for (size_t i = 0; allocated && i < request->n_containers; i++)
+        if (r == 0 || !response || i + 1 == response->n_containers)
+            allocated(arg, (const char *const *)request->containers[i]->ids,
+                      (unsigned)request->containers[i]->n_ids, r < 0 ? gt_err_text(why) : NULL);
+    if (response)
+        gt_unpacked_free(&response->base);
+    gt_unpacked_free(&request->base);
+    if (r == 0)
+        return GT_RPC_OK;
+    if (err)
+        *err = gt_steal(why);
+    return status_of(r);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/answers.h"
+
+#include <errno.h>
+
+#include "deviceplugin/answers_pack.h"
+#include "proto/deviceplugin.pb-c.h"
+
+/* protobuf-c's messages hold char * also where they are only read. */
+static char *unconst(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } same = {text};
+    return same.out;
+}
+
+static const Dp__Options options = {.base = PROTOBUF_C_MESSAGE_INIT(&dp__options__descriptor),
+                                    .pre_start_required = 0,
+                                    .preferred_allocation_available = 1};
+
+void gt_answer_register(const char *endpoint, const char *resource, struct gt_buf *to)
+{
+    Dp__Options own = options;
+    Dp__RegisterRequest request;
+    dp__register_request__init(&request);
+    request.version = unconst("v1beta1");
+    request.endpoint = unconst(endpoint);
+    request.resource = unconst(resource);
+    request.options = &own;
+    gt_pack(&request.base, to);
+}
+
+void gt_answer_options(struct gt_buf *to)
+{
+    gt_pack(&options.base, to);
+}
+
+void gt_answer_prestart(struct gt_buf *to)
+{
+    Dp__PreStartResponse response = DP__PRE_START_RESPONSE__INIT;
+    gt_pack(&response.base, to);
+}
+
+void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)
+{
+    struct {
+        Dp__Device device;
+        Dp__Topology topology;
+        Dp__NumaNode numa, *numas;
+    } all[GT_DEVICES_MAX];
+    Dp__Device *devices[GT_DEVICES_MAX];
+    Dp__DeviceList list = DP__DEVICE_LIST__INIT;
+    for (unsigned i = 0; i < inventory->device_count; i++) {
+        const struct gt_device *from = &inventory->devices[i];
+        dp__device__init(&all[i].device);
+        all[i].device.id = unconst(from->id);
+        all[i].device.health = unconst(from->healthy ? "Healthy" : "Unhealthy");
+        if (from->numa_node >= 0) {
+            dp__topology__init(&all[i].topology);
+            dp__numa_node__init(&all[i].numa);
+            all[i].numa.id = from->numa_node;
+            all[i].numas = &all[i].numa;
+            all[i].topology.nodes = &all[i].numas;
+            all[i].topology.n_nodes = 1;
+            all[i].device.topology = &all[i].topology;
+        }
+        devices[i] = &all[i].device;
+    }
+    list.devices = devices;
+    list.n_devices = inventory->device_count;
+    gt_pack(&list.base, to);
+}
+
+/* Fills one container's response; false without memory. */
+static bool prefer_for(const struct gt_inventory *inventory, const Dp__ContainerPreferredRequest *request,
+                       Dp__ContainerPreferredResponse *response, struct gt_choice *ret_choice)
+{
+    size_t most = request->n_available + request->n_must,
+           size = request->size > 0 ? (size_t)request->size : 0;
+    if (size > most)
+        size = most;
+    gt_auto_free const char **ids = calloc(size + 1, sizeof(*ids));
+    response->ids = calloc(size + 1, sizeof(*response->ids));
+    if (!ids || !response->ids)
+        return false;
+    response->n_ids = gt_inventory_prefer(inventory, (const char *const *)request->available,
+                                          (unsigned)request->n_available, (const char *const *)request->must,
+                                          (unsigned)request->n_must, (unsigned)size, ids, ret_choice);
+    for (size_t i = 0; i < response->n_ids; i++)
+        response->ids[i] = unconst(ids[i]);
+    return true;
+}
+
+enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *bytes, size_t len,
+                                       gt_answer_preferred_callback *chosen, void *arg, struct gt_buf *to,
+                                       struct gt_err **err)
+{
+    Dp__PreferredRequest *request = dp__preferred_request__unpack(NULL, len, bytes);
+    if (!request) {
+        gt_fail(err, EINVAL, "this is no PreferredAllocationRequest");
+        return GT_RPC_INVALID_ARGUMENT;
+    }
+    size_t count = request->n_containers;
+    gt_auto_free Dp__ContainerPreferredResponse *all = calloc(count + 1, sizeof(*all));
+    gt_auto_free Dp__ContainerPreferredResponse **pointers =
+        calloc(count + 1, sizeof(Dp__ContainerPreferredResponse *));
+    Dp__PreferredResponse response = DP__PREFERRED_RESPONSE__INIT;
+    for (size_t i = 0; all && pointers && i < count; i++) {
+        struct gt_choice choice = {0};
+        dp__container_preferred_response__init(&all[i]);
+        if (!prefer_for(inventory, request->containers[i], &all[i], &choice))
+            break;
+        pointers[response.n_containers++] = &all[i];
+        if (chosen)
+            chosen(arg, (const char *const *)all[i].ids, (unsigned)all[i].n_ids, &choice);
+    }
+    if (response.n_containers < count)
+        response.n_containers = 0;
+    response.containers = pointers;
+    gt_pack(&response.base, to);
+    for (size_t i = 0; all && i < count; i++)
+        free(all[i].ids);
+    gt_unpacked_free(&request->base);
+    return GT_RPC_OK;
+}

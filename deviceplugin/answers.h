@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_ANSWERS_H
+#define GPUTOPO_DEVICEPLUGIN_ANSWERS_H
+
+#include "deviceplugin/inventory.h"
+#include "deviceplugin/rpc.h"
+
+/*
+ * The contents of the device plugin API v1beta1: from an inventory and a request's bytes to a reply's bytes.
+ * Knows the messages, not how they travel; safe from any thread.
+ */
+#define GT_PATH_REGISTER  "/v1beta1.Registration/Register"
+#define GT_PATH_OPTIONS   "/v1beta1.DevicePlugin/GetDevicePluginOptions"
+#define GT_PATH_LIST      "/v1beta1.DevicePlugin/ListAndWatch"
+#define GT_PATH_PREFERRED "/v1beta1.DevicePlugin/GetPreferredAllocation"
+#define GT_PATH_ALLOCATE  "/v1beta1.DevicePlugin/Allocate"
+#define GT_PATH_PRESTART  "/v1beta1.DevicePlugin/PreStartContainer"
+
+/* The request of Register; `endpoint` is the name of the plugin's socket. */
+void gt_answer_register(const char *endpoint, const char *resource, struct gt_buf *to);
+
+/* GetDevicePluginOptions: preferred allocations yes, PreStartContainer no. The same is in Register. */
+void gt_answer_options(struct gt_buf *to);
+
+/* One message of ListAndWatch: the whole list. */
+void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to);
+
+/* PreStartContainer: nothing to do. */
+void gt_answer_prestart(struct gt_buf *to);
+
+/*
+ * GetPreferredAllocation, one response for each container of the request. Fails only where the bytes are no
+ * such request; without memory the answer is empty, and the kubelet chooses by itself.
+ */
+typedef void gt_answer_preferred_callback(void *arg, const char *const *ids, unsigned count,
+                                          const struct gt_choice *choice);
+enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *request,
+                                       size_t len, gt_answer_preferred_callback *chosen, void *arg,
+                                       struct gt_buf *to, struct gt_err **err);
+
+/*
+ * Allocate, one response for each container: the device nodes of its GPUs and the variable with their UUIDs.
+ * Refuses, for the whole request and with a text for the pod's event, an ID that was never served, a GPU that
+ * is lost, and a device node that the host does not have. A GPU that is there but Unhealthy is given: the
+ * kubelet offers healthy ones only, and what fell ill in between is seen by the container anyway.
+ */
+struct gt_allocate_options {
+    const char *dev_root;
+    const char *uuid_variable; /* NULL: none */
+};
+/* For each container, in order; `error` is NULL where it was answered. */
+typedef void gt_answer_allocated_callback(void *arg, const char *const *ids, unsigned count,
+                                          const char *error);
+enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
+                                      const struct gt_allocate_options *options, const uint8_t *request,
+                                      size_t len, gt_answer_allocated_callback *allocated, void *arg,
+                                      struct gt_buf *to, struct gt_err **err);
+
+#endif

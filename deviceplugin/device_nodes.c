@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/device_nodes.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Paths only and no descriptor: an Allocate must not fail because a flood of connections holds them all. */
+
+static const char control_node[] = "mxcd";
+static const char further_letters[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
+_Static_assert(sizeof(further_letters) - 1 <= GT_DEVICE_NODES_MAX, "room for every mx?d");
+
+/* 0 where the node is there. */
+static int look(const char *dev_root, const char *name, struct gt_err **err)
+{
+    struct stat st;
+    gt_auto_free char *path = NULL;
+    if (asprintf(&path, "%s/%s", dev_root, name) < 0) {
+        path = NULL;
+        return gt_fail_sys(err, ENOMEM, "device node %s", name);
+    }
+    if (stat(path, &st) < 0)
+        return gt_fail_sys(err, errno, "device node %s", path);
+    return S_ISDIR(st.st_mode) ? gt_fail(err, ENOENT, "device node %s is a directory", path) : 0;
+}
+
+static void add(struct gt_device_nodes *nodes, const char *name)
+{
+    snprintf(nodes->names[nodes->count++], sizeof(nodes->names[0]), "%s", name);
+}
+
+static int add_required(const char *dev_root, const char *name, struct gt_device_nodes *nodes,
+                        struct gt_err **err)
+{
+    if (nodes->count == GT_COUNT(nodes->names))
+        return gt_fail(err, E2BIG, "more than %zu device nodes", GT_COUNT(nodes->names));
+    int r = look(dev_root, name, err);
+    if (r == 0)
+        add(nodes, name);
+    return r;
+}
+
+/* The vendor's other control nodes, in alphabetical order. */
+static void add_further(const char *dev_root, struct gt_device_nodes *nodes)
+{
+    for (const char *letter = further_letters; *letter; letter++) {
+        const char name[] = {'m', 'x', *letter, 'd', '\0'};
+        if (strcmp(name, control_node) != 0 && look(dev_root, name, NULL) == 0)
+            add(nodes, name);
+    }
+}
+
+static int add_drm(const char *dev_root, const struct gt_device *device, struct gt_device_nodes *nodes,
+                   struct gt_err **err)
+{
+    char name[24];
+    int r = 0;
+    if (device->drm_card < 0 && device->drm_render < 0)
+        return gt_fail(err, ENOENT, "no DRM device node is known for GPU %s at %s", device->id, device->bdf);
+    if (device->drm_card >= 0) {
+        snprintf(name, sizeof(name), "dri/card%d", device->drm_card);
+        r = add_required(dev_root, name, nodes, err);
+    }
+    if (r == 0 && device->drm_render >= 0) {
+        snprintf(name, sizeof(name), "dri/renderD%d", device->drm_render);
+        r = add_required(dev_root, name, nodes, err);
+    }
+    return r < 0 ? gt_wrap(err, "GPU %s", device->id) : 0;
+}
+
+int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *devices, unsigned count,
+                         struct gt_device_nodes *ret, struct gt_err **err)
+{
+    struct gt_device_nodes nodes;
+    nodes.count = 0;
+    int r = add_required(dev_root, control_node, &nodes, err);
+    if (r < 0)
+        return r;
+    add_further(dev_root, &nodes);
+    for (unsigned i = 0; r == 0 && i < count; i++)
+        r = add_drm(dev_root, devices[i], &nodes, err);
+    if (r < 0)
+        return r;
+    *ret = nodes;
+    return 0;
+}

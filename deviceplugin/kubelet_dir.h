@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_KUBELET_DIR_H
+#define GPUTOPO_DEVICEPLUGIN_KUBELET_DIR_H
+
+#include <stdint.h>
+
+#include "base/loop.h"
+
+/*
+ * The kubelet's device-plugins directory, watched by inotify: it may not exist yet (then its nearest parent
+ * that does is watched), may be replaced, and sockets come and go in it. Looks by itself every half minute
+ * too, more often where inotify is not to be had.
+ */
+struct gt_kubelet_dir;
+
+/* One socket file: a new one under the old name is another one. */
+struct gt_socket_id {
+    uint64_t device, inode;
+    int64_t seconds, nanoseconds; /* of its birth, where the file system knows it, else of its last change */
+};
+
+/* Called whenever something may have changed; the callee looks what. */
+typedef void gt_kubelet_dir_changed(void *arg);
+
+int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet_dir_changed *changed,
+                       void *arg, struct gt_kubelet_dir **ret, struct gt_err **err);
+void gt_kubelet_dir_free(struct gt_kubelet_dir *dir);
+GT_DEFINE_CLEANUP(struct gt_kubelet_dir *, gt_kubelet_dir_free)
+#define gt_auto_kubelet_dir GT_CLEANUP(gt_kubelet_dir_free)
+
+/* ".../device-plugins" and ".../device-plugins/kubelet.sock" */
+const char *gt_kubelet_dir_path(const struct gt_kubelet_dir *dir);
+const char *gt_kubelet_dir_socket_path(const struct gt_kubelet_dir *dir);
+
+/* The kubelet's socket as it is now; false where there is none. */
+bool gt_kubelet_dir_socket(const struct gt_kubelet_dir *dir, struct gt_socket_id *ret);
+bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id *b);
+
+/* Removes sockets of this program's form (GT_SOCKET_PREFIX...) on which nobody listens any more. */
+#define GT_SOCKET_PREFIX "gputopo-"
+void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir);
+
+#endif

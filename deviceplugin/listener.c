@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/listener.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+enum { BACKLOG = 32, PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 2000, ACCEPTS_AT_ONCE = 32 };
+
+/* A connection that somebody else owns and closes: the inode tells whether the number still means it. */
+struct connection {
+    int fd;
+    ino_t inode;
+};
+
+struct gt_listener {
+    struct gt_loop *loop;
+    int fd;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    dev_t device;
+    ino_t inode;
+    struct gt_source *readable, *pause;
+    unsigned pause_ms;
+    gt_accepted *accepted;
+    void *arg;
+    uint64_t *refused;
+    struct connection connections[GT_CONNECTIONS_MAX];
+};
+
+static int make_address(const char *path, struct sockaddr_un *ret, struct gt_err **err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path))
+        return gt_fail(err, ENAMETOOLONG, "%s: a socket's path has at most %zu bytes, this one has %zu", path,
+                       sizeof(address.sun_path) - 1, strlen(path));
+    memcpy(address.sun_path, path, strlen(path));
+    *ret = address;
+    return 0;
+}
+
+int gt_unix_connect(const char *path, struct gt_err **err)
+{
+    struct sockaddr_un address;
+    int r = make_address(path, &address, err);
+    if (r < 0)
+        return r;
+    gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return gt_fail_sys(err, errno, "%s: socket", path);
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        return gt_fail_sys(err, errno, "%s: connect", path);
+    return gt_steal_fd(&fd);
+}
+
+/* A place for one more connection, NULL for none. */
+static struct connection *find_place(struct gt_listener *listener)
+{
+    for (unsigned i = 0; i < GT_CONNECTIONS_MAX; i++) {
+        struct connection *c = &listener->connections[i];
+        struct stat st;
+        if (c->fd < 0 || fstat(c->fd, &st) < 0 || !S_ISSOCK(st.st_mode) || st.st_ino != c->inode)
+            return c;
+    }
+    return NULL;
+}
+
+static bool is_welcome(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == 0 || peer.uid == geteuid());
+}
+
+static void admit(struct gt_listener *listener, int fd)
+{
+    struct connection *place = find_place(listener);
+    struct stat st;
+    if (!place || !is_welcome(fd) || fstat(fd, &st) < 0) {
+        close(fd);
+        if (listener->refused)
+            __atomic_add_fetch(listener->refused, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    *place = (struct connection){fd, st.st_ino};
+    listener->accepted(listener->arg, fd);
+}
+
+static void on_readable(void *arg, uint32_t events);
+
+static void watch(struct gt_listener *listener)
+{
+    if (gt_loop_add_fd(listener->loop, listener->fd, EPOLLIN, on_readable, listener, &listener->readable,
+                       NULL) < 0)
+        gt_source_arm(listener->pause, PAUSE_MAX_MS);
+}
+
+static void on_pause_over(void *arg)
+{
+    struct gt_listener *listener = arg;
+    if (!listener->readable)
+        watch(listener);
+}
+
+/* Out of descriptors or memory: the connection waits in the backlog, and the loop must not spin over it. */
+static void take_a_break(struct gt_listener *listener)
+{
+    listener->pause_ms = listener->pause_ms ? listener->pause_ms * 2 : PAUSE_FIRST_MS;
+    if (listener->pause_ms > PAUSE_MAX_MS)
+        listener->pause_ms = PAUSE_MAX_MS;
+    gt_source_free(listener->readable);
+    listener->readable = NULL;
+    gt_source_arm(listener->pause, listener->pause_ms);
+}
+
+static void on_readable(void *arg, uint32_t events)
+{
+    struct gt_listener *listener = arg;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            listener->pause_ms = 0;
+            admit(listener, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            take_a_break(listener);
+        else if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        return;
+    }
+}
+
+int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
+                    uint64_t *refused, struct gt_listener **ret, struct gt_err **err)
+{
+    struct sockaddr_un address;
+    int r = make_address(path, &address, err);
+    if (r < 0)
+        return r;
+    gt_auto_listener struct gt_listener *listener = calloc(1, sizeof(*listener));
+    if (!listener)
+        return gt_fail_sys(err, ENOMEM, "%s", path);
+    *listener =
+        (struct gt_listener){.loop = loop, .fd = -1, .accepted = accepted, .arg = arg, .refused = refused};
+    for (unsigned i = 0; i < GT_CONNECTIONS_MAX; i++)
+        listener->connections[i].fd = -1;
+    listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener->fd < 0)
+        return gt_fail_sys(err, errno, "%s: socket", path);
+    fchmod(listener->fd, 0600); /* what bind gives the path, less the umask */
+    if (bind(listener->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        return gt_fail_sys(err, errno, "%s: create the socket", path);
+    memcpy(listener->path, address.sun_path, sizeof(listener->path));
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    listener->device = st.st_dev;
+    listener->inode = st.st_ino;
+    if (listen(listener->fd, BACKLOG) < 0)
+        return gt_fail_sys(err, errno, "%s: listen", path);
+    r = gt_loop_add_timer(loop, on_pause_over, listener, &listener->pause, err);
+    if (r < 0)
+        return r;
+    r = gt_loop_add_fd(loop, listener->fd, EPOLLIN, on_readable, listener, &listener->readable, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(listener);
+    return 0;
+}
+
+bool gt_listener_in_place(const struct gt_listener *listener)
+{
+    struct stat st;
+    return lstat(listener->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == listener->device &&
+           st.st_ino == listener->inode;
+}
+
+void gt_listener_free(struct gt_listener *listener)
+{
+    if (!listener)
+        return;
+    gt_source_free(listener->readable);
+    gt_source_free(listener->pause);
+    if (listener->inode && gt_listener_in_place(listener))
+        unlink(listener->path);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    free(listener);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_LISTENER_H
+#define GPUTOPO_DEVICEPLUGIN_LISTENER_H
+
+#include <stdint.h>
+
+#include "base/loop.h"
+
+/*
+ * A listening unix socket of our own. gRPC's listener stops for good after one failed accept, and removes a
+ * path on the way out even where a newer process owns it; this one does neither. Only root and our own user
+ * are let in, at most GT_CONNECTIONS_MAX at a time; without descriptors it waits and goes on.
+ */
+struct gt_listener;
+
+enum { GT_CONNECTIONS_MAX = 16 };
+
+/* A connection was let in: `fd` belongs to the callee. On the loop's thread. */
+typedef void gt_accepted(void *arg, int fd);
+
+/* `path`: at most 107 bytes, must not exist. *refused (may be NULL) counts, atomically, who was not let in.
+ */
+int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
+                    uint64_t *refused, struct gt_listener **ret, struct gt_err **err);
+
+/* Whether the path is still this listener's socket. */
+bool gt_listener_in_place(const struct gt_listener *listener);
+
+/* Removes the socket where the path is still ours. Connections that were let in stay. */
+void gt_listener_free(struct gt_listener *listener);
+GT_DEFINE_CLEANUP(struct gt_listener *, gt_listener_free)
+#define gt_auto_listener GT_CLEANUP(gt_listener_free)
+
+/* Connects to a unix socket without waiting; a descriptor, or a negative error that names the path. */
+int gt_unix_connect(const char *path, struct gt_err **err);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/plugin.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "deviceplugin/answers.h"
+#include "deviceplugin/mailbox.h"
+#include "deviceplugin/registration.h"
+#include "deviceplugin/rpc.h"
+
+enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000 };
+
+struct gt_plugin {
+    struct gt_plugin_events events;
+    char *resource, *kubelet_dir, *dev_root, *uuid_variable;
+    struct gt_mailbox *mailbox;
+    struct gt_rpc *rpc;
+    struct gt_rpc_service service;
+    struct gt_registration *registration;
+
+    pthread_mutex_t lock;
+    struct gt_inventory *inventory; /* under lock, as stats */
+    struct gt_plugin_stats stats;
+    uint64_t refused; /* atomic */
+};
+
+/* News of an answered container, with its IDs copied behind. */
+struct container_letter {
+    struct gt_letter letter;
+    struct gt_choice choice;
+    char *error; /* within text, NULL none */
+    unsigned count;
+    const char *ids[]; /* within text, which follows them */
+};
+
+static struct gt_inventory *current(struct gt_plugin *plugin)
+{
+    pthread_mutex_lock(&plugin->lock);
+    struct gt_inventory *inventory = gt_inventory_ref(plugin->inventory);
+    pthread_mutex_unlock(&plugin->lock);
+    return inventory;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void measure(struct gt_plugin *plugin, struct gt_latency *latency, uint64_t us)
+{
+    static const uint64_t limits[GT_LATENCY_BUCKETS - 1] = {10, 30, 100, 300, 1000, 3000, 10000, 100000};
+    unsigned bucket = 0;
+    while (bucket < GT_COUNT(limits) && us > limits[bucket])
+        bucket++;
+    pthread_mutex_lock(&plugin->lock);
+    latency->bucket[bucket]++;
+    latency->count++;
+    latency->sum_us += us;
+    pthread_mutex_unlock(&plugin->lock);
+}
+
+static void count(struct gt_plugin *plugin, uint64_t *counter)
+{
+    pthread_mutex_lock(&plugin->lock);
+    ++*counter;
+    pthread_mutex_unlock(&plugin->lock);
+}
+
+/* Copies; without memory the news is lost, the answer is not. */
+static void send_letter(struct gt_plugin *plugin, void (*deliver)(void *, struct gt_letter *),
+                        const char *const *ids, unsigned ids_count, const char *error,
+                        const struct gt_choice *choice)
+{
+    size_t size = error ? strlen(error) + 1 : 0;
+    for (unsigned i = 0; i < ids_count; i++)
+        size += strlen(ids[i]) + 1;
+    struct container_letter *letter = calloc(1, sizeof(*letter) + ids_count * sizeof(letter->ids[0]) + size);
+    if (!letter)
+        return;
+    char *text = (char *)&letter->ids[ids_count];
+    for (unsigned i = 0; i < ids_count; i++) {
+        letter->ids[i] = text;
+        text = stpcpy(text, ids[i]) + 1;
+    }
+    if (error) {
+        letter->error = text;
+        stpcpy(text, error);
+    }
+    letter->letter.deliver = deliver;
+    letter->count = ids_count;
+    if (choice)
+        letter->choice = *choice;
+    gt_mailbox_send(plugin->mailbox, &letter->letter);
+}
+
+static void deliver_preferred(void *owner, struct gt_letter *letter)
+{
+    const struct gt_plugin *plugin = owner;
+    const struct container_letter *news = (const struct container_letter *)letter;
+    plugin->events.preferred(plugin->events.arg, news->ids, news->count, &news->choice);
+}
+
+static void deliver_allocated(void *owner, struct gt_letter *letter)
+{
+    const struct gt_plugin *plugin = owner;
+    const struct container_letter *news = (const struct container_letter *)letter;
+    struct gt_allocation allocation = {news->ids, news->count, news->error};
+    plugin->events.allocated(plugin->events.arg, &allocation);
+}
+
+static void on_preferred(void *arg, const char *const *ids, unsigned ids_count,
+                         const struct gt_choice *choice)
+{
+    struct gt_plugin *plugin = arg;
+    count(plugin, &plugin->stats.preferred);
+    if (plugin->events.preferred)
+        send_letter(plugin, deliver_preferred, ids, ids_count, NULL, choice);
+}
+
+static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
+{
+    struct gt_plugin *plugin = arg;
+    count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
+    if (plugin->events.allocated)
+        send_letter(plugin, deliver_allocated, ids, ids_count, error, NULL);
+}
+
+static enum gt_rpc_status handle_options(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                         struct gt_err **err)
+{
+    (void)arg, (void)request, (void)len, (void)err;
+    gt_answer_options(reply);
+    return GT_RPC_OK;
+}
+
+static enum gt_rpc_status handle_prestart(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                          struct gt_err **err)
+{
+    (void)arg, (void)request, (void)len, (void)err;
+    gt_answer_prestart(reply);
+    return GT_RPC_OK;
+}
+
+static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                      struct gt_err **err)
+{
+    (void)request, (void)len, (void)err;
+    gt_auto_inventory struct gt_inventory *inventory = current(arg);
+    gt_answer_list(inventory, reply);
+    return GT_RPC_OK;
+}
+
+static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, size_t len,
+                                           struct gt_buf *reply, struct gt_err **err)
+{
+    struct gt_plugin *plugin = arg;
+    uint64_t start = now_us();
+    gt_auto_inventory struct gt_inventory *inventory = current(plugin);
+    enum gt_rpc_status status =
+        gt_answer_preferred(inventory, request, len, on_preferred, plugin, reply, err);
+    measure(plugin, &plugin->stats.prefer, now_us() - start);
+    return status;
+}
+
+static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                          struct gt_err **err)
+{
+    struct gt_plugin *plugin = arg;
+    uint64_t start = now_us();
+    gt_auto_inventory struct gt_inventory *inventory = current(plugin);
+    const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable};
+    enum gt_rpc_status status =
+        gt_answer_allocate(inventory, &options, request, len, on_allocated, plugin, reply, err);
+    measure(plugin, &plugin->stats.allocate, now_us() - start);
+    return status;
+}
+
+static void on_stream(void *arg, bool open)
+{
+    struct gt_plugin *plugin = arg;
+    gt_registration_stream(plugin->registration, open);
+}
+
+static void on_unknown(void *arg)
+{
+    struct gt_plugin *plugin = arg;
+    count(plugin, &plugin->stats.unknown_methods);
+}
+
+static const struct gt_rpc_method methods[] = {
+    {GT_PATH_OPTIONS, handle_options, false},     {GT_PATH_LIST, handle_list, true},
+    {GT_PATH_PREFERRED, handle_preferred, false}, {GT_PATH_ALLOCATE, handle_allocate, false},
+    {GT_PATH_PRESTART, handle_prestart, false},
+};
+
+static void on_registered(void *arg)
+{
+    struct gt_plugin *plugin = arg;
+    pthread_mutex_lock(&plugin->lock);
+    plugin->stats.registered = true;
+    plugin->stats.registrations++;
+    pthread_mutex_unlock(&plugin->lock);
+    if (plugin->events.registered)
+        plugin->events.registered(plugin->events.arg);
+}
+
+static void on_failed(void *arg, const char *why, unsigned retry_ms)
+{
+    struct gt_plugin *plugin = arg;
+    pthread_mutex_lock(&plugin->lock);
+    plugin->stats.registered = false;
+    plugin->stats.registration_failures++;
+    pthread_mutex_unlock(&plugin->lock);
+    if (plugin->events.registration_failed)
+        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
+}
+
+static void on_streaming(void *arg, bool open)
+{
+    struct gt_plugin *plugin = arg;
+    pthread_mutex_lock(&plugin->lock);
+    plugin->stats.streaming = open;
+    if (open)
+        plugin->stats.streams++;
+    else
+        plugin->stats.registered = false;
+    pthread_mutex_unlock(&plugin->lock);
+    if (!open && plugin->events.stream_ended)
+        plugin->events.stream_ended(plugin->events.arg);
+}
+
+/* Go refuses a message whose strings are not UTF-8, and protobuf-c does not look. */
+static int copy_option(const char *what, const char *text, char **ret, struct gt_err **err)
+{
+    if (!gt_text_is_utf8(text))
+        return gt_fail(err, EINVAL, "device plugin: the %s is not UTF-8", what);
+    *ret = strdup(text);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "device plugin");
+}
+
+static int copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
+                        struct gt_err **err)
+{
+    int r = copy_option("resource name", options->resource, &plugin->resource, err);
+    if (r == 0)
+        r = copy_option("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
+    if (r == 0)
+        r = copy_option("device directory", options->dev_root, &plugin->dev_root, err);
+    if (r == 0 && options->uuid_variable)
+        r = copy_option("variable", options->uuid_variable, &plugin->uuid_variable, err);
+    return r;
+}
+
+int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
+                  const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err)
+{
+    gt_auto_plugin struct gt_plugin *plugin = calloc(1, sizeof(*plugin));
+    if (!plugin)
+        return gt_fail_sys(err, ENOMEM, "device plugin");
+    pthread_mutex_init(&plugin->lock, NULL);
+    if (events)
+        plugin->events = *events;
+    int r = copy_options(plugin, options, err);
+    if (r == 0)
+        r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
+    if (r == 0)
+        r = gt_rpc_new(&plugin->rpc, err);
+    if (r < 0)
+        return r;
+    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), on_stream, on_unknown, plugin};
+    const struct gt_registration_options registration = {
+        .kubelet_dir = plugin->kubelet_dir,
+        .resource = plugin->resource,
+        .register_timeout_ms =
+            options->register_timeout_ms ? options->register_timeout_ms : REGISTER_TIMEOUT_MS,
+        .stream_timeout_ms = options->stream_timeout_ms ? options->stream_timeout_ms : STREAM_TIMEOUT_MS,
+        .refused = &plugin->refused};
+    const struct gt_registration_events news = {on_registered, on_failed, on_streaming, plugin};
+    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,
+                            &plugin->registration, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(plugin);
+    return 0;
+}
+
+void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inventory)
+{
+    if (!inventory->device_count)
+        return;
+    struct gt_inventory *next = gt_inventory_ref(inventory);
+    pthread_mutex_lock(&plugin->lock);
+    struct gt_inventory *before = plugin->inventory;
+    plugin->inventory = next;
+    pthread_mutex_unlock(&plugin->lock);
+    if (!before)
+        gt_registration_start(plugin->registration);
+    else if (!gt_inventory_same_list(before, inventory))
+        gt_registration_changed(plugin->registration);
+    gt_inventory_unref(before);
+}
+
+void gt_plugin_free(struct gt_plugin *plugin)
+{
+    if (!plugin)
+        return;
+    gt_registration_free(plugin->registration); /* nobody sends letters any more */
+    gt_mailbox_free(plugin->mailbox);
+    gt_rpc_free(plugin->rpc);
+    gt_inventory_unref(plugin->inventory);
+    pthread_mutex_destroy(&plugin->lock);
+    free(plugin->resource);
+    free(plugin->kubelet_dir);
+    free(plugin->dev_root);
+    free(plugin->uuid_variable);
+    free(plugin);
+}
+
+void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)
+{
+    pthread_mutex_lock(&plugin->lock);
+    *ret = plugin->stats;
+    pthread_mutex_unlock(&plugin->lock);
+    ret->refused_connections = __atomic_load_n(&plugin->refused, __ATOMIC_RELAXED);
+}

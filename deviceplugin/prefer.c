@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "deviceplugin/inventory.h"
+
+/* The answer in the making. Known devices are remembered by number, unknown IDs compared with those already
+ * in the answer: they are a mistake of somebody else and few. */
+struct answer {
+    const struct gt_inventory *inventory;
+    const char **ids;
+    unsigned count, size;
+    uint64_t taken[(GT_DEVICES_MAX + 63) / 64];
+};
+
+static void add(struct answer *answer, const char *id, const struct gt_device *device)
+{
+    if (answer->count == answer->size)
+        return;
+    if (device) {
+        size_t number = (size_t)(device - answer->inventory->devices);
+        if (answer->taken[number / 64] >> (number % 64) & 1)
+            return;
+        answer->taken[number / 64] |= 1ULL << (number % 64);
+    } else
+        for (unsigned i = 0; i < answer->count; i++)
+            if (strcmp(answer->ids[i], id) == 0)
+                return;
+    answer->ids[answer->count++] = id;
+}
+
+static bool is_usable(const struct gt_device *device)
+{
+    return device && device->gpu >= 0 && device->healthy;
+}
+
+unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
+                             unsigned available_count, const char *const *must, unsigned must_count,
+                             unsigned size, const char **ret_ids, struct gt_choice *ret_choice)
+{
+    struct answer answer = {.inventory = inventory, .ids = ret_ids, .size = size};
+    const char *id_of[GT_GPUS_MAX]; /* of GPU i, in the caller's words */
+    uint64_t must_mask = 0, free_mask = 0;
+    for (unsigned i = 0; i < must_count; i++) {
+        const struct gt_device *device = gt_inventory_find(inventory, must[i]);
+        add(&answer, must[i], device);
+        if (device && device->gpu >= 0)
+            must_mask |= 1ULL << device->gpu; /* taken already, whatever its health */
+    }
+    for (unsigned i = 0; i < available_count; i++) {
+        const struct gt_device *device = gt_inventory_find(inventory, available[i]);
+        if (!is_usable(device))
+            continue;
+        id_of[device->gpu] = available[i];
+        free_mask |= 1ULL << device->gpu;
+    }
+    free_mask |= must_mask;
+
+    struct gt_choice choice = {0};
+    unsigned wanted = size - answer.count + (unsigned)__builtin_popcountll(must_mask);
+    if (wanted > (unsigned)__builtin_popcountll(free_mask))
+        wanted = (unsigned)__builtin_popcountll(free_mask);
+    if (answer.count < size && inventory->class && wanted &&
+        gt_choose(inventory->class, free_mask, must_mask, wanted, 0, &choice))
+        for (uint64_t rest = choice.mask & ~must_mask; rest; rest &= rest - 1) {
+            int gpu = __builtin_ctzll(rest);
+            add(&answer, id_of[gpu], &inventory->devices[gpu]);
+        }
+    for (unsigned i = 0; i < available_count && answer.count < size; i++)
+        add(&answer, available[i], gt_inventory_find(inventory, available[i]));
+    if (ret_choice)
+        *ret_choice = choice;
+    return answer.count;
+}

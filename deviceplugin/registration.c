@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/registration.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "deviceplugin/answers.h"
+#include "deviceplugin/kubelet_dir.h"
+#include "deviceplugin/listener.h"
+
+enum {
+    PAUSE_FIRST_MS = 100,
+    PAUSE_MAX_MS = 30000,
+    STEADY_MS = 10000, /* a stream that lived so long was no failure */
+    OWN_SOCKET_MS = 1000,
+    REGISTER_REQUEST_MAX = 4096,
+    WHY_MAX = 512,
+};
+
+enum state {
+    STOPPED,     /* nothing to serve yet */
+    WAITING,     /* for kubelet.sock */
+    PAUSING,     /* after a failure */
+    REGISTERING, /* Register is under way */
+    REGISTERED,
+};
+
+struct gt_registration {
+    struct gt_loop *loop;
+    struct gt_rpc *rpc;
+    struct gt_mailbox *mailbox;
+    const struct gt_rpc_service *service;
+    struct gt_registration_options options;
+    struct gt_registration_events events;
+    struct gt_kubelet_dir *dir;
+    struct gt_source *timer; /* the end of a pause, or of waiting for ListAndWatch */
+
+    enum state state;
+    struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
+    unsigned failures;
+    uint64_t attempt_at, stream_at;
+    bool streaming, stream_lost; /* lost: one was there and ended, during this attempt */
+
+    unsigned epoch; /* of the attempt; changed only while no server and no call are there */
+    uint32_t instance;
+    struct gt_listener *listener;
+    struct gt_rpc_server *server;
+    struct gt_rpc_call *call;
+};
+
+struct stream_letter {
+    struct gt_letter letter;
+    struct gt_registration *registration;
+    unsigned epoch;
+    bool open;
+};
+
+struct done_letter {
+    struct gt_letter letter;
+    struct gt_registration *registration;
+    unsigned epoch;
+    int status;
+    char message[WHY_MAX];
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint32_t some_number(void)
+{
+    uint32_t number = 0;
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+        number = (uint32_t)now_ms() ^ (uint32_t)getpid() << 16;
+    return number;
+}
+
+static unsigned next_pause(struct gt_registration *registration)
+{
+    unsigned doublings = registration->failures < 9 ? registration->failures : 9;
+    unsigned pause = (unsigned)PAUSE_FIRST_MS << doublings;
+    registration->failures++;
+    if (pause > PAUSE_MAX_MS)
+        pause = PAUSE_MAX_MS;
+    return pause - some_number() % (pause / 4);
+}
+
+static void end_attempt(struct gt_registration *registration)
+{
+    gt_source_disarm(registration->timer);
+    gt_rpc_call_free(registration->call);
+    registration->call = NULL;
+    gt_listener_free(registration->listener);
+    registration->listener = NULL;
+    gt_rpc_server_free(registration->server);
+    registration->server = NULL;
+    registration->epoch++; /* what those have still sent is old news now */
+    registration->stream_lost = false;
+    if (registration->streaming) {
+        registration->streaming = false;
+        if (registration->events.stream)
+            registration->events.stream(registration->events.arg, false);
+    }
+}
+
+static void retry_later(struct gt_registration *registration, const char *why)
+{
+    end_attempt(registration);
+    unsigned pause = next_pause(registration);
+    registration->state = PAUSING;
+    gt_source_arm(registration->timer, pause);
+    if (registration->events.failed)
+        registration->events.failed(registration->events.arg, why, pause);
+}
+
+static void deliver_done(void *owner, struct gt_letter *letter)
+{
+    const struct done_letter *done = (const struct done_letter *)letter;
+    struct gt_registration *registration = done->registration;
+    (void)owner;
+    if (done->epoch != registration->epoch || registration->state != REGISTERING)
+        return;
+    gt_rpc_call_free(registration->call);
+    registration->call = NULL;
+    if (done->status != GT_RPC_OK) {
+        char why[WHY_MAX + 128];
+        snprintf(why, sizeof(why), "the kubelet refuses %s: %s: %s", registration->options.resource,
+                 gt_rpc_status_name(done->status), done->message);
+        retry_later(registration, why);
+        return;
+    }
+    registration->state = REGISTERED;
+    if (registration->stream_lost) {
+        retry_later(registration, "the kubelet ended ListAndWatch at once");
+        return;
+    }
+    if (!registration->streaming)
+        gt_source_arm(registration->timer, registration->options.stream_timeout_ms);
+    if (registration->events.registered)
+        registration->events.registered(registration->events.arg);
+}
+
+static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+{
+    struct gt_registration *registration = arg;
+    (void)reply;
+    (void)len;
+    struct done_letter *letter = calloc(1, sizeof(*letter));
+    if (!letter)
+        return; /* the timer of the attempt goes off */
+    letter->letter.deliver = deliver_done;
+    letter->registration = registration;
+    letter->epoch = registration->epoch;
+    letter->status = status;
+    snprintf(letter->message, sizeof(letter->message), "%s", message);
+    gt_mailbox_send(registration->mailbox, &letter->letter);
+}
+
+static void on_accepted(void *arg, int fd)
+{
+    struct gt_registration *registration = arg;
+    gt_rpc_server_add(registration->server, fd);
+}
+
+/* Serves on a socket that no other instance, and no earlier attempt of this one, ever had: the kubelet tells
+ * plugins apart by it. */
+static int serve(struct gt_registration *registration, char *ret_endpoint, size_t size, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf path = GT_BUF(4096);
+    snprintf(ret_endpoint, size, GT_SOCKET_PREFIX "%d-%08x-%u.sock", (int)getpid(), registration->instance,
+             registration->epoch);
+    gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), ret_endpoint);
+    int r = gt_buf_check(&path, "socket path", err);
+    if (r < 0)
+        return r;
+    r = gt_rpc_server_new(registration->rpc, registration->service, &registration->server, err);
+    if (r < 0)
+        return r;
+    return gt_listener_new(registration->loop, path.data, on_accepted, registration,
+                           registration->options.refused, &registration->listener, err);
+}
+
+static int call_register(struct gt_registration *registration, const char *endpoint, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf request = GT_BUF(REGISTER_REQUEST_MAX);
+    gt_answer_register(endpoint, registration->options.resource, &request);
+    int r = gt_buf_check(&request, "Register", err);
+    if (r < 0)
+        return r;
+    int fd = gt_unix_connect(gt_kubelet_dir_socket_path(registration->dir), err);
+    if (fd < 0)
+        return fd;
+    return gt_rpc_call_new(registration->rpc, fd, GT_PATH_REGISTER, request.data, request.len,
+                           registration->options.register_timeout_ms, on_done, registration,
+                           &registration->call, err);
+}
+
+static void attempt(struct gt_registration *registration)
+{
+    end_attempt(registration);
+    gt_kubelet_dir_clean(registration->dir);
+    registration->attempt_at = now_ms();
+    if (!gt_kubelet_dir_socket(registration->dir, &registration->kubelet)) {
+        registration->state = WAITING;
+        return;
+    }
+    gt_auto_err struct gt_err *err = NULL;
+    char endpoint[96];
+    registration->state = REGISTERING;
+    int r = serve(registration, endpoint, sizeof(endpoint), &err);
+    if (r == 0)
+        r = call_register(registration, endpoint, &err);
+    if (r < 0) {
+        retry_later(registration, gt_err_text(err));
+        return;
+    }
+    /* gRPC keeps the deadline; this is for the news of it getting lost. */
+    gt_source_arm(registration->timer, registration->options.register_timeout_ms + 1000ULL);
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_registration *registration = arg;
+    if (registration->state == PAUSING)
+        attempt(registration);
+    else if (registration->state == REGISTERING)
+        retry_later(registration, "the kubelet does not answer Register");
+    else if (registration->state == REGISTERED && !registration->streaming)
+        retry_later(registration, "the kubelet accepted Register, but did not open ListAndWatch");
+}
+
+static void on_dir_changed(void *arg)
+{
+    struct gt_registration *registration = arg;
+    struct gt_socket_id now;
+    if (registration->state == STOPPED || !gt_kubelet_dir_socket(registration->dir, &now))
+        return;
+    if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->kubelet)) {
+        registration->failures = 0;
+        attempt(registration);
+    } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
+        if (now_ms() - registration->attempt_at < OWN_SOCKET_MS)
+            retry_later(registration, "our socket was removed");
+        else
+            attempt(registration);
+    }
+}
+
+/* The first end is answered at once, since every pod that is admitted meanwhile is lost; an instance that
+ * takes turns with us must not make us do that for ever. */
+static void register_again(struct gt_registration *registration)
+{
+    if (registration->failures == 0) {
+        registration->failures = 1;
+        attempt(registration);
+    } else
+        retry_later(registration, "the kubelet ended ListAndWatch early");
+}
+
+static void deliver_stream(void *owner, struct gt_letter *letter)
+{
+    const struct stream_letter *news = (const struct stream_letter *)letter;
+    struct gt_registration *registration = news->registration;
+    (void)owner;
+    if (news->epoch != registration->epoch || news->open == registration->streaming)
+        return;
+    registration->streaming = news->open;
+    if (registration->events.stream)
+        registration->events.stream(registration->events.arg, news->open);
+    if (news->open) {
+        registration->stream_at = now_ms();
+        registration->stream_lost = false;
+        if (registration->state == REGISTERED)
+            gt_source_disarm(registration->timer);
+    } else if (registration->state == REGISTERING)
+        registration->stream_lost = true; /* what Register answers decides */
+    else {
+        if (now_ms() - registration->stream_at >= STEADY_MS)
+            registration->failures = 0;
+        register_again(registration);
+    }
+}
+
+void gt_registration_stream(struct gt_registration *registration, bool open)
+{
+    struct stream_letter *letter = calloc(1, sizeof(*letter));
+    if (!letter)
+        return;
+    letter->letter.deliver = deliver_stream;
+    letter->registration = registration;
+    letter->epoch = registration->epoch;
+    letter->open = open;
+    gt_mailbox_send(registration->mailbox, &letter->letter);
+}
+
+int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,
+                        const struct gt_rpc_service *service, const struct gt_registration_options *options,
+                        const struct gt_registration_events *events, struct gt_registration **ret,
+                        struct gt_err **err)
+{
+    gt_auto_registration struct gt_registration *registration = calloc(1, sizeof(*registration));
+    if (!registration)
+        return gt_fail_sys(err, ENOMEM, "registration");
+    *registration = (struct gt_registration){.loop = loop,
+                                             .rpc = rpc,
+                                             .mailbox = mailbox,
+                                             .service = service,
+                                             .options = *options,
+                                             .events = *events,
+                                             .state = STOPPED,
+                                             .instance = some_number()};
+    int r = gt_loop_add_timer(loop, on_timer, registration, &registration->timer, err);
+    if (r == 0)
+        r = gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
+                               err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(registration);
+    return 0;
+}
+
+void gt_registration_start(struct gt_registration *registration)
+{
+    if (registration->state == STOPPED)
+        attempt(registration);
+}
+
+void gt_registration_changed(struct gt_registration *registration)
+{
+    if (registration->server)
+        gt_rpc_server_changed(registration->server);
+}
+
+void gt_registration_free(struct gt_registration *registration)
+{
+    if (!registration)
+        return;
+    registration->events = (struct gt_registration_events){0};
+    if (registration->timer)
+        end_attempt(registration);
+    gt_kubelet_dir_free(registration->dir);
+    gt_source_free(registration->timer);
+    free(registration);
+}

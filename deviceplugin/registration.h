@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_REGISTRATION_H
+#define GPUTOPO_DEVICEPLUGIN_REGISTRATION_H
+
+#include "deviceplugin/mailbox.h"
+#include "deviceplugin/rpc.h"
+
+/*
+ * Keeps the plugin registered. One attempt: end the server before, serve on a socket with a new name, call
+ * Register, see that the kubelet opens ListAndWatch. A new attempt is due
+ *   - at once, when kubelet.sock is another one (the kubelet was restarted), when our own socket is gone, or
+ *     when ListAndWatch ends for the first time in a while;
+ *   - after a pause that doubles from 100 ms to 30 s, with jitter, when anything fails or ends early.
+ * Without kubelet.sock it waits for it. All on the loop's thread, except gt_registration_stream().
+ */
+struct gt_registration;
+
+struct gt_registration_options {
+    const char *kubelet_dir, *resource;
+    unsigned register_timeout_ms; /* the kubelet dials back during Register and takes up to 10 s for that */
+    unsigned stream_timeout_ms;   /* how long after Register ListAndWatch may come */
+    uint64_t *refused;            /* counts connections that were not let in, atomically */
+};
+
+struct gt_registration_events {
+    void (*registered)(void *arg);
+    void (*failed)(void *arg, const char *why, unsigned retry_ms);
+    void (*stream)(void *arg, bool open);
+    void *arg;
+};
+
+int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,
+                        const struct gt_rpc_service *service, const struct gt_registration_options *options,
+                        const struct gt_registration_events *events, struct gt_registration **ret,
+                        struct gt_err **err);
+
+/* Begins, once there is something to serve. More calls do nothing. */
+void gt_registration_start(struct gt_registration *registration);
+
+/* The list that is served has changed. */
+void gt_registration_changed(struct gt_registration *registration);
+
+/* The service's stream callback passes its news here; on gRPC's thread. */
+void gt_registration_stream(struct gt_registration *registration, bool open);
+
+/* Ends the server. Letters still in the mailbox must not be delivered afterwards. */
+void gt_registration_free(struct gt_registration *registration);
+GT_DEFINE_CLEANUP(struct gt_registration *, gt_registration_free)
+#define gt_auto_registration GT_CLEANUP(gt_registration_free)
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <grpc/grpc_posix.h>
+#include <grpc/grpc_security.h>
+#include <string.h>
+#include <time.h>
+
+#include "deviceplugin/rpc_grpc.h"
+
+/*
+ * Every call comes in through the generic request, so that a path we do not know is answered UNIMPLEMENTED
+ * (gRPC would let it hang until the client's deadline). All operations of a call but the waking one are
+ * started on gRPC's thread, one message in flight at a time. A call lives until each batch started for it has
+ * given its one event; a server until its calls, the armed request and its shutdown have.
+ */
+
+enum { GRACE_MS = 200, CONNECTION_IDLE_MS = 30000, CALLS_PER_CONNECTION = 64 };
+
+struct call {
+    struct gt_rpc_server *server;
+    struct call *previous, *next; /* under server->lock, as woken and pending */
+    grpc_call *call;
+    const struct gt_rpc_method *method; /* NULL: unknown */
+    struct gt_rpc_tag received_tag, sent_tag, closed_tag, finished_tag, woken_tag;
+    unsigned pending; /* batches whose event has not come */
+    bool woken;
+    bool streaming, started, sending, closed, finished;
+    uint64_t generation; /* of the message sent last */
+    grpc_byte_buffer *received, *message;
+    int cancelled;
+};
+
+struct gt_rpc_server {
+    struct gt_rpc *rpc;
+    const struct gt_rpc_service *service;
+    grpc_server *server;
+    grpc_server_credentials *credentials;
+
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    struct call *calls;
+    unsigned open_streams;
+    uint64_t generation;
+    bool ending;
+    unsigned references; /* calls, the armed request, the shutdown */
+
+    struct gt_rpc_tag request_tag, shutdown_tag;
+    grpc_call *requested;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+};
+
+static void drop_server(struct gt_rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    if (--server->references == 0)
+        pthread_cond_broadcast(&server->ended);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static bool is_ending(struct gt_rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool ending = server->ending;
+    pthread_mutex_unlock(&server->lock);
+    return ending;
+}
+
+/* One event of the call has been dealt with. */
+static void release(struct call *call)
+{
+    struct gt_rpc_server *server = call->server;
+    pthread_mutex_lock(&server->lock);
+    bool last = --call->pending == 0;
+    if (last) {
+        if (call->previous)
+            call->previous->next = call->next;
+        else
+            server->calls = call->next;
+        if (call->next)
+            call->next->previous = call->previous;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (!last)
+        return;
+    grpc_call_unref(call->call);
+    if (call->received)
+        grpc_byte_buffer_destroy(call->received);
+    if (call->message)
+        grpc_byte_buffer_destroy(call->message);
+    free(call);
+    drop_server(server);
+}
+
+static void start(struct call *call, const grpc_op *ops, size_t count, struct gt_rpc_tag *tag)
+{
+    pthread_mutex_lock(&call->server->lock);
+    call->pending++;
+    pthread_mutex_unlock(&call->server->lock);
+    if (grpc_call_start_batch(call->call, ops, count, tag, NULL) == GRPC_CALL_OK)
+        return;
+    grpc_call_cancel(call->call, NULL);
+    release(call); /* the event being dealt with still holds the call */
+}
+
+/* The last batch of a call: the status, and for a unary call everything that it answers. */
+static void finish(struct call *call, enum gt_rpc_status status, const char *text)
+{
+    grpc_slice details = grpc_slice_from_copied_string(text);
+    grpc_op ops[4];
+    size_t n = 0;
+    memset(ops, 0, sizeof(ops));
+    if (!call->started)
+        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (call->message && !call->streaming) {
+        ops[n].op = GRPC_OP_SEND_MESSAGE;
+        ops[n++].data.send_message.send_message = call->message;
+    }
+    ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+    ops[n].data.send_status_from_server.status = (grpc_status_code)status;
+    ops[n++].data.send_status_from_server.status_details = &details;
+    if (!call->streaming) { /* a stream waits for its close from the beginning */
+        ops[n].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+        ops[n++].data.recv_close_on_server.cancelled = &call->cancelled;
+    }
+    call->started = call->finished = true;
+    start(call, ops, n, &call->finished_tag);
+    grpc_slice_unref(details);
+}
+
+/* Has the handler make a message; another status than OK comes with its text. */
+static enum gt_rpc_status make_message(struct call *call, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf reply = GT_BUF(GT_RPC_MESSAGE_MAX);
+    grpc_slice request = gt_rpc_flatten(call->received);
+    enum gt_rpc_status status = call->method->handler(
+        call->server->service->arg, GRPC_SLICE_START_PTR(request), GRPC_SLICE_LENGTH(request), &reply, err);
+    grpc_slice_unref(request);
+    if (status != GT_RPC_OK)
+        return status;
+    if (gt_buf_check(&reply, "reply", err) < 0)
+        return GT_RPC_INTERNAL;
+    grpc_slice bytes = grpc_slice_from_copied_buffer(reply.data ? reply.data : "", reply.len);
+    if (call->message)
+        grpc_byte_buffer_destroy(call->message);
+    call->message = grpc_raw_byte_buffer_create(&bytes, 1);
+    grpc_slice_unref(bytes);
+    return GT_RPC_OK;
+}
+
+/* Sends what a stream has to send next, if it is its turn. */
+static void pump(struct call *call)
+{
+    struct gt_rpc_server *server = call->server;
+    if (!call->streaming || call->sending || call->finished)
+        return;
+    pthread_mutex_lock(&server->lock);
+    bool ending = server->ending;
+    uint64_t generation = server->generation;
+    pthread_mutex_unlock(&server->lock);
+    if (call->closed) {
+        finish(call, GT_RPC_CANCELLED, "the client went away");
+        return;
+    }
+    if (ending) {
+        finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
+        return;
+    }
+    if (call->started && call->generation == generation)
+        return;
+    gt_auto_err struct gt_err *err = NULL;
+    enum gt_rpc_status status = make_message(call, &err);
+    if (status != GT_RPC_OK) {
+        finish(call, status, gt_err_text(err));
+        return;
+    }
+    grpc_op ops[2];
+    size_t n = 0;
+    memset(ops, 0, sizeof(ops));
+    if (!call->started)
+        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[n].op = GRPC_OP_SEND_MESSAGE;
+    ops[n++].data.send_message.send_message = call->message;
+    call->generation = generation;
+    call->started = call->sending = true;
+    start(call, ops, n, &call->sent_tag);
+}
+
+static void on_sent(void *owner, bool ok)
+{
+    struct call *call = owner;
+    (void)ok; /* a failure means that the client went away, and its close comes too */
+    call->sending = false;
+    pump(call);
+    release(call);
+}
+
+static void on_woken(void *owner, bool ok)
+{
+    struct call *call = owner;
+    (void)ok;
+    pthread_mutex_lock(&call->server->lock);
+    call->woken = false;
+    pthread_mutex_unlock(&call->server->lock);
+    pump(call);
+    release(call);
+}
+
+static void tell_stream(struct gt_rpc_server *server, bool open)
+{
+    pthread_mutex_lock(&server->lock);
+    bool tell = open ? server->open_streams++ == 0 : --server->open_streams == 0;
+    bool ending = server->ending;
+    pthread_mutex_unlock(&server->lock);
+    if (tell && !ending && server->service->stream)
+        server->service->stream(server->service->arg, open);
+}
+
+static void on_closed(void *owner, bool ok)
+{
+    struct call *call = owner;
+    (void)ok;
+    call->closed = true;
+    tell_stream(call->server, false);
+    pump(call);
+    release(call);
+}
+
+static void on_finished(void *owner, bool ok)
+{
+    (void)ok;
+    release(owner);
+}
+
+static void on_received(void *owner, bool ok)
+{
+    struct call *call = owner;
+    if (!ok || !call->received)
+        finish(call, GT_RPC_INTERNAL, "the request has no message");
+    else if (is_ending(call->server))
+        finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
+    else if (call->method->streams) {
+        call->streaming = true;
+        tell_stream(call->server, true);
+        grpc_op op;
+        memset(&op, 0, sizeof(op));
+        op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+        op.data.recv_close_on_server.cancelled = &call->cancelled;
+        start(call, &op, 1, &call->closed_tag);
+        pump(call);
+    } else {
+        gt_auto_err struct gt_err *err = NULL;
+        enum gt_rpc_status status = make_message(call, &err);
+        finish(call, status, gt_err_text(err));
+    }
+    release(call);
+}
+
+static void arm(struct gt_rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool ending = server->ending;
+    if (!ending)
+        server->references++;
+    pthread_mutex_unlock(&server->lock);
+    if (ending)
+        return;
+    grpc_call_error r =
+        grpc_server_request_call(server->server, &server->requested, &server->details, &server->metadata,
+                                 server->rpc->queue, server->rpc->queue, &server->request_tag);
+    if (r != GRPC_CALL_OK)
+        drop_server(server);
+}
+
+static const struct gt_rpc_method *find_method(const struct gt_rpc_service *service, const grpc_slice *path)
+{
+    for (unsigned i = 0; i < service->count; i++)
+        if (grpc_slice_str_cmp(*path, service->methods[i].path) == 0)
+            return &service->methods[i];
+    return NULL;
+}
+
+static void begin(struct gt_rpc_server *server, grpc_call *requested, const struct gt_rpc_method *method)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    if (!call) {
+        grpc_call_unref(requested); /* cancels it */
+        return;
+    }
+    call->server = server;
+    call->call = requested;
+    call->method = method;
+    call->received_tag = (struct gt_rpc_tag){on_received, call};
+    call->sent_tag = (struct gt_rpc_tag){on_sent, call};
+    call->closed_tag = (struct gt_rpc_tag){on_closed, call};
+    call->finished_tag = (struct gt_rpc_tag){on_finished, call};
+    call->woken_tag = (struct gt_rpc_tag){on_woken, call};
+    call->pending = 1; /* until this function has ended */
+    pthread_mutex_lock(&server->lock);
+    server->references++;
+    call->next = server->calls;
+    if (call->next)
+        call->next->previous = call;
+    server->calls = call;
+    pthread_mutex_unlock(&server->lock);
+    if (!method) {
+        if (server->service->unknown)
+            server->service->unknown(server->service->arg);
+        finish(call, GT_RPC_UNIMPLEMENTED, "this plugin does not have that method");
+    } else {
+        grpc_op op;
+        memset(&op, 0, sizeof(op));
+        op.op = GRPC_OP_RECV_MESSAGE;
+        op.data.recv_message.recv_message = &call->received;
+        start(call, &op, 1, &call->received_tag);
+    }
+    release(call);
+}
+
+static void on_request(void *owner, bool ok)
+{
+    struct gt_rpc_server *server = owner;
+    if (ok) {
+        const struct gt_rpc_method *method = find_method(server->service, &server->details.method);
+        grpc_call *requested = server->requested;
+        grpc_call_details_destroy(&server->details);
+        grpc_call_details_init(&server->details);
+        grpc_metadata_array_destroy(&server->metadata);
+        grpc_metadata_array_init(&server->metadata);
+        begin(server, requested, method);
+        arm(server);
+    }
+    drop_server(server);
+}
+
+static void on_shut_down(void *owner, bool ok)
+{
+    (void)ok;
+    drop_server(owner);
+}
+
+static grpc_server *create(void)
+{
+    grpc_arg arg[] = {
+        {.type = GRPC_ARG_INTEGER,
+         .key = (char[]){GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH},
+         .value.integer = GT_RPC_MESSAGE_MAX},
+        {.type = GRPC_ARG_INTEGER,
+         .key = (char[]){GRPC_ARG_MAX_CONCURRENT_STREAMS},
+         .value.integer = CALLS_PER_CONNECTION},
+        {.type = GRPC_ARG_INTEGER, .key = (char[]){GRPC_ARG_ENABLE_CHANNELZ}, .value.integer = 0},
+        /* Who connects and asks for nothing must not hold a place for ever. */
+        {.type = GRPC_ARG_INTEGER,
+         .key = (char[]){GRPC_ARG_MAX_CONNECTION_IDLE_MS},
+         .value.integer = CONNECTION_IDLE_MS},
+    };
+    grpc_channel_args args = {.num_args = GT_COUNT(arg), .args = arg};
+    return grpc_server_create(&args, NULL);
+}
+
+int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, struct gt_rpc_server **ret,
+                      struct gt_err **err)
+{
+    struct gt_rpc_server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return gt_fail_sys(err, ENOMEM, "gRPC server");
+    sigset_t old = gt_rpc_block_signals();
+    server->rpc = rpc;
+    server->service = service;
+    server->request_tag = (struct gt_rpc_tag){on_request, server};
+    server->shutdown_tag = (struct gt_rpc_tag){on_shut_down, server};
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    grpc_call_details_init(&server->details);
+    grpc_metadata_array_init(&server->metadata);
+    server->credentials = grpc_insecure_server_credentials_create();
+    server->server = create();
+    grpc_server_register_completion_queue(server->server, rpc->queue, NULL);
+    grpc_server_start(server->server);
+    arm(server);
+    gt_rpc_restore_signals(&old);
+    *ret = server;
+    return 0;
+}
+
+void gt_rpc_server_add(struct gt_rpc_server *server, int fd)
+{
+    sigset_t old = gt_rpc_block_signals();
+    grpc_server_add_channel_from_fd(server->server, fd, server->credentials);
+    gt_rpc_restore_signals(&old);
+}
+
+/* Under the lock. An empty batch is the one way to bring another thread's news to gRPC's. */
+static void wake(struct call *call)
+{
+    if (call->woken)
+        return;
+    call->woken = true;
+    call->pending++;
+    if (grpc_call_start_batch(call->call, NULL, 0, &call->woken_tag, NULL) != GRPC_CALL_OK) {
+        call->woken = false;
+        call->pending--;
+    }
+}
+
+static void wake_streams(struct gt_rpc_server *server)
+{
+    for (struct call *call = server->calls; call; call = call->next)
+        if (call->method && call->method->streams)
+            wake(call);
+}
+
+void gt_rpc_server_changed(struct gt_rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->generation++;
+    wake_streams(server);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* Until nothing refers to the server, or for GRACE_MS. Under the lock. */
+static void wait_gracefully(struct gt_rpc_server *server)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += GRACE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    while (server->references && pthread_cond_timedwait(&server->ended, &server->lock, &until) == 0)
+        ;
+}
+
+void gt_rpc_server_free(struct gt_rpc_server *server)
+{
+    if (!server)
+        return;
+    sigset_t old = gt_rpc_block_signals();
+    pthread_mutex_lock(&server->lock);
+    server->ending = true;
+    server->references++; /* the shutdown */
+    pthread_mutex_unlock(&server->lock);
+    grpc_server_shutdown_and_notify(server->server, server->rpc->queue, &server->shutdown_tag);
+    pthread_mutex_lock(&server->lock);
+    wake_streams(server);
+    wait_gracefully(server);
+    if (server->references) {
+        pthread_mutex_unlock(&server->lock);
+        grpc_server_cancel_all_calls(server->server);
+        pthread_mutex_lock(&server->lock);
+        while (server->references)
+            pthread_cond_wait(&server->ended, &server->lock);
+    }
+    pthread_mutex_unlock(&server->lock);
+    grpc_server_destroy(server->server);
+    grpc_server_credentials_release(server->credentials);
+    grpc_call_details_destroy(&server->details);
+    grpc_metadata_array_destroy(&server->metadata);
+    pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->ended);
+    free(server);
+    gt_rpc_restore_signals(&old);
+}

@@ -1,0 +1,428 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A double of the kubelet's device manager, for tests and for the demo.
+
+It serves Registration on DIR/device-plugins/kubelet.sock, dials plugins back, follows their ListAndWatch and
+admits pods as the kubelet does: GetPreferredAllocation, then Allocate, one container after the other. What a
+pod got is kept in a checkpoint file and survives a restart.
+
+As a program:  kubelet_double.py DIR [--json]      and on standard input, one command a line:
+    admit NAME K [K...]   a pod with one container for each K
+    release NAME
+    list                  devices and pods
+    wait N [SECONDS]      until N devices are healthy
+    restart               stop, delete the sockets, start again
+    quit
+"""
+
+import argparse
+import concurrent.futures
+import importlib
+import json
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import grpc
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RESOURCE = "metax-tech.com/gpu"
+DIAL_SECONDS = 10
+
+
+def load_api():
+    """Generates the messages and stubs of kubelet_api.proto and imports them."""
+    made = tempfile.mkdtemp(prefix="kubelet-api-")
+    try:
+        subprocess.run(
+            [sys.executable, "-m", "grpc_tools.protoc", "-I", HERE, "--python_out", made,
+             "--grpc_python_out", made, os.path.join(HERE, "kubelet_api.proto")], check=True)
+        sys.path.insert(0, made)
+        try:
+            return importlib.import_module("kubelet_api_pb2"), importlib.import_module("kubelet_api_pb2_grpc")
+        finally:
+            sys.path.remove(made)
+    finally:
+        shutil.rmtree(made)
+
+
+pb, stubs = load_api()
+
+
+class AdmissionError(Exception):
+    """The pod does not get its devices (UnexpectedAdmissionError)."""
+
+
+class Plugin:
+    """The kubelet's end of one registered plugin."""
+
+    def __init__(self, path, endpoint):
+        self.endpoint = endpoint
+        self.channel = grpc.insecure_channel("unix:" + path, options=[("grpc.default_authority", "localhost")])
+        self.stub = stubs.DevicePluginStub(self.channel)
+        self.options = None
+        self.stream = None
+        self.messages = 0
+
+    def close(self):
+        if self.stream:
+            self.stream.cancel()
+        self.channel.close()
+
+
+class KubeletDouble(stubs.RegistrationServicer):
+    def __init__(self, directory, remembers_old_streams=True):
+        self.root = directory
+        self.directory = os.path.join(directory, "device-plugins")
+        self.socket = os.path.join(self.directory, "kubelet.sock")
+        self.checkpoint = os.path.join(self.directory, "kubelet_double_checkpoint")
+        # Kubelets up to 1.36: when an older plugin's stream ends, the newer one is cut off too.
+        self.remembers_old_streams = remembers_old_streams
+        self.changed = threading.Condition(threading.RLock())
+        self.server = None
+        self.servers = 0
+        self.plugin = None
+        self.devices = {}  # ID -> (healthy, NUMA node or None)
+        self.order = []  # IDs in the plugin's order
+        self.pods = {}  # name -> [[ID...] for each container]
+        self.responses = {}  # name -> [ContainerAllocateResponse...]
+        self.registrations = []  # (time, endpoint, accepted)
+        self.lists = []  # every ListAndWatch message, as {ID: healthy}
+        self.streams_ended = 0
+        self.refuse = 0  # this many Register calls are refused
+        self.hang = 0.0  # this long Register sleeps before it does anything
+        self.skip_stream = 0  # this many accepted plugins get no ListAndWatch
+        self.drop_at_once = 0  # this many get it ended after the first message
+        self._read_checkpoint()
+
+    # ---- the kubelet's life ----
+
+    def start(self, make_directory=True):
+        if make_directory:
+            os.makedirs(self.directory, exist_ok=True)
+        for name in os.listdir(self.directory):  # as the kubelet does, before it listens
+            path = os.path.join(self.directory, name)
+            try:
+                if stat.S_ISSOCK(os.lstat(path).st_mode):
+                    os.unlink(path)
+            except FileNotFoundError:
+                pass  # its owner was quicker
+        self._serve()
+
+    def _serve(self):
+        """Listens elsewhere and links the socket to its place: gRPC removes a server's path when it ends,
+        whoever owns it by then, while a kubelet leaves its dead socket behind."""
+        self.servers += 1
+        path = os.path.join(self.root, f".kubelet-{self.servers}.sock")
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=8))
+        stubs.add_RegistrationServicer_to_server(self, server)
+        server.add_insecure_port("unix:" + path)
+        server.start()
+        os.link(path, self.socket)
+        self.server = server
+
+    def _forget_plugin(self):
+        with self.changed:
+            plugin, self.plugin = self.plugin, None
+            self.devices = {}
+        if plugin:
+            plugin.close()
+
+    def stop(self, leave_socket=True):
+        self._forget_plugin()
+        if self.server:
+            self.server.stop(None).wait()
+            self.server = None
+        if not leave_socket and os.path.exists(self.socket):
+            os.unlink(self.socket)
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def replace_socket(self, end_stream=True):
+        """A new server and socket under the same name at once; the old one says no farewell, but its stream
+        to the plugin may end. Returns the old server, to be stopped."""
+        old = self.server
+        os.unlink(self.socket)
+        self._serve()
+        if end_stream:
+            self._forget_plugin()
+        return old
+
+    # ---- registration ----
+
+    def Register(self, request, context):  # noqa: N802, gRPC's name
+        time.sleep(self.hang)
+        with self.changed:
+            refused = self.refuse > 0
+            self.refuse -= refused
+            self.registrations.append((time.monotonic(), request.endpoint, not refused))
+            self.changed.notify_all()
+        if refused:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "refused by the test")
+        if request.version != "v1beta1":
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"version {request.version!r}")
+        if "/" in request.endpoint or not request.endpoint:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"endpoint {request.endpoint!r}")
+        plugin = Plugin(os.path.join(self.directory, request.endpoint), request.endpoint)
+        try:  # the dial and this call are within Register
+            plugin.options = plugin.stub.GetDevicePluginOptions(
+                pb.Empty(), timeout=DIAL_SECONDS, wait_for_ready=True)
+        except grpc.RpcError as error:
+            plugin.close()
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"dial {request.endpoint}: {error.code()}")
+        with self.changed:
+            self.plugin = plugin
+            skip = self.skip_stream > 0
+            self.skip_stream -= skip
+            self.changed.notify_all()
+        if not skip:
+            threading.Thread(target=self._follow, args=(plugin,), daemon=True).start()
+        return pb.Empty()
+
+    def _follow(self, plugin):
+        try:
+            plugin.stream = plugin.stub.ListAndWatch(pb.Empty())
+            for message in plugin.stream:
+                with self.changed:
+                    plugin.messages += 1
+                    if plugin is self.plugin:
+                        self._take_list(message)
+                    drop = self.drop_at_once > 0
+                    self.drop_at_once -= drop
+                if drop:
+                    plugin.stream.cancel()
+        except (grpc.RpcError, ValueError):
+            pass
+        with self.changed:
+            self.streams_ended += 1
+            if plugin is self.plugin or (self.plugin and self.remembers_old_streams):
+                other = self.plugin
+                self.plugin = None
+                self.devices = {name: (False, numa) for name, (_, numa) in self.devices.items()}
+                if other is not plugin:
+                    other.close()
+            self.changed.notify_all()
+        plugin.channel.close()
+
+    def _take_list(self, message):
+        self.order = [device.ID for device in message.devices]
+        self.devices = {
+            device.ID: (device.health == "Healthy",
+                        device.topology.nodes[0].ID if device.HasField("topology") else None)
+            for device in message.devices}
+        self.lists.append({name: healthy for name, (healthy, _) in self.devices.items()})
+        self.changed.notify_all()
+
+    # ---- faults ----
+
+    def drop_stream(self):
+        with self.changed:
+            plugin = self.plugin
+        plugin.stream.cancel()
+
+    def plugin_socket(self):
+        with self.changed:
+            return os.path.join(self.directory, self.plugin.endpoint)
+
+    # ---- what tests ask ----
+
+    def wait(self, condition, seconds=10.0):
+        """Until condition() holds, looked at after every change; whether it does."""
+        with self.changed:
+            return self.changed.wait_for(condition, seconds)
+
+    def healthy(self):
+        with self.changed:
+            return [name for name in self.order if self.devices.get(name, (False,))[0]]
+
+    def wait_healthy(self, count, seconds=10.0):
+        return self.wait(lambda: len(self.healthy()) == count and self.plugin, seconds)
+
+    def used(self):
+        return {name for pod in self.pods.values() for container in pod for name in container}
+
+    def free(self):
+        used = self.used()
+        return [name for name in self.healthy() if name not in used]
+
+    # ---- pods ----
+
+    def _prefer(self, plugin, available, must, size):
+        response = plugin.stub.GetPreferredAllocation(
+            pb.PreferredAllocationRequest(container_requests=[pb.ContainerPreferredAllocationRequest(
+                available_deviceIDs=random.sample(available, len(available)),  # Go's maps have no order
+                must_include_deviceIDs=must, allocation_size=size)]))
+        return list(response.container_responses[0].deviceIDs) if response.container_responses else []
+
+    def _choose(self, plugin, size, aligned):
+        """The kubelet's devicesToAllocate for one container, without init containers' devices."""
+        available = self.free()
+        if len(available) < size:
+            raise AdmissionError(
+                f"requested number of devices unavailable for {RESOURCE}: "
+                f"requested {size}, available {len(available)}")
+        taken = []
+
+        def take(names):
+            for name in names:
+                if name in available and name not in taken and len(taken) < size:
+                    taken.append(name)
+
+        aligned = [name for name in aligned or [] if name in available]
+        preferred = plugin.options.get_preferred_allocation_available
+        if len(aligned) > size:
+            if preferred:
+                answer = self._prefer(plugin, aligned, [], size)
+                take(random.sample([name for name in answer if name in aligned],
+                                   len([name for name in answer if name in aligned])))
+            take(random.sample(aligned, len(aligned)))
+            return taken
+        take(aligned)
+        if len(taken) < size and preferred:
+            answer = self._prefer(plugin, available, list(taken), size)
+            take(random.sample(answer, len(answer)) if len(answer) > size else answer)
+        take(random.sample(available, len(available)))
+        return taken
+
+    def admit(self, pod, *sizes, aligned=None):
+        """Returns the IDs of each container. A pod that is known keeps what it has."""
+        with self.changed:
+            if pod in self.pods:
+                return self.pods[pod]
+            plugin = self.plugin
+            if not plugin or not self.order:
+                raise AdmissionError(f"no healthy devices present for {RESOURCE}")
+            chosen, responses = [], []
+            try:
+                for size in sizes:
+                    names = self._choose(plugin, size, aligned)
+                    answer = plugin.stub.Allocate(pb.AllocateRequest(
+                        container_requests=[pb.ContainerAllocateRequest(devices_ids=names)]))
+                    if len(answer.container_responses) != 1:
+                        raise AdmissionError(f"{len(answer.container_responses)} container responses")
+                    chosen.append(names)
+                    responses.append(answer.container_responses[0])
+                    self.pods[pod] = chosen
+            except grpc.RpcError as error:
+                self.pods.pop(pod, None)
+                raise AdmissionError(f"{error.code().name}: {error.details()}") from error
+            except AdmissionError:
+                self.pods.pop(pod, None)
+                raise
+            self.responses[pod] = responses
+            self._write_checkpoint()
+            return chosen
+
+    def release(self, pod):
+        with self.changed:
+            if self.pods.pop(pod, None) is None:
+                raise AdmissionError(f"no pod {pod}")
+            self.responses.pop(pod, None)
+            self._write_checkpoint()
+
+    def _write_checkpoint(self):
+        with open(self.checkpoint + ".new", "w", encoding="utf-8") as file:
+            json.dump(self.pods, file)
+        os.rename(self.checkpoint + ".new", self.checkpoint)
+
+    def _read_checkpoint(self):
+        try:
+            with open(self.checkpoint, encoding="utf-8") as file:
+                self.pods = json.load(file)
+        except FileNotFoundError:
+            self.pods = {}
+
+
+# ---- as a program ----
+
+
+class Console:
+    def __init__(self, kubelet, as_json):
+        self.kubelet = kubelet
+        self.as_json = as_json
+
+    def say(self, text, **facts):
+        print(json.dumps(facts) if self.as_json else text, flush=True)
+
+    def show_pod(self, pod):
+        containers = self.kubelet.pods[pod]
+        count = sum(len(names) for names in containers)
+        text = " | ".join(", ".join(names) for names in containers)
+        self.say(f"{pod:<16} {count} GPU{'s' if count != 1 else ' '}  {text}", pod=pod, containers=containers)
+
+    def admit(self, pod, *sizes):
+        sizes = [int(size) for size in sizes]
+        try:
+            self.kubelet.admit(pod, *sizes)
+            self.show_pod(pod)
+        except AdmissionError as error:
+            self.say(f"{pod:<16} refused: {error}", pod=pod, error=str(error))
+
+    def release(self, pod):
+        self.kubelet.release(pod)
+        self.say(f"{pod:<16} released", pod=pod, released=True)
+
+    def list(self):
+        with self.kubelet.changed:
+            healthy, free = self.kubelet.healthy(), self.kubelet.free()
+            order, pods = list(self.kubelet.order), dict(self.kubelet.pods)
+        self.say(f"{RESOURCE}: {len(order)} in all, {len(healthy)} healthy, {len(free)} free",
+                 devices=order, healthy=healthy, free=free, pods=pods)
+        for name in order:
+            if name not in healthy and not self.as_json:
+                print(f"  unhealthy: {name}", flush=True)
+        for pod in pods:
+            if not self.as_json:
+                self.show_pod(pod)
+
+    def wait(self, count, seconds="15"):
+        done = bool(self.kubelet.wait_healthy(int(count), float(seconds)))
+        number = len(self.kubelet.healthy())
+        self.say(f"{number} healthy" if done else f"still {number} healthy, not {count}", healthy=number,
+                 reached=done)
+
+    def restart(self):
+        self.kubelet.restart()
+        self.say("kubelet restarted", restarted=True)
+
+    def run(self, lines):
+        commands = {"admit": self.admit, "release": self.release, "list": self.list, "wait": self.wait,
+                    "restart": self.restart}
+        for line in lines:
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if words[0] == "quit":
+                return
+            try:
+                commands[words[0]](*words[1:])
+            except (KeyError, TypeError, ValueError, AdmissionError) as error:
+                self.say(f"cannot do \"{line.strip()}\": {error}", command=line.strip(), error=str(error))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A double of the kubelet's device manager.")
+    parser.add_argument("directory", help="the kubelet's directory (--kubelet-dir of the agent)")
+    parser.add_argument("--json", action="store_true", help="answer in JSON, one object a line")
+    arguments = parser.parse_args()
+    kubelet = KubeletDouble(arguments.directory)
+    kubelet.start()
+    console = Console(kubelet, arguments.json)
+    console.say(f"kubelet double on {kubelet.socket}", socket=kubelet.socket)
+    try:
+        console.run(sys.stdin)
+    except KeyboardInterrupt:
+        pass
+    kubelet.stop(leave_socket=False)
+
+
+if __name__ == "__main__":
+    main()
