@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/agent_private.h"
+#include "agent/changes.h"
+#include "agent/probe_start.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "topology/model/render.h"
+
+enum { STOP_MS = 2000 };
+
+static const char uuid_variable[] = "METAX_GPU_UUIDS";
+
+static void log_start(const struct gt_agent *agent)
+{
+    const struct gt_agent_options *options = agent->options;
+    gt_info("gputopo-agent started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
+            GT_STR("node", options->node_name), GT_STR("from", options->from ? options->from : "live"),
+            GT_STR("http", options->http ? options->http : "none"),
+            GT_STR("probe", agent->probe ? "yes" : agent->no_probe_why));
+}
+
+/* A recording or a root that cannot be read is to be answered with that one line alone. */
+static bool must_be_read(const struct gt_agent_options *options)
+{
+    return options->from || options->root;
+}
+
+static void arm_timers(struct gt_agent *agent, const struct gt_scan_result *result)
+{
+    const struct gt_agent_options *options = agent->options;
+    if (options->from)
+        return; /* a file is read again on SIGHUP */
+    if (options->rescan_s && !result->health_check)
+        gt_source_arm(agent->rescan_timer, (uint64_t)options->rescan_s * 1000);
+    if (options->health_s && (agent->probe || result->pending))
+        gt_source_arm(agent->health_timer, (uint64_t)options->health_s * 1000);
+}
+
+static void take_inventory(struct gt_agent *agent, struct gt_inventory *inventory)
+{
+    bool first = !agent->inventory;
+    if (first && must_be_read(agent->options))
+        log_start(agent);
+    unsigned changes = gt_changes_log(agent->inventory, inventory);
+    gt_inventory_unref(agent->inventory);
+    agent->inventory = inventory;
+    if (agent->plugin)
+        gt_plugin_publish(agent->plugin, inventory);
+    gt_debug("scanned", GT_INT("changes", changes));
+}
+
+static void on_scan(void *arg, const struct gt_scan_result *result)
+{
+    struct gt_agent *agent = arg;
+    struct timespec now;
+    agent->scans.health_checks += result->health_check;
+    if (result->err && !agent->inventory) {
+        gt_fail(&agent->start_error, gt_err_code(result->err), "%s", gt_err_text(result->err));
+        gt_loop_stop(agent->loop, -EIO);
+        return;
+    }
+    if (result->err) {
+        agent->scans.failed++;
+        bool again = strncmp(agent->scan_error, gt_err_text(result->err), sizeof(agent->scan_error) - 1) == 0;
+        snprintf(agent->scan_error, sizeof(agent->scan_error), "%s", gt_err_text(result->err));
+        gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "scan failed, the state before is kept",
+               GT_STR("why", agent->scan_error));
+    } else if (result->inventory) {
+        agent->scans.done++;
+        gt_scan_counts_add(&agent->scans, result->seconds);
+        clock_gettime(CLOCK_REALTIME, &now);
+        agent->scans.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+        agent->scan_error[0] = '\0';
+        take_inventory(agent, result->inventory);
+    }
+    gt_agent_events_resume(agent);
+    arm_timers(agent, result);
+}
+
+static void on_rescan(void *arg)
+{
+    struct gt_agent *agent = arg;
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL);
+}
+
+static void on_health(void *arg)
+{
+    struct gt_agent *agent = arg;
+    gt_scanner_request(agent->scanner, GT_SCAN_HEALTH);
+}
+
+static void on_hangup(void *arg, int signal)
+{
+    struct gt_agent *agent = arg;
+    (void)signal;
+    agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
+    gt_info("scanning again as asked");
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+}
+
+static void on_end(void *arg, int signal)
+{
+    struct gt_agent *agent = arg;
+    gt_info("shutting down", GT_STR("signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"));
+    gt_loop_stop(agent->loop, 0);
+}
+
+/* Before any thread starts: the others inherit the blocked signals. */
+static int take_signals(struct gt_agent *agent, struct gt_err **err)
+{
+    signal(SIGPIPE, SIG_IGN);
+    int r = gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err);
+    if (r >= 0)
+        r = gt_loop_add_signal(agent->loop, SIGTERM, on_end, agent, err);
+    if (r >= 0)
+        r = gt_loop_add_signal(agent->loop, SIGINT, on_end, agent, err);
+    return r;
+}
+
+static struct gt_scan_options scan_options(const struct gt_agent_options *options,
+                                           struct gt_probe_client *probe, const char *no_probe_why)
+{
+    return (struct gt_scan_options){
+        .root = options->root,
+        .from = options->from,
+        .vendor = options->vendor,
+        .node_name = options->node_name,
+        .probe = probe,
+        .no_probe_why = no_probe_why,
+    };
+}
+
+static int start_plugin(struct gt_agent *agent, struct gt_err **err)
+{
+    const struct gt_agent_options *options = agent->options;
+    struct gt_plugin_options plugin = {
+        .resource = options->resource,
+        .kubelet_dir = options->kubelet_dir,
+        .dev_root = options->dev_root,
+        .uuid_variable = uuid_variable,
+    };
+    struct gt_plugin_events events = gt_agent_plugin_events(agent);
+    return options->device_plugin ? gt_plugin_new(agent->loop, &plugin, &events, &agent->plugin, err) : 0;
+}
+
+/* The order matters: signals before threads, the probe before gRPC. */
+static int start(struct gt_agent *agent, struct gt_err **err)
+{
+    const struct gt_agent_options *options = agent->options;
+    int r = gt_loop_new(&agent->loop, err);
+    if (r >= 0)
+        r = take_signals(agent, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(agent->loop, on_rescan, agent, &agent->rescan_timer, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(agent->loop, on_health, agent, &agent->health_timer, err);
+    if (r >= 0 && options->http)
+        r = gt_http_new(agent->loop, options->http, gt_agent_serve, agent, &agent->http, err);
+    if (r >= 0)
+        r = gt_probe_start(options, &agent->probe, &agent->no_probe_why, err);
+    if (r >= 0)
+        r = start_plugin(agent, err);
+    if (r >= 0)
+        r = gt_agent_events_start(agent, err);
+    if (r < 0)
+        return r;
+    struct gt_scanner_options scanner = {
+        .scan = scan_options(options, agent->probe, agent->no_probe_why),
+        .unhealthy_after = options->unhealthy_after,
+        .healthy_after = options->healthy_after,
+    };
+    r = gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err);
+    if (r < 0)
+        return r;
+    if (!must_be_read(options))
+        log_start(agent);
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+    return 0;
+}
+
+static void stop(struct gt_agent *agent, int result)
+{
+    gt_plugin_free(agent->plugin);
+    gt_http_free(agent->http);
+    gt_agent_events_stop(agent);
+    if (!gt_scanner_stop(agent->scanner, STOP_MS)) {
+        /* The scan thread hangs in the vendor library's probe, which ends with us. */
+        gt_warning("a scan does not end, leaving without it");
+        _exit(result < 0 ? 1 : 0);
+    }
+    gt_probe_client_free(agent->probe);
+    gt_inventory_unref(agent->inventory);
+    gt_err_free(agent->start_error);
+    gt_loop_free(agent->loop);
+}
+
+int gt_agent_run(const struct gt_agent_options *options, struct gt_err **err)
+{
+    struct gt_agent agent = {.options = options};
+    int r = start(&agent, err);
+    if (r >= 0)
+        r = gt_loop_run(agent.loop, err);
+    if (agent.start_error)
+        r = gt_fail(err, gt_err_code(agent.start_error), "%s", gt_err_text(agent.start_error));
+    stop(&agent, r);
+    return r;
+}
+
+int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err)
+{
+    gt_auto_probe_client struct gt_probe_client *probe = NULL;
+    gt_auto_node struct gt_node *node = NULL;
+    gt_auto_buf struct gt_buf json = GT_BUF(16 << 20);
+    const char *no_probe_why = NULL;
+    int r = gt_probe_start(options, &probe, &no_probe_why, err);
+    if (r < 0)
+        return r;
+    struct gt_scan_options scan = scan_options(options, probe, no_probe_why);
+    r = gt_scan(&scan, &node, NULL, err);
+    if (r < 0)
+        return r;
+    gt_render_json(node, &json);
+    r = gt_buf_check(&json, "the node as JSON", err);
+    if (r < 0)
+        return r;
+    if (fwrite(json.data, 1, json.len, stdout) != json.len || fflush(stdout) != 0)
+        return gt_fail_sys(err, errno, "standard output");
+    return 0;
+}

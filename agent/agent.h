@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_AGENT_H
+#define GPUTOPO_AGENT_AGENT_H
+
+#include "agent/options.h"
+
+/* Runs the daemon until a signal ends it. An error means that it could not start. */
+int gt_agent_run(const struct gt_agent_options *options, struct gt_err **err);
+
+/* --oneshot: one scan, the node as JSON on stdout. */
+int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "agent/agent_private.h"
+#include "base/log.h"
+
+enum { PAUSE_MS = 200, BETWEEN_MS = 1000 };
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Events come in bunches: the first one starts a pause, then one scan answers them all. In a storm the pauses
+ * are longer. */
+static void wait_for_more(struct gt_agent *agent)
+{
+    if (agent->event_waits)
+        return;
+    agent->event_waits = true;
+    bool storm = agent->event_scan_ms && now_ms() - agent->event_scan_ms < BETWEEN_MS;
+    gt_source_arm(agent->event_timer, storm ? BETWEEN_MS : PAUSE_MS);
+}
+
+static void on_event_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    agent->event_waits = false;
+    agent->event_scan_ms = now_ms();
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL);
+}
+
+static void on_hotplug(void *arg, uint32_t events)
+{
+    struct gt_agent *agent = arg;
+    if (events & (EPOLLERR | EPOLLHUP) && !(events & EPOLLIN)) {
+        gt_warning("hotplug events have ended, the slow rescan remains");
+        gt_source_free(gt_steal(agent->hotplug_source));
+        return;
+    }
+    unsigned count = gt_hotplug_drain(agent->hotplug, agent->options->vendor);
+    if (!count)
+        return;
+    agent->hotplug_events += count;
+    gt_debug("hotplug", GT_INT("events", count));
+    wait_for_more(agent);
+}
+
+static void on_vendor_event(void *arg, uint32_t events)
+{
+    struct gt_agent *agent = arg;
+    (void)events;
+    /* The scan drains it; until then it would wake us all the time. */
+    gt_source_free(gt_steal(agent->probe_source));
+    agent->vendor_events++;
+    gt_debug("vendor event");
+    wait_for_more(agent);
+}
+
+void gt_agent_events_resume(struct gt_agent *agent)
+{
+    if (!agent->probe || agent->probe_source)
+        return;
+    int fd = gt_probe_client_event_fd(agent->probe);
+    if (fd >= 0)
+        gt_loop_add_fd(agent->loop, fd, EPOLLIN, on_vendor_event, agent, &agent->probe_source, NULL);
+}
+
+int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err)
+{
+    gt_auto_err struct gt_err *no_hotplug = NULL;
+    int r = gt_loop_add_timer(agent->loop, on_event_timer, agent, &agent->event_timer, err);
+    if (r < 0 || agent->options->from)
+        return r;
+    r = gt_hotplug_new(&agent->hotplug, &no_hotplug);
+    if (r >= 0)
+        r = gt_loop_add_fd(agent->loop, gt_hotplug_fd(agent->hotplug), EPOLLIN, on_hotplug, agent,
+                           &agent->hotplug_source, &no_hotplug);
+    if (r < 0)
+        gt_warning("no hotplug events, the slow rescan remains", GT_STR("why", gt_err_text(no_hotplug)));
+    return 0;
+}
+
+void gt_agent_events_stop(struct gt_agent *agent)
+{
+    gt_source_free(gt_steal(agent->hotplug_source));
+    gt_source_free(gt_steal(agent->probe_source));
+    gt_source_free(gt_steal(agent->event_timer));
+    gt_hotplug_free(gt_steal(agent->hotplug));
+}

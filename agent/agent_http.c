@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <string.h>
+
+#include "agent/agent_private.h"
+#include "agent/status.h"
+
+static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
+{
+    struct gt_status status = {
+        .inventory = agent->inventory,
+        .scan_busy_s = agent->scanner ? gt_scanner_busy(agent->scanner) : 0,
+        .has_plugin = agent->plugin != NULL,
+        .registration_error = agent->registration_error[0] ? agent->registration_error : NULL,
+    };
+    if (agent->plugin) {
+        struct gt_plugin_stats stats;
+        gt_plugin_stats(agent->plugin, &stats);
+        status.registered = stats.registered;
+        status.streaming = stats.streaming;
+        snprintf(*socket, sizeof(*socket), "%s/device-plugins/kubelet.sock", agent->options->kubelet_dir);
+        status.kubelet_socket = access(*socket, F_OK) < 0 ? *socket : NULL;
+    }
+    return status;
+}
+
+static void serve_metrics(struct gt_agent *agent, struct gt_http_response *response)
+{
+    struct gt_metrics metrics = {
+        .inventory = agent->inventory,
+        .scans = agent->scans,
+        .has_plugin = agent->plugin != NULL,
+        .has_probe = agent->probe != NULL,
+        .hotplug_events = agent->hotplug_events,
+        .vendor_events = agent->vendor_events,
+    };
+    if (agent->plugin)
+        gt_plugin_stats(agent->plugin, &metrics.plugin);
+    if (agent->probe)
+        gt_probe_client_stats(agent->probe, &metrics.probe);
+    response->content_type = GT_METRICS_TYPE;
+    gt_metrics_write(&metrics, &response->body);
+}
+
+static void serve_status(struct gt_agent *agent, bool (*judge)(const struct gt_status *, struct gt_buf *),
+                         struct gt_http_response *response)
+{
+    char socket[PATH_MAX];
+    struct gt_status status = status_of(agent, &socket);
+    response->status = judge(&status, &response->body) ? 200 : 503;
+}
+
+void gt_agent_serve(void *arg, const char *path, struct gt_http_response *response)
+{
+    struct gt_agent *agent = arg;
+    if (strcmp(path, "/metrics") == 0)
+        serve_metrics(agent, response);
+    else if (strcmp(path, "/healthz") == 0)
+        serve_status(agent, gt_status_healthy, response);
+    else if (strcmp(path, "/readyz") == 0)
+        serve_status(agent, gt_status_ready, response);
+    else {
+        response->status = 404;
+        gt_buf_puts(&response->body, "there are /healthz, /readyz and /metrics\n");
+    }
+}

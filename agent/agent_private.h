@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_AGENT_PRIVATE_H
+#define GPUTOPO_AGENT_AGENT_PRIVATE_H
+
+#include "agent/metrics.h"
+#include "agent/options.h"
+#include "agent/scanner.h"
+#include "base/loop.h"
+#include "deviceplugin/plugin.h"
+#include "http/http.h"
+#include "topology/discovery/hotplug.h"
+#include "topology/probe/client.h"
+
+/* The daemon's state, all of it the loop's thread's. */
+struct gt_agent {
+    const struct gt_agent_options *options;
+    struct gt_loop *loop;
+    struct gt_http *http;
+    struct gt_probe_client *probe; /* NULL: none */
+    const char *no_probe_why;
+    struct gt_plugin *plugin; /* NULL: --no-device-plugin */
+    struct gt_scanner *scanner;
+    struct gt_hotplug *hotplug;
+    struct gt_source *hotplug_source, *probe_source;
+    struct gt_source *rescan_timer, *health_timer, *event_timer;
+    bool event_waits;       /* event_timer is armed */
+    uint64_t event_scan_ms; /* when events last had a scan */
+
+    struct gt_inventory *inventory; /* NULL before the first scan */
+    struct gt_scan_counts scans;
+    uint64_t hotplug_events, vendor_events;
+    char scan_error[512];         /* of the last scan that failed, "" since one was done */
+    char registration_error[512]; /* "" none since the last registration */
+    struct gt_err *start_error;   /* why the first scan failed: the agent ends */
+};
+
+/* agent_http.c: the handler of /healthz, /readyz and /metrics. */
+void gt_agent_serve(void *agent, const char *path, struct gt_http_response *response);
+
+/* agent_plugin.c: what the plugin tells. */
+struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
+
+/* agent_events.c: hotplug and vendor events call for a scan, after a pause in which more may come. */
+int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);
+/* Listens to the vendor library again; called after each scan, which has drained what it told. */
+void gt_agent_events_resume(struct gt_agent *agent);
+void gt_agent_events_stop(struct gt_agent *agent);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/changes.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+static unsigned count_links(const struct gt_node *node, bool down_only)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < node->link_count; i++)
+        if (node->links[i].kind == GT_LINK_MX && (!down_only || node->links[i].state == GT_LINK_STATE_DOWN))
+            count++;
+    return count;
+}
+
+static bool knows_missing(const struct gt_node *node, const struct gt_missing *missing)
+{
+    for (unsigned i = 0; node && i < node->missing_count; i++)
+        if (strcmp(node->missing[i].what, missing->what) == 0 &&
+            strcmp(node->missing[i].why, missing->why) == 0)
+            return true;
+    return false;
+}
+
+static unsigned log_missing(const struct gt_node *before, const struct gt_node *after)
+{
+    unsigned lines = 0;
+    for (unsigned i = 0; i < after->missing_count; i++) {
+        const struct gt_missing *missing = &after->missing[i];
+        if (knows_missing(before, missing))
+            continue;
+        gt_info("cannot read", GT_STR("what", missing->what), GT_STR("why", missing->why));
+        lines++;
+    }
+    return lines;
+}
+
+/* What is said once about the node as a whole. */
+static unsigned log_node(const struct gt_node *before, const struct gt_node *after)
+{
+    unsigned lines = 0;
+    if (!before) {
+        gt_info("node discovered", GT_STR("node", after->name), GT_INT("gpus", after->gpu_count),
+                GT_INT("healthy", __builtin_popcountll(gt_node_healthy(after))),
+                GT_INT("nics", after->nic_count), GT_INT("direct_links", count_links(after, false)),
+                GT_INT("down", count_links(after, true)), GT_INT("missing", after->missing_count));
+        lines++;
+    }
+    if (!after->gpu_count && (!before || before->gpu_count)) {
+        gt_info("this node has no GPU, nothing to advertise", GT_STR("node", after->name));
+        lines++;
+    }
+    const char *was = before ? gt_node_not_advertised(before) : NULL, *is = gt_node_not_advertised(after);
+    if (is && !was) {
+        gt_warning("node is not advertised", GT_STR("why", is));
+        lines++;
+    } else if (was && !is) {
+        gt_info("node is advertised again");
+        lines++;
+    }
+    if (before && strcmp(before->server_uuid, after->server_uuid) != 0) {
+        gt_info("server UUID changed", GT_STR("before", before->server_uuid),
+                GT_STR("now", after->server_uuid));
+        lines++;
+    }
+    return lines;
+}
+
+static unsigned log_device(const struct gt_device *was, const struct gt_device *is, bool first)
+{
+    bool was_there = was && was->gpu >= 0, is_there = is->gpu >= 0, was_healthy = !was || was->healthy;
+    unsigned lines = 0;
+    if (was_there && !is_there) {
+        gt_warning("GPU lost", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
+        return 1;
+    }
+    if (was && !was_there && is_there) {
+        gt_info("GPU back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_BOOL("healthy", is->healthy));
+        lines++;
+        was_healthy = true;
+    } else if (!was && !first) {
+        gt_info("GPU found", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
+        lines++;
+    }
+    if (was_healthy && !is->healthy) {
+        gt_warning("GPU unhealthy", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
+        lines++;
+    } else if (!was_healthy && is->healthy) {
+        gt_info("GPU recovered", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
+        lines++;
+    }
+    return lines;
+}
+
+static int index_of(const struct gt_node *node, const char *bdf)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (strcmp(node->gpus[i].bdf, bdf) == 0)
+            return (int)i;
+    return -1;
+}
+
+static unsigned log_links(const struct gt_node *before, const struct gt_node *after)
+{
+    unsigned lines = 0;
+    for (unsigned i = 0; i < after->link_count; i++) {
+        const struct gt_link *link = &after->links[i], *was = NULL;
+        const char *a = after->gpus[link->a].bdf, *b = after->gpus[link->b].bdf;
+        int old_a = before ? index_of(before, a) : -1, old_b = before ? index_of(before, b) : -1;
+        if (old_a >= 0 && old_b >= 0)
+            was = gt_node_link(before, (unsigned)old_a, (unsigned)old_b);
+        bool was_down = was && was->kind == GT_LINK_MX && was->state == GT_LINK_STATE_DOWN;
+        bool is_down = link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
+        if (is_down == was_down)
+            continue;
+        if (is_down)
+            gt_warning("link down", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
+        else
+            gt_info("link up", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
+        lines++;
+    }
+    return lines;
+}
+
+unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after)
+{
+    const struct gt_node *was = before ? before->node : NULL, *is = after->node;
+    unsigned lines = log_node(was, is);
+    for (unsigned i = 0; i < after->device_count; i++) {
+        const struct gt_device *device = &after->devices[i];
+        lines += log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before);
+    }
+    return lines + log_links(was, is) + log_missing(was, is);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_CHANGES_H
+#define GPUTOPO_AGENT_CHANGES_H
+
+#include "deviceplugin/inventory.h"
+
+/*
+ * Logs what is different between two inventories, one line a difference: GPUs lost, back, new, unhealthy or
+ * recovered, direct links down or up, things that cannot be read any more. `before` is NULL for the first
+ * one, which is summed up. Returns the number of lines, 0: nothing changed.
+ */
+unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/health.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+enum { FORGET_AFTER = 100 };
+
+static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
+{
+    for (unsigned i = 0; i < health->count; i++)
+        if (strcmp(health->gpus[i].bdf, bdf) == 0)
+            return &health->gpus[i];
+    return NULL;
+}
+
+/* A new entry, in the place of the GPU that has been away for longest where all are taken. */
+static struct gt_health_entry *add(struct gt_health *health, const struct gt_gpu *gpu)
+{
+    struct gt_health_entry *entry = &health->gpus[0];
+    if (health->count < GT_COUNT(health->gpus))
+        entry = &health->gpus[health->count++];
+    else
+        for (unsigned i = 1; i < health->count; i++)
+            if (health->gpus[i].away > entry->away)
+                entry = &health->gpus[i];
+    *entry = (struct gt_health_entry){.healthy = true};
+    gt_text_copy(entry->bdf, sizeof(entry->bdf), gpu->bdf);
+    return entry;
+}
+
+static void forget_the_gone(struct gt_health *health)
+{
+    for (unsigned i = 0; i < health->count;) {
+        if (health->gpus[i].away > FORGET_AFTER)
+            health->gpus[i] = health->gpus[--health->count];
+        else
+            i++;
+    }
+}
+
+static void say(struct gt_health_entry *entry, const struct gt_gpu *gpu)
+{
+    entry->healthy = gpu->healthy;
+    entry->from_vendor = !gpu->healthy && (entry->from_vendor || gpu->vendor_index >= 0);
+    memcpy(entry->reason, gpu->unhealthy_reason, sizeof(entry->reason));
+    entry->streak = 0;
+}
+
+static void apply(struct gt_health *health, struct gt_health_entry *entry, struct gt_gpu *gpu, unsigned flags)
+{
+    bool knows_less = entry->from_vendor && gpu->vendor_index < 0 && !(flags & GT_HEALTH_ALL);
+    if (gpu->healthy == entry->healthy)
+        say(entry, gpu); /* a reason may have changed */
+    else if (!(gpu->healthy && knows_less)) {
+        unsigned need = gpu->healthy ? health->healthy_after : health->unhealthy_after;
+        if (++entry->streak >= need || flags & GT_HEALTH_AT_ONCE)
+            say(entry, gpu);
+    }
+    gpu->healthy = entry->healthy;
+    memcpy(gpu->unhealthy_reason, entry->reason, sizeof(gpu->unhealthy_reason));
+}
+
+void gt_health_apply(struct gt_health *health, struct gt_node *node, unsigned flags)
+{
+    for (unsigned i = 0; i < health->count; i++)
+        health->gpus[i].away++;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        struct gt_health_entry *entry = find(health, gpu->bdf);
+        bool is_new = !entry;
+        if (is_new)
+            entry = add(health, gpu);
+        entry->away = 0;
+        apply(health, entry, gpu, flags | (is_new ? GT_HEALTH_AT_ONCE : 0));
+    }
+    forget_the_gone(health);
+}
+
+bool gt_health_pending(const struct gt_health *health)
+{
+    for (unsigned i = 0; i < health->count; i++)
+        if (health->gpus[i].streak && !health->gpus[i].away)
+            return true;
+    return false;
+}

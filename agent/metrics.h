@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_METRICS_H
+#define GPUTOPO_AGENT_METRICS_H
+
+#include "base/buf.h"
+#include "deviceplugin/plugin.h"
+#include "topology/probe/client.h"
+
+/* What the agent counts, and what it knows at the time of a scrape (docs/reference/metrics.md). */
+
+enum { GT_SCAN_BUCKETS = 8 }; /* <= 5 ms, 10, 50, 100, 500 ms, 1 s, 10, more */
+
+struct gt_scan_counts {
+    uint64_t done, failed, health_checks;
+    uint64_t bucket[GT_SCAN_BUCKETS];
+    double sum_s;
+    double last_s; /* Unix time of the last scan that was done, 0: none yet */
+};
+
+/* Puts the time that a scan took into its bucket. */
+void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds);
+
+struct gt_metrics {
+    const struct gt_inventory *inventory; /* NULL before the first scan */
+    struct gt_scan_counts scans;
+    bool has_plugin, has_probe;
+    struct gt_plugin_stats plugin;
+    struct gt_probe_stats probe;
+    uint64_t hotplug_events, vendor_events;
+};
+
+/* Appends the Prometheus text format, version 0.0.4. */
+void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to);
+#define GT_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+#endif

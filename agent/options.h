@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_OPTIONS_H
+#define GPUTOPO_AGENT_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+/* The command line of gputopo-agent (docs/reference/agent.md). Texts point into argv, the environment or
+ * literals. */
+struct gt_agent_options {
+    const char *from; /* NULL: the live machine */
+    const char *root; /* NULL: "/" */
+    const char *dev_root, *kubelet_dir, *resource;
+    const char *probe; /* a program or a socket; "none"; NULL: the program beside the agent's own */
+    const char *http;  /* NULL: off */
+    const char *node_name;
+    unsigned vendor;
+    unsigned rescan_s, health_s; /* 0: never */
+    unsigned unhealthy_after, healthy_after;
+    enum gt_log_level log_level;
+    enum gt_log_format log_format;
+    bool device_plugin, oneshot;
+    bool help, version; /* asked for: print it and do nothing else */
+    char host_name[256];
+};
+
+/* Reads and checks the command line; `environment_node` is $NODE_NAME or NULL. -EINVAL with one line that
+ * names the culprit. */
+int gt_agent_options_read(int argc, char **argv, const char *environment_node, struct gt_agent_options *ret,
+                          struct gt_err **err);
+
+/* What --help prints. */
+struct gt_buf;
+void gt_agent_options_help(struct gt_buf *to);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/scanner.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/health.h"
+#include "agent/vendor_digest.h"
+
+enum { CLASSES_KEPT = 8, POST_RETRY_MS = 50, STACK_BYTES = 1 << 20 };
+
+struct gt_scanner {
+    struct gt_loop *loop;
+    struct gt_scanner_options options;
+    gt_scan_callback *callback;
+    void *arg;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned wanted; /* under lock, as the two below */
+    bool stopping, has_result;
+    struct gt_scan_result result;   /* waits for the loop's thread */
+    _Atomic uint64_t busy_since_ms; /* 0: idle */
+
+    /* The scan thread's own. */
+    struct gt_class_cache *classes;
+    struct gt_inventory *last;
+    struct gt_health health;
+    bool has_digest;
+    uint64_t digest; /* of the vendor's answers that `last` was made from */
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static struct timespec in_ms(unsigned milliseconds, clockid_t clock)
+{
+    struct timespec when;
+    clock_gettime(clock, &when);
+    when.tv_sec += milliseconds / 1000;
+    when.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+    if (when.tv_nsec >= 1000000000) {
+        when.tv_sec++;
+        when.tv_nsec -= 1000000000;
+    }
+    return when;
+}
+
+static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret, struct gt_err **err)
+{
+    gt_auto_node struct gt_node *node = NULL;
+    struct gt_raw raw = {0};
+    bool wants_raw = scanner->options.scan.probe != NULL;
+    int r = gt_scan(&scanner->options.scan, &node, wants_raw ? &raw : NULL, err);
+    if (r < 0)
+        return r;
+    scanner->has_digest = raw.vendor && gt_vendor_digest(raw.vendor, node, &scanner->digest, NULL) >= 0;
+    gt_raw_done(&raw);
+
+    unsigned flags = (at_once ? GT_HEALTH_AT_ONCE : 0) | (scanner->options.scan.from ? GT_HEALTH_ALL : 0);
+    gt_health_apply(&scanner->health, node, flags);
+
+    struct gt_inventory *inventory = NULL;
+    r = gt_inventory_new(node, scanner->classes, scanner->last, &inventory, err);
+    if (r < 0)
+        return r;
+    gt_inventory_unref(scanner->last);
+    scanner->last = inventory;
+    *ret = gt_inventory_ref(inventory);
+    return 0;
+}
+
+/* Whether the vendor library says what it said at the last scan. */
+static bool vendor_unchanged(struct gt_scanner *scanner)
+{
+    gt_auto_free char *log = NULL;
+    uint64_t digest;
+    if (!scanner->has_digest || !scanner->last || !scanner->options.scan.probe ||
+        gt_health_pending(&scanner->health))
+        return false;
+    if (gt_probe_scan(scanner->options.scan.probe, &log, NULL) < 0)
+        return false;
+    return gt_vendor_digest(log, scanner->last->node, &digest, NULL) >= 0 && digest == scanner->digest;
+}
+
+static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
+{
+    struct gt_scan_result result = {.health_check = !(requests & GT_SCAN_FULL)};
+    uint64_t begin = now_ms();
+    atomic_store(&scanner->busy_since_ms, begin ? begin : 1);
+    if (!result.health_check || !vendor_unchanged(scanner))
+        scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
+    atomic_store(&scanner->busy_since_ms, 0);
+    result.pending = gt_health_pending(&scanner->health);
+    result.seconds = (double)(now_ms() - begin) / 1000;
+    malloc_trim(0); /* a scan leaves large holes */
+    return result;
+}
+
+static void result_done(struct gt_scan_result *result)
+{
+    gt_inventory_unref(result->inventory);
+    gt_err_free(result->err);
+}
+
+/* The loop's thread fetches what the scan thread has laid down. */
+static void fetch(void *arg)
+{
+    struct gt_scanner *scanner = arg;
+    pthread_mutex_lock(&scanner->lock);
+    bool has_result = scanner->has_result;
+    struct gt_scan_result result = scanner->result;
+    scanner->has_result = false;
+    pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
+    if (!has_result)
+        return;
+    scanner->callback(scanner->arg, &result);
+    gt_err_free(result.err);
+}
+
+/* Under the lock: lays the result down and waits until it is fetched. */
+static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
+{
+    scanner->result = result;
+    scanner->has_result = true;
+    bool posted = false;
+    while (scanner->has_result && !scanner->stopping) {
+        if (!posted)
+            posted = gt_loop_post(scanner->loop, fetch, scanner);
+        if (posted)
+            pthread_cond_wait(&scanner->changed, &scanner->lock);
+        else {
+            struct timespec when = in_ms(POST_RETRY_MS, CLOCK_MONOTONIC);
+            pthread_cond_timedwait(&scanner->changed, &scanner->lock, &when);
+        }
+    }
+}
+
+static void *run(void *arg)
+{
+    struct gt_scanner *scanner = arg;
+    pthread_mutex_lock(&scanner->lock);
+    while (!scanner->stopping) {
+        unsigned requests = scanner->wanted;
+        if (!requests) {
+            pthread_cond_wait(&scanner->changed, &scanner->lock);
+            continue;
+        }
+        scanner->wanted = 0;
+        pthread_mutex_unlock(&scanner->lock);
+        struct gt_scan_result result = work(scanner, requests);
+        pthread_mutex_lock(&scanner->lock);
+        hand_over(scanner, result);
+    }
+    pthread_mutex_unlock(&scanner->lock);
+    return NULL;
+}
+
+void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->wanted |= requests;
+    pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
+}
+
+double gt_scanner_busy(const struct gt_scanner *scanner)
+{
+    uint64_t since = atomic_load(&scanner->busy_since_ms);
+    return since ? (double)(now_ms() - since) / 1000 : 0;
+}
+
+static void scanner_free(struct gt_scanner *scanner)
+{
+    if (scanner->has_result)
+        result_done(&scanner->result);
+    gt_inventory_unref(scanner->last);
+    gt_class_cache_free(scanner->classes);
+    pthread_cond_destroy(&scanner->changed);
+    pthread_mutex_destroy(&scanner->lock);
+    free(scanner);
+}
+GT_DEFINE_CLEANUP(struct gt_scanner *, scanner_free)
+
+bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds)
+{
+    if (!scanner)
+        return true;
+    pthread_mutex_lock(&scanner->lock);
+    scanner->stopping = true;
+    pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
+    struct timespec when = in_ms(milliseconds, CLOCK_REALTIME);
+    if (pthread_timedjoin_np(scanner->thread, NULL, &when) != 0)
+        return false;
+    scanner_free(scanner);
+    return true;
+}
+
+int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options, gt_scan_callback *callback,
+                   void *arg, struct gt_scanner **ret, struct gt_err **err)
+{
+    GT_CLEANUP(scanner_free) struct gt_scanner *scanner = calloc(1, sizeof(*scanner));
+    pthread_condattr_t monotonic;
+    pthread_attr_t small;
+    if (!scanner)
+        return gt_fail_sys(err, ENOMEM, "scan thread");
+    scanner->loop = loop;
+    scanner->options = *options;
+    scanner->callback = callback;
+    scanner->arg = arg;
+    scanner->health.unhealthy_after = options->unhealthy_after;
+    scanner->health.healthy_after = options->healthy_after;
+    pthread_mutex_init(&scanner->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&scanner->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);
+    if (r < 0)
+        return r;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK_BYTES);
+    r = pthread_create(&scanner->thread, &small, run, scanner);
+    pthread_attr_destroy(&small);
+    if (r != 0)
+        return gt_fail_sys(err, r, "scan thread");
+    *ret = gt_steal(scanner);
+    return 0;
+}

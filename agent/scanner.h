@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_SCANNER_H
+#define GPUTOPO_AGENT_SCANNER_H
+
+#include "base/loop.h"
+#include "deviceplugin/inventory.h"
+#include "topology/discovery/discovery.h"
+
+/*
+ * The scan thread. Scans may block for as long as the vendor library does, so they run here; what they found
+ * arrives on the loop's thread. Requests that come while a scan runs are joined into the next one.
+ */
+struct gt_scanner;
+
+struct gt_scanner_options {
+    struct gt_scan_options scan;
+    unsigned unhealthy_after, healthy_after;
+};
+
+enum gt_scan_request {
+    GT_SCAN_FULL = 1,
+    GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, a person asked */
+    GT_SCAN_HEALTH = 4,  /* ask the vendor library, and scan only where its answer has changed */
+};
+
+struct gt_scan_result {
+    struct gt_inventory
+        *inventory;     /* the receiver's reference; NULL: failed, or a look that found nothing new */
+    struct gt_err *err; /* why it failed, the scanner's; NULL else */
+    double seconds;     /* how long it took */
+    bool health_check;  /* it began as a GT_SCAN_HEALTH */
+    bool pending;       /* a change of health waits for further scans to confirm it */
+};
+
+/* On the loop's thread. */
+typedef void gt_scan_callback(void *arg, const struct gt_scan_result *result);
+
+int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options, gt_scan_callback *callback,
+                   void *arg, struct gt_scanner **ret, struct gt_err **err);
+void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
+
+/* Seconds that the scan in progress has been running, 0 where none is. Safe from any thread. */
+double gt_scanner_busy(const struct gt_scanner *scanner);
+
+/* Ends the thread and frees the scanner; false, and nothing is freed, where a scan does not end within
+ * `milliseconds`: then only leaving the process helps. The loop must not run afterwards. */
+bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds);
+
+#endif

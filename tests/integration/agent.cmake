@@ -1,0 +1,7 @@
+# The daemon from outside: on recorded nodes and with the fake vendor library, against the kubelet double.
+if(TARGET gputopo-agent AND TARGET fake_mxsml)
+    add_test(NAME integration/agent
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_agent.py $<TARGET_FILE_DIR:gputopo-agent>
+                     $<TARGET_FILE:fake_mxsml>)
+    set_tests_properties(integration/agent PROPERTIES LABELS integration TIMEOUT 600)
+endif()

@@ -1,0 +1,661 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo-agent from outside.
+
+Usage: test_agent.py DIRECTORY_OF_PROGRAMS FAKE_LIBMXSML [unittest arguments]
+"""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import prometheus_text
+from kubelet_double import AdmissionError, KubeletDouble
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAMS = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 2 else ""
+LIBRARY = os.path.abspath(sys.argv.pop(1)) if PROGRAMS else ""
+AGENT = os.path.join(PROGRAMS, "gputopo-agent")
+MAKE_MACHINE = os.path.join(HERE, "../machines/make-machine")
+SPEC = os.path.join(HERE, "../machines/specs/c500-8.json")
+
+# Reads requests and never answers one; ends with its connection, like the real one.
+SILENT_PROBE = """#!/usr/bin/python3
+import socket
+s = socket.socket(fileno=3)
+while s.recv(4096):
+    pass
+"""
+
+
+def uuid(i):
+    return f"GPU-00000000-0000-4000-8000-{i:012x}"
+
+
+def machine(gpus=8, sick=(), gone=(), down=(), mode="native"):
+    """Two meshes of four, joined by nothing but the processors' link; `index` counts those that are left."""
+    there = [i for i in range(gpus) if i not in gone]
+    links = []
+    for b, second in enumerate(there):
+        for a, first in enumerate(there[:b]):
+            if first // 4 == second // 4:
+                state = "down" if (first, second) in down else "up"
+                links.append({"a": a, "b": b, "kind": "MX", "pathKind": "PXB", "state": state, "ports": 1,
+                              "width": 16, "speedGTs": 32})
+            else:
+                links.append({"a": a, "b": b, "kind": "SYS", "pathKind": "SYS"})
+    return {
+        "name": "recorded",
+        "gpus": [{"index": i, "vendorIndex": i, "uuid": uuid(gpu), "bdf": f"0000:{0x0e + gpu:02x}:00.0",
+                  "product": "C500", "numaNode": gpu // 4, "mode": mode, "healthy": gpu not in sick,
+                  "unhealthyReason": "uncorrected memory errors" if gpu in sick else "",
+                  "drm": {"card": gpu, "render": 128 + gpu}} for i, gpu in enumerate(there)],
+        "nics": [], "links": links, "supernode": {"uuid": "", "remote": []}, "missing": []}
+
+
+class Agent:
+    """A running agent and what it said."""
+
+    def __init__(self, *arguments, env=None):
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            [AGENT, "--http", f"127.0.0.1:{self.port}", "--node-name", "n1", "--log-format", "json",
+             *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **(env or {})})
+        self.lines = []
+        self.changed = threading.Condition()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            with self.changed:
+                try:
+                    self.lines.append(json.loads(line))
+                except ValueError:
+                    self.lines.append({"event": line.rstrip("\n"), "level": "raw"})
+                self.changed.notify_all()
+
+    def events(self, name):
+        with self.changed:
+            return [line for line in self.lines if line["event"] == name]
+
+    def wait_event(self, name, count=1, seconds=15):
+        with self.changed:
+            if not self.changed.wait_for(lambda: len(self.events(name)) >= count, seconds):
+                raise AssertionError(f"no {name!r} within {seconds} s, but {self.lines}")
+            return self.events(name)[count - 1]
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def metrics(self):
+        status, text = self.get("/metrics")
+        assert status == 200, status
+        return prometheus_text.parse(text)
+
+    def metric(self, name, **labels):
+        return self.metrics().get((name, frozenset(labels.items())))
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stop(self, seconds=10):
+        """SIGTERM; returns the exit code and the seconds it took."""
+        begin = time.monotonic()
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.reader.join(10)
+            self.process.stderr.close()
+        return code, time.monotonic() - begin
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return bool(condition())
+
+
+def children(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                text = file.read()
+        except (OSError, ValueError):
+            continue
+        if name.isdigit():
+            state, parent = text[text.rindex(")") + 2:].split()[:2]
+            if int(parent) == pid:
+                found.append((int(name), state))
+    return found
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="gputopo-agent-")
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.recording = os.path.join(self.directory, "node.json")
+        self.dev = os.path.join(self.directory, "dev")
+        os.makedirs(os.path.join(self.dev, "dri"))
+        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *(f"dri/renderD{128 + i}" for i in range(16))]:
+            with open(os.path.join(self.dev, name), "w", encoding="ascii"):
+                pass
+
+    def record(self, **what):
+        with open(self.recording + ".new", "w", encoding="utf-8") as file:
+            json.dump(machine(**what), file)
+        os.rename(self.recording + ".new", self.recording)
+
+    def start(self, *arguments, env=None):
+        agent = Agent("--dev-root", self.dev, "--kubelet-dir", self.directory, *arguments, env=env)
+        self.addCleanup(lambda: agent.process.poll() is None and agent.stop(20))
+        return agent
+
+    def kubelet(self, start=True):
+        kubelet = KubeletDouble(self.directory)
+        if start:
+            kubelet.start()
+        self.addCleanup(kubelet.stop, leave_socket=False)
+        return kubelet
+
+    def start_recorded(self, *arguments, **what):
+        self.record(**what)
+        kubelet = self.kubelet()
+        agent = self.start("--from", self.recording, *arguments)
+        self.assertTrue(kubelet.wait_healthy(8 - len(what.get("sick", ()))), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200), agent.lines)
+        return kubelet, agent
+
+
+class OnARecording(Case):
+    def test_the_life_of_a_node(self):
+        kubelet, agent = self.start_recorded()
+        self.assertEqual(agent.get("/healthz"), (200, "ok\n"))
+        self.assertEqual(agent.get("/nothing")[0], 404)
+        started = agent.wait_event("gputopo-agent started")
+        self.assertEqual(started["node"], "n1")
+        self.assertRegex(started["version"], r"^\d+\.\d+")
+        found = agent.wait_event("node discovered")
+        self.assertEqual((found["gpus"], found["healthy"], found["direct_links"]), (8, 8, 12))
+        self.assertEqual(agent.wait_event("registered")["gpus"], 8)
+
+        four, = kubelet.admit("four", 4)
+        two, = kubelet.admit("two", 2)
+        self.assertEqual(len({kubelet.order.index(i) // 4 for i in four}), 1, "a mesh of four stays together")
+        self.assertEqual(len({kubelet.order.index(i) // 4 for i in four + two}), 2)
+        said = agent.wait_event("allocated")
+        self.assertEqual(sorted(said["ids"].split(",")), sorted(four))
+        self.assertEqual(said["gpus"], 4)
+        self.assertEqual(agent.wait_event("preferred")["exact"], True)
+        response = kubelet.responses["two"][0]
+        numbers = sorted(int(i[-2:], 16) for i in two)
+        self.assertEqual(
+            {device.container_path for device in response.devices},
+            {"/dev/mxcd", *(f"/dev/dri/card{i}" for i in numbers), *(f"/dev/dri/renderD{128 + i}" for i in numbers)})
+        self.assertEqual(sorted(dict(response.envs)["METAX_GPU_UUIDS"].split(",")), sorted(two))
+        with self.assertRaises(AdmissionError):
+            kubelet.admit("three", 3)
+
+        values = agent.metrics()
+        expected = {
+            ("gputopo_gpus", "health", "healthy"): 8, ("gputopo_gpus", "health", "unhealthy"): 0,
+            ("gputopo_scans_total", "result", "done"): 1, ("gputopo_scans_total", "result", "failed"): 0}
+        for (name, key, value), number in expected.items():
+            self.assertEqual(values[name, frozenset({(key, value)})], number, name)
+        plain = {name: value for (name, labels), value in values.items() if not labels}
+        self.assertEqual(values["gputopo_links", frozenset({("kind", "MX"), ("state", "up")})], 12)
+        self.assertEqual(plain["gputopo_plugin_registered"], 1)
+        self.assertEqual(plain["gputopo_registrations_total"], 1)
+        self.assertEqual(plain["gputopo_allocations_total"], 2)
+        self.assertEqual(plain["gputopo_allocate_duration_seconds_count"], 2)
+        self.assertEqual(plain["gputopo_preferred_allocation_duration_seconds_count"], 2)
+        self.assertLess(abs(plain["gputopo_last_scan_timestamp_seconds"] - time.time()), 60)
+        self.assertLess(abs(plain["process_start_time_seconds"] - time.time()), 60)
+
+        code, _ = agent.stop()
+        self.assertEqual(code, 0)
+        self.assertEqual(agent.events("shutting down")[0]["signal"], "SIGTERM")
+        sockets = [name for name in os.listdir(kubelet.directory)
+                   if stat.S_ISSOCK(os.lstat(os.path.join(kubelet.directory, name)).st_mode)]
+        self.assertEqual(sockets, ["kubelet.sock"])
+
+    def test_a_gpu_falls_ill_and_recovers(self):
+        kubelet, agent = self.start_recorded("--healthy-after", "9", "--unhealthy-after", "9")
+        self.record(sick=[2])
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(7), "one SIGHUP shows it")
+        self.assertNotIn(uuid(2), kubelet.healthy())
+        self.assertEqual(len(kubelet.order), 8, "it stays in the list")
+        said = agent.wait_event("GPU unhealthy")
+        self.assertEqual((said["id"], said["why"]), (uuid(2), "uncorrected memory errors"))
+        self.assertEqual(agent.metric("gputopo_gpus", health="unhealthy"), 1)
+        self.assertEqual(agent.get("/readyz")[0], 200)
+        self.record()
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(8), "and one shows that it is well again")
+        self.assertEqual(agent.wait_event("GPU recovered")["id"], uuid(2))
+        self.assertEqual(agent.metric("gputopo_gpus", health="unhealthy"), 0)
+
+    def test_a_gpu_vanishes_and_comes_back(self):
+        kubelet, agent = self.start_recorded()
+        self.record(gone=[5])
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(7))
+        self.assertIn(uuid(5), kubelet.order)
+        self.assertEqual(agent.wait_event("GPU lost")["id"], uuid(5))
+        self.assertEqual(agent.metric("gputopo_gpus", health="lost"), 1)
+        self.assertEqual(agent.metric("gputopo_gpus", health="healthy"), 7)
+        self.record()
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(8))
+        self.assertEqual(agent.wait_event("GPU back")["id"], uuid(5))
+        self.assertEqual(agent.metric("gputopo_gpus", health="lost"), 0)
+
+    def test_a_link_goes_down(self):
+        kubelet, agent = self.start_recorded()
+        lists = len(kubelet.lists)
+        self.record(down=[(0, 1), (0, 2), (0, 3)])
+        agent.signal(signal.SIGHUP)
+        agent.wait_event("link down", count=3)
+        self.assertEqual(agent.metric("gputopo_links", kind="MX", state="down"), 3)
+        self.assertEqual(len(kubelet.healthy()), 8, "that is nobody's health")
+        self.assertEqual(len(kubelet.lists), lists, "the kubelet is not told what does not concern it")
+        four, = kubelet.admit("four", 4)
+        self.assertEqual(sorted(four), [uuid(i) for i in range(4, 8)], "the whole mesh is better now")
+        self.record()
+        agent.signal(signal.SIGHUP)
+        agent.wait_event("link up", count=3)
+
+    def test_a_bad_recording_changes_nothing(self):
+        kubelet, agent = self.start_recorded()
+        for i, text in enumerate(['{"gpus": [', "", '{"gpus": 3}', "\0" * 100]):
+            with open(self.recording, "w", encoding="utf-8") as file:
+                file.write(text)
+            agent.signal(signal.SIGHUP)
+            said = agent.wait_event("scan failed, the state before is kept", count=i + 1)
+            self.assertIn("node.json", said["why"])
+            self.assertEqual(said["level"], "warning")
+        os.unlink(self.recording)
+        agent.signal(signal.SIGHUP)
+        agent.wait_event("scan failed, the state before is kept", count=5)
+        self.assertEqual(agent.metric("gputopo_scans_total", result="failed"), 5)
+        self.assertEqual(len(kubelet.healthy()), 8)
+        self.assertEqual(agent.get("/readyz")[0], 200)
+        self.record(sick=[0])
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(7), "and a good one is taken again")
+
+    def test_the_kubelet_restarts(self):
+        kubelet, agent = self.start_recorded()
+        mine, = kubelet.admit("mine", 4)
+        for i in range(3):
+            kubelet.restart()
+            self.assertTrue(kubelet.wait_healthy(8), f"restart {i}: {agent.lines}")
+            # One registration a restart is counted below: let each come to rest before the next.
+            self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200))
+        self.assertEqual(kubelet.pods["mine"], [mine])
+        other, = kubelet.admit("other", 4)
+        self.assertFalse(set(mine) & set(other))
+        agent.wait_event("registered", count=4)
+        self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200))
+        self.assertEqual(agent.metric("gputopo_registrations_total"), 4)
+        kubelet.stop(leave_socket=False)
+        self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 503))
+        self.assertIn("kubelet.sock", agent.get("/readyz")[1])
+
+    def test_the_agent_restarts(self):
+        kubelet, agent = self.start_recorded()
+        mine, = kubelet.admit("mine", 4)
+        self.assertEqual(agent.stop()[0], 0)
+        self.assertTrue(kubelet.wait_healthy(0) or not kubelet.healthy())
+        again = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait_healthy(8), again.lines)
+        other, = kubelet.admit("other", 4)
+        self.assertFalse(set(mine) & set(other))
+
+    def test_descriptors_do_not_grow(self):
+        kubelet, agent = self.start_recorded()
+        for i in range(3):
+            kubelet.restart()
+            self.assertTrue(kubelet.wait_healthy(8))
+        wait_for(lambda: agent.get("/readyz")[0] == 200)
+        before = agent.metric("process_open_fds")
+        for i in range(15):
+            self.record(sick=[i % 8])
+            agent.signal(signal.SIGHUP)
+            self.assertTrue(kubelet.wait(lambda i=i: uuid(i % 8) not in kubelet.healthy()), i)
+            kubelet.restart()
+            self.assertTrue(kubelet.wait_healthy(7), i)
+        wait_for(lambda: agent.get("/readyz")[0] == 200)
+        # A channel to the kubelet that has just gone may linger for a moment.
+        self.assertTrue(wait_for(lambda: agent.metric("process_open_fds") <= before + 1),
+                        (before, agent.metric("process_open_fds")))
+
+    def test_no_kubelet_yet(self):
+        self.record()
+        agent = self.start("--from", self.recording)
+        agent.wait_event("node discovered")
+        status, why = agent.get("/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("kubelet.sock does not exist", why)
+        self.assertEqual(agent.metric("gputopo_plugin_registered"), 0)
+        kubelet = self.kubelet()
+        self.assertTrue(kubelet.wait_healthy(8, 20), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200))
+
+    def test_registration_refused(self):
+        self.record()
+        kubelet = self.kubelet(start=False)
+        kubelet.refuse = 2
+        kubelet.start()
+        agent = self.start("--from", self.recording)
+        said = agent.wait_event("registration failed")
+        self.assertIn("refused by the test", said["why"])
+        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        self.assertEqual(len(agent.events("registration failed")), 1, "the same reason is said once")
+        self.assertEqual(agent.metric("gputopo_registration_failures_total"), 2)
+
+    def test_without_the_device_plugin(self):
+        self.record()
+        kubelet = self.kubelet()
+        agent = self.start("--from", self.recording, "--no-device-plugin")
+        agent.wait_event("node discovered")
+        self.assertEqual(agent.get("/readyz"), (200, "ok, without the device plugin\n"))
+        self.assertIsNone(agent.metric("gputopo_registrations_total"))
+        self.assertEqual(kubelet.registrations, [])
+        self.assertEqual(agent.stop()[0], 0)
+
+    def test_nodes_with_nothing_to_advertise(self):
+        self.record(gpus=0)
+        kubelet = self.kubelet()
+        agent = self.start("--from", self.recording)
+        agent.wait_event("this node has no GPU, nothing to advertise")
+        status, why = agent.get("/readyz")
+        self.assertEqual((status, "no GPU" in why), (200, True))
+        self.record(mode="sgpu")
+        agent.signal(signal.SIGHUP)
+        said = agent.wait_event("node is not advertised")
+        status, why = agent.get("/readyz")
+        self.assertEqual((status, why.strip()), (200, "ok: " + said["why"]))
+        self.assertEqual(kubelet.registrations, [])
+        self.record()
+        agent.signal(signal.SIGHUP)
+        agent.wait_event("node is advertised again")
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(len(agent.events("this node has no GPU, nothing to advertise")), 1)
+
+    def test_a_missing_device_node_refuses_the_pod(self):
+        kubelet, agent = self.start_recorded()
+        os.unlink(os.path.join(self.dev, "mxcd"))
+        with self.assertRaises(AdmissionError):
+            kubelet.admit("one", 1)
+        self.assertIn("mxcd", agent.wait_event("allocation refused")["why"])
+        self.assertEqual(agent.metric("gputopo_allocation_errors_total"), 1)
+
+
+class Starting(Case):
+    def run_agent(self, *arguments):
+        done = subprocess.run([AGENT, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def assert_fails(self, code, part, *arguments):
+        got, out, err = self.run_agent(*arguments)
+        self.assertEqual((got, out), (code, ""), err)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertTrue(err.startswith("gputopo-agent: "), err)
+        self.assertIn(part, err)
+
+    def test_wrong_usage(self):
+        self.assert_fails(2, "--nonsense", "--nonsense")
+        self.assert_fails(2, "--vendor", "--vendor", "xyz")
+        self.assert_fails(2, "word", "word")
+        self.assert_fails(2, "--from", "--from")
+        self.assert_fails(2, "--log-level", "--log-level=loud")
+
+    def test_failures_at_start(self):
+        quiet = ["--http", "none", "--kubelet-dir", self.directory]
+        self.assert_fails(1, "absent.json", "--from", self.directory + "/absent.json", *quiet)
+        with open(self.recording, "w", encoding="utf-8") as file:
+            file.write('{"gpus": [}')
+        self.assert_fails(1, "node.json", "--from", self.recording, *quiet)
+        self.assert_fails(1, "node.json", "--from", self.recording, "--oneshot")
+        self.assert_fails(1, "/absent", "--root", self.directory + "/absent", "--probe", "none", *quiet)
+        self.assert_fails(1, "/absent", "--probe", self.directory + "/absent", *quiet)
+        self.assert_fails(1, "address", "--http", "nowhere", "--from", self.recording)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            self.assert_fails(1, address, "--http", address, "--from", self.recording)
+
+    def test_oneshot(self):
+        self.record(sick=[1])
+        code, out, err = self.run_agent("--from", self.recording, "--oneshot", "--node-name", "n1")
+        self.assertEqual((code, err), (0, ""))
+        node = json.loads(out)
+        self.assertEqual(node["name"], "n1")
+        self.assertEqual([gpu["healthy"] for gpu in node["gpus"]], [i != 1 for i in range(8)])
+
+    def test_oneshot_to_a_full_disk(self):
+        self.record()
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([AGENT, "--from", self.recording, "--oneshot"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_help_and_version(self):
+        code, out, err = self.run_agent("--help")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("--kubelet-dir DIR", out)
+        code, out, err = self.run_agent("--version")
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r"^gputopo-agent \d+\.\d+\.\d+ \(.+\)\n$")
+
+    def test_node_name_from_the_environment(self):
+        self.record()
+        done = subprocess.run([AGENT, "--from", self.recording, "--oneshot"], capture_output=True, text=True,
+                              timeout=60, check=True, env={**os.environ, "NODE_NAME": "from-env"})
+        self.assertEqual(json.loads(done.stdout)["name"], "from-env")
+
+
+class WithAProbe(Case):
+    def silent_probe(self):
+        path = os.path.join(self.directory, "silent-probe")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(SILENT_PROBE)
+        os.chmod(path, 0o755)
+        return path
+
+    def empty_root(self):
+        root = os.path.join(self.directory, "root")
+        os.makedirs(os.path.join(root, "sys/bus/pci/devices"))
+        return root
+
+    def test_sigterm_while_a_scan_hangs(self):
+        agent = self.start("--root", self.empty_root(), "--probe", self.silent_probe())
+        self.assertTrue(wait_for(lambda: children(agent.process.pid)), agent.lines)
+        probe = children(agent.process.pid)[0][0]
+        self.assertEqual(agent.get("/healthz")[0], 200)
+        status, why = agent.get("/readyz")
+        self.assertEqual((status, "first scan" in why), (503, True))
+        code, seconds = agent.stop(20)
+        self.assertEqual(code, 0)
+        self.assertLess(seconds, 6)
+        self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{probe}")), "the probe ends with the agent")
+
+    def test_a_probe_that_ends_at_once(self):
+        agent = self.start("--root", self.empty_root(), "--probe", "/bin/false")
+        agent.wait_event("node discovered")
+        agent.wait_event("cannot read")
+        for _ in range(2):
+            done = agent.metric("gputopo_scans_total", result="done")
+            agent.signal(signal.SIGHUP)
+            self.assertTrue(wait_for(lambda done=done: agent.metric("gputopo_scans_total", result="done") > done))
+        self.assertGreaterEqual(agent.metric("gputopo_probe_failures_total"), 3)
+        self.assertEqual([state for _, state in children(agent.process.pid) if state == "Z"], [])
+        self.assertEqual(agent.stop()[0], 0)
+
+    def test_a_socket_that_is_not_there_yet(self):
+        agent = self.start("--root", self.empty_root(), "--probe", os.path.join(self.directory, "later.sock"))
+        agent.wait_event("node discovered")
+        self.assertTrue(wait_for(
+            lambda: [line for line in agent.events("cannot read") if "later.sock" in line["why"]]), agent.lines)
+        self.assertEqual(agent.stop()[0], 0)
+
+    def test_health_checks_go_on(self):
+        agent = self.start("--root", self.empty_root(), "--probe", "/bin/false", "--health-interval", "1")
+        agent.wait_event("node discovered")
+        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_health_checks_total") or 0) >= 2, 20), agent.lines)
+        self.assertEqual(agent.stop()[0], 0)
+
+
+class WithTheVendorLibrary(Case):
+    """A made sysfs tree of eight GPUs, the real gputopo-probe, and the fake library below the root's opt/."""
+
+    def setUp(self):
+        super().setUp()
+        machine_directory = os.path.join(self.directory, "machine")
+        subprocess.run([sys.executable, MAKE_MACHINE, SPEC, machine_directory], check=True)
+        self.root = os.path.join(machine_directory, "root")
+        self.scenario = os.path.join(machine_directory, "scenario.json")
+        os.makedirs(os.path.join(self.root, "opt/mxdriver/lib"))
+        shutil.copy(LIBRARY, os.path.join(self.root, "opt/mxdriver/lib/libmxsml.so"))
+        with open(self.scenario, encoding="utf-8") as file:
+            self.vendor = json.load(file)
+        self.ids = [device["uuid"] for device in self.vendor["devices"]]
+
+    def write_scenario(self, **what):
+        with open(self.scenario + ".new", "w", encoding="utf-8") as file:
+            json.dump({**self.vendor, **what}, file)
+        os.rename(self.scenario + ".new", self.scenario)
+
+    def start_node(self, *arguments):
+        kubelet = self.kubelet()
+        agent = self.start("--root", self.root, *arguments, env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        self.assertTrue(kubelet.wait_healthy(8, 20), agent.lines)
+        return kubelet, agent
+
+    def set_sick(self, *numbers):
+        devices = json.loads(json.dumps(self.vendor["devices"]))
+        for i in numbers:
+            devices[i]["state"] = 0
+            devices[i]["unavailableReason"] = {"code": 3, "text": "fell off the bus"}
+        self.write_scenario(devices=devices)
+
+    def test_health_is_found_and_debounced(self):
+        kubelet, agent = self.start_node("--health-interval", "1", "--healthy-after", "2")
+        self.assertEqual(kubelet.order, self.ids)
+        self.assertEqual(agent.metric("gputopo_links", kind="MX", state="up"), agent.wait_event(
+            "node discovered")["direct_links"])
+        # Nothing changes: the library is asked, but no scan follows.
+        done = agent.metric("gputopo_scans_total", result="done")
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 3))
+        self.assertEqual(agent.metric("gputopo_scans_total", result="done"), done)
+        self.set_sick(3)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertIn("fell off the bus", agent.wait_event("GPU unhealthy")["why"])
+        begin = time.monotonic()
+        self.set_sick()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertGreater(time.monotonic() - begin, 0.9, "two scans have to agree")
+        self.assertEqual(agent.metric("gputopo_probe_failures_total"), 0)
+
+    def test_temperature_is_no_news(self):
+        _, agent = self.start_node("--health-interval", "1")
+        done = agent.metric("gputopo_scans_total", result="done")
+        for i in range(3):
+            devices = json.loads(json.dumps(self.vendor["devices"]))
+            devices[0]["temperature"] = 4000 + i
+            self.write_scenario(devices=devices)
+            checks = agent.metric("gputopo_health_checks_total")
+            self.assertTrue(wait_for(lambda checks=checks: agent.metric("gputopo_health_checks_total") > checks + 1))
+        self.assertEqual(agent.metric("gputopo_scans_total", result="done"), done)
+
+    def test_a_library_that_crashes_is_no_recovery(self):
+        kubelet, agent = self.start_node("--health-interval", "1", "--healthy-after", "1")
+        self.set_sick(0)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.write_scenario(faults=[{"call": "mxSmlGetDeviceInfo", "do": "crash"}])
+        agent.wait_event("cannot read", seconds=30)
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 2, 30))
+        self.assertEqual(len(kubelet.healthy()), 7, agent.lines)
+        self.assertEqual(kubelet.order, self.ids, "and every GPU keeps its ID")
+        self.assertGreater(agent.metric("gputopo_probe_restarts_total"), 0)
+        self.write_scenario()
+        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        self.assertEqual([state for _, state in children(agent.process.pid) if state == "Z"], [])
+
+    def test_an_event_scans_at_once(self):
+        self.write_scenario(events=[{"afterMs": 3000, "dev": 0, "type": 1, "data": "x"}])
+        _, agent = self.start_node("--health-interval", "0", "--rescan-interval", "0")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_vendor_events_total") >= 1, 20), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_scans_total", result="done") >= 2, 10))
+
+    def test_sigterm_while_the_library_hangs(self):
+        kubelet = self.kubelet()
+        self.write_scenario(faults=[{"call": "mxSmlInit", "do": "hang"}])
+        agent = self.start("--root", self.root, env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        self.assertTrue(wait_for(lambda: children(agent.process.pid)), agent.lines)
+        probes = [pid for pid, _ in children(agent.process.pid)]
+        workers = lambda: [pid for probe in probes for pid, _ in children(probe)]  # noqa: E731
+        self.assertTrue(wait_for(workers))
+        everyone = probes + workers()
+        code, seconds = agent.stop(20)
+        self.assertEqual(code, 0)
+        self.assertLess(seconds, 6)
+        self.assertTrue(wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in everyone)))
+        self.assertEqual(kubelet.registrations, [])
+
+
+class OnThisMachine(Case):
+    def test_live_without_a_probe(self):
+        agent = self.start("--probe", "none", "--vendor", "fffe", "--rescan-interval", "1")
+        agent.wait_event("node discovered")
+        agent.wait_event("this node has no GPU, nothing to advertise")
+        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_scans_total", result="done") or 0) >= 3, 20))
+        self.assertEqual(len(agent.events("node discovered")), 1)
+        self.assertTrue(any("--probe none" in line["why"] for line in agent.events("cannot read")), agent.lines)
+        self.assertEqual(agent.stop()[0], 0)
+
+
+if __name__ == "__main__":
+    if not PROGRAMS:
+        sys.exit(__doc__)
+    unittest.main(verbosity=2)

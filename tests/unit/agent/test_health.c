@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "agent/health.h"
+
+/* One scan of a node whose GPU i is healthy where bit i of `mask` is set. */
+static uint64_t scan(struct gt_health *health, unsigned gpus, uint64_t mask, int vendor, unsigned flags)
+{
+    gt_auto_node struct gt_node *node = NULL;
+    uint64_t said = 0;
+    assert_return_code(gt_node_new(gpus, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < gpus; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:%02x:00.0", i + 1);
+        gpu->vendor_index = vendor ? (int)i : -1;
+        gpu->healthy = mask >> i & 1;
+        snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s", gpu->healthy ? "" : "ECC");
+    }
+    gt_health_apply(health, node, flags);
+    for (unsigned i = 0; i < gpus; i++) {
+        assert_int_equal(node->gpus[i].healthy, node->gpus[i].unhealthy_reason[0] == '\0');
+        said |= (uint64_t)node->gpus[i].healthy << i;
+    }
+    return said;
+}
+
+static void test_first_scan_is_believed(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 3, .healthy_after = 3};
+    (void)state;
+    assert_int_equal(scan(&health, 2, 1, 1, 0), 1);
+    assert_false(gt_health_pending(&health));
+}
+
+static void test_thresholds(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 2, .healthy_after = 3};
+    (void)state;
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 3);
+    assert_int_equal(scan(&health, 2, 2, 1, 0), 3);
+    assert_true(gt_health_pending(&health));
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 3); /* a flicker starts the count anew */
+    assert_false(gt_health_pending(&health));
+    assert_int_equal(scan(&health, 2, 2, 1, 0), 3);
+    assert_int_equal(scan(&health, 2, 2, 1, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 3);
+}
+
+static void test_at_once(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 5, .healthy_after = 5};
+    (void)state;
+    assert_int_equal(scan(&health, 8, 0xff, 1, 0), 0xff);
+    assert_int_equal(scan(&health, 8, 0xf7, 1, GT_HEALTH_AT_ONCE), 0xf7);
+    assert_int_equal(scan(&health, 8, 0xff, 1, GT_HEALTH_AT_ONCE), 0xff);
+}
+
+/* A vendor library that hangs says nothing: that is no recovery. */
+static void test_not_knowing_is_no_recovery(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 1, .healthy_after = 2};
+    (void)state;
+    assert_int_equal(scan(&health, 2, 2, 1, 0), 2);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(scan(&health, 2, 3, 0, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 0, GT_HEALTH_AT_ONCE), 2);
+    assert_false(gt_health_pending(&health));
+    assert_int_equal(scan(&health, 2, 2, 0, 0), 2); /* ill for another reason too */
+    assert_int_equal(scan(&health, 2, 3, 0, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 3);
+    /* A recording without the library is all there is. */
+    assert_int_equal(scan(&health, 2, 2, 1, 0), 2);
+    assert_int_equal(scan(&health, 2, 3, 0, GT_HEALTH_AT_ONCE | GT_HEALTH_ALL), 3);
+}
+
+/* Without a vendor library a GPU that PCI called unhealthy recovers. */
+static void test_without_a_library(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 1, .healthy_after = 1};
+    (void)state;
+    assert_int_equal(scan(&health, 1, 0, 0, 0), 0);
+    assert_int_equal(scan(&health, 1, 1, 0, 0), 1);
+}
+
+static void test_gone_and_back(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 1, .healthy_after = 3};
+    (void)state;
+    assert_int_equal(scan(&health, 3, 3, 1, 0), 3);
+    assert_int_equal(scan(&health, 2, 3, 1, 0), 3);
+    assert_int_equal(scan(&health, 3, 7, 1, 0), 3); /* back, but it was ill when it went */
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(scan(&health, 1, 1, 1, 0), 1);
+    assert_int_equal(health.count, 1); /* forgotten */
+}
+
+static void test_many_gpus(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 1, .healthy_after = 1};
+    (void)state;
+    assert_int_equal(scan(&health, 64, UINT64_MAX, 1, 0), UINT64_MAX);
+    assert_int_equal(scan(&health, 64, 0, 1, 0), 0);
+    assert_int_equal(health.count, 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_scan_is_believed),
+        cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_not_knowing_is_no_recovery),
+        cmocka_unit_test(test_without_a_library),
+        cmocka_unit_test(test_gone_and_back),
+        cmocka_unit_test(test_many_gpus),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/options.h"
+#include "base/buf.h"
+
+enum { ARGS_MAX = 16 };
+
+/* Words are separated by blanks; "" stands for an empty argument. */
+static int read_line(const char *line, const char *node, struct gt_agent_options *ret, struct gt_err **err)
+{
+    static char copy[1024];
+    static char name[] = "gputopo-agent", empty[] = "";
+    char *argv[ARGS_MAX + 2] = {name}, *save = NULL;
+    int argc = 1;
+    snprintf(copy, sizeof(copy), "%s", line);
+    for (char *word = strtok_r(copy, " ", &save); word && argc <= ARGS_MAX; word = strtok_r(NULL, " ", &save))
+        argv[argc++] = strcmp(word, "\"\"") == 0 ? empty : word;
+    return gt_agent_options_read(argc, argv, node, ret, err);
+}
+
+static void test_defaults(void **state)
+{
+    struct gt_agent_options options;
+    char host[256] = "";
+    (void)state;
+    assert_return_code(read_line("", NULL, &options, NULL), 0);
+    assert_null(options.from);
+    assert_null(options.root);
+    assert_null(options.probe);
+    assert_string_equal(options.dev_root, "/dev");
+    assert_string_equal(options.kubelet_dir, "/var/lib/kubelet");
+    assert_string_equal(options.resource, "metax-tech.com/gpu");
+    assert_string_equal(options.http, "127.0.0.1:9400");
+    assert_int_equal(options.vendor, 0x9999);
+    assert_int_equal(options.unhealthy_after, 1);
+    assert_true(options.healthy_after > 1);
+    assert_true(options.device_plugin);
+    assert_false(options.oneshot);
+    assert_return_code(gethostname(host, sizeof(host) - 1), errno);
+    assert_string_equal(options.node_name, host);
+}
+
+static void test_node_name(void **state)
+{
+    struct gt_agent_options options;
+    (void)state;
+    assert_return_code(read_line("", "from-env", &options, NULL), 0);
+    assert_string_equal(options.node_name, "from-env");
+    assert_return_code(read_line("--node-name given", "from-env", &options, NULL), 0);
+    assert_string_equal(options.node_name, "given");
+    assert_int_equal(read_line("", "a b", &options, NULL), -EINVAL);
+}
+
+static void test_values(void **state)
+{
+    struct gt_agent_options options;
+    (void)state;
+    assert_return_code(read_line("--from=a.json --root /host --dev-root /tmp/dev --kubelet-dir /tmp/k "
+                                 "--vendor 0x10DE --http none --resource example.com/x_1",
+                                 NULL, &options, NULL),
+                       0);
+    assert_string_equal(options.from, "a.json");
+    assert_string_equal(options.root, "/host");
+    assert_string_equal(options.dev_root, "/tmp/dev");
+    assert_string_equal(options.kubelet_dir, "/tmp/k");
+    assert_int_equal(options.vendor, 0x10de);
+    assert_null(options.http);
+    assert_string_equal(options.resource, "example.com/x_1");
+    assert_return_code(read_line("--http \"\" --no-device-plugin --oneshot --log-level debug "
+                                 "--log-format json --rescan-interval 0 --health-interval 7",
+                                 NULL, &options, NULL),
+                       0);
+    assert_null(options.http);
+    assert_false(options.device_plugin);
+    assert_true(options.oneshot);
+    assert_int_equal(options.log_level, GT_LOG_DEBUG);
+    assert_int_equal(options.log_format, GT_LOG_JSON);
+    assert_int_equal(options.rescan_s, 0);
+    assert_int_equal(options.health_s, 7);
+    assert_return_code(read_line("--probe none --unhealthy-after 2 --healthy-after 5", NULL, &options, NULL),
+                       0);
+    assert_string_equal(options.probe, "none");
+    assert_int_equal(options.unhealthy_after, 2);
+    assert_int_equal(options.healthy_after, 5);
+}
+
+static void test_wrong_usage(void **state)
+{
+    static const struct {
+        const char *line, *culprit;
+    } wrong[] = {
+        {"--nonsense", "--nonsense"},
+        {"--nonsense=3 --from a", "--nonsense"},
+        {"--oneshot --from", "--from"},
+        {"-x", "-x"},
+        {"-f a", "-f"},
+        {"--oneshot=yes", "--oneshot"},
+        {"--no", "--no"},
+        {"word", "word"},
+        {"--oneshot -- word", "word"},
+        {"--from \"\"", "--from"},
+        {"--vendor 12345", "--vendor"},
+        {"--vendor xyz", "--vendor"},
+        {"--vendor 0", "--vendor"},
+        {"--vendor 0x", "--vendor"},
+        {"--vendor -1", "--vendor"},
+        {"--resource gpu", "--resource"},
+        {"--resource /gpu", "--resource"},
+        {"--resource a/", "--resource"},
+        {"--resource a/b/c", "--resource"},
+        {"--resource a/b\"c", "--resource"},
+        {"--rescan-interval x", "--rescan-interval"},
+        {"--rescan-interval -5", "--rescan-interval"},
+        {"--rescan-interval 86401", "--rescan-interval"},
+        {"--health-interval 1s", "--health-interval"},
+        {"--unhealthy-after 0", "--unhealthy-after"},
+        {"--healthy-after 101", "--healthy-after"},
+        {"--log-level loud", "--log-level"},
+        {"--log-format xml", "--log-format"},
+        {"--node-name a/b", "--node-name"},
+        {"--node-name \"\"", "--node-name"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(wrong); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        struct gt_agent_options options;
+        int r = read_line(wrong[i].line, NULL, &options, &err);
+        if (r != -EINVAL || !strstr(gt_err_text(err), wrong[i].culprit))
+            fail_msg("%s: %d \"%s\"", wrong[i].line, r, gt_err_text(err));
+        assert_null(strchr(gt_err_text(err), '\n'));
+    }
+}
+
+static void test_help_names_every_option(void **state)
+{
+    static const char *const names[] = {"--from",        "--root",       "--dev-root",
+                                        "--kubelet-dir", "--resource",   "--vendor",
+                                        "--node-name",   "--probe",      "--http",
+                                        "--oneshot",     "--version",    "--rescan-interval",
+                                        "--log-level",   "--log-format", "--no-device-plugin"};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    (void)state;
+    gt_agent_options_help(&text);
+    assert_false(text.failed);
+    for (size_t i = 0; i < GT_COUNT(names); i++)
+        assert_non_null(strstr(text.data, names[i]));
+    for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 110);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_node_name),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_help_names_every_option),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
