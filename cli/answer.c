@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/answer.h"
+
+#include <inttypes.h>
+
+#include "base/text.h"
+
+static void add_indices(struct gt_buf *to, uint64_t mask)
+{
+    const char *separator = "";
+    gt_buf_puts(to, "[");
+    for (unsigned i = 0; i < GT_GPUS_MAX; i++)
+        if (mask >> i & 1) {
+            gt_buf_printf(to, "%s%u", separator, i);
+            separator = ", ";
+        }
+    gt_buf_puts(to, "]");
+}
+
+void cli_answer_json(const struct cli_answer *answer, struct gt_buf *to)
+{
+    gt_buf_printf(to, "{\n  \"k\": %u,\n  \"free\": ", answer->k);
+    add_indices(to, answer->free);
+    gt_buf_puts(to, ",\n  \"gpus\": ");
+    add_indices(to, answer->chosen.mask);
+    gt_buf_printf(
+        to, ",\n  \"score\": %" PRIu32 ",\n  \"loss\": %" PRIu32 ",\n  \"exact\": %s,\n  \"runnerUp\": ",
+        answer->chosen.score, answer->chosen.loss, answer->chosen.exact ? "true" : "false");
+    if (answer->has_runner_up) {
+        gt_buf_puts(to, "{\n    \"gpus\": ");
+        add_indices(to, answer->runner_up.mask);
+        gt_buf_printf(to, ",\n    \"score\": %" PRIu32 ",\n    \"loss\": %" PRIu32 "\n  }\n}\n",
+                      answer->runner_up.score, answer->runner_up.loss);
+    } else {
+        gt_buf_puts(to, "null\n}\n");
+    }
+}
+
+/* What decided between the chosen GPUs and the runner-up, in the order of the rule. */
+static void add_why(const struct cli_answer *answer, struct gt_buf *to)
+{
+    const struct gt_choice *won = &answer->chosen, *lost = &answer->runner_up;
+    const char *gpus = answer->k == 1 ? "GPU" : "GPUs";
+    if (!answer->has_runner_up) {
+        gt_buf_puts(to, "there is no other choice: these are all GPUs that are free");
+    } else if (won->score > lost->score) {
+        gt_buf_printf(to, "the links among them carry %" PRIu32 " GB/s more than among %s ",
+                      won->score - lost->score, gpus);
+        gt_text_add_mask(to, lost->mask);
+        if (won->loss > lost->loss)
+            gt_buf_printf(to,
+                          ", which counts first, although it cuts %" PRIu32 " GB/s more of what stays free",
+                          won->loss - lost->loss);
+        else if (won->loss < lost->loss)
+            gt_buf_printf(to, ", and it cuts %" PRIu32 " GB/s less of what stays free",
+                          lost->loss - won->loss);
+    } else if (won->score == lost->score && won->loss < lost->loss) {
+        gt_buf_printf(to, "same score as %s ", gpus);
+        gt_text_add_mask(to, lost->mask);
+        gt_buf_printf(to, ", but cuts %" PRIu32 " GB/s less of what stays free", lost->loss - won->loss);
+    } else {
+        gt_buf_printf(to, "same score and same loss as %s ", gpus);
+        gt_text_add_mask(to, lost->mask);
+        gt_buf_printf(to, "; of equals the lower mask is taken (0x%" PRIx64 " before 0x%" PRIx64 ")",
+                      won->mask, lost->mask);
+    }
+    gt_buf_puts(to, "\n");
+}
+
+static void add_gpus(const struct cli_answer *answer, struct gt_buf *to)
+{
+    const struct gt_node *node = answer->node;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        if (!(answer->chosen.mask >> i & 1))
+            continue;
+        const struct gt_gpu *gpu = &node->gpus[i];
+        char id[GT_ID_SIZE];
+        gt_gpu_device_id(gpu, id);
+        gt_buf_printf(to, "  GPU%-3u %s  %s", gpu->index, gpu->uuid[0] ? gpu->uuid : id, gpu->bdf);
+        if (gpu->numa_node >= 0)
+            gt_buf_printf(to, "  NUMA node %d", gpu->numa_node);
+        gt_buf_printf(to, "%s\n", gpu->healthy ? "" : "  unhealthy");
+    }
+}
+
+void cli_answer_text(const struct cli_answer *answer, struct gt_buf *to)
+{
+    unsigned total = (unsigned)__builtin_popcountll(answer->free);
+    unsigned rest = total - answer->k;
+    gt_buf_printf(to, "%s ", answer->k == 1 ? "GPU" : "GPUs");
+    gt_text_add_mask(to, answer->chosen.mask);
+    gt_buf_printf(to, ", of the %u that %s free (", total, total == 1 ? "is" : "are");
+    gt_text_add_mask(to, answer->free);
+    gt_buf_puts(to, ")\n");
+    add_gpus(answer, to);
+
+    gt_buf_printf(to, "score      %" PRIu32 " GB/s among the chosen\n", answer->chosen.score);
+    gt_buf_printf(to, "loss       %" PRIu32 " GB/s cut between the chosen and the %u that stay%s free\n",
+                  answer->chosen.loss, rest, rest == 1 ? "s" : "");
+    if (answer->has_runner_up) {
+        gt_buf_puts(to, "runner-up  ");
+        gt_text_add_mask(to, answer->runner_up.mask);
+        gt_buf_printf(to, ": score %" PRIu32 " GB/s, loss %" PRIu32 " GB/s\n", answer->runner_up.score,
+                      answer->runner_up.loss);
+    } else {
+        gt_buf_puts(to, "runner-up  none\n");
+    }
+    gt_buf_puts(to, "why        ");
+    add_why(answer, to);
+    if (!answer->chosen.exact)
+        gt_buf_puts(to,
+                    "           the search ended at its time limit: the best found, not proven the best\n");
+}

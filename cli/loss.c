@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/answer.h"
+#include "cli/cli.h"
+
+/* Above 16 GPUs: how long a person waits gladly for a proven answer. The agent's own limit is shorter. */
+enum { SEARCH_LIMIT_US = 1000000 };
+
+struct options {
+    struct cli_parse parse;
+    struct cli_source source;
+    const char *free; /* NULL: all healthy GPUs */
+    unsigned k;       /* 0: not given */
+    bool json;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    uint64_t number;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->source;
+        return cli_parse_rest(key, arg, state);
+    case CLI_KEY_FREE:
+        options->free = arg;
+        return 0;
+    case 'k':
+        if (!gt_text_to_unsigned(arg, UINT32_MAX, &number) || number == 0) {
+            cli_usage(options->parse.verb, "-k: expected a number of GPUs from 1, is '%.100s'", arg);
+            return EINVAL;
+        }
+        options->k = (unsigned)number;
+        return 0;
+    case 'o':
+        options->json = strcmp(arg, "json") == 0;
+        if (options->json || strcmp(arg, "text") == 0)
+            return 0;
+        cli_usage(options->parse.verb, "-o: expected text or json, is '%.100s'", arg);
+        return EINVAL;
+    default:
+        return cli_parse_rest(key, arg, state);
+    }
+}
+
+static const struct argp_option own_options[] = {
+    {.name = "gpus", .key = 'k', .arg = "N", .doc = "how many GPUs are wanted"},
+    {.name = "free",
+     .key = CLI_KEY_FREE,
+     .arg = "LIST",
+     .doc = "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas "
+            "(default: all healthy GPUs)"},
+    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
+    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
+    {0},
+};
+static const struct argp_child children[] = {{.argp = &cli_source_argp}, {0}};
+static const struct argp argp = {
+    .options = own_options,
+    .parser = parse,
+    .doc = "Choose the best connected N of the free GPUs of a node, and say what the choice costs the rest.",
+    .children = children,
+};
+
+static int fail_too_few(uint64_t free, unsigned k, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf list = GT_BUF(1024);
+    unsigned count = (unsigned)__builtin_popcountll(free);
+    if (!count)
+        return gt_fail(err, EINVAL, "%u GPU%s wanted, none is free", k, k == 1 ? "" : "s");
+    gt_text_add_mask(&list, free);
+    return gt_fail(err, EINVAL, "%u GPUs wanted, %u %s free (%s)", k, count, count == 1 ? "is" : "are",
+                   list.data ? list.data : "");
+}
+
+static int choose(struct cli_answer *answer, struct gt_err **err)
+{
+    if (answer->k > (unsigned)__builtin_popcountll(answer->free))
+        return fail_too_few(answer->free, answer->k, err);
+    struct gt_weights weights;
+    gt_weights_of(answer->node, &weights);
+    gt_auto_class struct gt_class *class = NULL;
+    int r = gt_class_new(&weights, &class, err);
+    if (r < 0)
+        return r;
+    if (!gt_choose_two(class, answer->free, answer->k, SEARCH_LIMIT_US, &answer->chosen, &answer->runner_up,
+                       &answer->has_runner_up))
+        return gt_fail(err, EINVAL, "there is no choice of %u GPUs", answer->k);
+    return 0;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct options options = {
+        .parse = {.verb = verb->name},
+        .source = {.verb = verb->name},
+    };
+    int exit_code;
+    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+        return exit_code;
+    if (!options.k)
+        return cli_usage(verb->name, "-k: expected the number of GPUs wanted");
+    if (!cli_source_check(&options.source))
+        return CLI_USAGE;
+
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_node struct gt_node *node = NULL;
+    if (cli_source_scan(&options.source, &node, NULL, &err) < 0)
+        return cli_failed(verb->name, err);
+    if (node->gpu_count == 0) {
+        cli_source_no_gpus(&options.source, node, &err);
+        return cli_failed(verb->name, err);
+    }
+    struct cli_answer answer = {.node = node, .free = gt_node_healthy(node), .k = options.k};
+    if (options.free && cli_gpu_list(node, options.free, &answer.free, &err) < 0)
+        return cli_usage(verb->name, "%s", gt_err_text(err));
+    if (choose(&answer, &err) < 0)
+        return cli_failed(verb->name, err);
+
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    if (options.json)
+        cli_answer_json(&answer, &text);
+    else
+        cli_answer_text(&answer, &text);
+    return cli_print(verb->name, &text);
+}
+
+const struct cli_verb cli_loss = {"loss", run};

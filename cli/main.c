@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/version.h"
+#include "cli/cli.h"
+
+static const struct cli_verb *const verbs[] = {&cli_show, &cli_record, &cli_loss};
+
+const char *cli_program = "gputopo";
+
+struct options {
+    struct cli_parse parse;
+    bool version;
+    int verb; /* where it stands in argv, 0 none */
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case 'V':
+        options->version = true;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_ARG: /* the verb; what follows is for its own parser */
+        options->verb = state->next - 1;
+        state->next = state->argc;
+        return 0;
+    default:
+        return cli_parse_rest(key, arg, state);
+    }
+}
+
+static const struct argp_option own_options[] = {
+    {.name = "version", .key = 'V', .doc = "print the version", .group = -1},
+    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
+    {0},
+};
+
+static const struct argp argp = {
+    .options = own_options,
+    .parser = parse,
+    .args_doc = "VERB [OPTION...]",
+    .doc = "How the GPUs of a node are wired, and which of them to give.\n\n"
+           "  show     print the GPUs and NICs of a node and how they are wired\n"
+           "  record   save a node in a file that --from replays\n"
+           "  loss     choose the best connected GPUs of those that are free\n"
+           "\vVERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
+};
+
+static const struct cli_verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < GT_COUNT(verbs); i++)
+        if (strcmp(name, verbs[i]->name) == 0)
+            return verbs[i];
+    return NULL;
+}
+
+static int print_version(void)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(256);
+    gt_buf_printf(&text, "gputopo %s (%s)\n", gt_version, gt_commit);
+    return cli_print(NULL, &text);
+}
+
+int main(int argc, char **argv)
+{
+    cli_keep_standard_streams();
+    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of write() */
+    if (argc < 1)
+        return cli_usage(NULL, "expected a verb, see gputopo --help");
+    const char *slash = strrchr(argv[0], '/');
+    if (strcmp(slash ? slash + 1 : argv[0], "kubectl-gputopo") == 0)
+        cli_program = "kubectl gputopo";
+
+    char name[64] = "gputopo";
+    argv[0] = name; /* getopt begins its messages with it */
+    struct options options = {0};
+    int exit_code;
+    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+        return exit_code;
+    if (options.version)
+        return print_version();
+    if (!options.verb)
+        return cli_usage(NULL, "expected a verb: show, record or loss; see --help");
+    const struct cli_verb *verb = find_verb(argv[options.verb]);
+    if (!verb)
+        return cli_usage(NULL, "expected show, record or loss, is '%.100s'", argv[options.verb]);
+    snprintf(name, sizeof(name), "gputopo: %s", verb->name);
+    argv[options.verb] = name;
+    return verb->run(verb, argc - options.verb, argv + options.verb);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "cli/cli.h"
+
+void cli_keep_standard_streams(void)
+{
+    /* Descriptors are given out from below. A stdout that was closed is replaced by one that cannot be
+     * written, so that the loss of the output is still noticed. */
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) < 0)
+            _exit(CLI_FAILED);
+}
+
+int cli_print(const char *verb, const struct gt_buf *text)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_buf_check(text, "the output", &err) < 0)
+        return cli_failed(verb, err);
+    for (size_t done = 0; done < text->len;) {
+        ssize_t n = write(STDOUT_FILENO, text->data + done, text->len - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EPIPE) /* the reader has seen enough: nothing to say */
+            return CLI_FAILED;
+        if (n < 0) {
+            gt_fail_sys(&err, errno, "standard output");
+            return cli_failed(verb, err);
+        }
+        done += (size_t)n;
+    }
+    return CLI_DONE;
+}
