@@ -1,0 +1,2 @@
+add_executable(bench_discovery bench_discovery.c)
+target_link_libraries(bench_discovery PRIVATE gt_discovery gt_model)

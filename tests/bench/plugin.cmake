@@ -1,0 +1,2 @@
+add_executable(bench_plugin bench_plugin.c)
+target_link_libraries(bench_plugin PRIVATE gt_deviceplugin gt_proto gt_grpc)
