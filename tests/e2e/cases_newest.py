@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The newest kubelet, 1.36.3, alone: no API server, pods from files."""
+import json
+
+from harness import pods
+from harness.agent import FETCH
+from harness.node import Node
+from harness.waiting import Failed, same, until
+
+
+class NewestCases:
+    def __init__(self, report, cluster, build, recording):
+        self.report, self.cluster, self.build, self.recording = report, cluster, build, recording
+        self.node = None
+
+    def manifest(self, name):
+        return self.cluster.state / "node1" / "manifests" / f"{name}.json"
+
+    def status(self, name):
+        """Of a static pod, whose name the kubelet completes with the node's; None while there is none."""
+        answer = self.cluster.ask(1, "/usr/bin/python3", "-c", FETCH, "http://127.0.0.1:10255/pods")
+        for item in json.loads(answer)["items"] or []:
+            if item["metadata"]["name"] == f"{name}-node1":
+                return item["status"]
+        return None
+
+    def running(self, name):
+        def ask():
+            try:
+                status = self.status(name)
+            except Failed:  # the kubelet is on its way
+                return False
+            if status and status["phase"] == "Failed":
+                raise Failed(f"{name}: {status.get('reason')}: {status.get('message')}")
+            states = (status or {}).get("containerStatuses", [])
+            return [(state["containerID"], state["restartCount"], state["state"]["running"]["startedAt"])
+                    for state in states if "running" in state["state"]]
+        return until(f"{name} to run", ask)
+
+    def registration(self):
+        version = self.cluster.ask(1, "kubelet", "--version").strip()
+        same(version, "Kubernetes v1.36.3", "the kubelet's version")
+        self.node = Node(self.cluster, self.build, self.recording)
+        self.node.agent.start()
+        self.node.registered()
+
+    def two(self):
+        want = self.node.machine.best(self.node.free(), 2)
+        # the kubelet reads whatever lies in the directory: the file must appear complete
+        part = self.cluster.state / "two.json"
+        part.write_text(json.dumps(pods.manifest("two", 2, static=True)))
+        part.rename(self.manifest("two"))
+        self.running("two")
+        got = self.node.check_container("two-node1")
+        same(got, want, "GPUs of the static pod, against `gputopo loss`")
+        return ",".join(map(str, got))
+
+    def restart(self):
+        before, book = self.running("two"), self.node.used()
+        registrations = self.node.agent.metric("gputopo_registrations_total")
+        self.cluster.kill_kubelet(1, "KILL")
+        until("another registration",
+              lambda: (self.node.agent.metric("gputopo_registrations_total") or 0) > registrations)
+        self.node.registered()
+        same(self.running("two"), before, "the container after the restart")
+        until("the assignments from before", lambda: self.node.used() == book or (False, self.node.used()), 30)
+        self.node.check_container("two-node1")
+
+    def ill(self):
+        free = sorted(self.node.free())[0]
+        self.node.machine.sick.add(free)
+        self.node.agent.rescan()
+        self.node.registered(healthy=7)
+        self.node.machine.sick.clear()
+        self.node.agent.rescan()
+        self.node.registered(healthy=8)
+
+    def freed(self):
+        self.manifest("two").unlink()
+        until("the book to be empty", lambda: not self.node.used())
+        self.node.agent.stop()
+
+    def run(self):
+        if not self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration):
+            return
+        if self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two):
+            self.report.case("kubelet 1.36.3 is killed and comes back: assignment kept, 8 devices", self.restart)
+        self.report.case("kubelet 1.36.3: a GPU falls ill and recovers", self.ill)
+        self.report.case("kubelet 1.36.3: the pod ends, its GPUs are free, the agent ends cleanly", self.freed)
