@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
 /*
@@ -219,7 +220,7 @@ static void visit(struct search *s, unsigned t, unsigned r, const struct gt_opti
             *s->best = *taken;
         return;
     }
-    if (++s->nodes % NODES_PER_CLOCK == 0 && gt_now_ns() > s->deadline_ns)
+    if (++s->nodes % NODES_PER_CLOCK == 0 && gt_clock_ns() > s->deadline_ns)
         s->late = true;
     if (s->late || !promising(s, t, r, taken))
         return;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
 /* The choice: a look-up or an enumeration up to 16 GPUs, the search above. */
@@ -11,7 +12,7 @@ static uint64_t deadline_after(unsigned limit_us)
         limit_us = LIMIT_US;
     if (limit_us > LIMIT_US_MAX)
         limit_us = LIMIT_US_MAX;
-    return gt_now_ns() + (uint64_t)limit_us * 1000;
+    return gt_clock_ns() + (uint64_t)limit_us * 1000;
 }
 
 static struct gt_choice table_choice(const struct gt_class *class, uint64_t free, uint64_t mask)
@@ -156,7 +157,7 @@ static bool second_best(struct gt_question question, uint64_t first, struct gt_o
     for (uint64_t rest = first; rest; rest &= rest - 1) {
         uint64_t gpu = rest & -rest;
         struct gt_option option;
-        uint64_t now = gt_now_ns();
+        uint64_t now = gt_clock_ns();
         bool exact;
 
         question.deadline_ns = now < end ? now + (end - now) / gt_bits(rest) : now;
@@ -211,4 +212,27 @@ bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsi
     if (*ret_has_second)
         *ret_second = table_choice(class, free, two[1]);
     return true;
+}
+
+uint32_t gt_class_best_score(const struct gt_class *class, unsigned k)
+{
+    struct gt_class *kept = (struct gt_class *)(uintptr_t) class;
+    unsigned known = 0, found;
+    struct gt_choice choice;
+
+    if (k > class->n)
+        return 0;
+    if (!class->sets)
+        known = atomic_load_explicit(&kept->best_score[k], memory_order_relaxed);
+    if (known)
+        return known - 1;
+    if (!gt_choose(class, gt_low_bits(class->n), 0, k, 0, &choice))
+        return 0;
+    if (class->sets)
+        return choice.score;
+    /* Two threads may search at once and the limit may end them differently: the first one's answer stays. */
+    found = choice.score + 1;
+    if (!atomic_compare_exchange_strong(&kept->best_score[k], &known, found))
+        found = known;
+    return found - 1;
 }

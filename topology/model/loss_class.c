@@ -135,26 +135,3 @@ uint32_t gt_class_sum(const struct gt_class *class, uint64_t mask)
     mask &= gt_low_bits(class->n);
     return class->sets ? class->sets[mask].sum : gt_sum_of(class, mask);
 }
-
-uint32_t gt_class_best_score(const struct gt_class *class, unsigned k)
-{
-    struct gt_class *kept = (struct gt_class *)(uintptr_t) class;
-    unsigned known = 0, found;
-    struct gt_choice choice;
-
-    if (k > class->n)
-        return 0;
-    if (!class->sets)
-        known = atomic_load_explicit(&kept->best_score[k], memory_order_relaxed);
-    if (known)
-        return known - 1;
-    if (!gt_choose(class, gt_low_bits(class->n), 0, k, 0, &choice))
-        return 0;
-    if (class->sets)
-        return choice.score;
-    /* Two threads may search at once and the limit may end them differently: the first one's answer stays. */
-    found = choice.score + 1;
-    if (!atomic_compare_exchange_strong(&kept->best_score[k], &known, found))
-        found = known;
-    return found - 1;
-}

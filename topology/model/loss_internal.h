@@ -108,8 +108,6 @@ struct gt_question {
     uint64_t deadline_ns; /* on CLOCK_MONOTONIC */
 };
 
-uint64_t gt_now_ns(void);
-
 /* One part a GPU, then joined as far as that is exact and cheap. */
 void gt_parts_make(const struct gt_question *question, struct gt_parts *ret);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
 /*
@@ -174,7 +175,7 @@ static bool join_module(struct gt_parts *parts, uint64_t members, unsigned k)
 static bool join_a_module(struct gt_parts *parts, const struct gt_question *question)
 {
     for (unsigned i = 0; i < parts->count; i++) {
-        if (gt_now_ns() > question->deadline_ns)
+        if (gt_clock_ns() > question->deadline_ns)
             return false;
         for (unsigned j = i + 1; j < parts->count; j++) {
             uint64_t members = closure(parts, i, j);

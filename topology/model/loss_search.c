@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
 /* The search above 16 GPUs: modules first (loss_parts.c), mostly that is the answer; else a good set by
  * growing and swapping, then the proof by branch and bound (loss_bound.c). */
-
-uint64_t gt_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* A set under way, with what each GPU of the class would add to it. */
 struct set {
@@ -118,7 +110,7 @@ static void good_set(const struct gt_question *question, struct gt_option *ret)
     improve(&set);
     *ret = set.option;
     for (uint64_t seeds = question->candidates & ~question->must; seeds; seeds &= seeds - 1) {
-        if (gt_now_ns() > question->deadline_ns)
+        if (gt_clock_ns() > question->deadline_ns)
             return;
         start(&set, question, question->must | (seeds & -seeds));
         fill(&set);
@@ -149,5 +141,5 @@ void gt_search(const struct gt_question *question, struct gt_option *ret, bool *
         }
     }
     good_set(question, ret);
-    *ret_exact = parts && gt_now_ns() <= question->deadline_ns && gt_parts_search(question, parts, ret);
+    *ret_exact = parts && gt_clock_ns() <= question->deadline_ns && gt_parts_search(question, parts, ret);
 }

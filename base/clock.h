@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_CLOCK_H
+#define GPUTOPO_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Time that only goes forward (CLOCK_MONOTONIC): for deadlines and durations. */
+static inline uint64_t gt_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t gt_clock_ms(void)
+{
+    return gt_clock_ns() / 1000000;
+}
+
+#endif
