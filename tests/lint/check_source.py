@@ -14,6 +14,8 @@ FLOORS = {
     "proto": set(),
     "deviceplugin": {"base", "topology/model", "proto"},
     "agent": {"base", "topology/model", "topology/probe", "topology/discovery", "http", "deviceplugin"},
+    "kube": {"base"},
+    "scheduler-ext/supernodes": {"base"},
     "scheduler-ext/core": {"base", "topology/model"},
     "scheduler-ext/jobs": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/file": {"base", "topology/model", "scheduler-ext/core"},
