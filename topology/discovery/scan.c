@@ -2,11 +2,14 @@
 #include "topology/discovery/discovery.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "topology/discovery/backends.h"
 #include "topology/discovery/replay.h"
+
+enum { DESCRIPTORS_AT_ONCE = 8 }; /* that a scan holds open, at most */
 
 void gt_raw_done(struct gt_raw *raw)
 {
@@ -14,6 +17,22 @@ void gt_raw_done(struct gt_raw *raw)
     free(raw->pci);
     free(raw->vendor);
     memset(raw, 0, sizeof(*raw));
+}
+
+/* Where descriptors run out every file looks as if it were not there, and GPUs as if they were lost: that is
+ * no news of the machine. */
+static int check_descriptors(const char *root, struct gt_err **err)
+{
+    int fds[DESCRIPTORS_AT_ONCE], r = 0;
+    unsigned count = 0;
+    for (; r == 0 && count < GT_COUNT(fds); count += r == 0) {
+        fds[count] = open(root, O_PATH | O_CLOEXEC);
+        if (fds[count] < 0)
+            r = gt_fail_sys(err, errno, "%s", root);
+    }
+    while (count)
+        close(fds[--count]);
+    return r;
 }
 
 /* The live machine, or one recorded as a tree of files: the same below another root. */
@@ -32,6 +51,9 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
     }
     if (stat(sys, &st) < 0 || !S_ISDIR(st.st_mode))
         return gt_fail(err, ENOENT, "%s: no root of a machine: there is no directory sys in it", root);
+    int r = check_descriptors(root, err);
+    if (r < 0)
+        return r;
 
     gt_auto_facts struct gt_facts facts = {.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX};
     gt_auto_err struct gt_err *pci_err = NULL, *hwloc_err = NULL, *probe_err = NULL;

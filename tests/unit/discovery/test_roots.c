@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "topology/discovery/facts.h"
 
@@ -290,6 +292,31 @@ static void facts_have_limits(void **state)
 
 #define ON_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* The scan fails, so that the state before is kept: the GPU is not gone. */
+static void without_descriptors_nothing_is_said(void **state)
+{
+    (void)state;
+    add_gpu("0000:01:00.0");
+    struct gt_scan_options options = {.root = machine.root};
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(0);
+    assert_true(next >= 0);
+    close(next);
+    for (unsigned left = 0; left < 8; left++) {
+        struct rlimit scarce = {(rlim_t)next + left, before.rlim_max};
+        struct gt_node *node = NULL;
+        gt_auto_err struct gt_err *err = NULL;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &scarce), 0);
+        int r = gt_scan(&options, &node, NULL, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(r, -EMFILE);
+        assert_non_null(strstr(gt_err_text(err), "Too many open files"));
+    }
+    gt_auto_node struct gt_node *node = scan();
+    assert_int_equal(node->gpu_count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +332,7 @@ int main(void)
         ON_MACHINE(too_many_gpus),
         ON_MACHINE(a_root_that_is_none),
         ON_MACHINE(reasons_and_names_come_through),
+        ON_MACHINE(without_descriptors_nothing_is_said),
         cmocka_unit_test(this_machine),
         cmocka_unit_test(facts_have_limits),
     };
