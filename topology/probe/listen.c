@@ -33,13 +33,14 @@ int gt_server_listen(const char *path, bool open_mode, int *ret_fd, struct gt_er
     gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", path);
-    mode_t before = umask(0177);
+    /* bind gives the path its mode: a chmod afterwards could be led elsewhere by who can write there. */
+    mode_t before = umask(open_mode ? 0111 : 0177);
     int r = bind(fd, (const struct sockaddr *)&address, sizeof(address));
     int code = errno;
     umask(before);
     if (r < 0)
         return gt_fail_sys(err, code, "%s", path);
-    if ((open_mode && chmod(path, 0666) < 0) || listen(fd, BACKLOG) < 0) {
+    if (listen(fd, BACKLOG) < 0) {
         r = gt_fail_sys(err, errno, "%s", path);
         unlink(path);
         return r;
