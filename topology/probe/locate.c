@@ -54,11 +54,23 @@ static bool identify(int fd, const char *shown, struct gt_library *ret)
     return true;
 }
 
-static bool look_at(int root, const char *path, struct gt_library *ret)
+/*
+ * Whether only root, or who runs us, can change it. Not all below /opt is the vendor's: there, a library or a
+ * directory on the way that somebody else could fill is passed over, since what is found is run.
+ */
+static bool is_trusted(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & S_IWOTH) &&
+           (!(st.st_mode & S_IWGRP) || st.st_gid == 0 || st.st_gid == getegid());
+}
+
+static bool look_at(int root, const char *path, bool must_be_trusted, struct gt_library *ret)
 {
     char shown[PATH_MAX];
     gt_auto_close int fd = open_below(root, path, O_PATH);
-    if (fd < 0 || snprintf(shown, sizeof(shown), "/%s", path) >= (int)sizeof(shown))
+    if (fd < 0 || (must_be_trusted && !is_trusted(fd)) ||
+        snprintf(shown, sizeof(shown), "/%s", path) >= (int)sizeof(shown))
         return false;
     return identify(fd, shown, ret);
 }
@@ -69,7 +81,7 @@ static bool search(int root, const char *path, unsigned depth, unsigned *entries
     int fd = open_below(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (fd < 0)
         return false;
-    gt_auto_dir DIR *dir = fdopendir(fd);
+    gt_auto_dir DIR *dir = is_trusted(fd) ? fdopendir(fd) : NULL;
     if (!dir) {
         close(fd);
         return false;
@@ -79,7 +91,7 @@ static bool search(int root, const char *path, unsigned depth, unsigned *entries
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             snprintf(below, sizeof(below), "%s/%s", path, entry->d_name) >= (int)sizeof(below))
             continue;
-        if (strcmp(entry->d_name, LIBRARY) == 0 && look_at(root, below, ret))
+        if (strcmp(entry->d_name, LIBRARY) == 0 && look_at(root, below, true, ret))
             return true;
         if (depth < DEPTH_MAX && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
             search(root, below, depth + 1, entries, ret))
@@ -101,7 +113,7 @@ int gt_library_locate(const char *root, const char *explicit_path, struct gt_lib
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", root);
     for (unsigned i = 0; i < GT_COUNT(places); i++)
-        if (look_at(fd, places[i], ret))
+        if (look_at(fd, places[i], false, ret))
             return 0;
     unsigned entries = 0;
     if (search(fd, "opt", 0, &entries, ret))

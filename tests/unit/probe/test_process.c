@@ -81,6 +81,37 @@ static void library_elsewhere(void **state)
     machine_done(&machine);
 }
 
+/* Away from the vendor's places, what others than root and we can change is not run. */
+static void library_of_others(void **state)
+{
+    (void)state;
+    struct machine machine;
+    char dir[160], file[192];
+    machine_new(&machine, "");
+    snprintf(dir, sizeof(dir), "%s/opt/somebody", machine.dir);
+    snprintf(file, sizeof(file), "%s/libmxsml.so", dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(rename(machine.library, file), 0);
+    static const struct {
+        mode_t dir, file;
+        bool found;
+    } cases[] = {{0755, 0755, true}, {0755, 0757, false}, {0777, 0755, false}, {01777, 0755, false}};
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        assert_int_equal(chmod(dir, cases[i].dir), 0);
+        assert_int_equal(chmod(file, cases[i].file), 0);
+        gt_auto_free char *log = machine_scan(&machine);
+        assert_int_equal(strstr(log, "/opt/somebody/libmxsml.so") != NULL, cases[i].found);
+        assert_int_equal(strstr(log, "GPU-7") != NULL, cases[i].found);
+    }
+    if (geteuid() == 0) {
+        assert_int_equal(chmod(dir, 0755), 0);
+        assert_int_equal(chown(file, 65534, 65534), 0);
+        gt_auto_free char *log = machine_scan(&machine);
+        assert_null(strstr(log, "GPU-7"));
+    }
+    machine_done(&machine);
+}
+
 static void worker_killed(void **state)
 {
     (void)state;
@@ -288,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(library_comes_and_goes),
         cmocka_unit_test(library_elsewhere),
+        cmocka_unit_test(library_of_others),
         cmocka_unit_test(worker_killed),
         cmocka_unit_test(probe_killed),
         cmocka_unit_test(probe_stopped_while_scanning),
