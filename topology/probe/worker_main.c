@@ -39,7 +39,7 @@ static int retreat(int fd, pid_t supervisor, const char *name, bool verbose)
         dup2(nowhere, 2);
     if (fd != WORKER_FD && dup3(fd, WORKER_FD, O_CLOEXEC) < 0)
         _exit(1);
-    close_range(WORKER_FD + 1, ~0U, 0);
+    closefrom(WORKER_FD + 1); /* unlike close_range() also on kernels before 5.9 */
     return WORKER_FD;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -8,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -109,6 +113,59 @@ static void library_of_others(void **state)
         gt_auto_free char *log = machine_scan(&machine);
         assert_null(strstr(log, "GPU-7"));
     }
+    machine_done(&machine);
+}
+
+/* This process and its children are on a kernel that does not have close_range(). */
+static void forget_close_range(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {GT_COUNT(code), code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+        _exit(77);
+}
+
+/* Sockets that a process holds above its own, which is number 3. */
+static unsigned foreign_sockets(pid_t pid)
+{
+    char path[64], target[64];
+    unsigned count = 0;
+    for (int fd = 4; fd < 256; fd++) {
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+        ssize_t n = readlink(path, target, sizeof(target) - 1);
+        count += n > 7 && memcmp(target, "socket:", 7) == 0;
+    }
+    return count;
+}
+
+static void worker_holds_nothing_of_others(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pid_t worker = 0;
+        gt_auto_free char *log = NULL;
+        forget_close_range();
+        if (gt_probe_client_spawn(machine.probe, machine.dir, &machine.client, NULL) < 0 ||
+            gt_probe_scan(machine.client, &log, NULL) < 0 || !strstr(log, "GPU-7") ||
+            machine_processes(&machine, "gputopo-vendor", &worker) != 1)
+            _exit(1);
+        _exit(foreign_sockets(worker) ? 2 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != 77) /* no seccomp here */
+        assert_int_equal(WEXITSTATUS(status), 0);
     machine_done(&machine);
 }
 
@@ -320,6 +377,7 @@ int main(void)
         cmocka_unit_test(library_comes_and_goes),
         cmocka_unit_test(library_elsewhere),
         cmocka_unit_test(library_of_others),
+        cmocka_unit_test(worker_holds_nothing_of_others),
         cmocka_unit_test(worker_killed),
         cmocka_unit_test(probe_killed),
         cmocka_unit_test(probe_stopped_while_scanning),
