@@ -22,8 +22,8 @@ struct gt_scanner {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned wanted; /* under lock, as the two below */
-    bool stopping, has_result;
+    unsigned wanted; /* under lock, as the four below */
+    bool stopping, ended, has_result;
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
 
@@ -42,10 +42,10 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static struct timespec in_ms(unsigned milliseconds, clockid_t clock)
+static struct timespec in_ms(unsigned milliseconds)
 {
     struct timespec when;
-    clock_gettime(clock, &when);
+    clock_gettime(CLOCK_MONOTONIC, &when);
     when.tv_sec += milliseconds / 1000;
     when.tv_nsec += (long)(milliseconds % 1000) * 1000000;
     if (when.tv_nsec >= 1000000000) {
@@ -140,7 +140,7 @@ static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
         if (posted)
             pthread_cond_wait(&scanner->changed, &scanner->lock);
         else {
-            struct timespec when = in_ms(POST_RETRY_MS, CLOCK_MONOTONIC);
+            struct timespec when = in_ms(POST_RETRY_MS);
             pthread_cond_timedwait(&scanner->changed, &scanner->lock, &when);
         }
     }
@@ -162,6 +162,8 @@ static void *run(void *arg)
         pthread_mutex_lock(&scanner->lock);
         hand_over(scanner, result);
     }
+    scanner->ended = true;
+    pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
     return NULL;
 }
@@ -199,10 +201,14 @@ bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds)
     pthread_mutex_lock(&scanner->lock);
     scanner->stopping = true;
     pthread_cond_broadcast(&scanner->changed);
+    struct timespec when = in_ms(milliseconds);
+    while (!scanner->ended && pthread_cond_timedwait(&scanner->changed, &scanner->lock, &when) == 0)
+        continue;
+    bool ended = scanner->ended;
     pthread_mutex_unlock(&scanner->lock);
-    struct timespec when = in_ms(milliseconds, CLOCK_REALTIME);
-    if (pthread_timedjoin_np(scanner->thread, NULL, &when) != 0)
+    if (!ended)
         return false;
+    pthread_join(scanner->thread, NULL);
     scanner_free(scanner);
     return true;
 }
