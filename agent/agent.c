@@ -150,7 +150,7 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
     return options->device_plugin ? gt_plugin_new(agent->loop, &plugin, &events, &agent->plugin, err) : 0;
 }
 
-/* The order matters: signals before threads, the probe before gRPC. */
+/* The order matters: signals and the environment before threads, the probe before gRPC. */
 static int start(struct gt_agent *agent, struct gt_err **err)
 {
     const struct gt_agent_options *options = agent->options;
@@ -165,10 +165,6 @@ static int start(struct gt_agent *agent, struct gt_err **err)
         r = gt_http_new(agent->loop, options->http, gt_agent_serve, agent, &agent->http, err);
     if (r >= 0)
         r = gt_probe_start(options, &agent->probe, &agent->no_probe_why, err);
-    if (r >= 0)
-        r = start_plugin(agent, err);
-    if (r >= 0)
-        r = gt_agent_events_start(agent, err);
     if (r < 0)
         return r;
     struct gt_scanner_options scanner = {
@@ -176,7 +172,12 @@ static int start(struct gt_agent *agent, struct gt_err **err)
         .unhealthy_after = options->unhealthy_after,
         .healthy_after = options->healthy_after,
     };
-    r = gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err);
+    gt_scan_prepare(&scanner.scan);
+    r = start_plugin(agent, err);
+    if (r >= 0)
+        r = gt_agent_events_start(agent, err);
+    if (r >= 0)
+        r = gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err);
     if (r < 0)
         return r;
     if (!must_be_read(options))

@@ -21,12 +21,14 @@ void gt_sysfs_fill_module(int rootfd, struct gt_facts *facts);
  * those of interest where the PCI backend did not deliver, and direct links. *ret_xml is the topology as XML
  * (NULL: not wanted), to be freed.
  *
- * hwloc takes some settings from the environment only. Those that are always the same are set once in the
- * life of the process, at the first call; a root other than "/" is set around the load, under a lock. Make
- * the first scan before other threads read or change the environment.
+ * hwloc takes some settings, and a root other than "/", from the environment only. They are written where
+ * they differ from those of the call before.
  */
 int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, char **ret_xml,
                   struct gt_err **err);
+
+/* Writes those settings, so that scans of this root do not. */
+void gt_hwloc_prepare(const char *root);
 
 /* The same from XML text that hwloc has exported. `text` is NUL-terminated behind `len` bytes. */
 int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,

@@ -28,6 +28,10 @@ struct gt_raw {
 };
 void gt_raw_done(struct gt_raw *raw);
 
+/* Brings the environment into the form that scans with these options need. A process with several threads
+ * calls this before the second one starts: scans do not write to the environment then. */
+void gt_scan_prepare(const struct gt_scan_options *options);
+
 /*
  * Scans. Whatever cannot be read degrades the node and is noted in its `missing`; an error is returned only
  * where nothing can be said at all (an unreadable or hostile recording, no memory). ret_raw may be NULL.

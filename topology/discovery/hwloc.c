@@ -235,18 +235,33 @@ static int export(hwloc_topology_t topology, char **ret, struct gt_err **err)
     return 0;
 }
 
+/* Under the lock. The environment is written only where it has to change, since other threads may read it. */
+static void set_root(const char *root)
+{
+    const char *now = getenv("HWLOC_FSROOT");
+    bool elsewhere = strcmp(root, "/") != 0;
+    if (elsewhere && (!now || strcmp(now, root) != 0))
+        setenv("HWLOC_FSROOT", root, 1);
+    else if (!elsewhere && now)
+        unsetenv("HWLOC_FSROOT");
+}
+
+void gt_hwloc_prepare(const char *root)
+{
+    pthread_once(&settled, settle);
+    pthread_mutex_lock(&environment);
+    set_root(root);
+    pthread_mutex_unlock(&environment);
+}
+
 /* One load at a time, so that none sees the root of another. */
 static int load(hwloc_topology_t topology, const char *root)
 {
-    bool elsewhere = strcmp(root, "/") != 0;
     pthread_mutex_lock(&environment);
-    if (elsewhere)
-        setenv("HWLOC_FSROOT", root, 1);
+    set_root(root);
     errno = 0;
     int r = hwloc_topology_load(topology);
     int errnum = errno;
-    if (elsewhere)
-        unsetenv("HWLOC_FSROOT");
     pthread_mutex_unlock(&environment);
     errno = errnum;
     return r;

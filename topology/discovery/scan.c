@@ -75,20 +75,33 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
     return gt_assemble(&material, ret, err);
 }
 
+/* The root of the machine that is scanned; NULL where a file is replayed instead. */
+static const char *root_of(const struct gt_scan_options *options)
+{
+    struct stat st;
+    if (!options->from)
+        return options->root && options->root[0] ? options->root : "/";
+    return stat(options->from, &st) == 0 && S_ISDIR(st.st_mode) ? options->from : NULL;
+}
+
+void gt_scan_prepare(const struct gt_scan_options *options)
+{
+    const char *root = root_of(options);
+    gt_hwloc_prepare(root ? root : "/");
+}
+
 int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
             struct gt_err **err)
 {
     struct gt_raw raw = {0};
-    struct stat st;
+    const char *root = root_of(options);
     int r;
-    if (!options->from)
-        r = scan_root(options->root && options->root[0] ? options->root : "/", options, options->probe,
-                      options->no_probe_why, ret, &raw, err);
-    else if (stat(options->from, &st) == 0 && S_ISDIR(st.st_mode))
-        r = scan_root(options->from, options, NULL, "not asked: a recorded sysfs tree is read", ret, &raw,
-                      err);
-    else
+    if (!root)
         r = gt_replay(options, ret, &raw, err);
+    else if (options->from)
+        r = scan_root(root, options, NULL, "not asked: a recorded sysfs tree is read", ret, &raw, err);
+    else
+        r = scan_root(root, options, options->probe, options->no_probe_why, ret, &raw, err);
     if (r >= 0 && ret_raw)
         *ret_raw = raw;
     else

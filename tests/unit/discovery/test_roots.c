@@ -317,6 +317,29 @@ static void without_descriptors_nothing_is_said(void **state)
     assert_int_equal(node->gpu_count, 1);
 }
 
+/* Another thread may read the environment while a scan runs. */
+static void a_prepared_scan_leaves_the_environment_alone(void **state)
+{
+    enum { ENTRIES = 512 };
+    (void)state;
+    add_gpu("0000:01:00.0");
+    struct gt_scan_options options = {.root = machine.root};
+    gt_scan_prepare(&options);
+    char **before = environ, *entries[ENTRIES];
+    unsigned count = 0;
+    while (count < ENTRIES && (entries[count] = environ[count]))
+        count++;
+    assert_in_range(count, 1, ENTRIES - 1);
+    for (int i = 0; i < 2; i++) {
+        gt_auto_node struct gt_node *node = scan();
+        assert_int_equal(node->gpu_count, 1);
+        assert_string_equal(node->gpus[0].cpu_set, "0-1");
+    }
+    assert_ptr_equal(environ, before);
+    for (unsigned i = 0; i <= count; i++)
+        assert_ptr_equal(environ[i], entries[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +356,7 @@ int main(void)
         ON_MACHINE(a_root_that_is_none),
         ON_MACHINE(reasons_and_names_come_through),
         ON_MACHINE(without_descriptors_nothing_is_said),
+        ON_MACHINE(a_prepared_scan_leaves_the_environment_alone),
         cmocka_unit_test(this_machine),
         cmocka_unit_test(facts_have_limits),
     };
