@@ -470,6 +470,17 @@ class Starting(Case):
         self.assertEqual(node["name"], "n1")
         self.assertEqual([gpu["healthy"] for gpu in node["gpus"]], [i != 1 for i in range(8)])
 
+    def test_recording_of_another_maker(self):
+        """Without --vendor the recording knows whose GPUs it was made for."""
+        pci = {"vendor": "10de", "read": True, "missing": [],
+               "devices": [{"bdf": "0000:01:00.0", "vendor": "10de", "device": "1db8", "class": "0302"}]}
+        with open(self.recording, "w", encoding="utf-8") as file:
+            json.dump({"gputopoRecording": 1, "node": {"gpus": []}, "raw": {"pci": pci}}, file)
+        for options, gpus in ((), 1), (("--vendor", "10de"), 1), (("--vendor", "9999"), 0):
+            code, out, err = self.run_agent("--from", self.recording, "--oneshot", *options)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(len(json.loads(out)["gpus"]), gpus, options)
+
     def test_oneshot_to_a_full_disk(self):
         self.record()
         with open("/dev/full", "w", encoding="ascii") as full:

@@ -14,7 +14,7 @@ struct gt_scan_options {
     const char *root;      /* directory that holds sys/ and proc/; NULL: "/" */
     const char *from;      /* NULL: the live machine. Else what is read instead: a recording or a node's JSON,
                               an hwloc XML file, or a directory with a recorded sysfs tree */
-    unsigned vendor;       /* PCI vendor id of the GPUs; 0: 0x9999, MetaX */
+    unsigned vendor;       /* PCI vendor id of the GPUs; 0: that of the recording, else 0x9999, MetaX */
     const char *node_name; /* written into the node; NULL: "" or what the recording says */
     struct gt_probe_client *probe; /* NULL: no vendor library is asked, and `missing` says so */
     const char *no_probe_why;      /* that reason, where the caller knows a better one; may be NULL */

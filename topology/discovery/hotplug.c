@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "topology/discovery/replay.h"
+
 enum {
     EVENTS_MAX = 1024,
     RECEIVE_BUFFER = 1 << 20, /* a chassis that comes back announces hundreds of functions at once */
@@ -101,6 +103,8 @@ static bool concerns_us(struct udev_device *device, unsigned vendor)
 unsigned gt_hotplug_drain(struct gt_hotplug *hotplug, unsigned vendor)
 {
     unsigned counted = 0;
+    if (!vendor)
+        vendor = GT_VENDOR_METAX;
     for (unsigned i = 0; i < EVENTS_MAX; i++) {
         errno = 0;
         struct udev_device *device = udev_monitor_receive_device(hotplug->monitor);

@@ -17,8 +17,9 @@ GT_DEFINE_CLEANUP(struct gt_hotplug *, gt_hotplug_free)
 /* Readable when an event waits; owned by the monitor. */
 int gt_hotplug_fd(const struct gt_hotplug *hotplug);
 
-/* Takes all waiting events (at most 1,024 at once). Returns how many concern PCI devices of `vendor`, network
- * or InfiniBand devices, that is, call for a rescan. An overrun of the socket counts as one. */
+/* Takes all waiting events (at most 1,024 at once). Returns how many concern PCI devices of `vendor` (0:
+ * 0x9999, MetaX), network or InfiniBand devices, that is, call for a rescan. An overrun of the socket counts
+ * as one. */
 unsigned gt_hotplug_drain(struct gt_hotplug *hotplug, unsigned vendor);
 
 #endif

@@ -40,7 +40,7 @@ static void test_defaults(void **state)
     assert_string_equal(options.kubelet_dir, "/var/lib/kubelet");
     assert_string_equal(options.resource, "metax-tech.com/gpu");
     assert_string_equal(options.http, "127.0.0.1:9400");
-    assert_int_equal(options.vendor, 0x9999);
+    assert_int_equal(options.vendor, 0);
     assert_int_equal(options.unhealthy_after, 1);
     assert_true(options.healthy_after > 1);
     assert_true(options.device_plugin);
