@@ -43,14 +43,14 @@ static void forget_the_gone(struct gt_health *health)
 static void say(struct gt_health_entry *entry, const struct gt_gpu *gpu)
 {
     entry->healthy = gpu->healthy;
-    entry->from_vendor = !gpu->healthy && (entry->from_vendor || gpu->vendor_index >= 0);
+    entry->ill_by = gpu->healthy ? 0 : (entry->ill_by & ~gpu->health_told) | gpu->ill_by;
     memcpy(entry->reason, gpu->unhealthy_reason, sizeof(entry->reason));
     entry->streak = 0;
 }
 
 static void apply(struct gt_health *health, struct gt_health_entry *entry, struct gt_gpu *gpu, unsigned flags)
 {
-    bool knows_less = entry->from_vendor && gpu->vendor_index < 0 && !(flags & GT_HEALTH_ALL);
+    bool knows_less = entry->ill_by & ~gpu->health_told && !(flags & GT_HEALTH_ALL);
     if (gpu->healthy == entry->healthy)
         say(entry, gpu); /* a reason may have changed */
     else if (!(gpu->healthy && knows_less)) {

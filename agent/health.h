@@ -14,7 +14,7 @@ struct gt_health {
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];
         bool healthy;     /* as last said */
-        bool from_vendor; /* it was the vendor library that called it unhealthy */
+        unsigned ill_by;  /* the words of the vendor library that called it so, gt_told */
         char reason[128]; /* why not healthy, as last said */
         unsigned streak;  /* scans in a row that saw the opposite */
         unsigned away;    /* scans in a row without this GPU */
@@ -29,8 +29,8 @@ enum {
 /*
  * Changes the health of a node that nobody else has yet to what is to be said.
  *
- * A GPU that the vendor library called unhealthy stays so while scans do not reach the library, unless they
- * are GT_HEALTH_ALL: not knowing is no recovery.
+ * A GPU that the vendor library called unhealthy stays so until a scan hears from the library about the very
+ * thing again, unless it is GT_HEALTH_ALL: not knowing is no recovery, and who is ill may well be who hangs.
  */
 void gt_health_apply(struct gt_health *health, struct gt_node *node, unsigned flags);
 

@@ -54,7 +54,8 @@ int gt_vendor_digest(const char *log, const struct gt_node *node, uint64_t *ret,
         mix_text(&hash, gpu->uuid);
         mix_number(&hash, (uint64_t)gpu->vendor_index);
         mix_number(&hash, gpu->mode);
-        mix_number(&hash, gpu->healthy);
+        mix_number(&hash, gpu->health_told);
+        mix_number(&hash, gpu->ill_by);
     }
     for (unsigned i = 0; i < bare->link_count; i++) {
         const struct gt_link *link = &bare->links[i];

@@ -46,6 +46,13 @@ enum gt_gpu_mode {
     GT_GPU_VFIO, /* bound to vfio-pci, for virtual machines */
 };
 
+/* Words of the vendor library about the health of a GPU. */
+enum gt_told {
+    GT_TOLD_STATE = 1,   /* available or not */
+    GT_TOLD_ECC = 2,     /* uncorrectable errors */
+    GT_TOLD_LIMITED = 4, /* listed as present but not usable */
+};
+
 struct gt_pcie_link {
     double speed;   /* GT/s per lane, 0 unknown */
     unsigned width; /* lanes, 0 unknown */
@@ -74,7 +81,8 @@ struct gt_gpu {
     int drm_card, drm_render; /* N of /dev/dri/cardN and renderDN, -1 none */
     enum gt_gpu_mode mode;
     bool healthy;
-    char unhealthy_reason[128]; /* "" while healthy */
+    char unhealthy_reason[128];   /* "" while healthy */
+    unsigned health_told, ill_by; /* gt_told bits of this scan: what was told, what of it was bad */
     unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
 };
 

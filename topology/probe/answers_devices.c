@@ -58,8 +58,10 @@ void gt_read_identities(struct gt_reading *reading)
     }
 }
 
-static void set_unhealthy(struct gt_gpu *gpu, const char *reason)
+static void set_unhealthy(struct gt_gpu *gpu, enum gt_told word, const char *reason)
 {
+    gpu->health_told |= word;
+    gpu->ill_by |= word;
     if (gpu->healthy && !gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason))
         gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "not available");
     gpu->healthy = false;
@@ -104,11 +106,14 @@ static void drop_double_uuids(struct gt_node *node)
 static void read_state(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
 {
     uint64_t state;
-    if (!gt_value_unsigned(answer->value, 1, &state))
+    if (!gt_value_unsigned(answer->value, 1, &state)) {
         gt_node_missing(reading->node, "vendor library, device state", "GPU %u: neither 0 nor 1",
                         answer->args[0]);
-    else if (state == 0)
-        set_unhealthy(gpu, "the vendor library calls it not available");
+        return;
+    }
+    gpu->health_told |= GT_TOLD_STATE;
+    if (state == 0)
+        set_unhealthy(gpu, GT_TOLD_STATE, "the vendor library calls it not available");
 }
 
 static void read_reason(struct gt_gpu *gpu, const struct gt_answer *answer)
@@ -136,9 +141,10 @@ static void read_ecc(struct gt_reading *reading, struct gt_gpu *gpu, const struc
         gt_node_missing(reading->node, "vendor library, ECC errors", "GPU %u: nonsense", answer->args[0]);
         return;
     }
+    gpu->health_told |= GT_TOLD_ECC;
     snprintf(reason, sizeof(reason), "uncorrectable DRAM ECC errors: %llu", (unsigned long long)errors);
     if (errors)
-        set_unhealthy(gpu, reason);
+        set_unhealthy(gpu, GT_TOLD_ECC, reason);
 }
 
 static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
@@ -209,15 +215,24 @@ static void read_affinity(struct gt_gpu *gpu, const struct gt_answer *answer, bo
 
 static void read_limited(struct gt_reading *reading)
 {
+    uint64_t listed = 0, described = 0;
+    bool told = false;
     for (unsigned i = 0; i < reading->answers->count; i++) {
         const struct gt_answer *answer = &reading->answers->calls[i];
         char bdf[GT_BDF_SIZE];
+        if (gt_answer_is(answer, "mxSmlGetAllLimitedDevices"))
+            told = gt_value_unsigned(gt_value_member(answer->value, "number"), UINT32_MAX, &listed);
         if (!gt_answer_is(answer, "mxSmlGetLimitedDeviceInfo") || !gt_answer_bdf(answer, bdf))
             continue;
+        described++;
         int gpu = find_gpu(reading->node, bdf);
         if (gpu >= 0)
-            set_unhealthy(&reading->node->gpus[gpu], "the vendor library lists it as limited, not usable");
+            set_unhealthy(&reading->node->gpus[gpu], GT_TOLD_LIMITED,
+                          "the vendor library lists it as limited, not usable");
     }
+    /* Each one that is listed must be known: else any GPU could be meant. */
+    for (unsigned i = 0; told && listed <= described && i < reading->node->gpu_count; i++)
+        reading->node->gpus[i].health_told |= GT_TOLD_LIMITED;
 }
 
 static void read_device(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)

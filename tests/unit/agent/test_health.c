@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "agent/health.h"
+#include "agent/vendor_digest.h"
+#include "base/buf.h"
+#include "topology/probe/answers.h"
 
 /* One scan of a node whose GPU i is healthy where bit i of `mask` is set. */
 static uint64_t scan(struct gt_health *health, unsigned gpus, uint64_t mask, int vendor, unsigned flags)
@@ -19,8 +22,9 @@ static uint64_t scan(struct gt_health *health, unsigned gpus, uint64_t mask, int
     for (unsigned i = 0; i < gpus; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:%02x:00.0", i + 1);
-        gpu->vendor_index = vendor ? (int)i : -1;
         gpu->healthy = mask >> i & 1;
+        gpu->health_told = vendor ? GT_TOLD_STATE : 0;
+        gpu->ill_by = gpu->healthy ? 0 : gpu->health_told;
         snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s", gpu->healthy ? "" : "ECC");
     }
     gt_health_apply(health, node, flags);
@@ -83,6 +87,40 @@ static void test_not_knowing_is_no_recovery(void **state)
     assert_int_equal(scan(&health, 2, 3, 0, GT_HEALTH_AT_ONCE | GT_HEALTH_ALL), 3);
 }
 
+/* The call that said that a GPU is ill hangs next time, as ill GPUs do; the others still answer. */
+static void test_half_an_answer_is_no_recovery(void **state)
+{
+    static const char *const words[] = {
+        "{\"call\":\"mxSmlGetDeviceState\",\"args\":[0],\"rc\":0,\"value\":0},"
+        "{\"call\":\"mxSmlGetTotalEccErrors\",\"args\":[0],\"rc\":0,\"value\":{\"dramUE\":0}}",
+        "{\"call\":\"mxSmlGetDeviceState\",\"args\":[0],\"error\":\"timeout\"},"
+        "{\"call\":\"mxSmlGetTotalEccErrors\",\"args\":[0],\"rc\":0,\"value\":{\"dramUE\":0}}",
+        "{\"call\":\"mxSmlGetDeviceState\",\"args\":[0],\"rc\":0,\"value\":1},"
+        "{\"call\":\"mxSmlGetTotalEccErrors\",\"args\":[0],\"error\":\"timeout\"}",
+    };
+    static const bool healthy[] = {false, false, true};
+    struct gt_health health = {.unhealthy_after = 1, .healthy_after = 1};
+    uint64_t digest[GT_COUNT(words)];
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(words); i++) {
+        gt_auto_node struct gt_node *node = NULL;
+        gt_auto_buf struct gt_buf log = GT_BUF(4096);
+        unsigned unmatched;
+        assert_return_code(gt_node_new(1, 0, &node, NULL), 0);
+        snprintf(node->gpus[0].bdf, sizeof(node->gpus[0].bdf), "0000:0e:00.0");
+        gt_buf_printf(&log,
+                      "{\"probe\":1,\"calls\":[{\"call\":\"mxSmlGetDeviceInfo\",\"args\":[0],\"rc\":0,"
+                      "\"value\":{\"bdfId\":\"0000:0e:00.0\",\"uuid\":\"GPU-0\",\"mode\":1}},%s],"
+                      "\"missing\":[],\"library\":{\"path\":\"/l\"}}",
+                      words[i]);
+        assert_return_code(gt_answers_apply(log.data, log.len, node, &unmatched, NULL), 0);
+        assert_return_code(gt_vendor_digest(log.data, node, &digest[i], NULL), 0);
+        gt_health_apply(&health, node, 0);
+        assert_int_equal(node->gpus[0].healthy, healthy[i]);
+    }
+    assert_true(digest[0] != digest[1] && digest[1] != digest[2]); /* or nobody would look */
+}
+
 /* Without a vendor library a GPU that PCI called unhealthy recovers. */
 static void test_without_a_library(void **state)
 {
@@ -120,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_thresholds),
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_not_knowing_is_no_recovery),
+        cmocka_unit_test(test_half_an_answer_is_no_recovery),
         cmocka_unit_test(test_without_a_library),
         cmocka_unit_test(test_gone_and_back),
         cmocka_unit_test(test_many_gpus),
