@@ -26,6 +26,8 @@ static void make_one_line(char *text)
 __attribute__((format(printf, 4, 0))) static int fail(struct gt_err **err, int errnum, int show,
                                                       const char *format, va_list args)
 {
+    if (errnum <= 0) /* a library that failed and left errno alone: an error is never a success */
+        errnum = EIO;
     if (!err)
         return -errnum;
     struct gt_err *e = malloc(sizeof(*e));

@@ -16,7 +16,8 @@
  */
 struct gt_err;
 
-/* Makes an error with code `errnum` (positive errno value) and the given text; returns -errnum.
+/* Makes an error with code `errnum` (positive errno value; EIO stands in for 0) and the given text; returns
+ * -errnum.
  * Must not be called on an *err that is already set. */
 int gt_fail(struct gt_err **err, int errnum, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

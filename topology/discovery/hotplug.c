@@ -37,7 +37,7 @@ static int start(struct gt_hotplug *hotplug, struct gt_err **err)
         return gt_fail_sys(err, errno ? errno : ENOMEM, "libudev");
     hotplug->monitor = udev_monitor_new_from_netlink(hotplug->udev, "kernel");
     if (!hotplug->monitor)
-        return gt_fail_sys(err, errno ? errno : EIO, "libudev: kernel uevents");
+        return gt_fail_sys(err, errno, "libudev: kernel uevents");
     static const char *const subsystems[] = {"pci", "drm", "net", "infiniband"};
     for (size_t i = 0; i < GT_COUNT(subsystems); i++) {
         int r = udev_monitor_filter_add_match_subsystem_devtype(hotplug->monitor, subsystems[i], NULL);

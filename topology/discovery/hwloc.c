@@ -275,7 +275,7 @@ int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, cha
     if (r < 0)
         return r;
     if (load(topology, root) < 0)
-        return gt_fail_sys(err, errno ? errno : EIO, "no CPUs or memory found below %s", root);
+        return gt_fail_sys(err, errno, "no CPUs or memory found below %s", root);
     r = apply(topology, vendor, facts, err);
     if (r >= 0 && ret_xml)
         r = export(topology, ret_xml, err);

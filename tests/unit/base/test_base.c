@@ -30,6 +30,12 @@ static void errors(void **state)
     assert_string_equal(gt_err_text(sys), "open /x: No such file or directory");
 
     assert_int_equal(gt_fail(NULL, EIO, "nobody wants this"), -EIO);
+    /* A library that failed without a word in errno has failed all the same. */
+    gt_auto_err struct gt_err *silent = NULL;
+    assert_int_equal(gt_fail_sys(&silent, 0, "%s", "library"), -EIO);
+    assert_int_equal(gt_err_code(silent), EIO);
+    assert_string_equal(gt_err_text(silent), "library");
+    assert_int_equal(gt_fail_sys(NULL, 0, "nobody wants this"), -EIO);
     assert_int_equal(gt_wrap(NULL, "x"), -EIO);
     struct gt_err *none = NULL;
     assert_int_equal(gt_wrap(&none, "x"), -EIO);
