@@ -61,15 +61,26 @@ static const char *const code_texts[] = {
     [26] = "cannot load a library",
 };
 
-static bool is_missed(const struct gt_answers *answers, const char *call)
+/* Whether each of `used` is missed: looked up once, for a log may hold thousands of calls. */
+struct missed {
+    bool call[GT_COUNT(used)];
+};
+
+static void find_missed(const struct gt_answers *answers, struct missed *ret)
+{
+    for (unsigned i = 0; i < GT_COUNT(used); i++)
+        ret->call[i] = !used[i].instead || !gt_answers_have(answers, used[i].instead);
+}
+
+static bool is_missed(const struct missed *missed, const char *call)
 {
     for (unsigned i = 0; i < GT_COUNT(used); i++)
         if (strcmp(used[i].call, call) == 0)
-            return !used[i].instead || !gt_answers_have(answers, used[i].instead);
+            return missed->call[i];
     return false;
 }
 
-static bool is_failure(const struct gt_answers *answers, const struct gt_answer *answer)
+static bool is_failure(const struct missed *missed, const struct gt_answer *answer)
 {
     if (answer->why)
         return true;
@@ -83,7 +94,7 @@ static bool is_failure(const struct gt_answers *answers, const struct gt_answer 
         (!answer->args[1] || answer->args[1] == 7) &&
         strcmp(answer->call, "mxSmlGetMetaXLinkRemoteInfo") == 0)
         return false; /* a number before the first or behind the last link */
-    return is_missed(answers, answer->call);
+    return is_missed(missed, answer->call);
 }
 
 static void describe(const struct gt_answer *answer, char *to, size_t size)
@@ -103,25 +114,27 @@ static void describe(const struct gt_answer *answer, char *to, size_t size)
         snprintf(to, size, "%scode %ld", device, answer->code);
 }
 
-static void note_calls(struct gt_reading *reading)
+static void note_calls(struct gt_reading *reading, const struct missed *missed)
 {
     const struct gt_answers *answers = reading->answers;
+    const char *noted[GT_MISSING_MAX];
+    unsigned noted_count = 0;
     for (unsigned i = 0; i < answers->count; i++) {
         const struct gt_answer *first = &answers->calls[i];
         unsigned more = 0;
-        bool noted = false;
-        if (!is_failure(answers, first))
+        bool again = false;
+        if (!is_failure(missed, first))
             continue;
-        if (reading->node->missing_count >= GT_MISSING_MAX)
+        for (unsigned j = 0; j < noted_count && !again; j++)
+            again = strcmp(noted[j], first->call) == 0;
+        if (again)
+            continue;
+        if (reading->node->missing_count >= GT_MISSING_MAX || noted_count == GT_COUNT(noted))
             return;
-        for (unsigned j = 0; j < i && !noted; j++)
-            noted =
-                strcmp(answers->calls[j].call, first->call) == 0 && is_failure(answers, &answers->calls[j]);
-        if (noted)
-            continue;
+        noted[noted_count++] = first->call;
         for (unsigned j = i + 1; j < answers->count; j++)
             more +=
-                strcmp(answers->calls[j].call, first->call) == 0 && is_failure(answers, &answers->calls[j]);
+                strcmp(answers->calls[j].call, first->call) == 0 && is_failure(missed, &answers->calls[j]);
         char why[160], what[64];
         describe(first, why, sizeof(why));
         snprintf(what, sizeof(what), "vendor library, %.44s", first->call);
@@ -132,14 +145,14 @@ static void note_calls(struct gt_reading *reading)
     }
 }
 
-static void note_symbols(struct gt_reading *reading)
+static void note_symbols(struct gt_reading *reading, const struct missed *missed)
 {
     const cJSON *name;
     gt_auto_buf struct gt_buf names = GT_BUF(150);
     unsigned more = 0;
     cJSON_ArrayForEach(name, reading->answers->missing)
     {
-        if (!cJSON_IsString(name) || !is_missed(reading->answers, name->valuestring))
+        if (!cJSON_IsString(name) || !is_missed(missed, name->valuestring))
             continue;
         size_t len = strlen(name->valuestring);
         if (names.len + len + 2 > 120)
@@ -163,6 +176,8 @@ void gt_read_failures(struct gt_reading *reading)
     if (answers->malformed)
         gt_node_missing(reading->node, "vendor library", "%u entries of its call log have no known form",
                         answers->malformed);
-    note_symbols(reading);
-    note_calls(reading);
+    struct missed missed;
+    find_missed(answers, &missed);
+    note_symbols(reading, &missed);
+    note_calls(reading, &missed);
 }

@@ -263,6 +263,22 @@ static void mutations(void **state)
     log_done(&log);
 }
 
+/* As many failures as a log may hold: read in a moment, not in the square of one. */
+static void many_failures(void **state)
+{
+    (void)state;
+    struct vendor_log log;
+    struct timespec before, after;
+    log_begin(&log);
+    for (unsigned i = 0; i < 32000; i++)
+        log_call(&log, "mxSmlGetMetaXLinkInfo", "0", "\"rc\":1");
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    gt_auto_node struct gt_node *node = applied(&log, 1);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    assert_true(log_misses(node, "mxSmlGetMetaXLinkInfo", "31999 more calls failed"));
+    assert_in_range(after.tv_sec - before.tv_sec, 0, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +286,7 @@ int main(void)
         cmocka_unit_test(asymmetric_matrix), cmocka_unit_test(doubles),
         cmocka_unit_test(odd_texts),         cmocka_unit_test(odd_numbers),
         cmocka_unit_test(too_many_remotes),  cmocka_unit_test(mutations),
+        cmocka_unit_test(many_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
