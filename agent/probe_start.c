@@ -56,5 +56,5 @@ int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_clien
         program = beside;
     } else if (access(program, X_OK) < 0)
         return gt_fail_sys(err, errno, "--probe %s", program);
-    return gt_probe_client_spawn(program, root, ret, err);
+    return gt_probe_client_spawn(program, root, false, ret, err);
 }

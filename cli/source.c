@@ -129,7 +129,7 @@ static int open_probe(const struct cli_source *source, struct gt_probe_client **
         return gt_fail(err, EINVAL, "--probe: %s: neither a program nor a socket", probe);
     if (access(probe, X_OK) < 0)
         return gt_fail_sys(err, errno, "--probe: %s", probe);
-    return gt_probe_client_spawn(probe, source->root ? source->root : "/", ret, err);
+    return gt_probe_client_spawn(probe, source->root ? source->root : "/", true, ret, err);
 }
 
 /* The name of this machine as Kubernetes knows it, where this machine is what is scanned. */

@@ -29,6 +29,8 @@ typedef void gt_http_handler(void *arg, const char *path, struct gt_http_respons
  * address is numeric or "localhost". Port 0: any, see gt_http_port(). */
 int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
                 struct gt_http **ret, struct gt_err **err);
+/* Whether gt_http_new() understands such an address; nothing is opened. */
+int gt_http_check_address(const char *address, struct gt_err **err);
 unsigned gt_http_port(const struct gt_http *http);
 void gt_http_free(struct gt_http *http);
 GT_DEFINE_CLEANUP(struct gt_http *, gt_http_free)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "http/http.h"
 
 enum { BACKLOG = 64 };
 
@@ -65,6 +66,13 @@ static int bind_to(const struct sockaddr_storage *address, bool both, int *ret_f
         return -errno;
     *ret_fd = gt_steal_fd(&fd);
     return 0;
+}
+
+int gt_http_check_address(const char *address, struct gt_err **err)
+{
+    struct sockaddr_storage to;
+    bool any;
+    return gt_http_address(address, &to, &any, err);
 }
 
 int gt_http_listen(const char *text, int *ret_fd, unsigned *ret_port, struct gt_err **err)

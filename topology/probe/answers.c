@@ -84,6 +84,29 @@ static void read_system(struct gt_reading *reading)
     }
 }
 
+/* GPUs on the bus that a library which answers does not tell of. */
+static void note_unnamed(struct gt_reading *reading)
+{
+    gt_auto_buf struct gt_buf list = GT_BUF(256);
+    struct gt_node *node = reading->node;
+    uint64_t unnamed = 0;
+    unsigned count = 0;
+    bool answered = false;
+    for (unsigned i = 0; i < reading->answers->count; i++)
+        answered = answered || (gt_answer_is(&reading->answers->calls[i], "mxSmlGetDeviceCount") &&
+                                cJSON_IsNumber(reading->answers->calls[i].value));
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].vendor_index < 0) {
+            unnamed |= UINT64_C(1) << i;
+            count++;
+        }
+    if (!answered || !count)
+        return;
+    gt_text_add_mask(&list, unnamed);
+    gt_node_missing(node, "vendor library, GPUs", "it tells of %u of %u, not of GPU %s",
+                    node->gpu_count - count, node->gpu_count, list.failed ? "..." : list.data);
+}
+
 int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned *ret_unmatched,
                      struct gt_err **err)
 {
@@ -97,6 +120,7 @@ int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned
     gt_read_links(&reading);
     read_system(&reading);
     gt_read_failures(&reading);
+    note_unnamed(&reading);
     *ret_unmatched = reading.unmatched;
     return 0;
 }

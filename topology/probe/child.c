@@ -17,7 +17,8 @@ enum { CHILD_FD = 3, STEP_NS = 1000000 };
  * The child ends when it reads the end of the socket, which the kernel closes however this process dies. (The
  * parent-death signal would come too early: it follows the thread that spawned, not the process.)
  */
-int gt_child_spawn(const char *program, const char *root, pid_t *ret_pid, int *ret_fd, struct gt_err **err)
+int gt_child_spawn(const char *program, const char *root, bool quiet, pid_t *ret_pid, int *ret_fd,
+                   struct gt_err **err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -40,7 +41,7 @@ int gt_child_spawn(const char *program, const char *root, pid_t *ret_pid, int *r
         posix_spawn_file_actions_destroy(&files);
         return gt_fail_sys(err, r, "%s", program);
     }
-    const char *const argv[] = {"gputopo-probe", "--fd", "3", "--root", root, NULL};
+    const char *const argv[] = {"gputopo-probe", "--fd", "3", "--root", root, quiet ? "--quiet" : NULL, NULL};
     pid_t pid = 0;
     /* In this order: the socket may itself be one of 0, 1, 2 or 3. */
     r = posix_spawn_file_actions_adddup2(&files, theirs, CHILD_FD);

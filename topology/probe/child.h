@@ -2,13 +2,15 @@
 #ifndef GPUTOPO_PROBE_CHILD_H
 #define GPUTOPO_PROBE_CHILD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
 
 /* Starts gputopo-probe as a child that serves *ret_fd, a stream socket, and has no other descriptor of ours.
  */
-int gt_child_spawn(const char *program, const char *root, pid_t *ret_pid, int *ret_fd, struct gt_err **err);
+int gt_child_spawn(const char *program, const char *root, bool quiet, pid_t *ret_pid, int *ret_fd,
+                   struct gt_err **err);
 
 /* Waits for its end, at most that long, then kills it. Its connection must be closed before. */
 void gt_child_end(pid_t pid, int patience_ms);

@@ -31,6 +31,7 @@ struct gt_probe_client {
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
+    bool quiet;
     _Atomic uint64_t scans, failures, restarts;
 };
 
@@ -79,7 +80,7 @@ int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct
     return 0;
 }
 
-int gt_probe_client_spawn(const char *program, const char *root, struct gt_probe_client **ret,
+int gt_probe_client_spawn(const char *program, const char *root, bool quiet, struct gt_probe_client **ret,
                           struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *client = NULL;
@@ -88,6 +89,7 @@ int gt_probe_client_spawn(const char *program, const char *root, struct gt_probe
         return r;
     client->program = strdup(program);
     client->root = strdup(root ? root : "/");
+    client->quiet = quiet;
     if (!client->program || !client->root)
         return gt_fail_sys(err, ENOMEM, "probe client");
     *ret = gt_steal(client);
@@ -156,7 +158,7 @@ static int start_child(struct gt_probe_client *client, struct gt_err **err)
     if (client->born)
         atomic_fetch_add(&client->restarts, 1);
     client->born = now_ms();
-    return gt_child_spawn(client->program, client->root, &client->child, &client->fd, err);
+    return gt_child_spawn(client->program, client->root, client->quiet, &client->child, &client->fd, err);
 }
 
 /* Sends the first requests of a connection: the socket for events, then nothing or more. */

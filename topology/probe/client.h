@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_PROBE_CLIENT_H
 #define GPUTOPO_PROBE_CLIENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -18,9 +19,10 @@ int gt_probe_client_new(const char *socket, struct gt_probe_client **ret, struct
 /*
  * Starts `program` (gputopo-probe) as a child with posix_spawn, joined by a socketpair, and starts it again,
  * at most once a second, when it has ended. `root` is the directory in which it looks for the vendor library
- * (opt/...). The child ends when the client is freed or this process dies.
+ * (opt/...). The child ends when the client is freed or this process dies. A `quiet` one logs nothing about
+ * vendor calls that fail: the log of answers says it, too.
  */
-int gt_probe_client_spawn(const char *program, const char *root, struct gt_probe_client **ret,
+int gt_probe_client_spawn(const char *program, const char *root, bool quiet, struct gt_probe_client **ret,
                           struct gt_err **err);
 void gt_probe_client_free(struct gt_probe_client *client);
 GT_DEFINE_CLEANUP(struct gt_probe_client *, gt_probe_client_free)

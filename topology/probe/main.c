@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "topology/probe/server.h"
@@ -23,6 +24,7 @@ enum {
     OPT_SCAN,
     OPT_UID,
     OPT_VERBOSE,
+    OPT_QUIET,
     OPT_VERSION,
     OPT_HELP
 };
@@ -36,6 +38,7 @@ static const struct argp_option options[] = {
     {"call-timeout", OPT_CALL, "MS", 0, "Longest time of one vendor call (default 3000)", 0},
     {"scan-timeout", OPT_SCAN, "MS", 0, "Longest time of one scan (default 20000)", 0},
     {"verbose", OPT_VERBOSE, NULL, 0, "Let the vendor library write to stderr", 0},
+    {"quiet", OPT_QUIET, NULL, 0, "Log errors of the probe itself only", 0},
     {"help", OPT_HELP, NULL, 0, "Print this text", -1},
     {"version", OPT_VERSION, NULL, 0, "Print the version", -1},
     {0},
@@ -119,6 +122,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case OPT_VERBOSE:
         arguments->prober.verbose = true;
+        return 0;
+    case OPT_QUIET:
+        gt_log_setup(GT_LOG_ERROR, GT_LOG_TEXT);
         return 0;
     case OPT_HELP:
         argp_help(&description, stdout, ARGP_HELP_STD_HELP, state->name);

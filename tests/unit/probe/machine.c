@@ -142,7 +142,7 @@ void machine_library(struct machine *machine, const char *directory)
 
 void machine_spawn(struct machine *machine)
 {
-    assert_int_equal(gt_probe_client_spawn(machine->probe, machine->dir, &machine->client, NULL), 0);
+    assert_int_equal(gt_probe_client_spawn(machine->probe, machine->dir, false, &machine->client, NULL), 0);
 }
 
 char *machine_scan(struct machine *machine)

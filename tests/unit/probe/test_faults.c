@@ -206,6 +206,21 @@ static void health_from_library(void **state)
     machine_done(&machine);
 }
 
+static void fewer_gpus_than_on_the_bus(void **state)
+{
+    (void)state;
+    struct machine machine;
+    machine_new(&machine, "");
+    machine_scenario(&machine, 3, NULL);
+    gt_auto_node struct gt_node *node = machine_node(&machine, 8, NULL);
+    assert_string_equal(node->gpus[2].uuid, "GPU-2");
+    assert_true(misses(node, "vendor library, GPUs", "it tells of 3 of 8, not of GPU 3-7"));
+    machine_scenario(&machine, 0, NULL);
+    gt_auto_node struct gt_node *none = machine_node(&machine, 8, NULL);
+    assert_true(misses(none, "vendor library, GPUs", "it tells of 0 of 8, not of GPU 0-7"));
+    machine_done(&machine);
+}
+
 static void largest_node(void **state)
 {
     (void)state;
@@ -228,9 +243,13 @@ static void largest_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_library),        cmocka_unit_test(every_fault),
-        cmocka_unit_test(slow_library),        cmocka_unit_test(changing_answers),
-        cmocka_unit_test(health_from_library), cmocka_unit_test(largest_node),
+        cmocka_unit_test(good_library),
+        cmocka_unit_test(every_fault),
+        cmocka_unit_test(slow_library),
+        cmocka_unit_test(changing_answers),
+        cmocka_unit_test(health_from_library),
+        cmocka_unit_test(largest_node),
+        cmocka_unit_test(fewer_gpus_than_on_the_bus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void worker_holds_nothing_of_others(void **state)
         pid_t worker = 0;
         gt_auto_free char *log = NULL;
         forget_close_range();
-        if (gt_probe_client_spawn(machine.probe, machine.dir, &machine.client, NULL) < 0 ||
+        if (gt_probe_client_spawn(machine.probe, machine.dir, false, &machine.client, NULL) < 0 ||
             gt_probe_scan(machine.client, &log, NULL) < 0 || !strstr(log, "GPU-7") ||
             machine_processes(&machine, "gputopo-vendor", &worker) != 1)
             _exit(1);
@@ -285,7 +285,7 @@ static void no_program(void **state)
     gt_auto_probe_client struct gt_probe_client *client = NULL;
     gt_auto_err struct gt_err *err = NULL;
     char *log = NULL;
-    assert_int_equal(gt_probe_client_spawn("/nonexistent/probe", "/", &client, NULL), 0);
+    assert_int_equal(gt_probe_client_spawn("/nonexistent/probe", "/", false, &client, NULL), 0);
     assert_int_equal(gt_probe_scan(client, &log, &err), -ENOENT);
     assert_non_null(strstr(gt_err_text(err), "/nonexistent/probe"));
 }
@@ -300,7 +300,7 @@ static void orphaned(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         char *log = NULL;
-        if (gt_probe_client_spawn(machine.probe, machine.dir, &machine.client, NULL) < 0 ||
+        if (gt_probe_client_spawn(machine.probe, machine.dir, false, &machine.client, NULL) < 0 ||
             gt_probe_scan(machine.client, &log, NULL) < 0)
             _exit(1);
         raise(SIGKILL);
