@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_BASE64_H
+#define GPUTOPO_KUBE_BASE64_H
+
+#include "base/buf.h"
+
+/* Appends what the base64 text stands for; white space is skipped. 0, or -EINVAL where it is not base64. */
+int gt_base64_decode(const char *text, struct gt_buf *to, struct gt_err **err);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/version.h"
+#include "kube/internal.h"
+#include "kube/status.h"
+
+/* The client itself: who we are, and one exchange. Requests with their tries are in request.c. */
+
+enum { AUTHORIZATION_EXTRA = 32, HEADER_MAX = 256 };
+
+uint64_t gt_kube_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int copy_text(const char *from, char **to, struct gt_err **err)
+{
+    if (!from)
+        return 0;
+    *to = strdup(from);
+    return *to ? 0 : gt_fail_sys(err, ENOMEM, "Kubernetes client");
+}
+
+static int copy_config(const struct gt_kube_config *from, struct gt_kube_config *to, struct gt_err **err)
+{
+    const struct {
+        const char *from;
+        char **to;
+    } texts[] = {{from->server, &to->server},
+                 {from->namespace_, &to->namespace_},
+                 {from->ca_file, &to->ca_file},
+                 {from->ca_data, &to->ca_data},
+                 {from->certificate_file, &to->certificate_file},
+                 {from->certificate_data, &to->certificate_data},
+                 {from->key_file, &to->key_file},
+                 {from->key_data, &to->key_data},
+                 {from->token, &to->token},
+                 {from->token_file, &to->token_file}};
+    for (size_t i = 0; i < GT_COUNT(texts); i++) {
+        int r = copy_text(texts[i].from, texts[i].to, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *component,
+                struct gt_kube **ret, struct gt_err **err)
+{
+    gt_auto_kube struct gt_kube *kube = calloc(1, sizeof(*kube));
+    if (!kube)
+        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    kube->loop = loop;
+    gt_jitter_seed(&kube->jitter);
+    int r = gt_kube_config_check_server(config->server, err);
+    if (r == 0)
+        r = copy_config(config, &kube->config, err);
+    if (r == 0 && kube->config.token_file)
+        r = gt_kube_token_new(kube->config.token_file, gt_kube_now_ms(), &kube->token, err);
+    if (r == 0 && kube->config.token && !gt_kube_token_is_whole(kube->config.token, NULL))
+        r = gt_fail(err, EINVAL, "Kubernetes client: the token has white space or control characters in it");
+    if (r == 0)
+        r = gt_loop_add_timer(loop, gt_kube_on_kick, kube, &kube->kick, err);
+    if (r < 0)
+        return r;
+    struct utsname system = {0};
+    uname(&system);
+    char agent[HEADER_MAX];
+    snprintf(agent, sizeof(agent), "%s/%s (linux/%.32s) gputopo/%.40s", component, gt_version, system.machine,
+             gt_commit);
+    r = gt_transport_new(loop, &kube->config, agent, &kube->transport, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(kube);
+    return 0;
+}
+
+void gt_kube_free(struct gt_kube *kube)
+{
+    if (!kube)
+        return;
+    while (kube->calls)
+        gt_kube_cancel(kube->calls);
+    gt_transport_free(kube->transport);
+    gt_source_free(kube->kick);
+    gt_kube_token_free(kube->token);
+    gt_kube_config_done(&kube->config);
+    free(kube);
+}
+
+const char *gt_kube_namespace(const struct gt_kube *kube)
+{
+    return kube->config.namespace_ ? kube->config.namespace_ : "default";
+}
+
+void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret)
+{
+    *ret = kube->counters;
+    ret->waiting = kube->call_count - kube->counters.running;
+}
+
+int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchange, struct gt_transfer **ret,
+                     struct gt_err **err)
+{
+    gt_auto_free char *url = NULL;
+    if (asprintf(&url, "%s%s", kube->config.server, exchange->path) < 0) {
+        url = NULL;
+        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    }
+    const char *token = kube->token ? gt_kube_token_get(kube->token, gt_kube_now_ms()) : kube->config.token;
+    gt_auto_free char *authorization = NULL;
+    if (token && asprintf(&authorization, "Authorization: Bearer %s", token) < 0) {
+        authorization = NULL;
+        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    }
+    char accept[HEADER_MAX], type[HEADER_MAX];
+    snprintf(accept, sizeof(accept), "Accept: %s", exchange->accept);
+    snprintf(type, sizeof(type), "Content-Type: %s", exchange->body ? exchange->content_type : "");
+    /* Empty: libcurl would wait for a 100 before a large body. */
+    const char *headers[5] = {accept, "Expect:"};
+    unsigned count = 2;
+    if (exchange->body)
+        headers[count++] = type;
+    if (authorization)
+        headers[count++] = authorization;
+    const struct gt_transfer_spec spec = {.method = exchange->method,
+                                          .url = url,
+                                          .headers = headers,
+                                          .body = exchange->body,
+                                          .body_len = exchange->body ? strlen(exchange->body) : 0,
+                                          .timeout_ms = exchange->timeout_ms,
+                                          .body_max = exchange->body_max,
+                                          .on_data = exchange->on_data,
+                                          .on_done = exchange->on_done,
+                                          .arg = exchange->arg};
+    kube->counters.requests++;
+    return gt_transfer_start(kube->transport, &spec, ret, err);
+}
+
+bool gt_kube_count(struct gt_kube *kube, const struct gt_transfer_result *result, bool refresh_allowed)
+{
+    if (result->status >= 200 && result->status < 300 && !result->error)
+        return false;
+    kube->counters.failures++;
+    if (result->status == 429)
+        kube->counters.throttled++;
+    if (result->status != 401)
+        return false;
+    kube->counters.unauthorized++;
+    if (!kube->token || !refresh_allowed)
+        return false;
+    gt_kube_token_refresh(kube->token, gt_kube_now_ms());
+    return true;
+}
+
+void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object, struct gt_err **ret_error)
+{
+    *ret_object = NULL;
+    if (result->error) {
+        gt_fail(ret_error, result->error, "%s", result->text);
+        return;
+    }
+    if (result->status >= 200 && result->status < 300)
+        return;
+    *ret_object = cJSON_ParseWithLength(result->body, result->body_len);
+    gt_kube_fail(ret_error, result->status, *ret_object);
+}

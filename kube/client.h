@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_CLIENT_H
+#define GPUTOPO_KUBE_CLIENT_H
+
+#include <cjson/cJSON.h>
+
+#include "base/loop.h"
+#include "kube/config.h"
+#include "kube/resource.h"
+
+/*
+ * A client of the Kubernetes API in the event loop. Everything is asynchronous: a call gives a handle at
+ * once and its answer later, on the loop's thread, never before the call has returned. Up to 16 requests run
+ * at a time, 1,024 in all; what comes beyond the 16 waits in line. See docs/reference/kube-client.md.
+ */
+struct gt_kube;
+struct gt_kube_call;
+
+/* `component` is the program's name for the User-Agent. The configuration is copied. */
+int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const char *component,
+                struct gt_kube **ret, struct gt_err **err);
+
+/* Cancels every call. Lists, watches and informers must be freed before. Allowed within a callback. */
+void gt_kube_free(struct gt_kube *kube);
+GT_DEFINE_CLEANUP(struct gt_kube *, gt_kube_free)
+#define gt_auto_kube GT_CLEANUP(gt_kube_free)
+
+/* The namespace of the configuration; "default" where it names none. */
+const char *gt_kube_namespace(const struct gt_kube *kube);
+
+enum gt_kube_verb {
+    GT_KUBE_GET,
+    GT_KUBE_CREATE,      /* POST; `name` only with a subresource */
+    GT_KUBE_UPDATE,      /* PUT */
+    GT_KUBE_APPLY,       /* server-side apply; needs field_manager */
+    GT_KUBE_MERGE_PATCH, /* RFC 7396 */
+    GT_KUBE_DELETE,      /* body: DeleteOptions, or none */
+};
+
+enum {
+    GT_KUBE_RESPONSE_MAX = 4 << 20,
+    GT_KUBE_DEADLINE_MS = 30000,
+    GT_KUBE_TRY_MS = 10000,
+};
+#define GT_KUBE_FOREVER UINT64_MAX
+
+/* What is NULL or 0 is left out or has its default. All strings are copied. */
+struct gt_kube_request {
+    enum gt_kube_verb verb;
+    const struct gt_kube_resource *resource;
+    const char *namespace_;
+    const char *name;
+    const char *subresource;   /* "status" */
+    const char *body;          /* JSON */
+    const char *field_manager; /* apply, create, update, patch */
+    bool force;                /* apply: take fields over from other managers */
+    bool metadata_only;        /* the answer has apiVersion, kind and metadata only */
+    uint64_t deadline_ms;      /* all tries and waits together; GT_KUBE_FOREVER: until it is cancelled */
+    uint64_t try_ms;           /* one try */
+    size_t response_max;       /* bytes */
+};
+
+/* `status` is HTTP's, 0 where no whole answer came. `error` is NULL for 2xx, else see gt_kube_fail(). */
+struct gt_kube_answer {
+    unsigned status;
+    cJSON *object; /* the answer's JSON, also of an error; may be NULL; gt_steal() it to keep it */
+    const struct gt_err *error;
+    unsigned tries;
+};
+
+typedef void gt_kube_done(void *arg, struct gt_kube_answer *answer);
+
+/*
+ * Starts a request. Connection errors, 429 and 500, 502, 503, 504 are tried again with back-off and jitter
+ * until the deadline; a 401 once, with the token read again. Everything else is an answer. A create may so
+ * be answered with AlreadyExists though it was ours: the answer to the first try was lost.
+ */
+int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, gt_kube_done *done, void *arg,
+                  struct gt_kube_call **ret, struct gt_err **err);
+
+/* Ends a call without calling back. NULL is allowed; so is a call from within its own callback. */
+void gt_kube_cancel(struct gt_kube_call *call);
+
+/* For metrics. */
+struct gt_kube_counters {
+    uint64_t requests;  /* tries, watches included */
+    uint64_t retries;   /* of them, not the first */
+    uint64_t failures;  /* tries without a 2xx */
+    uint64_t throttled; /* answers 429 */
+    uint64_t unauthorized;
+    unsigned running, waiting;
+};
+void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret);
+
+#endif

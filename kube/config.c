@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+
+enum { NAMESPACE_MAX = 256, PORT_MAX = 65535, SERVER_MAX = 1024 };
+
+void gt_kube_config_done(struct gt_kube_config *config)
+{
+    free(config->server);
+    free(config->namespace_);
+    free(config->ca_file);
+    free(config->ca_data);
+    free(config->certificate_file);
+    free(config->certificate_data);
+    free(config->key_file);
+    free(config->key_data);
+    free(config->token);
+    free(config->token_file);
+    *config = (struct gt_kube_config){0};
+}
+
+int gt_kube_config_check_server(const char *server, struct gt_err **err)
+{
+    static const char https[] = "https://";
+    if (strncmp(server, "http://", 7) == 0)
+        return gt_fail(err, EINVAL, "server %s: a connection without TLS is not supported", server);
+    if (strncmp(server, https, sizeof(https) - 1) != 0)
+        return gt_fail(err, EINVAL, "server %s: not an https:// address", server);
+    if (strlen(server) > SERVER_MAX)
+        return gt_fail(err, EINVAL, "server: longer than %d bytes", SERVER_MAX);
+    const char *host = server + sizeof(https) - 1;
+    if (!*host || *host == '/' || *host == ':')
+        return gt_fail(err, EINVAL, "server %s: no host in it", server);
+    for (const char *c = host; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f || strchr("@?#\\\"", *c))
+            return gt_fail(err, EINVAL, "server %s: '%c' does not belong in it", server, *c);
+    return 0;
+}
+
+static int pod_server(char **ret, struct gt_err **err)
+{
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    const char *port = getenv("KUBERNETES_SERVICE_PORT");
+    if (!host || !*host || !port || !*port)
+        return gt_fail(err, ENOENT,
+                       "not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
+    uint64_t number;
+    if (!gt_text_to_unsigned(port, PORT_MAX, &number) || !number)
+        return gt_fail(err, EINVAL, "KUBERNETES_SERVICE_PORT: '%s' is not a port", port);
+    bool brackets = strchr(host, ':') && *host != '[';
+    gt_auto_free char *server = NULL;
+    if (asprintf(&server, "https://%s%s%s:%u", brackets ? "[" : "", host, brackets ? "]" : "",
+                 (unsigned)number) < 0) {
+        server = NULL;
+        return gt_fail_sys(err, ENOMEM, "server");
+    }
+    int r = gt_kube_config_check_server(server, err);
+    if (r < 0) {
+        gt_wrap(err, "KUBERNETES_SERVICE_HOST");
+        return r;
+    }
+    *ret = gt_steal(server);
+    return 0;
+}
+
+static int file_below(const char *dir, const char *name, char **ret, struct gt_err **err)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s", dir, name) < 0)
+        return gt_fail_sys(err, ENOMEM, "%s", name);
+    if (access(path, R_OK) < 0) {
+        int r = gt_fail_sys(err, errno, "service account: %s", path);
+        free(path);
+        return r;
+    }
+    *ret = path;
+    return 0;
+}
+
+int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_err **err)
+{
+    if (!dir)
+        dir = GT_KUBE_SERVICE_ACCOUNT;
+    gt_auto_kube_config struct gt_kube_config config = {0};
+    int r = pod_server(&config.server, err);
+    if (r == 0)
+        r = file_below(dir, "ca.crt", &config.ca_file, err);
+    if (r == 0)
+        r = file_below(dir, "token", &config.token_file, err);
+    if (r < 0)
+        return r;
+    gt_auto_close int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char name[NAMESPACE_MAX];
+    if (fd >= 0 && gt_file_read_attribute(fd, "namespace", name, sizeof(name)) > 0) {
+        config.namespace_ = strdup(name);
+        if (!config.namespace_)
+            return gt_fail_sys(err, ENOMEM, "namespace");
+    }
+    *ret = config;
+    config = (struct gt_kube_config){0};
+    return 0;
+}
+
+int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
+                        struct gt_err **err)
+{
+    if (!paths || !*paths)
+        paths = getenv("KUBECONFIG");
+    if (paths && *paths)
+        return gt_kube_config_file(paths, context, ret, err);
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    if (!context && host && *host && access(GT_KUBE_SERVICE_ACCOUNT "/token", R_OK) == 0)
+        return gt_kube_config_pod(NULL, ret, err);
+    const char *home = getenv("HOME");
+    gt_auto_free char *path = NULL;
+    if (asprintf(&path, "%s/.kube/config", home ? home : "") < 0) {
+        path = NULL;
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    }
+    int r = gt_kube_config_file(path, context, ret, err);
+    if (r == -ENOENT)
+        gt_wrap(err, "no cluster is known: neither --kubeconfig nor $KUBECONFIG is set, this is no pod");
+    return r;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_CONFIG_H
+#define GPUTOPO_KUBE_CONFIG_H
+
+#include "base/err.h"
+
+/*
+ * Where the API server is and how to show who we are. All strings are owned; NULL where there is none. At
+ * most one of token and token_file is set. The *_data strings are PEM texts, and stand for the file beside
+ * them. The server's certificate is always verified: against ca_data or ca_file, else against the system's
+ * authorities.
+ */
+struct gt_kube_config {
+    char *server;     /* "https://10.96.0.1:443", no slash at the end; may have a path */
+    char *namespace_; /* of the pod or of the context; NULL where it names none */
+    char *ca_file, *ca_data;
+    char *certificate_file, *certificate_data;
+    char *key_file, *key_data;
+    char *token, *token_file;
+};
+
+#define GT_KUBE_SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
+
+/*
+ * The configuration of a pod: $KUBERNETES_SERVICE_HOST and _PORT, and ca.crt, token and namespace in `dir`
+ * (NULL: GT_KUBE_SERVICE_ACCOUNT). -ENOENT where this is no pod.
+ */
+int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_err **err);
+
+/*
+ * A kubeconfig: `paths` is one file or several joined by ':', merged as kubectl does (the first one that
+ * names something wins; files that are not there are passed over as long as one is). `context` NULL: the
+ * current one. What would make the connection less safe or needs a program (insecure-skip-tls-verify, http,
+ * exec, auth-provider...) is refused with an error that names it.
+ */
+int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_config *ret,
+                        struct gt_err **err);
+
+/* `paths` where given, else $KUBECONFIG, else the pod's where this is one, else ~/.kube/config. */
+int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
+                        struct gt_err **err);
+
+void gt_kube_config_done(struct gt_kube_config *config);
+
+static inline void gt_kube_config_done_p(struct gt_kube_config *config)
+{
+    gt_kube_config_done(config);
+}
+#define gt_auto_kube_config __attribute__((cleanup(gt_kube_config_done_p)))
+
+/* Checks a server's URL: https, a host, no user, query or fragment. */
+int gt_kube_config_check_server(const char *server, struct gt_err **err);
+
+#endif

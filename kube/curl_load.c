@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/curl_load.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#define LIBRARY "libcurl-gnutls.so.4" /* the flavour that shares its TLS library with libmicrohttpd */
+
+int gt_curl_load(struct gt_curl *ret, struct gt_err **err)
+{
+    static struct gt_curl table;
+    static void *library; /* stays: a library with global state is not to be unloaded and loaded again */
+    if (!library) {
+        void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        if (!handle)
+            return gt_fail(err, ENOENT, "HTTP client: %s", dlerror());
+        struct gt_curl found;
+        const char *missing = NULL;
+#define GT_CURL_FIND(name)                                                                                   \
+    void *at_##name = dlsym(handle, #name);                                                                  \
+    memcpy(&found.name, &at_##name, sizeof(at_##name));                                                      \
+    missing = at_##name ? missing : #name;
+        GT_CURL_FUNCTIONS(GT_CURL_FIND)
+#undef GT_CURL_FIND
+        if (missing) {
+            dlclose(handle);
+            return gt_fail(err, ENOENT, "HTTP client: %s has no %s", LIBRARY, missing);
+        }
+        table = found;
+        library = handle;
+    }
+    *ret = table;
+    return 0;
+}

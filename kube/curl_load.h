@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_CURL_LOAD_H
+#define GPUTOPO_KUBE_CURL_LOAD_H
+
+#define CURL_DISABLE_TYPECHECK /* its macros would stand in the way of the table's names */
+#include <curl/curl.h>
+
+#include "base/err.h"
+
+/*
+ * libcurl, loaded when the first client is made: with its 30 libraries it is a third of the agent's resident
+ * memory, and an agent that publishes nothing need not carry it. Private to transport.c.
+ */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+#undef curl_multi_setopt
+
+#define GT_CURL_FUNCTIONS(X)                                                                                 \
+    X(curl_easy_cleanup)                                                                                     \
+    X(curl_easy_getinfo)                                                                                     \
+    X(curl_easy_init)                                                                                        \
+    X(curl_easy_reset)                                                                                       \
+    X(curl_easy_setopt)                                                                                      \
+    X(curl_easy_strerror)                                                                                    \
+    X(curl_global_cleanup)                                                                                   \
+    X(curl_global_init)                                                                                      \
+    X(curl_multi_add_handle)                                                                                 \
+    X(curl_multi_assign)                                                                                     \
+    X(curl_multi_cleanup)                                                                                    \
+    X(curl_multi_info_read)                                                                                  \
+    X(curl_multi_init)                                                                                       \
+    X(curl_multi_remove_handle)                                                                              \
+    X(curl_multi_setopt)                                                                                     \
+    X(curl_multi_socket_action)                                                                              \
+    X(curl_multi_strerror)                                                                                   \
+    X(curl_slist_append)                                                                                     \
+    X(curl_slist_free_all)
+
+struct gt_curl {
+#define GT_CURL_FIELD(name) __typeof__(&(name)) name;
+    GT_CURL_FUNCTIONS(GT_CURL_FIELD)
+#undef GT_CURL_FIELD
+};
+
+/* Loads once in the life of the process; from one thread. -ENOENT where the library or a function is not
+ * there. */
+int gt_curl_load(struct gt_curl *ret, struct gt_err **err);
+
+#endif

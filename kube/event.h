@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_EVENT_H
+#define GPUTOPO_KUBE_EVENT_H
+
+#include "kube/client.h"
+
+/*
+ * Writes Events (events.k8s.io/v1), as a courtesy to people: nothing waits for them, what fails is counted
+ * and forgotten. The same event about the same object is written once in ten minutes, 8 are on their way at
+ * most, and 60 are written in a minute at most.
+ */
+struct gt_kube_recorder;
+
+struct gt_kube_event {
+    const char *api_version, *kind; /* of the object that it is about */
+    const char *namespace_;         /* NULL for an object in none: the event is put into "default" */
+    const char *name, *uid;         /* uid may be NULL */
+    bool warning;
+    const char *reason; /* "LinkDown": one word, at most 128 bytes */
+    const char *action; /* what was done: "Publish" */
+    const char *note;   /* a sentence; cut after 1,000 bytes */
+};
+
+struct gt_kube_recorder_counters {
+    uint64_t written, failed, repeated, dropped;
+};
+
+/* `controller`: "metax-tech.com/gputopo-agent"; `instance`: who of them, the pod's or node's name. */
+int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
+                         struct gt_kube_recorder **ret, struct gt_err **err);
+void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_kube_event *event);
+void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
+                               struct gt_kube_recorder_counters *ret);
+
+/* Before the client. */
+void gt_kube_recorder_free(struct gt_kube_recorder *recorder);
+GT_DEFINE_CLEANUP(struct gt_kube_recorder *, gt_kube_recorder_free)
+#define gt_auto_kube_recorder GT_CLEANUP(gt_kube_recorder_free)
+
+#endif

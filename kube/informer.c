@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/informer.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <string.h>
+
+#include "kube/index.h"
+#include "kube/internal.h"
+#include "kube/status.h"
+
+struct gt_kube_informer {
+    struct gt_kube *kube;
+    struct gt_kube_informer_spec spec; /* its strings are ours */
+    char *namespace_, *label_selector, *field_selector;
+    struct gt_index index;
+    uint32_t mark; /* of the list that runs, or was the last */
+    struct gt_kube_list *list;
+    struct gt_kube_watch *watch;
+    struct gt_source *timer;
+    struct gt_backoff backoff;
+    uint64_t watch_started_ms;
+    struct gt_kube_informer_counters counters; /* .watch: of the watches before this one */
+    unsigned busy;                             /* callbacks that are running */
+    bool dead;
+};
+
+static void free_informer(struct gt_kube_informer *informer)
+{
+    gt_source_free(informer->timer);
+    gt_index_done(&informer->index);
+    free(informer->namespace_);
+    free(informer->label_selector);
+    free(informer->field_selector);
+    free(informer);
+}
+
+void gt_kube_informer_free(struct gt_kube_informer *informer)
+{
+    if (!informer || informer->dead)
+        return;
+    gt_kube_list_cancel(gt_steal(informer->list));
+    gt_kube_watch_free(gt_steal(informer->watch));
+    if (informer->busy)
+        informer->dead = true;
+    else
+        free_informer(informer);
+}
+
+/* Around everything that calls the user. */
+static void enter(struct gt_kube_informer *informer)
+{
+    informer->busy++;
+}
+
+static bool leave(struct gt_kube_informer *informer)
+{
+    if (--informer->busy || !informer->dead)
+        return !informer->dead;
+    free_informer(informer);
+    return false;
+}
+
+static void sum_watches(struct gt_kube_watch_counters *sum, const struct gt_kube_watch *watch)
+{
+    struct gt_kube_watch_counters of;
+    if (!watch)
+        return;
+    gt_kube_watch_counters(watch, &of);
+    sum->connects += of.connects;
+    sum->events += of.events;
+    sum->bookmarks += of.bookmarks;
+    sum->errors += of.errors;
+    sum->connected = of.connected;
+    if (of.last_heard_ms)
+        sum->last_heard_ms = of.last_heard_ms;
+}
+
+void gt_kube_informer_counters(const struct gt_kube_informer *informer, struct gt_kube_informer_counters *ret)
+{
+    *ret = informer->counters;
+    ret->objects = informer->index.count;
+    sum_watches(&ret->watch, informer->watch);
+}
+
+static void report_delete(struct gt_kube_informer *informer, const struct gt_index_entry *entry,
+                          cJSON *object)
+{
+    informer->counters.deleted++;
+    informer->spec.on_delete(informer->spec.arg, entry->key, entry->key + entry->name_at, object);
+}
+
+/* An object as it is now. Called between enter() and leave(). */
+static void see(struct gt_kube_informer *informer, cJSON *object)
+{
+    const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
+    uint64_t version = gt_index_digest(gt_kube_meta(object, "resourceVersion"));
+    uint64_t uid = gt_index_digest(gt_kube_meta(object, "uid"));
+    struct gt_index_entry *entry = *name ? gt_index_find(&informer->index, namespace_, name) : NULL;
+    if (entry && entry->uid != uid) {
+        struct gt_index_entry *gone = gt_index_take(&informer->index, namespace_, name);
+        report_delete(informer, gone, NULL);
+        free(gone);
+        if (informer->dead)
+            return;
+        entry = NULL;
+    }
+    bool is_new = !entry;
+    if (is_new)
+        entry = *name ? gt_index_add(&informer->index, namespace_, name) : NULL;
+    if (!entry) {
+        informer->counters.refused++;
+        return;
+    }
+    entry->mark = informer->mark;
+    if (!is_new && entry->version == version) {
+        informer->counters.unchanged++;
+        return;
+    }
+    entry->version = version;
+    entry->uid = uid;
+    if (is_new) {
+        informer->counters.added++;
+        informer->spec.on_add(informer->spec.arg, object);
+    } else {
+        informer->counters.updated++;
+        informer->spec.on_update(informer->spec.arg, object);
+    }
+}
+
+static void list_later(struct gt_kube_informer *informer)
+{
+    gt_source_arm(informer->timer, gt_backoff_next(&informer->backoff, 0, &informer->kube->jitter));
+}
+
+static void report_error(struct gt_kube_informer *informer, const struct gt_err *error)
+{
+    if (informer->spec.on_error && error)
+        informer->spec.on_error(informer->spec.arg, error);
+}
+
+static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
+{
+    struct gt_kube_informer *informer = arg;
+    enter(informer);
+    if (type == GT_KUBE_DELETED) {
+        struct gt_index_entry *gone =
+            gt_index_take(&informer->index, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+        if (gone)
+            report_delete(informer, gone, object);
+        free(gone);
+    } else {
+        see(informer, object);
+    }
+    leave(informer);
+}
+
+static void on_watch_error(void *arg, const struct gt_err *error)
+{
+    struct gt_kube_informer *informer = arg;
+    enter(informer);
+    report_error(informer, error);
+    leave(informer);
+}
+
+static void on_lost(void *arg, const struct gt_err *error)
+{
+    struct gt_kube_informer *informer = arg;
+    sum_watches(&informer->counters.watch, informer->watch);
+    informer->watch = NULL; /* it frees itself */
+    /* A watch that lived is no failure; one that is lost at once, again and again, must not become a storm
+     * of lists. */
+    if (gt_kube_now_ms() - informer->watch_started_ms > GT_BACKOFF_MAX_MS)
+        informer->backoff.failures = 0;
+    enter(informer);
+    report_error(informer, error);
+    if (leave(informer))
+        list_later(informer);
+}
+
+static void start_watch(struct gt_kube_informer *informer, const char *version)
+{
+    const struct gt_kube_watch_spec spec = {.selection = informer->spec.selection,
+                                            .resource_version = version,
+                                            .timeout_s = informer->spec.timeout_s,
+                                            .line_max = informer->spec.line_max,
+                                            .on_event = on_event,
+                                            .on_error = on_watch_error,
+                                            .on_lost = on_lost,
+                                            .arg = informer};
+    gt_auto_err struct gt_err *error = NULL;
+    informer->watch_started_ms = gt_kube_now_ms();
+    if (gt_kube_watch_start(informer->kube, &spec, &informer->watch, &error) == 0)
+        return;
+    enter(informer);
+    report_error(informer, error);
+    if (leave(informer))
+        list_later(informer);
+}
+
+static void on_begin(void *arg)
+{
+    struct gt_kube_informer *informer = arg;
+    informer->mark++;
+}
+
+static void on_object(void *arg, cJSON *object)
+{
+    struct gt_kube_informer *informer = arg;
+    enter(informer);
+    see(informer, object);
+    leave(informer);
+}
+
+/* What the whole list did not have is gone. */
+static void sweep(struct gt_kube_informer *informer)
+{
+    struct gt_index_entry *gone;
+    size_t slot = 0;
+    while (!informer->dead && (gone = gt_index_take_unmarked(&informer->index, informer->mark, &slot))) {
+        report_delete(informer, gone, NULL);
+        free(gone);
+    }
+}
+
+static void on_list_done(void *arg, const char *version, const struct gt_err *error)
+{
+    struct gt_kube_informer *informer = arg;
+    informer->list = NULL; /* it frees itself */
+    enter(informer);
+    if (version) {
+        informer->counters.lists++;
+        malloc_trim(0); /* pages of a long list lie freed below what stays */
+        sweep(informer);
+        if (!informer->dead) {
+            informer->counters.synced = true;
+            if (informer->spec.on_synced)
+                informer->spec.on_synced(informer->spec.arg);
+        }
+    } else {
+        informer->counters.lists_failed++;
+        report_error(informer, error);
+    }
+    if (!leave(informer))
+        return;
+    if (version)
+        start_watch(informer, version);
+    else
+        list_later(informer);
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_kube_informer *informer = arg;
+    const struct gt_kube_list_spec spec = {.selection = informer->spec.selection,
+                                           .limit = informer->spec.limit,
+                                           .page_max = informer->spec.page_max,
+                                           .on_begin = on_begin,
+                                           .on_object = on_object,
+                                           .on_done = on_list_done,
+                                           .arg = informer};
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_kube_list_start(informer->kube, &spec, &informer->list, &error) == 0)
+        return;
+    informer->counters.lists_failed++;
+    enter(informer);
+    report_error(informer, error);
+    if (leave(informer))
+        list_later(informer);
+}
+
+static int keep(const char *text, char **to, const char **seen, struct gt_err **err)
+{
+    if (!text)
+        return 0;
+    *to = strdup(text);
+    *seen = *to;
+    return *to ? 0 : gt_fail_sys(err, ENOMEM, "informer");
+}
+
+int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_spec *spec,
+                           struct gt_kube_informer **ret, struct gt_err **err)
+{
+    struct gt_kube_informer *informer = calloc(1, sizeof(*informer));
+    if (!informer)
+        return gt_fail_sys(err, ENOMEM, "informer");
+    informer->kube = kube;
+    informer->spec = *spec;
+    informer->index.max = spec->objects_max ? spec->objects_max : GT_KUBE_OBJECTS_MAX;
+    struct gt_kube_selection *selection = &informer->spec.selection;
+    int r = keep(spec->selection.namespace_, &informer->namespace_, &selection->namespace_, err);
+    if (r == 0)
+        r = keep(spec->selection.label_selector, &informer->label_selector, &selection->label_selector, err);
+    if (r == 0)
+        r = keep(spec->selection.field_selector, &informer->field_selector, &selection->field_selector, err);
+    char *path = NULL; /* what cannot be asked for is said here, not again and again later */
+    if (r == 0)
+        r = gt_kube_selection_path(selection, &path, err);
+    free(path);
+    if (r == 0)
+        r = gt_loop_add_timer(kube->loop, on_timer, informer, &informer->timer, err);
+    if (r < 0) {
+        free_informer(informer);
+        return r;
+    }
+    gt_source_arm(informer->timer, gt_jitter_below(&kube->jitter, spec->start_jitter_ms));
+    *ret = informer;
+    return 0;
+}

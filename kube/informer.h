@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_INFORMER_H
+#define GPUTOPO_KUBE_INFORMER_H
+
+#include "kube/watch.h"
+
+/*
+ * Follows a set of objects: a list, then a watch, and a list again where the watch was lost; it never gives
+ * up. Objects are handed on, not kept: only names and digests are remembered, to tell an addition from an
+ * update, an update from nothing new, and to report after a new list what was deleted meanwhile. An object
+ * that was deleted and made again under its name meanwhile is reported as deleted and added.
+ */
+struct gt_kube_informer;
+
+enum { GT_KUBE_OBJECTS_MAX = 200000 };
+
+struct gt_kube_informer_counters {
+    uint64_t lists, lists_failed;
+    uint64_t added, updated, deleted;
+    uint64_t unchanged; /* seen again in a list as it was known */
+    uint64_t refused;   /* beyond objects_max, or without a name */
+    size_t objects;
+    bool synced;
+    struct gt_kube_watch_counters watch; /* of all watches together */
+};
+
+struct gt_kube_informer_spec {
+    struct gt_kube_selection selection;
+    unsigned start_jitter_ms; /* the first list waits up to so long */
+    size_t objects_max;       /* 0: GT_KUBE_OBJECTS_MAX; what is beyond is passed over and counted */
+    unsigned limit;           /* as in gt_kube_list_spec */
+    size_t page_max;
+    unsigned timeout_s; /* as in gt_kube_watch_spec */
+    size_t line_max;
+    void (*on_add)(void *arg, cJSON *object); /* freed afterwards, as in on_update */
+    void (*on_update)(void *arg, cJSON *object);
+    /* `object` is its last state, NULL where the deletion was found by a new list. */
+    void (*on_delete)(void *arg, const char *namespace_, const char *name, cJSON *object);
+    void (*on_synced)(void *arg);                            /* after every whole list; may be NULL */
+    void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; may be NULL */
+    void *arg;
+};
+
+int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_spec *spec,
+                           struct gt_kube_informer **ret, struct gt_err **err);
+
+/* Also from within its callbacks. NULL is allowed. */
+void gt_kube_informer_free(struct gt_kube_informer *informer);
+GT_DEFINE_CLEANUP(struct gt_kube_informer *, gt_kube_informer_free)
+#define gt_auto_kube_informer GT_CLEANUP(gt_kube_informer_free)
+
+void gt_kube_informer_counters(const struct gt_kube_informer *informer,
+                               struct gt_kube_informer_counters *ret);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_INTERNAL_H
+#define GPUTOPO_KUBE_INTERNAL_H
+
+#include "kube/backoff.h"
+#include "kube/client.h"
+#include "kube/token.h"
+#include "kube/transport.h"
+
+/* What the parts of the client share. */
+struct gt_kube {
+    struct gt_loop *loop;
+    struct gt_kube_config config;
+    struct gt_transport *transport;
+    struct gt_kube_token *token; /* NULL: none, or one that never changes */
+    struct gt_jitter jitter;
+    struct gt_kube_call *calls; /* all of them */
+    unsigned call_count;
+    struct gt_source *kick; /* the timer of calls that wait */
+    struct gt_kube_counters counters;
+};
+
+uint64_t gt_kube_now_ms(void);
+
+gt_timer_callback gt_kube_on_kick; /* request.c */
+
+/* Body, type and limits of one exchange. */
+struct gt_kube_exchange {
+    const char *method;
+    const char *path; /* with its query */
+    const char *body; /* NULL: none */
+    const char *content_type;
+    const char *accept;
+    uint64_t timeout_ms;
+    size_t body_max;
+    gt_transfer_data *on_data;
+    gt_transfer_done *on_done;
+    void *arg;
+};
+
+/* One try, with the token of this moment. */
+int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchange, struct gt_transfer **ret,
+                     struct gt_err **err);
+
+/* Counts an outcome. True for a 401 that a new try may mend: the token was read again. */
+bool gt_kube_count(struct gt_kube *kube, const struct gt_transfer_result *result, bool refresh_allowed);
+
+/* The error of a result that is not a 2xx; `*ret_object`: its JSON, or NULL. */
+void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object, struct gt_err **ret_error);
+
+#define GT_KUBE_ACCEPT          "application/json"
+#define GT_KUBE_ACCEPT_META     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+#define GT_KUBE_ACCEPT_METALIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+/*
+ * A GET of any path, for the parts that build their own: body and JSON stay as they came (`answer->object`
+ * is NULL for 2xx, see raw).
+ */
+typedef void gt_kube_raw_done(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);
+int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,
+                      uint64_t try_ms, size_t response_max, gt_kube_raw_done *done, void *arg,
+                      struct gt_kube_call **ret, struct gt_err **err);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/file.h"
+#include "kube/base64.h"
+#include "kube/config.h"
+
+/* The only file that reads YAML: kubeconfigs. */
+
+enum { KUBECONFIG_MAX = 1 << 20, FILES_MAX = 16 };
+
+struct file {
+    char *path;
+    yaml_document_t document;
+};
+
+struct files {
+    struct file files[FILES_MAX];
+    unsigned count;
+};
+
+/* A node together with the file that it stands in: paths are relative to that. */
+struct place {
+    struct file *file;
+    yaml_node_t *node;
+};
+
+static void files_done(struct files *files)
+{
+    for (unsigned i = 0; i < files->count; i++) {
+        yaml_document_delete(&files->files[i].document);
+        free(files->files[i].path);
+    }
+}
+#define gt_auto_files __attribute__((cleanup(files_done)))
+
+static const char *text_of(const yaml_node_t *node)
+{
+    return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
+}
+
+static yaml_node_t *member(struct file *file, const yaml_node_t *mapping, const char *key)
+{
+    if (!mapping || mapping->type != YAML_MAPPING_NODE)
+        return NULL;
+    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start; pair < mapping->data.mapping.pairs.top;
+         pair++) {
+        const char *name = text_of(yaml_document_get_node(&file->document, pair->key));
+        if (name && strcmp(name, key) == 0)
+            return yaml_document_get_node(&file->document, pair->value);
+    }
+    return NULL;
+}
+
+/* The text of a member; NULL where it is absent, null or empty. */
+static const char *text(struct place in, const char *key)
+{
+    const yaml_node_t *node = member(in.file, in.node, key);
+    const char *value = text_of(node);
+    if (!value || !*value)
+        return NULL;
+    if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+        (strcmp(value, "null") == 0 || strcmp(value, "~") == 0))
+        return NULL;
+    return value;
+}
+
+static int parse(const char *path, struct files *files, struct gt_err **err)
+{
+    gt_auto_free char *data = NULL;
+    size_t len;
+    int r = gt_file_read(AT_FDCWD, path, KUBECONFIG_MAX, &data, &len, err);
+    if (r < 0) {
+        gt_wrap(err, "kubeconfig");
+        return r;
+    }
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+        return gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
+    struct file *file = &files->files[files->count];
+    if (!yaml_parser_load(&parser, &file->document)) {
+        r = gt_fail(err, EINVAL, "kubeconfig %s: not YAML: %s at line %zu", path,
+                    parser.problem ? parser.problem : "no memory", parser.problem_mark.line + 1);
+    } else {
+        yaml_node_t *root = yaml_document_get_root_node(&file->document);
+        file->path = strdup(path);
+        if (!file->path)
+            r = gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
+        else if (root && root->type != YAML_MAPPING_NODE)
+            r = gt_fail(err, EINVAL, "kubeconfig %s: not a mapping", path);
+        files->count++;
+    }
+    yaml_parser_delete(&parser);
+    return r;
+}
+
+static int parse_all(const char *paths, struct files *files, struct gt_err **err)
+{
+    gt_auto_err struct gt_err *missing = NULL;
+    for (const char *p = paths; *p;) {
+        size_t len = strcspn(p, ":");
+        gt_auto_free char *path = strndup(p, len);
+        if (!path)
+            return gt_fail_sys(err, ENOMEM, "kubeconfig");
+        p += len + (p[len] == ':');
+        if (!len)
+            continue;
+        if (files->count == FILES_MAX)
+            return gt_fail(err, E2BIG, "kubeconfig: more than %d files", FILES_MAX);
+        gt_auto_err struct gt_err *error = NULL;
+        int r = parse(path, files, &error);
+        if (r == -ENOENT && !missing)
+            missing = gt_steal(error);
+        else if (r < 0 && r != -ENOENT) {
+            if (err)
+                *err = gt_steal(error);
+            return r;
+        }
+    }
+    if (files->count)
+        return 0;
+    if (!missing)
+        return gt_fail(err, EINVAL, "kubeconfig: '%s' names no file", paths);
+    int r = -gt_err_code(missing);
+    if (err)
+        *err = gt_steal(missing);
+    return r;
+}
+
+/* The mapping `inner` of the first entry called `name` in the lists `list` of all files. */
+static int find(struct files *files, const char *list, const char *inner, const char *name, struct place *ret,
+                struct gt_err **err)
+{
+    for (unsigned i = 0; i < files->count; i++) {
+        struct file *file = &files->files[i];
+        yaml_node_t *entries = member(file, yaml_document_get_root_node(&file->document), list);
+        if (!entries || entries->type != YAML_SEQUENCE_NODE)
+            continue;
+        for (yaml_node_item_t *item = entries->data.sequence.items.start;
+             item < entries->data.sequence.items.top; item++) {
+            struct place entry = {file, yaml_document_get_node(&file->document, *item)};
+            const char *its = text(entry, "name");
+            if (!its || strcmp(its, name) != 0)
+                continue;
+            yaml_node_t *node = member(file, entry.node, inner);
+            if (!node || node->type != YAML_MAPPING_NODE)
+                return gt_fail(err, EINVAL, "kubeconfig %s: %s '%s' is empty", file->path, inner, name);
+            *ret = (struct place){file, node};
+            return 0;
+        }
+    }
+    return gt_fail(err, EINVAL, "kubeconfig %s: there is no %s '%s'", files->files[0].path, inner, name);
+}
+
+static int refuse(struct place in, const char *what, const char *const *keys, struct gt_err **err)
+{
+    for (; *keys; keys++) {
+        const char *value = text(in, *keys);
+        const yaml_node_t *node = member(in.file, in.node, *keys);
+        bool set = value ? strcmp(value, "false") != 0 : node && node->type != YAML_SCALAR_NODE;
+        if (set)
+            return gt_fail(err, EOPNOTSUPP, "kubeconfig %s: %s: %s is not supported", in.file->path, what,
+                           *keys);
+    }
+    return 0;
+}
+
+static int copy(const char *value, char **ret, struct gt_err **err)
+{
+    if (!value)
+        return 0;
+    char *copied = strdup(value);
+    if (!copied)
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    *ret = copied;
+    return 0;
+}
+
+/* A path in a kubeconfig is relative to the folder of the kubeconfig. */
+static int copy_path(struct place in, const char *key, char **ret, struct gt_err **err)
+{
+    const char *value = text(in, key);
+    const char *slash = strrchr(in.file->path, '/');
+    if (!value || *value == '/' || !slash)
+        return copy(value, ret, err);
+    char *path = NULL;
+    if (asprintf(&path, "%.*s/%s", (int)(slash - in.file->path), in.file->path, value) < 0)
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    *ret = path;
+    return 0;
+}
+
+/* KEY-data (base64) where it is there, else the file KEY. */
+static int copy_pem(struct place in, const char *key, char **ret_file, char **ret_data, struct gt_err **err)
+{
+    gt_auto_free char *data_key = NULL;
+    if (asprintf(&data_key, "%s-data", key) < 0) {
+        data_key = NULL;
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    }
+    const char *encoded = text(in, data_key);
+    if (!encoded)
+        return copy_path(in, key, ret_file, err);
+    gt_auto_buf struct gt_buf decoded = GT_BUF(KUBECONFIG_MAX);
+    int r = gt_base64_decode(encoded, &decoded, err);
+    if (r < 0) {
+        gt_wrap(err, "kubeconfig %s: %s", in.file->path, data_key);
+        return r;
+    }
+    char *data = gt_buf_take(&decoded);
+    if (!data)
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    *ret_data = data;
+    return 0;
+}
+
+static int read_cluster(struct place in, struct gt_kube_config *to, struct gt_err **err)
+{
+    static const char *const refused[] = {"insecure-skip-tls-verify", "proxy-url", "tls-server-name", NULL};
+    int r = refuse(in, "cluster", refused, err);
+    if (r < 0)
+        return r;
+    if (!text(in, "server"))
+        return gt_fail(err, EINVAL, "kubeconfig %s: the cluster has no server", in.file->path);
+    r = copy(text(in, "server"), &to->server, err);
+    if (r < 0)
+        return r;
+    r = gt_kube_config_check_server(to->server, err);
+    if (r < 0) {
+        gt_wrap(err, "kubeconfig %s", in.file->path);
+        return r;
+    }
+    for (size_t n = strlen(to->server); to->server[n - 1] == '/'; n--)
+        to->server[n - 1] = '\0';
+    return copy_pem(in, "certificate-authority", &to->ca_file, &to->ca_data, err);
+}
+
+static int read_user(struct place in, struct gt_kube_config *to, struct gt_err **err)
+{
+    static const char *const refused[] = {"exec",   "auth-provider", "username",      "password", "as",
+                                          "as-uid", "as-groups",     "as-user-extra", NULL};
+    int r = refuse(in, "user", refused, err);
+    if (r == 0)
+        r = copy_pem(in, "client-certificate", &to->certificate_file, &to->certificate_data, err);
+    if (r == 0)
+        r = copy_pem(in, "client-key", &to->key_file, &to->key_data, err);
+    if (r == 0)
+        r = copy_path(in, "tokenFile", &to->token_file, err);
+    if (r == 0 && !to->token_file)
+        r = copy(text(in, "token"), &to->token, err);
+    if (r < 0)
+        return r;
+    if (!(to->certificate_file || to->certificate_data) != !(to->key_file || to->key_data))
+        return gt_fail(err, EINVAL, "kubeconfig %s: the user has a certificate or a key, but not both",
+                       in.file->path);
+    return 0;
+}
+
+int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_config *ret,
+                        struct gt_err **err)
+{
+    gt_auto_files struct files files = {0};
+    int r = parse_all(paths, &files, err);
+    if (r < 0)
+        return r;
+    for (unsigned i = 0; i < files.count && !context; i++) {
+        struct file *file = &files.files[i];
+        context = text((struct place){file, yaml_document_get_root_node(&file->document)}, "current-context");
+    }
+    if (!context)
+        return gt_fail(err, EINVAL, "kubeconfig %s: no current-context, and no context was named",
+                       files.files[0].path);
+    struct place in;
+    r = find(&files, "contexts", "context", context, &in, err);
+    if (r < 0)
+        return r;
+    const char *cluster = text(in, "cluster"), *user = text(in, "user");
+    if (!cluster)
+        return gt_fail(err, EINVAL, "kubeconfig %s: context '%s' names no cluster", in.file->path, context);
+    gt_auto_kube_config struct gt_kube_config config = {0};
+    r = copy(text(in, "namespace"), &config.namespace_, err);
+    struct place found;
+    if (r == 0)
+        r = find(&files, "clusters", "cluster", cluster, &found, err);
+    if (r == 0)
+        r = read_cluster(found, &config, err);
+    if (r == 0 && user)
+        r = find(&files, "users", "user", user, &found, err);
+    if (r == 0 && user)
+        r = read_user(found, &config, err);
+    if (r < 0)
+        return r;
+    *ret = config;
+    config = (struct gt_kube_config){0};
+    return 0;
+}

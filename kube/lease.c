@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/lease.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "kube/status.h"
+
+void gt_kube_time(const struct timespec *when, char to[static GT_KUBE_TIME_MAX])
+{
+    struct tm utc = {0};
+    gmtime_r(&when->tv_sec, &utc);
+    char seconds[GT_KUBE_TIME_MAX];
+    strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(to, GT_KUBE_TIME_MAX, "%s.%06ldZ", seconds, when->tv_nsec / 1000);
+}
+
+static unsigned number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) && item->valuedouble > 0 && item->valuedouble <= INT_MAX
+               ? (unsigned)item->valuedouble
+               : 0;
+}
+
+int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt_err **err)
+{
+    if (!*gt_kube_meta(object, "name") || !*gt_kube_meta(object, "resourceVersion"))
+        return gt_fail(err, EBADMSG, "lease: no name or no resourceVersion");
+    const cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec");
+    struct gt_kube_lease lease = {.duration_s = number(spec, "leaseDurationSeconds"),
+                                  .transitions = number(spec, "leaseTransitions")};
+    bool fits = gt_text_copy(lease.holder, sizeof(lease.holder), gt_kube_text(spec, "holderIdentity")) &&
+                gt_text_copy(lease.acquired, sizeof(lease.acquired), gt_kube_text(spec, "acquireTime")) &&
+                gt_text_copy(lease.renewed, sizeof(lease.renewed), gt_kube_text(spec, "renewTime")) &&
+                gt_text_copy(lease.resource_version, sizeof(lease.resource_version),
+                             gt_kube_meta(object, "resourceVersion"));
+    if (!fits)
+        return gt_fail(err, EBADMSG, "lease %s: a text in it is too long", gt_kube_meta(object, "name"));
+    *ret = lease;
+    return 0;
+}
+
+static void member(struct gt_buf *to, const char *key, const char *value)
+{
+    if (!*value)
+        return;
+    gt_buf_printf(to, ",\"%s\":", key);
+    gt_text_quote(to, value);
+}
+
+void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
+                         const struct gt_kube_lease *lease)
+{
+    gt_buf_puts(to, "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":");
+    gt_text_quote(to, name);
+    member(to, "namespace", namespace_);
+    member(to, "resourceVersion", lease->resource_version);
+    gt_buf_printf(to, "},\"spec\":{\"leaseTransitions\":%u", lease->transitions);
+    if (lease->duration_s)
+        gt_buf_printf(to, ",\"leaseDurationSeconds\":%u", lease->duration_s);
+    member(to, "holderIdentity", lease->holder);
+    member(to, "acquireTime", lease->acquired);
+    member(to, "renewTime", lease->renewed);
+    gt_buf_puts(to, "}}");
+}

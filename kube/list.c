@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kube/internal.h"
+#include "kube/page.h"
+
+enum { RESTARTS_MAX = 5, PATH_MAX_BYTES = 64 << 10, DEADLINE_MS = 120000 };
+
+struct gt_kube_list {
+    struct gt_kube *kube;
+    struct gt_kube_list_spec spec; /* its strings are not ours any more */
+    char *path;
+    char *next; /* NULL at the first page */
+    unsigned limit, restarts;
+    struct gt_kube_call *call;
+    struct gt_source *timer;
+    struct gt_backoff backoff;
+    bool busy, dead; /* within a callback; cancelled there */
+};
+
+int gt_kube_selection_path(const struct gt_kube_selection *selection, char **ret, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    int r = gt_kube_path(&path, selection->resource, selection->namespace_, NULL, NULL, err);
+    if (r < 0)
+        return r;
+    gt_kube_query(&path, "labelSelector", selection->label_selector);
+    gt_kube_query(&path, "fieldSelector", selection->field_selector);
+    r = gt_buf_check(&path, "path", err);
+    if (r < 0)
+        return r;
+    *ret = gt_buf_take(&path);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "path");
+}
+
+static void free_list(struct gt_kube_list *list)
+{
+    gt_source_free(list->timer);
+    free(list->path);
+    free(list->next);
+    free(list);
+}
+
+void gt_kube_list_cancel(struct gt_kube_list *list)
+{
+    if (!list || list->dead)
+        return;
+    gt_kube_cancel(list->call);
+    list->call = NULL;
+    if (list->busy)
+        list->dead = true;
+    else
+        free_list(list);
+}
+
+static void finish(struct gt_kube_list *list, const char *resource_version, const struct gt_err *error)
+{
+    if (!list->dead) {
+        list->busy = true;
+        list->dead = true; /* to cancel it now means nothing */
+        list->spec.on_done(list->spec.arg, resource_version, error);
+    }
+    free_list(list);
+}
+
+static bool on_item(void *arg, cJSON *item)
+{
+    struct gt_kube_list *list = arg;
+    list->spec.on_object(list->spec.arg, item);
+    return !list->dead;
+}
+
+static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);
+
+static int ask(struct gt_kube_list *list, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    char limit[16];
+    snprintf(limit, sizeof(limit), "%u", list->limit);
+    gt_buf_puts(&path, list->path);
+    gt_kube_query(&path, "limit", limit);
+    gt_kube_query(&path, "continue", list->next);
+    int r = gt_buf_check(&path, "path", err);
+    if (r < 0)
+        return r;
+    return gt_kube_start_raw(
+        list->kube, path.data, list->spec.selection.metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
+        list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max, on_page, list, &list->call, err);
+}
+
+static void ask_or_finish(struct gt_kube_list *list)
+{
+    gt_auto_err struct gt_err *error = NULL;
+    if (ask(list, &error) < 0)
+        finish(list, NULL, error);
+}
+
+/* From the first page again, after a while. */
+static void on_timer(void *arg)
+{
+    struct gt_kube_list *list = arg;
+    if (list->spec.on_begin) {
+        list->busy = true;
+        list->spec.on_begin(list->spec.arg);
+        list->busy = false;
+    }
+    if (list->dead)
+        free_list(list);
+    else
+        ask_or_finish(list);
+}
+
+static void read_page(struct gt_kube_list *list, const char *body, size_t body_len)
+{
+    struct gt_kube_page page;
+    gt_auto_err struct gt_err *error = NULL;
+    list->busy = true;
+    int r = gt_kube_page_read(body, body_len, on_item, list, &page, &error);
+    list->busy = false;
+    if (r < 0 || list->dead) {
+        if (r == 0)
+            gt_kube_page_done(&page);
+        finish(list, NULL, error);
+        return;
+    }
+    free(list->next);
+    list->next = gt_steal(page.next);
+    if (list->next)
+        ask_or_finish(list);
+    else
+        finish(list, page.resource_version, NULL);
+    gt_kube_page_done(&page);
+}
+
+static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len)
+{
+    struct gt_kube_list *list = arg;
+    list->call = NULL;
+    int code = gt_err_code(answer->error);
+    if (!code) {
+        read_page(list, body, body_len);
+    } else if (code == EFBIG && list->limit > 1) {
+        list->limit /= 2;
+        ask_or_finish(list);
+    } else if (code == ESTALE && list->next && list->restarts < RESTARTS_MAX) {
+        list->restarts++;
+        free(gt_steal(list->next));
+        gt_source_arm(list->timer, gt_backoff_next(&list->backoff, 0, &list->kube->jitter));
+    } else {
+        finish(list, NULL, answer->error);
+    }
+}
+
+int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spec, struct gt_kube_list **ret,
+                       struct gt_err **err)
+{
+    struct gt_kube_list *list = calloc(1, sizeof(*list));
+    if (!list)
+        return gt_fail_sys(err, ENOMEM, "list");
+    list->kube = kube;
+    list->spec = *spec;
+    list->limit = spec->limit ? spec->limit : GT_KUBE_LIST_LIMIT;
+    list->spec.page_max = spec->page_max ? spec->page_max : GT_KUBE_PAGE_MAX;
+    list->spec.deadline_ms = spec->deadline_ms ? spec->deadline_ms : DEADLINE_MS;
+    int r = gt_kube_selection_path(&spec->selection, &list->path, err);
+    if (r == 0)
+        r = gt_loop_add_timer(kube->loop, on_timer, list, &list->timer, err);
+    if (r < 0) {
+        free_list(list);
+        return r;
+    }
+    gt_source_arm(list->timer, 0); /* the first page too: on_begin is not called from here */
+    *ret = list;
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_LIST_H
+#define GPUTOPO_KUBE_LIST_H
+
+#include "kube/client.h"
+
+/* Which objects. What is NULL does not narrow the choice. Strings are copied. */
+struct gt_kube_selection {
+    const struct gt_kube_resource *resource;
+    const char *namespace_;
+    const char *label_selector; /* "app=x,tier!=y" */
+    const char *field_selector; /* "metadata.name=n1", "spec.nodeName=n1" */
+    bool metadata_only;         /* objects have metadata only */
+};
+
+/*
+ * A list, in pages. A page that is larger than page_max is asked for again with half as many objects; where
+ * the server has forgotten the place to continue at (410), the list starts anew.
+ */
+struct gt_kube_list;
+
+enum { GT_KUBE_LIST_LIMIT = 500, GT_KUBE_PAGE_MAX = 16 << 20, GT_KUBE_LIST_TRY_MS = 60000 };
+
+struct gt_kube_list_spec {
+    struct gt_kube_selection selection;
+    unsigned limit;                              /* objects a page, 0: GT_KUBE_LIST_LIMIT */
+    size_t page_max;                             /* bytes, 0: GT_KUBE_PAGE_MAX */
+    uint64_t deadline_ms;                        /* for each page, as in gt_kube_request; 0: two minutes */
+    void (*on_begin)(void *arg);                 /* what came so far is void; may be NULL */
+    void (*on_object)(void *arg, cJSON *object); /* freed afterwards; has no apiVersion and kind */
+    /* Once, the list is gone afterwards. One of resource_version and error is NULL. */
+    void (*on_done)(void *arg, const char *resource_version, const struct gt_err *error);
+    void *arg;
+};
+
+int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spec, struct gt_kube_list **ret,
+                       struct gt_err **err);
+
+/* Ends it without calling back, also from within its callbacks. NULL is allowed. */
+void gt_kube_list_cancel(struct gt_kube_list *list);
+
+/* The path of a selection with its selectors; watches use it too. The caller frees *ret. */
+int gt_kube_selection_path(const struct gt_kube_selection *selection, char **ret, struct gt_err **err);
+
+#endif

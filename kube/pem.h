@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_PEM_H
+#define GPUTOPO_KUBE_PEM_H
+
+#include "base/err.h"
+
+/* A PEM text as a file that has no name on any disk: libcurl's GnuTLS flavour takes nothing but files. */
+struct gt_pem {
+    int fd; /* -1: none */
+    char path[32];
+};
+
+/* Does nothing where `data` is NULL. `name` is for errors. */
+int gt_pem_open(const char *data, const char *name, struct gt_pem *ret, struct gt_err **err);
+void gt_pem_close(struct gt_pem *pem);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "kube/internal.h"
+#include "kube/status.h"
+
+/*
+ * Requests and their tries. A call is in line, running, or waits for its next try; one timer of the client
+ * serves all that wait. A call that could not even be started waits too: callers are never called back from
+ * within gt_kube_start().
+ */
+
+enum { RUNNING_MAX = 16, CALLS_MAX = 1024, PATH_MAX_BYTES = 16 << 10 };
+
+struct gt_kube_call {
+    struct gt_kube *kube;
+    struct gt_kube_call *previous, *next; /* newest first */
+    enum { CALL_QUEUED, CALL_RUNNING, CALL_WAITING } state;
+    uint64_t due; /* while it waits */
+    struct gt_transfer *transfer;
+    const char *method, *content_type, *accept;
+    char *path, *body;
+    size_t response_max;
+    uint64_t try_ms, deadline; /* a time of gt_kube_now_ms(); GT_KUBE_FOREVER: none */
+    struct gt_backoff backoff;
+    unsigned tries;
+    bool refreshed;
+    struct gt_err *failed; /* to be answered with this when due */
+    bool in_callback;
+    gt_kube_done *done;
+    gt_kube_raw_done *raw_done;
+    void *arg;
+};
+
+static void run_call(struct gt_kube_call *call);
+
+static void free_call(struct gt_kube_call *call)
+{
+    gt_err_free(call->failed);
+    free(call->path);
+    free(call->body);
+    free(call);
+}
+
+static void set_state(struct gt_kube_call *call, int state)
+{
+    call->kube->counters.running -= call->state == CALL_RUNNING;
+    call->kube->counters.running += state == CALL_RUNNING;
+    call->state = (unsigned)state;
+}
+
+static void unlink_call(struct gt_kube_call *call)
+{
+    set_state(call, CALL_WAITING);
+    if (call->previous)
+        call->previous->next = call->next;
+    else
+        call->kube->calls = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
+    call->kube->call_count--;
+}
+
+void gt_kube_cancel(struct gt_kube_call *call)
+{
+    if (!call || call->in_callback)
+        return;
+    gt_transfer_cancel(call->transfer);
+    unlink_call(call);
+    gt_source_arm(call->kube->kick, 0);
+    free_call(call);
+}
+
+/* Wakes the client when the next call is due, or at once where one in line finds a place. */
+static void schedule(struct gt_kube *kube)
+{
+    uint64_t now = gt_kube_now_ms(), wait = UINT64_MAX;
+    for (const struct gt_kube_call *call = kube->calls; call; call = call->next) {
+        if (call->state == CALL_QUEUED && kube->counters.running < RUNNING_MAX)
+            wait = 0;
+        else if (call->state == CALL_WAITING && call->due <= now)
+            wait = 0;
+        else if (call->state == CALL_WAITING && call->due - now < wait)
+            wait = call->due - now;
+    }
+    if (wait == UINT64_MAX)
+        gt_source_disarm(kube->kick);
+    else
+        gt_source_arm(kube->kick, wait);
+}
+
+/* The last act of a call. The callback may free the client: nothing of it may be touched afterwards. */
+static void answer_call(struct gt_kube_call *call, unsigned status, cJSON *object, struct gt_err *error,
+                        const struct gt_transfer_result *result)
+{
+    struct gt_kube_answer answer = {.status = status, .object = object, .error = error, .tries = call->tries};
+    call->in_callback = true;
+    unlink_call(call);
+    schedule(call->kube);
+    if (call->raw_done)
+        call->raw_done(call->arg, &answer, result ? result->body : "", result ? result->body_len : 0);
+    else
+        call->done(call->arg, &answer);
+    cJSON_Delete(answer.object);
+    gt_err_free(error);
+    free_call(call);
+}
+
+static void wait_for(struct gt_kube_call *call, uint64_t milliseconds)
+{
+    set_state(call, CALL_WAITING);
+    call->due = gt_kube_now_ms() + milliseconds;
+    schedule(call->kube);
+}
+
+/* False where the deadline comes before the next try would. */
+static bool try_again(struct gt_kube_call *call, unsigned asked_s)
+{
+    uint64_t wait = gt_backoff_next(&call->backoff, asked_s, &call->kube->jitter);
+    if (call->deadline != GT_KUBE_FOREVER && gt_kube_now_ms() + wait >= call->deadline)
+        return false;
+    wait_for(call, wait);
+    return true;
+}
+
+static void answer_success(struct gt_kube_call *call, const struct gt_transfer_result *result)
+{
+    gt_auto_err struct gt_err *error = NULL;
+    cJSON *object = NULL;
+    if (!call->raw_done && !(object = cJSON_ParseWithLength(result->body, result->body_len)))
+        gt_fail(&error, EBADMSG, "the answer is not JSON (%zu bytes)", result->body_len);
+    answer_call(call, result->status, object, gt_steal(error), result);
+}
+
+static void on_done(void *arg, const struct gt_transfer_result *result)
+{
+    struct gt_kube_call *call = arg;
+    struct gt_kube *kube = call->kube;
+    call->transfer = NULL;
+    bool refreshed = gt_kube_count(kube, result, !call->refreshed);
+    if (!result->error && result->status >= 200 && result->status < 300) {
+        answer_success(call, result);
+        return;
+    }
+    bool passing = result->error ? result->error != EFBIG : gt_kube_is_passing(result->status);
+    if (refreshed) {
+        call->refreshed = true;
+        wait_for(call, 0);
+        return;
+    }
+    if (passing && try_again(call, result->retry_after))
+        return;
+    cJSON *object;
+    struct gt_err *error = NULL;
+    gt_kube_result(result, &object, &error);
+    if (passing && call->tries > 1)
+        gt_wrap(&error, "after %u tries", call->tries);
+    answer_call(call, result->error ? 0 : result->status, object, error, NULL);
+}
+
+static void run_call(struct gt_kube_call *call)
+{
+    uint64_t now = gt_kube_now_ms(), left = call->try_ms;
+    gt_auto_err struct gt_err *error = NULL;
+    int r = 0;
+    if (call->deadline != GT_KUBE_FOREVER && now >= call->deadline)
+        r = gt_fail(&error, ETIMEDOUT, "the deadline passed before its turn came");
+    else if (call->deadline != GT_KUBE_FOREVER && call->deadline - now < left)
+        left = call->deadline - now;
+    const struct gt_kube_exchange exchange = {.method = call->method,
+                                              .path = call->path,
+                                              .body = call->body,
+                                              .content_type = call->content_type,
+                                              .accept = call->accept,
+                                              .timeout_ms = left,
+                                              .body_max = call->response_max,
+                                              .on_done = on_done,
+                                              .arg = call};
+    if (r == 0)
+        r = gt_kube_exchange(call->kube, &exchange, &call->transfer, &error);
+    if (r < 0) {
+        call->failed = gt_steal(error);
+        wait_for(call, 0);
+        return;
+    }
+    set_state(call, CALL_RUNNING);
+    call->kube->counters.retries += call->tries > 0;
+    call->tries++;
+}
+
+/* Those that waited for their time get into line; free places go to the oldest in line. */
+void gt_kube_on_kick(void *arg)
+{
+    struct gt_kube *kube = arg;
+    uint64_t now = gt_kube_now_ms();
+    struct gt_kube_call *failed = NULL;
+    for (struct gt_kube_call *call = kube->calls; call; call = call->next) {
+        if (call->state != CALL_WAITING || call->due > now)
+            continue;
+        if (call->failed)
+            failed = call;
+        else
+            set_state(call, CALL_QUEUED);
+    }
+    if (failed) { /* others of this kind have their turn at the next kick */
+        answer_call(failed, 0, NULL, gt_steal(failed->failed), NULL);
+        return;
+    }
+    while (kube->counters.running < RUNNING_MAX) {
+        struct gt_kube_call *oldest = NULL;
+        for (struct gt_kube_call *call = kube->calls; call; call = call->next)
+            if (call->state == CALL_QUEUED)
+                oldest = call;
+        if (!oldest)
+            break;
+        run_call(oldest);
+    }
+    schedule(kube);
+}
+
+static int enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t deadline_ms, uint64_t try_ms,
+                   struct gt_err **err)
+{
+    if (kube->call_count >= CALLS_MAX)
+        return gt_fail(err, EAGAIN, "more than %d requests wait", CALLS_MAX);
+    uint64_t deadline = deadline_ms ? deadline_ms : GT_KUBE_DEADLINE_MS;
+    call->kube = kube;
+    call->try_ms = try_ms ? try_ms : GT_KUBE_TRY_MS;
+    call->deadline = deadline == GT_KUBE_FOREVER ? GT_KUBE_FOREVER : gt_kube_now_ms() + deadline;
+    call->next = kube->calls;
+    if (call->next)
+        call->next->previous = call;
+    kube->calls = call;
+    kube->call_count++;
+    call->state = CALL_QUEUED;
+    if (kube->counters.running < RUNNING_MAX)
+        run_call(call);
+    return 0;
+}
+
+static int build_path(const struct gt_kube_request *request, char **ret, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    bool collection = request->verb == GT_KUBE_CREATE && !request->subresource;
+    if (!collection && !request->name)
+        return gt_fail(err, EINVAL, "%s: no name is given", request->resource->plural);
+    if (collection && request->resource->namespaced && !request->namespace_)
+        return gt_fail(err, EINVAL, "%s: no namespace is given", request->resource->plural);
+    int r = gt_kube_path(&path, request->resource, request->namespace_, collection ? NULL : request->name,
+                         request->subresource, err);
+    if (r < 0)
+        return r;
+    if (request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE)
+        gt_kube_query(&path, "fieldManager", request->field_manager);
+    if (request->verb == GT_KUBE_APPLY && request->force)
+        gt_kube_query(&path, "force", "true");
+    r = gt_buf_check(&path, "path", err);
+    if (r < 0)
+        return r;
+    *ret = gt_buf_take(&path);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "path");
+}
+
+int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, gt_kube_done *done, void *arg,
+                  struct gt_kube_call **ret, struct gt_err **err)
+{
+    static const struct {
+        const char *method, *type;
+    } verbs[] = {
+        [GT_KUBE_GET] = {"GET", NULL},
+        [GT_KUBE_CREATE] = {"POST", "application/json"},
+        [GT_KUBE_UPDATE] = {"PUT", "application/json"},
+        [GT_KUBE_APPLY] = {"PATCH", "application/apply-patch+yaml"},
+        [GT_KUBE_MERGE_PATCH] = {"PATCH", "application/merge-patch+json"},
+        [GT_KUBE_DELETE] = {"DELETE", "application/json"},
+    };
+    if (request->verb == GT_KUBE_APPLY && !request->field_manager)
+        return gt_fail(err, EINVAL, "apply: no field manager is given");
+    bool needs_body = request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE;
+    if (needs_body && !request->body)
+        return gt_fail(err, EINVAL, "%s: no body is given", verbs[request->verb].method);
+    struct gt_kube_call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    call->method = verbs[request->verb].method;
+    call->content_type = verbs[request->verb].type;
+    call->accept = request->metadata_only ? GT_KUBE_ACCEPT_META : GT_KUBE_ACCEPT;
+    call->response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
+    call->done = done;
+    call->arg = arg;
+    int r = build_path(request, &call->path, err);
+    if (r == 0 && request->body && !(call->body = strdup(request->body)))
+        r = gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    if (r == 0)
+        r = enqueue(kube, call, request->deadline_ms, request->try_ms, err);
+    if (r < 0) {
+        free_call(call);
+        return r;
+    }
+    if (ret)
+        *ret = call;
+    return 0;
+}
+
+int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,
+                      uint64_t try_ms, size_t response_max, gt_kube_raw_done *done, void *arg,
+                      struct gt_kube_call **ret, struct gt_err **err)
+{
+    struct gt_kube_call *call = calloc(1, sizeof(*call));
+    if (!call || !(call->path = strdup(path))) {
+        free(call);
+        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    }
+    call->method = "GET";
+    call->accept = accept;
+    call->response_max = response_max;
+    call->raw_done = done;
+    call->arg = arg;
+    int r = enqueue(kube, call, deadline_ms, try_ms, err);
+    if (r < 0) {
+        free_call(call);
+        return r;
+    }
+    *ret = call;
+    return 0;
+}

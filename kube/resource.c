@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/resource.h"
+
+#include <errno.h>
+#include <string.h>
+
+const struct gt_kube_resource gt_kube_nodes = {"", "v1", "nodes", false};
+const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};
+const struct gt_kube_resource gt_kube_configmaps = {"", "v1", "configmaps", true};
+const struct gt_kube_resource gt_kube_leases = {"coordination.k8s.io", "v1", "leases", true};
+const struct gt_kube_resource gt_kube_events = {"events.k8s.io", "v1", "events", true};
+
+enum { NAME_MAX_BYTES = 253 };
+
+void gt_kube_escape(struct gt_buf *to, const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    while (*text) {
+        size_t n = strspn(text, plain);
+        gt_buf_add(to, text, n);
+        text += n;
+        if (*text)
+            gt_buf_printf(to, "%%%02X", (unsigned char)*text++);
+    }
+}
+
+static int add_segment(struct gt_buf *to, const char *what, const char *segment, struct gt_err **err)
+{
+    size_t len = strlen(segment);
+    if (!len || len > NAME_MAX_BYTES || strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0 ||
+        strpbrk(segment, "/%"))
+        return gt_fail(err, EINVAL, "'%.64s' cannot be a %s", segment, what);
+    gt_buf_puts(to, "/");
+    gt_kube_escape(to, segment);
+    return 0;
+}
+
+int gt_kube_path(struct gt_buf *to, const struct gt_kube_resource *resource, const char *namespace_,
+                 const char *name, const char *subresource, struct gt_err **err)
+{
+    if (namespace_ && !resource->namespaced)
+        return gt_fail(err, EINVAL, "%s are in no namespace", resource->plural);
+    if (!namespace_ && resource->namespaced && name)
+        return gt_fail(err, EINVAL, "%s '%.64s': no namespace is given", resource->plural, name);
+    if (*resource->group)
+        gt_buf_printf(to, "/apis/%s/%s", resource->group, resource->version);
+    else
+        gt_buf_printf(to, "/api/%s", resource->version);
+    int r = 0;
+    if (namespace_) {
+        gt_buf_puts(to, "/namespaces");
+        r = add_segment(to, "namespace", namespace_, err);
+    }
+    gt_buf_printf(to, "/%s", resource->plural);
+    if (r == 0 && name)
+        r = add_segment(to, "name", name, err);
+    if (r == 0 && subresource)
+        r = add_segment(to, "subresource", subresource, err);
+    return r < 0 ? r : gt_buf_check(to, "path", err);
+}
+
+void gt_kube_query(struct gt_buf *to, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    gt_buf_puts(to, to->data && strchr(to->data, '?') ? "&" : "?");
+    gt_buf_puts(to, key);
+    gt_buf_puts(to, "=");
+    gt_kube_escape(to, value);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_RESOURCE_H
+#define GPUTOPO_KUBE_RESOURCE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+/* A kind of object as it stands in paths. Literals; lives as long as requests for it do. */
+struct gt_kube_resource {
+    const char *group;   /* "" is the core group */
+    const char *version; /* "v1" */
+    const char *plural;  /* "configmaps" */
+    bool namespaced;
+};
+
+extern const struct gt_kube_resource gt_kube_nodes, gt_kube_pods, gt_kube_configmaps, gt_kube_leases,
+    gt_kube_events;
+
+/* Appends `text` with everything but letters, digits and "-._~" escaped. */
+void gt_kube_escape(struct gt_buf *to, const char *text);
+
+/*
+ * Appends the path: /api/v1/namespaces/NS/PLURAL/NAME/SUBRESOURCE, or /apis/GROUP/... `name` and
+ * `subresource` may be NULL; `namespace_` NULL means all of them (lists only). -EINVAL where a name cannot
+ * be one, or where the namespace is missing or too much.
+ */
+int gt_kube_path(struct gt_buf *to, const struct gt_kube_resource *resource, const char *namespace_,
+                 const char *name, const char *subresource, struct gt_err **err);
+
+/* Appends "?key=value", or "&key=value" where the text has a query already. A NULL value adds nothing. */
+void gt_kube_query(struct gt_buf *to, const char *key, const char *value);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/status.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { REASON_SHOWN = 64, MESSAGE_SHOWN = 512 };
+
+const char *gt_kube_text(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+const char *gt_kube_meta(const cJSON *object, const char *key)
+{
+    return gt_kube_text(cJSON_GetObjectItemCaseSensitive(object, "metadata"), key);
+}
+
+const char *gt_kube_reason(const cJSON *status)
+{
+    return gt_kube_text(status, "reason");
+}
+
+bool gt_kube_is_passing(unsigned code)
+{
+    return code == 429 || code == 500 || code == 502 || code == 503 || code == 504;
+}
+
+static int errno_of(unsigned code, const cJSON *status)
+{
+    switch (code) {
+    case 401:
+        return EPERM;
+    case 403:
+        return EACCES;
+    case 404:
+        return ENOENT;
+    case 409:
+        return strcmp(gt_kube_reason(status), "AlreadyExists") == 0 ? EEXIST : EBUSY;
+    case 410:
+        return ESTALE;
+    case 429:
+        return EAGAIN;
+    default:
+        return code >= 400 && code < 500 ? EINVAL : EIO;
+    }
+}
+
+int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status)
+{
+    const char *reason = gt_kube_reason(status), *message = gt_kube_text(status, "message");
+    return gt_fail(err, errno_of(code, status), "%u%s%.*s%s%.*s", code, *reason ? " " : "", REASON_SHOWN,
+                   reason, *message ? ": " : "", MESSAGE_SHOWN, message);
+}

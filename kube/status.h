@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_STATUS_H
+#define GPUTOPO_KUBE_STATUS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+
+/*
+ * Makes an error from an answer that is none of 2xx: "403 Forbidden: nodes is forbidden: ...". `status` is
+ * the object of kind Status where the answer was one, else NULL. Its code: 401 EPERM, 403 EACCES, 404
+ * ENOENT, 409 EEXIST (reason AlreadyExists) or EBUSY, 410 ESTALE, 429 EAGAIN, other 4xx EINVAL, else EIO.
+ */
+int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status);
+
+/* The `reason` of a Status, "" where there is none. */
+const char *gt_kube_reason(const cJSON *status);
+
+/* The text of a member of an object, "" where it is not there or no text. */
+const char *gt_kube_text(const cJSON *object, const char *key);
+
+/* metadata.name and the like. */
+const char *gt_kube_meta(const cJSON *object, const char *key);
+
+/* Whether another try may help: 429, 500, 502, 503, 504. */
+bool gt_kube_is_passing(unsigned code);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kube/internal.h"
+#include "kube/lines.h"
+#include "kube/status.h"
+
+enum {
+    PATH_MAX_BYTES = 64 << 10,
+    ERROR_BODY_MAX = 1 << 20,
+    GRACE_S = 30,     /* a server that has not ended the watch this long after its time is dead */
+    STEADY_MS = 5000, /* a watch that lived so long was no failure of the connection */
+    VERSION_MAX = 256,
+};
+
+struct gt_kube_watch {
+    struct gt_kube *kube;
+    struct gt_kube_watch_spec spec; /* its strings are not ours any more */
+    char *path;
+    char version[VERSION_MAX];
+    struct gt_lines lines;
+    struct gt_transfer *transfer;
+    struct gt_source *timer;
+    struct gt_backoff backoff;
+    uint64_t started_ms;
+    bool refreshed;
+    struct gt_err *failed; /* why this stream is ended by us */
+    bool lost;             /* and not resumed */
+    bool busy, dead;
+    struct gt_kube_watch_counters counters;
+};
+
+static void free_watch(struct gt_kube_watch *watch)
+{
+    gt_source_free(watch->timer);
+    gt_lines_reset(&watch->lines);
+    gt_err_free(watch->failed);
+    free(watch->path);
+    free(watch);
+}
+
+void gt_kube_watch_free(struct gt_kube_watch *watch)
+{
+    if (!watch || watch->dead)
+        return;
+    gt_transfer_cancel(gt_steal(watch->transfer));
+    if (watch->busy)
+        watch->dead = true;
+    else
+        free_watch(watch);
+}
+
+void gt_kube_watch_counters(const struct gt_kube_watch *watch, struct gt_kube_watch_counters *ret)
+{
+    *ret = watch->counters;
+}
+
+static void note_version(struct gt_kube_watch *watch, const cJSON *object)
+{
+    const char *version = gt_kube_meta(object, "resourceVersion");
+    size_t len = strlen(version);
+    if (len && len < sizeof(watch->version))
+        memcpy(watch->version, version, len + 1);
+}
+
+/* The event ERROR: a Status inside a stream that began with 200. */
+static void note_error(struct gt_kube_watch *watch, const cJSON *status)
+{
+    const cJSON *code = cJSON_GetObjectItemCaseSensitive(status, "code");
+    double number = cJSON_IsNumber(code) && code->valuedouble >= 0 ? code->valuedouble : 0;
+    unsigned http = number < 1000 ? (unsigned)number : 0;
+    gt_kube_fail(&watch->failed, http, status);
+    watch->lost = http == 410;
+}
+
+static bool on_line(void *arg, const char *line, size_t len)
+{
+    struct gt_kube_watch *watch = arg;
+    if (len == 0)
+        return true;
+    cJSON *json = cJSON_ParseWithLength(line, len);
+    const char *type = gt_kube_text(json, "type");
+    cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
+    static const char *const types[] = {
+        [GT_KUBE_ADDED] = "ADDED", [GT_KUBE_MODIFIED] = "MODIFIED", [GT_KUBE_DELETED] = "DELETED"};
+    watch->counters.last_heard_ms = gt_kube_now_ms();
+    if (!cJSON_IsObject(object)) {
+        gt_fail(&watch->failed, EBADMSG, "watch: a line of %zu bytes that is no event", len);
+    } else if (strcmp(type, "ERROR") == 0) {
+        note_error(watch, object);
+    } else if (strcmp(type, "BOOKMARK") == 0) {
+        watch->counters.bookmarks++;
+        note_version(watch, object);
+    } else {
+        for (unsigned i = 0; i < GT_COUNT(types); i++) {
+            if (strcmp(type, types[i]) != 0)
+                continue;
+            watch->counters.events++;
+            note_version(watch, object);
+            watch->spec.on_event(watch->spec.arg, (enum gt_kube_event_type)i, object);
+            break;
+        }
+    }
+    cJSON_Delete(json);
+    return !watch->failed && !watch->dead;
+}
+
+static void end_stream(struct gt_kube_watch *watch, unsigned asked_s);
+
+static void on_data(void *arg, const char *data, size_t len)
+{
+    struct gt_kube_watch *watch = arg;
+    watch->counters.connected = true;
+    watch->busy = true;
+    int r = gt_lines_feed(&watch->lines, data, len, on_line, watch);
+    watch->busy = false;
+    if (watch->dead) {
+        free_watch(watch);
+        return;
+    }
+    if (r == 0)
+        return;
+    if (r != -ECANCELED) {
+        gt_fail(&watch->failed, -r, "watch: a line is longer than %zu bytes, or there is no memory for it",
+                watch->lines.rest.max);
+        watch->lost = r == -EFBIG;
+    }
+    gt_transfer_cancel(gt_steal(watch->transfer));
+    end_stream(watch, 0);
+}
+
+static void on_done(void *arg, const struct gt_transfer_result *result)
+{
+    struct gt_kube_watch *watch = arg;
+    watch->transfer = NULL;
+    bool refreshed = gt_kube_count(watch->kube, result, !watch->refreshed);
+    if (refreshed) {
+        watch->refreshed = true;
+        gt_source_arm(watch->timer, 0);
+        return;
+    }
+    if (result->status >= 200 && result->status < 300)
+        watch->refreshed = false;
+    if (result->error || result->status < 200 || result->status >= 300) {
+        cJSON *object;
+        gt_kube_result(result, &object, &watch->failed);
+        cJSON_Delete(object);
+        gt_wrap(&watch->failed, "watch");
+        watch->lost = !result->error && result->status == 410;
+    }
+    end_stream(watch, result->retry_after);
+}
+
+/* The stream is over: what was not a whole line counts for nothing. Says so, and begins again after a while.
+ */
+static void end_stream(struct gt_kube_watch *watch, unsigned asked_s)
+{
+    gt_lines_reset(&watch->lines);
+    watch->counters.connected = false;
+    gt_auto_err struct gt_err *error = gt_steal(watch->failed);
+    if (error)
+        watch->counters.errors++;
+    watch->busy = true;
+    if (watch->lost) {
+        watch->dead = true;
+        watch->spec.on_lost(watch->spec.arg, error);
+        free_watch(watch);
+        return;
+    }
+    if (error && watch->spec.on_error)
+        watch->spec.on_error(watch->spec.arg, error);
+    watch->busy = false;
+    if (watch->dead) {
+        free_watch(watch);
+        return;
+    }
+    if (gt_kube_now_ms() - watch->started_ms >= STEADY_MS)
+        watch->backoff.failures = 0;
+    gt_source_arm(watch->timer, gt_backoff_next(&watch->backoff, asked_s, &watch->kube->jitter));
+}
+
+static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
+{
+    unsigned steady = watch->spec.timeout_s * 4 / 5;
+    unsigned seconds =
+        steady + (unsigned)gt_jitter_below(&watch->kube->jitter, watch->spec.timeout_s * 2 / 5 + 1);
+    if (!seconds)
+        seconds = 1;
+    char timeout[16];
+    snprintf(timeout, sizeof(timeout), "%u", seconds);
+    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    gt_buf_puts(&path, watch->path);
+    gt_kube_query(&path, "watch", "1");
+    gt_kube_query(&path, "allowWatchBookmarks", "true");
+    gt_kube_query(&path, "resourceVersion", watch->version);
+    gt_kube_query(&path, "timeoutSeconds", timeout);
+    int r = gt_buf_check(&path, "path", err);
+    if (r < 0)
+        return r;
+    const struct gt_kube_exchange exchange = {
+        .method = "GET",
+        .path = path.data,
+        .accept = watch->spec.selection.metadata_only ? GT_KUBE_ACCEPT_META : GT_KUBE_ACCEPT,
+        .timeout_ms = (seconds + GRACE_S) * UINT64_C(1000),
+        .body_max = ERROR_BODY_MAX,
+        .on_data = on_data,
+        .on_done = on_done,
+        .arg = watch};
+    watch->started_ms = gt_kube_now_ms();
+    watch->counters.connects++;
+    return gt_kube_exchange(watch->kube, &exchange, &watch->transfer, err);
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_kube_watch *watch = arg;
+    if (connect_stream(watch, &watch->failed) < 0)
+        end_stream(watch, 0);
+}
+
+int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *spec,
+                        struct gt_kube_watch **ret, struct gt_err **err)
+{
+    size_t len = strlen(spec->resource_version);
+    if (len >= VERSION_MAX)
+        return gt_fail(err, EINVAL, "watch: a resourceVersion of %zu bytes", len);
+    struct gt_kube_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch)
+        return gt_fail_sys(err, ENOMEM, "watch");
+    watch->kube = kube;
+    watch->spec = *spec;
+    memcpy(watch->version, spec->resource_version, len + 1);
+    if (!watch->spec.timeout_s)
+        watch->spec.timeout_s = GT_KUBE_WATCH_TIMEOUT_S;
+    watch->lines.rest.max = spec->line_max ? spec->line_max : GT_KUBE_LINE_MAX;
+    int r = gt_kube_selection_path(&spec->selection, &watch->path, err);
+    if (r == 0)
+        r = gt_loop_add_timer(kube->loop, on_timer, watch, &watch->timer, err);
+    if (r < 0) {
+        free_watch(watch);
+        return r;
+    }
+    gt_source_arm(watch->timer, 0);
+    *ret = watch;
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_KUBE_WATCH_H
+#define GPUTOPO_KUBE_WATCH_H
+
+#include "kube/list.h"
+
+/*
+ * A watch that keeps itself alive: on a connection of its own, resumed from the last resourceVersion seen
+ * (bookmarks included) when it ends, with back-off and jitter where it ends in failure. It gives up in one
+ * case only: the server no longer knows that resourceVersion (410), or sends a line beyond the limit. Then
+ * the objects must be listed anew.
+ */
+struct gt_kube_watch;
+
+enum gt_kube_event_type { GT_KUBE_ADDED, GT_KUBE_MODIFIED, GT_KUBE_DELETED };
+
+enum { GT_KUBE_WATCH_TIMEOUT_S = 300, GT_KUBE_LINE_MAX = 4 << 20 };
+
+struct gt_kube_watch_counters {
+    uint64_t connects, events, bookmarks, errors;
+    uint64_t last_heard_ms; /* a time of CLOCK_MONOTONIC; 0: never */
+    bool connected;         /* an answer 200 has begun and has not ended */
+};
+
+struct gt_kube_watch_spec {
+    struct gt_kube_selection selection;
+    const char *resource_version; /* of the list; copied */
+    unsigned timeout_s;           /* the server is asked to end it after 80 to 120 % of this; 0: default */
+    size_t line_max;              /* bytes of one event, 0: GT_KUBE_LINE_MAX */
+    void (*on_event)(void *arg, enum gt_kube_event_type type, cJSON *object); /* freed afterwards */
+    void (*on_error)(void *arg, const struct gt_err *error);                  /* it goes on; may be NULL */
+    void (*on_lost)(void *arg, const struct gt_err *error); /* it does not; the watch is gone afterwards */
+    void *arg;
+};
+
+int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *spec,
+                        struct gt_kube_watch **ret, struct gt_err **err);
+
+/* Ends it without calling back, also from within its callbacks. NULL is allowed. */
+void gt_kube_watch_free(struct gt_kube_watch *watch);
+
+void gt_kube_watch_counters(const struct gt_kube_watch *watch, struct gt_kube_watch_counters *ret);
+
+#endif

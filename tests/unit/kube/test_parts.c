@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "kube/backoff.h"
+#include "kube/index.h"
+#include "kube/lease.h"
+#include "kube/list.h"
+#include "kube/status.h"
+
+static void test_paths(void **state)
+{
+    (void)state;
+    static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v1alpha1",
+                                                       "nodegputopologies", false};
+    static const struct {
+        const struct gt_kube_resource *resource;
+        const char *namespace_, *name, *subresource, *path; /* path NULL: refused */
+    } cases[] = {
+        {&gt_kube_nodes, NULL, "n1", NULL, "/api/v1/nodes/n1"},
+        {&gt_kube_pods, NULL, NULL, NULL, "/api/v1/pods"},
+        {&gt_kube_leases, "ns", "l", NULL, "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l"},
+        {&topologies, NULL, "n1", "status",
+         "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies/n1/status"},
+        {&gt_kube_pods, "ns", "a b:c\xc3\xa4", NULL, "/api/v1/namespaces/ns/pods/a%20b%3Ac%C3%A4"},
+        {&gt_kube_nodes, "ns", "n1", NULL, NULL},
+        {&gt_kube_pods, NULL, "p", NULL, NULL},
+        {&gt_kube_pods, "ns", "../x", NULL, NULL},
+        {&gt_kube_pods, "..", "x", NULL, NULL},
+        {&gt_kube_pods, "ns", ".", NULL, NULL},
+        {&gt_kube_pods, "", "x", NULL, NULL},
+        {&gt_kube_pods, "ns", "a%2fb", NULL, NULL},
+    };
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_buf struct gt_buf path = GT_BUF(4096);
+        int r = gt_kube_path(&path, cases[i].resource, cases[i].namespace_, cases[i].name,
+                             cases[i].subresource, NULL);
+        assert_int_equal(r, cases[i].path ? 0 : -EINVAL);
+        if (cases[i].path)
+            assert_string_equal(path.data, cases[i].path);
+    }
+    char *path = NULL;
+    const struct gt_kube_selection selection = {
+        .resource = &gt_kube_pods, .label_selector = "a in (b,c)", .field_selector = "spec.nodeName=n&1"};
+    assert_int_equal(gt_kube_selection_path(&selection, &path, NULL), 0);
+    assert_string_equal(
+        path, "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29&fieldSelector=spec.nodeName%3Dn%261");
+    free(path);
+}
+
+static void test_backoff(void **state)
+{
+    (void)state;
+    struct gt_jitter jitter;
+    gt_jitter_seed(&jitter);
+    print_message("seed %llu\n", (unsigned long long)jitter.state);
+    for (unsigned round = 0; round < 200; round++) {
+        struct gt_backoff backoff = {0};
+        uint64_t step = GT_BACKOFF_FIRST_MS;
+        for (unsigned i = 0; i < 20; i++) {
+            uint64_t wait = gt_backoff_next(&backoff, 0, &jitter);
+            assert_in_range(wait, step / 2, step);
+            step = step * 2 < GT_BACKOFF_MAX_MS ? step * 2 : GT_BACKOFF_MAX_MS;
+        }
+    }
+    struct gt_backoff backoff = {0};
+    assert_in_range(gt_backoff_next(&backoff, 7, &jitter), 7000, 7200);
+    assert_in_range(gt_backoff_next(&backoff, 4000000000U, &jitter), 120000, 121000);
+    assert_int_equal(gt_jitter_below(&jitter, 0), 0);
+    assert_int_equal(gt_jitter_below(&jitter, 1), 0);
+    /* A thousand waits spread out: no tenth of the range has more than three times its share. */
+    unsigned tenths[10] = {0};
+    for (unsigned i = 0; i < 1000; i++)
+        tenths[gt_jitter_below(&jitter, 10)]++;
+    for (unsigned i = 0; i < 10; i++)
+        assert_in_range(tenths[i], 33, 300);
+}
+
+static void test_status(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned code;
+        const char *json;
+        int error;
+        const char *text;
+    } cases[] = {
+        {403, "{\"reason\":\"Forbidden\",\"message\":\"no\\nway\"}", EACCES, "403 Forbidden: no way"},
+        {409, "{\"reason\":\"AlreadyExists\"}", EEXIST, "409 AlreadyExists"},
+        {409, "{\"reason\":\"Conflict\"}", EBUSY, "409 Conflict"},
+        {404, "null", ENOENT, "404"},
+        {401, "[]", EPERM, "401"},
+        {410, "{\"message\":5}", ESTALE, "410"},
+        {429, "", EAGAIN, "429"},
+        {422, "{\"message\":\"bad\"}", EINVAL, "422: bad"},
+        {500, "{}", EIO, "500"},
+        {307, "{}", EIO, "307"},
+    };
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        cJSON *status = cJSON_Parse(cases[i].json);
+        gt_auto_err struct gt_err *error = NULL;
+        assert_int_equal(gt_kube_fail(&error, cases[i].code, status), -cases[i].error);
+        assert_string_equal(gt_err_text(error), cases[i].text);
+        cJSON_Delete(status);
+    }
+    assert_true(gt_kube_is_passing(429) && gt_kube_is_passing(503));
+    assert_false(gt_kube_is_passing(409) || gt_kube_is_passing(501) || gt_kube_is_passing(200));
+}
+
+static void test_index(void **state)
+{
+    (void)state;
+    enum { OBJECTS = 5000 };
+    struct gt_index index = {.max = OBJECTS};
+    char name[32];
+    assert_null(gt_index_find(&index, "ns", "x"));
+    assert_null(gt_index_take(&index, "ns", "x"));
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        snprintf(name, sizeof(name), "object-%u", i / 2);
+        struct gt_index_entry *entry = gt_index_add(&index, i % 2 ? "a" : "", name);
+        assert_non_null(entry);
+        entry->mark = i % 5 ? 1 : 2;
+        entry->version = i;
+    }
+    assert_null(gt_index_add(&index, "b", "one-too-many"));
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        snprintf(name, sizeof(name), "object-%u", i / 2);
+        const struct gt_index_entry *entry = gt_index_find(&index, i % 2 ? "a" : "", name);
+        assert_non_null(entry);
+        assert_int_equal(entry->version, i);
+        assert_string_equal(entry->key + entry->name_at, name);
+    }
+    size_t slot = 0;
+    unsigned taken = 0;
+    struct gt_index_entry *entry;
+    while ((entry = gt_index_take_unmarked(&index, 1, &slot))) {
+        assert_int_equal(entry->mark, 2);
+        free(entry);
+        taken++;
+    }
+    assert_int_equal(taken, OBJECTS / 5);
+    assert_int_equal(index.count, OBJECTS - OBJECTS / 5);
+    assert_null(gt_index_find(&index, "", "object-0"));
+    entry = gt_index_take(&index, "a", "object-0");
+    assert_non_null(entry);
+    free(entry);
+    gt_index_done(&index);
+    assert_int_equal(index.count, 0);
+}
+
+static void test_lease(void **state)
+{
+    (void)state;
+    struct gt_kube_lease lease = {
+        .holder = "me \"x\"", .duration_s = 15, .transitions = 3, .resource_version = "77"};
+    const struct timespec when = {.tv_sec = 1769860800, .tv_nsec = 123456789};
+    gt_kube_time(&when, lease.renewed);
+    assert_string_equal(lease.renewed, "2026-01-31T12:00:00.123456Z");
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    gt_kube_lease_write(&text, "ns", "l", &lease);
+    cJSON *json = cJSON_Parse(text.data);
+    assert_non_null(json);
+    assert_string_equal(gt_kube_meta(json, "namespace"), "ns");
+    struct gt_kube_lease again = {0};
+    assert_int_equal(gt_kube_lease_read(json, &again, NULL), 0);
+    assert_memory_equal(&lease, &again, sizeof(lease));
+    cJSON_Delete(json);
+
+    static const char *const bad[] = {"{}", "[]", "null", "{\"metadata\":{\"name\":\"x\"}}"};
+    for (size_t i = 0; i < GT_COUNT(bad); i++) {
+        json = cJSON_Parse(bad[i]);
+        assert_int_equal(gt_kube_lease_read(json, &again, NULL), -EBADMSG);
+        cJSON_Delete(json);
+    }
+    json = cJSON_Parse(
+        "{\"metadata\":{\"name\":\"x\",\"resourceVersion\":\"1\"},"
+        "\"spec\":{\"leaseDurationSeconds\":1e300,\"leaseTransitions\":-5,\"holderIdentity\":4}}");
+    assert_int_equal(gt_kube_lease_read(json, &again, NULL), 0);
+    assert_int_equal(again.duration_s, 0);
+    assert_int_equal(again.transitions, 0);
+    assert_string_equal(again.holder, "");
+    cJSON_Delete(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_paths), cmocka_unit_test(test_backoff), cmocka_unit_test(test_status),
+        cmocka_unit_test(test_index), cmocka_unit_test(test_lease),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
