@@ -45,8 +45,9 @@ def cpu_seconds(pid):
 
 
 class Agent:
-    def __init__(self, binaries, directory, *options):
+    def __init__(self, binaries, directory, *options, stream):
         self.kubelet = kubelet_double.KubeletDouble(os.path.join(directory, "kubelet"))
+        self.kubelet.book.serves = stream  # else gRPC would be begun to ask it
         self.kubelet.start()
         self.log = open(os.path.join(directory, "agent.log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(
@@ -72,7 +73,7 @@ def settled_memory(pid):
 def run_agent(binaries, *options, stream, then=None):
     """Memory of an agent started with these options, once it has settled."""
     directory = tempfile.mkdtemp(prefix="gputopo-bench-")
-    agent = Agent(binaries, directory, *options)
+    agent = Agent(binaries, directory, *options, stream=stream)
     try:
         if stream and not agent.kubelet.wait_healthy(8, 20):
             raise SystemExit("agent.py: the agent did not register")

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/advise.h"
+
+#include <errno.h>
+
+#include "scheduler-ext/core/advise_internal.h"
+#include "scheduler-ext/core/room.h"
+
+enum { DEFAULT_WORK = 100000000 };
+
+static int by_place(const void *a, const void *b)
+{
+    const struct advise_item *x = a, *y = b;
+    if (x->super != y->super)
+        return x->super < y->super ? -1 : 1;
+    if (x->node != y->node)
+        return x->node < y->node ? -1 : 1;
+    return (x->pod > y->pod) - (x->pod < y->pod);
+}
+
+/* The movable pods that would free GPUs a job can use: neither broken nor promised, on an eligible node. */
+static void find_items(struct advisor *advisor, const struct gt_cluster *cluster,
+                       const struct gt_advise_pod *pods, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct gt_cluster_node node;
+        if (!pods[i].movable || !gt_cluster_get_node(cluster, pods[i].node, &node) || !node.eligible)
+            continue;
+        uint64_t freed = pods[i].mask & node.all & node.healthy & ~node.assumed & ~node.free;
+        if (freed)
+            advisor->items[advisor->item_count++] =
+                (struct advise_item){.super = node.supernode, .node = pods[i].node, .pod = i, .mask = freed};
+    }
+    qsort(advisor->items, advisor->item_count, sizeof(*advisor->items), by_place);
+    /* A GPU counts once, whatever the caller says. */
+    uint32_t kept = 0;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < advisor->item_count; i++) {
+        struct advise_item item = advisor->items[i];
+        if (!kept || item.node != advisor->items[kept - 1].node)
+            used = 0;
+        item.mask &= ~used;
+        used |= item.mask;
+        item.gain = (unsigned)__builtin_popcountll(item.mask);
+        if (item.gain)
+            advisor->items[kept++] = item;
+    }
+    advisor->item_count = kept;
+}
+
+static void find_spots(struct advisor *advisor, const struct gt_cluster *cluster)
+{
+    const struct gt_advise_job *job = advisor->job;
+    for (uint32_t i = 0; i < advisor->item_count;) {
+        struct gt_cluster_node node;
+        gt_cluster_get_node(cluster, advisor->items[i].node, &node);
+        struct advise_spot spot = {.first = i, .available = (unsigned)__builtin_popcountll(node.available)};
+        unsigned free = spot.available;
+        for (; i < advisor->item_count && advisor->items[i].node == advisor->items[spot.first].node; i++)
+            free += advisor->items[i].gain;
+        spot.count = i - spot.first;
+        spot.slots = free / job->gpus - spot.available / job->gpus;
+        advisor->spots[advisor->spot_count++] = spot;
+    }
+}
+
+static void find_regions(struct advisor *advisor, const uint32_t *room)
+{
+    const struct gt_advise_job *job = advisor->job;
+    for (uint32_t s = 0; s < advisor->spot_count;) {
+        uint32_t super = advisor->items[advisor->spots[s].first].super;
+        struct advise_region region = {.first = s, .room = room[super], .runs = room[super] / job->pods};
+        for (; s < advisor->spot_count && advisor->items[advisor->spots[s].first].super == super; s++)
+            region.slots += advisor->spots[s].slots;
+        region.count = s - region.first;
+        region.more = (region.room + region.slots) / job->pods - region.runs;
+        if (region.more)
+            advisor->regions[advisor->region_count++] = region;
+    }
+}
+
+static int find(struct advisor *advisor, const struct gt_cluster *cluster, const uint32_t *room,
+                uint64_t work, struct gt_advice *advice)
+{
+    uint64_t have = 0, more = 0;
+    for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
+        have += room[s] / advisor->job->pods;
+    find_spots(advisor, cluster);
+    find_regions(advisor, room);
+    for (uint32_t r = 0; r < advisor->region_count; r++)
+        more += advisor->regions[r].more;
+    advice->possible = have + more >= advisor->job->runs;
+    if (!advice->possible || have >= advisor->job->runs)
+        return 0;
+    advisor->need = advisor->job->runs - (uint32_t)have;
+    int r = gt_advise_exact(advisor, work ? work : DEFAULT_WORK);
+    if (r != -E2BIG)
+        return r;
+    advice->exact = false;
+    return gt_advise_greedy(advisor);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int collect(const struct advisor *advisor, struct gt_advice *advice)
+{
+    for (uint32_t i = 0; i < advisor->item_count; i++)
+        advice->count += advisor->items[i].moved;
+    if (!advice->count)
+        return 0;
+    advice->moved = calloc(advice->count, sizeof(*advice->moved));
+    if (!advice->moved)
+        return gt_fail_sys(advisor->err, ENOMEM, "advice");
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < advisor->item_count; i++)
+        if (advisor->items[i].moved) {
+            advice->moved[at++] = advisor->items[i].pod;
+            advice->gpus += advisor->items[i].gain;
+        }
+    qsort(advice->moved, advice->count, sizeof(*advice->moved), by_number);
+    return 0;
+}
+
+int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods, uint32_t pod_count,
+              const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err)
+{
+    if (!job->runs || !job->pods || !job->gpus)
+        return gt_fail(err, EINVAL, "advice: a job without pods or GPUs");
+    struct advisor advisor = {.job = job, .err = err};
+    struct gt_advice advice = {.exact = true};
+    gt_auto_free uint32_t *room = NULL;
+    int r = gt_room_of(cluster, job->gpus, &room, err);
+    if (r < 0)
+        return r;
+    advisor.items = calloc((size_t)pod_count + 1, sizeof(*advisor.items));
+    advisor.spots = calloc((size_t)pod_count + 1, sizeof(*advisor.spots));
+    advisor.regions = calloc((size_t)pod_count + 1, sizeof(*advisor.regions));
+    if (!advisor.items || !advisor.spots || !advisor.regions) {
+        r = gt_fail_sys(err, ENOMEM, "advice");
+    } else {
+        find_items(&advisor, cluster, pods, pod_count);
+        r = find(&advisor, cluster, room, work, &advice);
+        if (r >= 0)
+            r = collect(&advisor, &advice);
+    }
+    free(advisor.items);
+    free(advisor.spots);
+    free(advisor.regions);
+    if (r >= 0)
+        *ret = advice;
+    return r;
+}

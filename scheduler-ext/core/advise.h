@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CORE_ADVISE_H
+#define GPUTOPO_CORE_ADVISE_H
+
+#include "scheduler-ext/core/cluster.h"
+
+/*
+ * Defragmentation advice: which running pods to move away so that a pending job fits. It only says so; the
+ * cluster is not changed.
+ *
+ * A job of `runs` runs (units, or atoms of soft units), each of `pods` pods of `gpus` GPUs, fits exactly when
+ * the supernodes' room for such pods, each divided by `pods` and rounded down, adds up to `runs`. So the
+ * cheapest removals add up over nodes and supernodes, and three nested tables find the best set: by GPUs on a
+ * node, by pods in a supernode, by runs in the cluster. Least is: the fewest pods, then the fewest GPUs taken
+ * from them.
+ */
+struct gt_advise_pod {
+    uint32_t node;
+    uint64_t mask; /* GPUs it uses */
+    bool movable;
+};
+
+struct gt_advise_job {
+    uint32_t runs, pods;
+    unsigned gpus;
+};
+
+struct gt_advice {
+    bool possible; /* false: not even without all movable pods */
+    bool exact;    /* no smaller set would do; false: the tables were too large, and one was found by steps */
+    uint32_t *moved; /* numbers of the pods to move, ascending; NULL where there are none */
+    uint32_t count;
+    uint32_t gpus; /* that they free */
+};
+
+/* `work` bounds the steps of the tables (0: 100 million, a fraction of a second). The caller frees
+ * ret->moved. A job that fits already needs no pod to move: possible, exact, count 0. */
+int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods, uint32_t pod_count,
+              const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/core/advise_internal.h"
+
+/*
+ * Where the tables would be too large: nodes are cleared whole, the cheapest pods of the job first, region
+ * after region by the cost of a run; then every pod that need not have left is put back.
+ */
+
+struct cleared { /* a spot, all of its items moved */
+    uint32_t spot, slots;
+    uint64_t cost;
+};
+
+static int by_cost_per_slot(const void *a, const void *b)
+{
+    const struct cleared *x = a, *y = b;
+    double per_x = (double)x->cost / x->slots, per_y = (double)y->cost / y->slots;
+    return per_x != per_y ? (per_x > per_y) - (per_x < per_y) : (x->spot > y->spot) - (x->spot < y->spot);
+}
+
+/* The way to one run more in a region: its first `spots` cleared ones. */
+struct step {
+    uint32_t region, spots;
+    uint64_t cost; /* not below that of the step before in the region */
+};
+
+static int by_step_cost(const void *a, const void *b)
+{
+    const struct step *x = a, *y = b;
+    if (x->cost != y->cost)
+        return x->cost < y->cost ? -1 : 1;
+    if (x->region != y->region)
+        return x->region < y->region ? -1 : 1;
+    return (x->spots > y->spots) - (x->spots < y->spots);
+}
+
+static void clear_order(const struct advisor *advisor, struct cleared *cleared)
+{
+    for (uint32_t s = 0; s < advisor->spot_count; s++) {
+        const struct advise_spot *spot = &advisor->spots[s];
+        cleared[s] = (struct cleared){.spot = s, .slots = spot->slots ? spot->slots : 1};
+        for (uint32_t i = 0; i < spot->count; i++)
+            cleared[s].cost += advise_cost(&advisor->items[spot->first + i]);
+        if (!spot->slots)
+            cleared[s] = (struct cleared){s, 1, ADVISE_NEVER >> 1}; /* gains nothing: last */
+    }
+    for (uint32_t r = 0; r < advisor->region_count; r++)
+        qsort(cleared + advisor->regions[r].first, advisor->regions[r].count, sizeof(*cleared),
+              by_cost_per_slot);
+}
+
+static uint32_t add_steps(const struct advisor *advisor, uint32_t r, const struct cleared *cleared,
+                          struct step *steps)
+{
+    const struct advise_region *region = &advisor->regions[r];
+    uint32_t count = 0, room = region->room, runs = region->runs;
+    uint64_t cost = 0, last = 0;
+    for (uint32_t i = 0; i < region->count; i++) {
+        const struct cleared *next = &cleared[region->first + i];
+        if (!advisor->spots[next->spot].slots)
+            break;
+        room += next->slots;
+        cost += next->cost;
+        while (room / advisor->job->pods > runs) {
+            runs++;
+            last = cost > last ? cost : last;
+            steps[count++] = (struct step){r, i + 1, last};
+            cost = 0;
+        }
+    }
+    return count;
+}
+
+static void mark(struct advisor *advisor, const struct step *step, const struct cleared *cleared)
+{
+    for (uint32_t i = 0; i < step->spots; i++) {
+        const struct advise_spot *spot =
+            &advisor->spots[cleared[advisor->regions[step->region].first + i].spot];
+        for (uint32_t k = 0; k < spot->count; k++)
+            advisor->items[spot->first + k].moved = true;
+    }
+}
+
+/* Puts back what is not needed, the smallest pods of each node last, so that few large ones leave. */
+static void put_back(struct advisor *advisor)
+{
+    const struct gt_advise_job *job = advisor->job;
+    uint64_t runs = 0;
+    for (uint32_t r = 0; r < advisor->region_count; r++) {
+        const struct advise_region *region = &advisor->regions[r];
+        uint32_t room = region->room;
+        for (uint32_t s = region->first; s < region->first + region->count; s++) {
+            const struct advise_spot *spot = &advisor->spots[s];
+            unsigned freed = 0;
+            for (uint32_t i = spot->first; i < spot->first + spot->count; i++)
+                freed += advisor->items[i].moved ? advisor->items[i].gain : 0;
+            room += (spot->available + freed) / job->gpus - spot->available / job->gpus;
+        }
+        runs += room / job->pods - region->runs;
+        for (uint32_t s = region->first; s < region->first + region->count; s++) {
+            const struct advise_spot *spot = &advisor->spots[s];
+            unsigned free = spot->available;
+            for (uint32_t i = spot->first; i < spot->first + spot->count; i++)
+                free += advisor->items[i].moved ? advisor->items[i].gain : 0;
+            for (unsigned size = 1; size <= 64; size++)
+                for (uint32_t i = spot->first; i < spot->first + spot->count; i++) {
+                    struct advise_item *item = &advisor->items[i];
+                    if (!item->moved || item->gain != size)
+                        continue;
+                    uint32_t without = room - free / job->gpus + (free - size) / job->gpus;
+                    uint64_t left = runs - (room / job->pods - without / job->pods);
+                    if (left < advisor->need)
+                        continue;
+                    item->moved = false;
+                    free -= size;
+                    room = without;
+                    runs = left;
+                }
+        }
+    }
+}
+
+int gt_advise_greedy(struct advisor *advisor)
+{
+    size_t most = 0;
+    for (uint32_t r = 0; r < advisor->region_count; r++)
+        most += advisor->regions[r].more;
+    gt_auto_free struct cleared *cleared = calloc((size_t)advisor->spot_count + 1, sizeof(*cleared));
+    gt_auto_free struct step *steps = calloc(most + 1, sizeof(*steps));
+    if (!cleared || !steps)
+        return gt_fail_sys(advisor->err, ENOMEM, "advice");
+    clear_order(advisor, cleared);
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < advisor->region_count; r++)
+        count += add_steps(advisor, r, cleared, steps + count);
+    qsort(steps, count, sizeof(*steps), by_step_cost);
+    for (uint32_t i = 0; i < count && i < advisor->need; i++)
+        mark(advisor, &steps[i], cleared);
+    put_back(advisor);
+    return 0;
+}

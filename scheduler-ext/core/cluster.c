@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/cluster.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/core/internal.h"
+
+/* ---- making and growing ---- */
+
+int gt_cluster_new(struct gt_cluster **ret, struct gt_err **err)
+{
+    struct gt_cluster *cluster = calloc(1, sizeof(*cluster));
+    if (!cluster)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    static const unsigned chain[] = {8, 16, 32, 64, 128};
+    memcpy(cluster->chain, chain, sizeof(chain));
+    cluster->chain_count = GT_COUNT(chain);
+    cluster->slot_size[0] = 1;
+    cluster->slot_sizes = 1;
+    cluster->assumption_free = GT_NONE;
+    cluster->weights = GT_AWARE_DEFAULT;
+    cluster->generation = 1;
+    cluster->in_name_order = true;
+    *ret = cluster;
+    return 0;
+}
+
+void gt_cluster_free(struct gt_cluster *cluster)
+{
+    if (!cluster)
+        return;
+    gt_score_done(cluster);
+    gt_names_done(&cluster->node_names, cluster->node_capacity);
+    gt_names_done(&cluster->super_names, cluster->super_capacity);
+    for (uint32_t i = 0; i < cluster->class_count; i++)
+        gt_class_unref(cluster->classes[i]);
+    for (unsigned t = 0; t < SLOT_SIZES; t++) {
+        free(cluster->slots[t]);
+        free(cluster->total[t]);
+        free(cluster->whole[t]);
+    }
+    void *const arrays[] = {cluster->all,     cluster->free,        cluster->healthy,
+                            cluster->assumed, cluster->available,   cluster->count,
+                            cluster->size,    cluster->usable,      cluster->class,
+                            cluster->super,   cluster->next,        cluster->previous,
+                            cluster->same,    cluster->eligible,    cluster->first_assumption,
+                            cluster->by_name, cluster->node_gaps,   cluster->supers,
+                            cluster->mark,    cluster->super_gaps,  cluster->heap,
+                            cluster->scratch, cluster->assumptions, cluster};
+    for (size_t i = 0; i < GT_COUNT(arrays); i++)
+        free(arrays[i]);
+}
+
+static uint32_t grown(uint32_t capacity, uint32_t max)
+{
+    uint32_t new = capacity ? capacity + capacity / 2 : 64;
+    return new > max ? max : new;
+}
+
+/* True without memory; what has grown by then stays so, which harms nobody. */
+#define RESIZE(field, old, new)                                                                              \
+    (!(grown_array = gt_core_grow(cluster->field, sizeof(*cluster->field), (old), (new))) ||                 \
+     (cluster->field = grown_array, false))
+
+static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
+{
+    uint32_t old = cluster->node_capacity, new = grown(old, GT_CLUSTER_NODES_MAX);
+    void *grown_array;
+    if (old == GT_CLUSTER_NODES_MAX)
+        return gt_fail(err, E2BIG, "cluster: more than %d nodes", GT_CLUSTER_NODES_MAX);
+    if (RESIZE(all, old, new) || RESIZE(free, old, new) || RESIZE(healthy, old, new) ||
+        RESIZE(assumed, old, new) || RESIZE(available, old, new) || RESIZE(count, old, new) ||
+        RESIZE(size, old, new) || RESIZE(usable, old, new) || RESIZE(class, old, new) ||
+        RESIZE(same, old, new) || RESIZE(super, old, new) || RESIZE(next, old, new) ||
+        RESIZE(previous, old, new) || RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) ||
+        RESIZE(first_assumption, old, new) || RESIZE(by_name, old, new) ||
+        gt_names_grow(&cluster->node_names, old, new) < 0)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    cluster->node_capacity = new;
+    return 0;
+}
+
+static int grow_supers(struct gt_cluster *cluster, struct gt_err **err)
+{
+    uint32_t old = cluster->super_capacity, new = grown(old, SUPERS_MAX);
+    void *grown_array;
+    if (old == SUPERS_MAX)
+        return gt_fail(err, E2BIG, "cluster: more than %d supernodes", GT_CLUSTER_SUPERNODES_MAX);
+    if (RESIZE(supers, old, new) || RESIZE(super_gaps, old, new) || RESIZE(mark, old, new) ||
+        RESIZE(heap, old, new) || RESIZE(scratch, (size_t)old * SUPER_SCRATCH, (size_t) new *SUPER_SCRATCH) ||
+        gt_names_grow(&cluster->super_names, old, new) < 0)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    for (unsigned t = 0; t < cluster->slot_sizes; t++)
+        if (RESIZE(slots[t], old, new) || RESIZE(total[t], old, new) || RESIZE(whole[t], old, new))
+            return gt_fail_sys(err, ENOMEM, "cluster");
+    cluster->super_capacity = new;
+    return 0;
+}
+
+int gt_cluster_set_chain(struct gt_cluster *cluster, const unsigned *sizes, unsigned count,
+                         struct gt_err **err)
+{
+    if (count > GT_CHAIN_MAX)
+        return gt_fail(err, E2BIG, "chain of unit sizes: %u sizes, at most %d are kept in mind", count,
+                       GT_CHAIN_MAX);
+    for (unsigned i = 0; i < count; i++)
+        if (sizes[i] == 0 || (i && sizes[i] <= sizes[i - 1]))
+            return gt_fail(err, EINVAL, "chain of unit sizes: %u is out of order, expected ascending sizes",
+                           sizes[i]);
+    if (count)
+        memcpy(cluster->chain, sizes, count * sizeof(sizes[0]));
+    cluster->chain_count = count;
+    return 0;
+}
+
+void gt_cluster_set_rule(struct gt_cluster *cluster, enum gt_rule rule)
+{
+    cluster->rule = rule;
+}
+
+int gt_cluster_add_class(struct gt_cluster *cluster, const struct gt_class *class, uint32_t *ret,
+                         struct gt_err **err)
+{
+    for (uint32_t i = 0; i < cluster->class_count; i++)
+        if (cluster->classes[i] == class) {
+            *ret = i;
+            return 0;
+        }
+    uint32_t id = cluster->class_count;
+    if (id == GT_CLUSTER_CLASSES_MAX) {
+        for (id = 0; id < cluster->class_count && cluster->class_nodes[id]; id++)
+            ;
+        if (id == cluster->class_count)
+            return gt_fail(err, E2BIG, "cluster: more than %d hardware classes", GT_CLUSTER_CLASSES_MAX);
+        gt_score_forget_class(cluster, id);
+        gt_class_unref(cluster->classes[id]);
+    } else
+        cluster->class_count++;
+    cluster->classes[id] = gt_class_ref(class);
+    *ret = id;
+    return 0;
+}
+
+/* ---- supernodes ---- */
+
+static int check_name(const char *what, const char *name, struct gt_err **err)
+{
+    size_t len = strnlen(name, GT_CLUSTER_NAME_MAX + 1);
+    if (len == 0 || len > GT_CLUSTER_NAME_MAX)
+        return gt_fail(err, EINVAL, "%s: a name of %s characters, expected 1 to %d", what,
+                       len ? "too many" : "0", GT_CLUSTER_NAME_MAX);
+    return 0;
+}
+
+static void free_super(struct gt_cluster *cluster, uint32_t id)
+{
+    cluster->supers[id].tier = 0;
+    cluster->super_gaps[cluster->super_gap_count++] = id;
+}
+
+static int new_super(struct gt_cluster *cluster, unsigned tier, uint32_t parent, uint32_t self, uint32_t *ret,
+                     struct gt_err **err)
+{
+    uint32_t id;
+    if (cluster->super_gap_count)
+        id = cluster->super_gaps[--cluster->super_gap_count];
+    else {
+        if (cluster->super_count == cluster->super_capacity) {
+            int r = grow_supers(cluster, err);
+            if (r < 0)
+                return r;
+        }
+        id = cluster->super_count++;
+    }
+    cluster->supers[id] = (struct super){parent, GT_NONE, 0, self, (uint8_t)tier};
+    for (unsigned t = 0; t < cluster->slot_sizes; t++)
+        cluster->slots[t][id] = cluster->total[t][id] = cluster->whole[t][id] = 0;
+    *ret = id;
+    return 0;
+}
+
+static bool super_exists(const struct gt_cluster *cluster, uint32_t id)
+{
+    return id < cluster->super_count && cluster->supers[id].tier;
+}
+
+int gt_cluster_add_supernode(struct gt_cluster *cluster, const char *name, unsigned tier, uint32_t parent,
+                             uint32_t *ret, struct gt_err **err)
+{
+    int r = check_name("supernode", name, err);
+    if (r < 0)
+        return r;
+    if (tier < 1 || tier > GT_TIERS_MAX)
+        return gt_fail(err, EINVAL, "supernode %s: tier %u, expected 1 to %d", name, tier, GT_TIERS_MAX);
+    if (gt_names_find(&cluster->super_names, name) != GT_NONE)
+        return gt_fail(err, EEXIST, "supernode %s: there is one of that name already", name);
+    if (parent != GT_NONE && (!super_exists(cluster, parent) || cluster->supers[parent].self != GT_NONE ||
+                              cluster->supers[parent].tier <= tier))
+        return gt_fail(err, EINVAL, "supernode %s: its parent must be a supernode of a tier above %u", name,
+                       tier);
+    uint32_t id;
+    r = new_super(cluster, tier, parent, GT_NONE, &id, err);
+    if (r < 0)
+        return r;
+    if (gt_names_add(&cluster->super_names, id, name) < 0) {
+        free_super(cluster, id);
+        return gt_fail_sys(err, ENOMEM, "supernode %s", name);
+    }
+    *ret = id;
+    return 0;
+}
+
+int gt_cluster_remove_supernode(struct gt_cluster *cluster, uint32_t supernode, struct gt_err **err)
+{
+    if (!super_exists(cluster, supernode) || cluster->supers[supernode].self != GT_NONE)
+        return gt_fail(err, ENOENT, "there is no supernode %u", supernode);
+    bool used = cluster->supers[supernode].nodes;
+    for (uint32_t s = 0; s < cluster->super_count && !used; s++)
+        used = cluster->supers[s].tier && cluster->supers[s].parent == supernode;
+    if (used)
+        return gt_fail(err, EBUSY, "supernode %s: there is something in it still",
+                       cluster->super_names.text[supernode]);
+    gt_names_remove(&cluster->super_names, supernode);
+    free_super(cluster, supernode);
+    return 0;
+}
+
+/* ---- nodes ---- */
+
+/* The list of a supernode's nodes has descending ids: a new node mostly goes in front, and what a plan
+ * chooses does not depend on the order in which nodes came. */
+static void link_node(struct gt_cluster *cluster, uint32_t id)
+{
+    struct super *super = &cluster->supers[cluster->super[id]];
+    uint32_t previous = GT_NONE, next = super->first_node;
+    while (next != GT_NONE && next > id) {
+        previous = next;
+        next = cluster->next[next];
+    }
+    cluster->previous[id] = previous;
+    cluster->next[id] = next;
+    if (next != GT_NONE)
+        cluster->previous[next] = id;
+    if (previous != GT_NONE)
+        cluster->next[previous] = id;
+    else
+        super->first_node = id;
+}
+
+static void unlink_node(struct gt_cluster *cluster, uint32_t id)
+{
+    uint32_t previous = cluster->previous[id], next = cluster->next[id];
+    if (previous != GT_NONE)
+        cluster->next[previous] = next;
+    else
+        cluster->supers[cluster->super[id]].first_node = next;
+    if (next != GT_NONE)
+        cluster->previous[next] = previous;
+}
+
+int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t supernode,
+                        uint32_t *ret, struct gt_err **err)
+{
+    int r = check_name("node", name, err);
+    if (r < 0)
+        return r;
+    if (class >= cluster->class_count)
+        return gt_fail(err, EINVAL, "node %s: there is no hardware class %u", name, class);
+    if (gt_names_find(&cluster->node_names, name) != GT_NONE)
+        return gt_fail(err, EEXIST, "node %s: there is one of that name already", name);
+    if (supernode != GT_NONE &&
+        (!super_exists(cluster, supernode) || cluster->supers[supernode].self != GT_NONE))
+        return gt_fail(err, EINVAL, "node %s: its supernode does not exist", name);
+    if (!cluster->node_gap_count && cluster->node_count == cluster->node_capacity) {
+        r = grow_nodes(cluster, err);
+        if (r < 0)
+            return r;
+    }
+    uint32_t id =
+        cluster->node_gap_count ? cluster->node_gaps[cluster->node_gap_count - 1] : cluster->node_count;
+    uint32_t leaf = supernode;
+    if (supernode == GT_NONE || cluster->supers[supernode].tier > 1) {
+        r = new_super(cluster, 1, supernode, id, &leaf, err);
+        if (r < 0)
+            return r;
+    }
+    if (gt_names_add(&cluster->node_names, id, name) < 0) {
+        if (leaf != supernode)
+            free_super(cluster, leaf);
+        return gt_fail_sys(err, ENOMEM, "node %s", name);
+    }
+    if (cluster->node_gap_count)
+        cluster->node_gap_count--;
+    else
+        cluster->node_count++;
+
+    unsigned gpus = gt_class_gpus(cluster->classes[class]);
+    uint64_t all = gpus >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << gpus) - 1;
+    cluster->all[id] = cluster->free[id] = cluster->healthy[id] = all;
+    cluster->assumed[id] = cluster->available[id] = 0;
+    cluster->class[id] = (uint16_t) class;
+    cluster->eligible[id] = true;
+    cluster->first_assumption[id] = GT_NONE;
+    cluster->super[id] = leaf;
+    cluster->count[id] = cluster->usable[id] = 0;
+    cluster->size[id] = (uint8_t)gpus;
+    cluster->nodes_of[gpus]++;
+    link_node(cluster, id);
+    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
+        cluster->supers[s].nodes++;
+    if (cluster->class_nodes[class]++ == 0)
+        cluster->generation++; /* the best score of an empty node may be another now */
+    cluster->order_stale = true;
+    gt_core_refresh_usable(cluster, id);
+    gt_core_refresh(cluster, id);
+    *ret = id;
+    return 0;
+}
+
+void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
+{
+    if (!gt_core_has_node(cluster, node))
+        return;
+    while (cluster->first_assumption[node] != GT_NONE)
+        gt_cluster_forget(cluster, cluster->first_assumption[node]);
+    gt_cluster_set_eligible(cluster, node, false); /* takes it out of every count */
+    uint32_t leaf = cluster->super[node];
+    unlink_node(cluster, node);
+    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
+        cluster->supers[s].nodes--;
+    if (cluster->supers[leaf].self != GT_NONE)
+        free_super(cluster, leaf);
+    cluster->nodes_of[cluster->size[node]]--;
+    if (--cluster->class_nodes[cluster->class[node]] == 0)
+        cluster->generation++;
+    gt_names_remove(&cluster->node_names, node);
+    cluster->free[node] = 0;
+    cluster->node_gaps[cluster->node_gap_count++] = node;
+    cluster->order_stale = true;
+}
+
+void gt_cluster_set_free(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    if (!gt_core_has_node(cluster, node))
+        return;
+    cluster->free[node] = mask & cluster->all[node];
+    gt_core_refresh(cluster, node);
+}
+
+void gt_cluster_set_healthy(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    if (!gt_core_has_node(cluster, node))
+        return;
+    cluster->healthy[node] = mask & cluster->all[node];
+    gt_core_refresh_usable(cluster, node);
+    gt_core_refresh(cluster, node);
+}
+
+void gt_cluster_set_eligible(struct gt_cluster *cluster, uint32_t node, bool eligible)
+{
+    if (!gt_core_has_node(cluster, node))
+        return;
+    cluster->eligible[node] = eligible;
+    gt_core_refresh_usable(cluster, node);
+    gt_core_refresh(cluster, node);
+}
+
+/* ---- questions ---- */
+
+uint32_t gt_cluster_find_node(const struct gt_cluster *cluster, const char *name)
+{
+    return gt_names_find(&cluster->node_names, name);
+}
+
+uint32_t gt_cluster_find_supernode(const struct gt_cluster *cluster, const char *name)
+{
+    return gt_names_find(&cluster->super_names, name);
+}
+
+uint32_t gt_cluster_nodes(const struct gt_cluster *cluster)
+{
+    return cluster->node_count;
+}
+
+uint32_t gt_cluster_supernodes(const struct gt_cluster *cluster)
+{
+    return cluster->super_count;
+}
+
+bool gt_cluster_get_node(const struct gt_cluster *cluster, uint32_t node, struct gt_cluster_node *ret)
+{
+    if (!gt_core_has_node(cluster, node))
+        return false;
+    *ret = (struct gt_cluster_node){
+        .name = cluster->node_names.text[node],
+        .class = cluster->classes[cluster->class[node]],
+        .supernode = cluster->super[node],
+        .all = cluster->all[node],
+        .free = cluster->free[node],
+        .healthy = cluster->healthy[node],
+        .assumed = cluster->assumed[node],
+        .available = cluster->available[node],
+        .eligible = cluster->eligible[node],
+    };
+    return true;
+}
+
+bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t supernode,
+                              struct gt_cluster_supernode *ret)
+{
+    if (!super_exists(cluster, supernode))
+        return false;
+    const struct super *s = &cluster->supers[supernode];
+    bool is_node = s->self != GT_NONE;
+    *ret = (struct gt_cluster_supernode){
+        .name = is_node ? cluster->node_names.text[s->self] : cluster->super_names.text[supernode],
+        .tier = s->tier,
+        .parent = s->parent,
+        .is_node = is_node,
+        .nodes = s->nodes,
+        .available = cluster->total[0][supernode],
+    };
+    return true;
+}
+
+size_t gt_cluster_bytes(const struct gt_cluster *cluster)
+{
+    size_t per_node =
+        5 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 3 * sizeof(uint8_t) + sizeof(bool);
+    size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (2 + SUPER_SCRATCH) * sizeof(uint32_t) +
+                       3 * (size_t)cluster->slot_sizes * sizeof(uint32_t);
+    return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +
+           gt_names_bytes(&cluster->node_names, cluster->node_capacity) +
+           gt_names_bytes(&cluster->super_names, cluster->super_capacity) +
+           cluster->assumption_capacity * sizeof(struct assumption) + cluster->values_bytes;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CORE_INTERNAL_H
+#define GPUTOPO_CORE_INTERNAL_H
+
+#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/score.h"
+
+/* What the files of the core share. Arrays stand by number, one thing each, so that a walk over 10,000 nodes
+ * reads little memory. */
+
+enum {
+    SLOT_SIZES = 8,    /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
+    SUPER_SCRATCH = 5, /* numbers a supernode for plans in the making */
+    SUPERS_MAX = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX,
+};
+
+/* Names to ids, open addressing. */
+struct names {
+    char **text;     /* [id], NULL: free */
+    uint32_t *table; /* 0: empty; else id + 1 and above it some bits of the hash */
+    uint32_t mask;   /* table size - 1 */
+};
+
+struct assumption {
+    uint64_t mask, owner, expires;
+    uint32_t node; /* GT_NONE: not in use */
+    uint32_t next; /* of its node, or in the free list */
+    uint32_t previous;
+};
+
+struct super {
+    uint32_t parent;
+    uint32_t first_node; /* of a tier-1 one; its list has descending ids */
+    uint32_t nodes;      /* with all below */
+    uint32_t self;       /* the node it stands for, GT_NONE for a given supernode */
+    uint8_t tier;        /* 0: not in use */
+};
+
+/* The value of each mask for one (class, k), filled when asked for. Above 16 GPUs a cache by mask. */
+struct values {
+    uint64_t generation; /* of the weights and classes that it was filled for */
+    uint64_t used;       /* the question that used it last */
+    uint64_t *masks;     /* above 16 GPUs: which mask an entry is for */
+    uint32_t entries;
+    double value[]; /* NAN: not known yet; -INFINITY: not feasible */
+};
+
+struct gt_cluster {
+    /* nodes, [id] */
+    uint32_t node_count, node_capacity;
+    uint64_t *all, *free, *healthy, *assumed, *available;
+    uint8_t *count;  /* bits of available */
+    uint8_t *size;   /* bits of all */
+    uint8_t *usable; /* bits of healthy; 0 where the node is not eligible */
+    uint16_t *class;
+    uint32_t *super, *next, *previous; /* list of the supernode's nodes */
+    uint32_t *first_assumption;
+    uint32_t *same; /* scratch: lists of nodes with equally many GPUs */
+    bool *eligible;
+    struct names node_names;
+    uint32_t *by_name;   /* rank of the node's name, valid while !order_stale */
+    uint32_t *node_gaps; /* removed ids, a stack */
+    uint32_t node_gap_count;
+    bool order_stale, in_name_order;
+
+    /* [n]: nodes with n > 0 GPUs available, and those among them that have no others */
+    uint32_t nodes_with[GT_GPUS_MAX + 1], idle_with[GT_GPUS_MAX + 1];
+    uint32_t nodes_of[GT_GPUS_MAX + 1]; /* nodes of n GPUs */
+
+    /* supernodes, [id] */
+    uint32_t super_count, super_capacity;
+    struct super *supers;
+    struct names super_names;
+    uint32_t *super_gaps;
+    uint32_t *mark; /* equal to `stamp`: seen in this walk */
+    uint32_t super_gap_count, stamp;
+    uint64_t *heap;    /* scratch, one place a supernode */
+    uint32_t *scratch; /* SUPER_SCRATCH places a supernode */
+
+    /* slots: pods of slot_size[t] GPUs that have room, by supernode */
+    unsigned slot_size[SLOT_SIZES];
+    uint64_t slot_used[SLOT_SIZES]; /* when it was asked for last */
+    uint64_t clock;
+    uint32_t *slots[SLOT_SIZES]; /* [t][id]: its own nodes'; 0 for an inner one */
+    uint32_t *total[SLOT_SIZES]; /* [t][id]: with all below */
+    uint32_t *whole[SLOT_SIZES]; /* [t][id]: its own nodes' if all usable GPUs were available */
+
+    enum gt_rule rule;
+    unsigned slot_sizes, chain_count;
+    unsigned chain[GT_CHAIN_MAX];
+
+    struct gt_class *classes[GT_CLUSTER_CLASSES_MAX];
+    uint32_t class_nodes[GT_CLUSTER_CLASSES_MAX];
+
+    struct assumption *assumptions;
+    uint32_t assumption_count, assumption_capacity, assumption_free, assumptions_live;
+
+    struct gt_aware_weights weights;
+    uint64_t generation;
+    struct values **values[GT_CLUSTER_CLASSES_MAX]; /* [class][k], made when asked for */
+    size_t values_bytes;
+    uint64_t questions;
+    uint32_t best_score[GT_GPUS_MAX + 1]; /* on an empty node of the cluster, for `best_generation`; [0]: the
+                                             sum of all links of the node that has most */
+    uint32_t class_count;
+    uint64_t best_generation[GT_GPUS_MAX + 1];
+};
+
+/* How many pods of g GPUs n GPUs (0..64) hold; 0 for g of 0 or above 64. */
+unsigned gt_core_slots(unsigned g, unsigned n);
+
+/* Recomputes what is available on a node and carries the change into the counts. */
+void gt_core_refresh(struct gt_cluster *cluster, uint32_t node);
+
+/* The same for what is usable; before gt_core_refresh. */
+void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node);
+
+/* Takes GPUs for a plan in the making, and gives them back. */
+static inline void gt_core_take(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    cluster->assumed[node] |= mask;
+    gt_core_refresh(cluster, node);
+}
+
+static inline void gt_core_give(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    cluster->assumed[node] &= ~mask;
+    gt_core_refresh(cluster, node);
+}
+
+/* The place of size g (1..64) among slot_size, counted from now on if it was not; SLOT_SIZES without memory.
+ * At most SLOT_SIZES - 1 sizes besides 1 are counted: the one unused longest gives way. */
+unsigned gt_core_track(struct gt_cluster *cluster, unsigned g);
+
+/* Bits of a mask, without an instruction that not every machine has. */
+static inline unsigned gt_core_bits(uint64_t mask)
+{
+    mask -= mask >> 1 & UINT64_C(0x5555555555555555);
+    mask = (mask & UINT64_C(0x3333333333333333)) + (mask >> 2 & UINT64_C(0x3333333333333333));
+    mask = (mask + (mask >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (unsigned)(mask * UINT64_C(0x0101010101010101) >> 56);
+}
+
+static inline bool gt_core_has_node(const struct gt_cluster *cluster, uint32_t id)
+{
+    return id < cluster->node_count && cluster->node_names.text[id];
+}
+
+/* Whether `super` is `above` or lies below it; all lie below GT_NONE. */
+bool gt_core_is_below(const struct gt_cluster *cluster, uint32_t super, uint32_t above);
+
+/* A new stamp, that no supernode has as its mark. */
+uint32_t gt_core_stamp(struct gt_cluster *cluster);
+
+/* The array of `old` things with room for `new`, those zeroed; NULL without memory, the old one then stays.
+ */
+void *gt_core_grow(void *array, size_t size, size_t old, size_t new);
+
+/* Names, names.c. An id is below 2^18. */
+int gt_names_grow(struct names *names, uint32_t old_capacity, uint32_t capacity);
+uint32_t gt_names_find(const struct names *names, const char *name);
+int gt_names_add(struct names *names, uint32_t id, const char *name); /* -ENOMEM */
+void gt_names_remove(struct names *names, uint32_t id);
+void gt_names_done(struct names *names, uint32_t count);
+size_t gt_names_bytes(const struct names *names, uint32_t capacity);
+
+/* Frees the tables of values: of one class, of all. */
+void gt_score_forget_class(struct gt_cluster *cluster, uint32_t class);
+void gt_score_done(struct gt_cluster *cluster);
+
+#endif

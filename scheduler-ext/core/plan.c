@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan.h"
+
+#include "scheduler-ext/core/plan_internal.h"
+
+bool gt_plan_room(struct gt_cluster *cluster, unsigned gpus, struct room *ret)
+{
+    if (gpus == 0 || gpus > GT_GPUS_MAX)
+        return false;
+    unsigned t = gt_core_track(cluster, gpus);
+    if (t == SLOT_SIZES)
+        return false;
+    *ret = (struct room){
+        cluster, gpus, cluster->slots[t], cluster->total[t], cluster->whole[t], cluster->super_count};
+    return true;
+}
+
+void gt_give_back(struct job *job)
+{
+    for (uint32_t i = 0; i < job->pod_count; i++)
+        if (!job->pods[i].running && job->pods[i].node != GT_NONE)
+            gt_core_give(job->cluster, job->pods[i].node, job->pods[i].mask);
+}
+
+uint32_t gt_pod_super(const struct job *job, uint32_t pod)
+{
+    uint32_t node = job->pods[pod].node;
+    return gt_core_has_node(job->cluster, node) ? job->cluster->super[node] : GT_NONE;
+}
+
+bool gt_run_is_placed(const struct job *job, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        if (!job->pods[i].running && job->pods[i].node == GT_NONE)
+            return false;
+    return true;
+}
+
+bool gt_run_has_started(const struct job *job, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; job->any_running && i < first + count; i++)
+        if (job->pods[i].running && gt_pod_super(job, i) != GT_NONE)
+            return true;
+    return false;
+}
+
+/* ---- runs with running pods ---- */
+
+/* The supernode of the run's running pods: GT_NONE where none runs; false where they lie in several. */
+static bool super_of_running(const struct job *job, uint32_t first, uint32_t count, uint32_t *ret)
+{
+    *ret = GT_NONE;
+    for (uint32_t i = first; i < first + count; i++) {
+        uint32_t super = job->pods[i].running ? gt_pod_super(job, i) : GT_NONE;
+        if (super == GT_NONE)
+            continue;
+        if (*ret != GT_NONE && *ret != super)
+            return false;
+        *ret = super;
+    }
+    return true;
+}
+
+/* They go first: the room of their supernode must not be taken by others. */
+static bool place_started(struct job *job, struct gt_plan_failure *ret_failure)
+{
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        uint32_t size = gt_unit_run(unit);
+        for (uint32_t run = 0; run < unit->pods; run += size) {
+            uint32_t super, first = unit->first + run;
+            bool together = super_of_running(job, first, size, &super);
+            if (together && (super == GT_NONE || gt_place_in_super(job, super, unit->gpus, first, size)))
+                continue;
+            gt_plan_fail_started(job, u, first, together ? super : GT_NONE, ret_failure);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the whole job ---- */
+
+/* Larger needs are rarer and go first: by GPUs of what must lie together, or by GPUs of a pod. */
+enum order { BY_RUN, BY_POD, ORDERS };
+
+static uint64_t rank_of(const struct gt_plan_unit *unit, enum order order)
+{
+    uint64_t run = (uint64_t)gt_unit_run(unit) * unit->gpus, all = (uint64_t)unit->pods * unit->gpus;
+    return order == BY_RUN ? run << 34 | all << 8 | unit->gpus : (uint64_t)unit->gpus << 56 | run << 28 | all;
+}
+
+static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_t *ret_failed)
+{
+    struct room room;
+    uint32_t number = (uint32_t)(kind - job->units);
+    *ret_failed = number;
+    if (!gt_plan_room(job->cluster, kind->gpus, &room))
+        return false;
+    /* Whole units first, also of those that may be split: each takes just its share of the room for atoms
+     * wherever it goes. */
+    if (gt_unit_run(kind) < kind->pods)
+        gt_complete_started(job, kind, &room);
+    gt_place_whole(job, kind, &room);
+    for (uint32_t u = number; u < job->unit_count; u++) {
+        struct gt_plan_unit *unit = &job->units[u];
+        if (!gt_unit_is_kind(unit, kind) || gt_run_is_placed(job, unit->first, unit->pods))
+            continue;
+        *ret_failed = u;
+        if (gt_unit_run(unit) == unit->pods || !gt_place_split(job, unit, &room))
+            return false;
+    }
+    return true;
+}
+
+static bool place_all(struct job *job, enum order order, struct gt_plan_failure *ret_failure)
+{
+    for (uint32_t i = 0; i < job->pod_count; i++)
+        if (!job->pods[i].running)
+            job->pods[i].node = GT_NONE;
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        struct gt_plan_unit *unit = &job->units[u];
+        unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
+        unit->next = unit->with = GT_NONE;
+        unit->next_slots = unit->next_lost = unit->next_touched = 0;
+        unit->node_in_use = false;
+        unit->fewest = 1;
+    }
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        if (job->units[u].gpus == 0 || job->units[u].gpus > GT_GPUS_MAX) { /* no node holds such a pod */
+            gt_plan_fail(job, u, ret_failure);
+            return false;
+        }
+    if (job->any_running && !place_started(job, ret_failure))
+        return false;
+    for (uint64_t done = UINT64_MAX, rank;; done = rank) {
+        rank = 0;
+        for (uint32_t u = 0; u < job->unit_count; u++) {
+            uint64_t own = rank_of(&job->units[u], order);
+            rank = own < done && own > rank ? own : rank;
+        }
+        if (!rank)
+            return true;
+        uint32_t u = 0, failed;
+        while (rank_of(&job->units[u], order) != rank)
+            u++;
+        if (!place_kind(job, &job->units[u], &failed)) {
+            gt_plan_fail(job, failed, ret_failure);
+            return false;
+        }
+    }
+}
+
+/* The lowest supernode that all pods of the unit share, and how many tier-1 ones they touch. */
+static void describe_unit(const struct job *job, struct gt_plan_unit *unit)
+{
+    struct gt_cluster *cluster = job->cluster;
+    uint32_t shared = GT_NONE, count = 0, stamp = gt_core_stamp(cluster);
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        uint32_t super = gt_pod_super(job, i);
+        if (super == GT_NONE || cluster->mark[super] == stamp)
+            continue;
+        cluster->mark[super] = stamp;
+        if (count++ == 0)
+            shared = super;
+        while (shared != GT_NONE && !gt_core_is_below(cluster, super, shared))
+            shared = cluster->supers[shared].parent;
+    }
+    unit->supernodes = count;
+    unit->supernode = shared;
+    unit->tier = shared == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[shared].tier;
+}
+
+bool gt_plan_job(struct gt_cluster *cluster, struct gt_plan_unit *units, uint32_t unit_count,
+                 struct gt_plan_pod *pods, uint32_t pod_count, struct gt_plan_failure *ret_failure)
+{
+    struct job job = {cluster, units, unit_count, pods, pod_count, false};
+    bool mixed = false;
+    for (uint32_t i = 0; i < pod_count && !job.any_running; i++)
+        job.any_running = pods[i].running;
+    for (uint32_t u = 1; u < unit_count; u++)
+        mixed |= units[u].gpus != units[0].gpus;
+    if (!place_all(&job, BY_RUN, ret_failure)) {
+        /* Pods of several sizes share nodes: where the larger units came first and broke what a larger pod
+         * needs, the other order may still do. */
+        struct gt_plan_failure second;
+        if (!mixed || ret_failure->reason != GT_PLAN_NO_SUPERNODE || !place_all(&job, BY_POD, &second))
+            return false;
+    }
+    for (uint32_t u = 0; u < unit_count; u++)
+        describe_unit(&job, &units[u]);
+    gt_give_back(&job);
+    return true;
+}
+
+int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
+                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err)
+{
+    for (uint32_t i = 0; i < pod_count; i++) {
+        ret_assumptions[i] = GT_NONE;
+        if (pods[i].running)
+            continue;
+        int r =
+            gt_cluster_assume(cluster, pods[i].node, pods[i].mask, owner, expires, &ret_assumptions[i], err);
+        if (r < 0) {
+            while (i--)
+                gt_cluster_forget(cluster, ret_assumptions[i]);
+            return r;
+        }
+    }
+    return 0;
+}
+
+void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *counts, unsigned containers,
+                   uint64_t *ret_masks)
+{
+    for (unsigned i = 0; i < containers; i++) {
+        struct gt_choice choice = {.mask = 0};
+        gt_choose(class, mask, 0, counts[i], 0, &choice);
+        ret_masks[i] = choice.mask;
+        mask &= ~choice.mask;
+    }
+}

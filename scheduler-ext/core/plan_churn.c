@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/core/plan_internal.h"
+
+/*
+ * GT_RULE_CHURN: whole units where jobs come and go (docs/reference/placement.md).
+ *
+ * A supernode of C slots holds at most floor(C / Q) units of Q slots; the other C mod Q slots are no use to
+ * that size, whatever ends. A unit reaches into the room of Q when it leaves fewer slots than those places
+ * need.
+ *
+ * A single unit goes by the min-loss rule; among equals the fewest such sizes win. Of several units alike the
+ * fewest such sizes come first, and then the units go together: they end together, and leave whole supernodes
+ * behind.
+ */
+struct churn {
+    struct rule rule;
+    const struct room *room;
+    uint32_t whole;                /* places[] is for supernodes of so many slots */
+    uint32_t places[GT_CHAIN_MAX]; /* slots that the places of each larger size need, as in rule.levels */
+};
+
+static void start(struct churn *churn, const struct gt_cluster *cluster, const struct room *room, uint32_t q)
+{
+    churn->room = room;
+    churn->whole = 0;
+    memset(churn->places, 0, sizeof(churn->places));
+    gt_rule_make(cluster, q, room->gpus, &churn->rule);
+}
+
+/* A choice as one number, the least is the best. For a single unit: the sizes that lose a place; those whose
+ * room is reached into; its slots; its id. For several: the sizes whose room is reached into; the units it
+ * does not take; its slots; its id. */
+enum { ID_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
+enum { MIDDLE_SHIFT = ID_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
+_Static_assert(SUPERS_MAX <= 1 << ID_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
+_Static_assert((int)SLOT_BITS == (int)RULE_LOST_SHIFT, "slots fit");
+
+static inline uint32_t id_of(uint64_t choice)
+{
+    return (uint32_t)choice & ((1 << ID_BITS) - 1);
+}
+
+static inline unsigned top_of(uint64_t choice)
+{
+    return (unsigned)(choice >> TOP_SHIFT);
+}
+
+static inline uint32_t units_of(uint64_t choice)
+{
+    return MIDDLE_MAX - ((uint32_t)(choice >> MIDDLE_SHIFT) & MIDDLE_MAX);
+}
+
+static inline uint64_t choice_of(unsigned top, uint32_t middle, uint32_t f, uint32_t super)
+{
+    return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)f << ID_BITS | super;
+}
+
+static void fit_to(struct churn *churn, uint32_t whole)
+{
+    churn->whole = whole;
+    for (unsigned i = 0; i < churn->rule.level_count; i++)
+        churn->places[i] = whole - whole % churn->rule.levels[i];
+}
+
+/* Sizes whose room one unit reaches into. The most that the others need: what further units may use above. */
+static inline unsigned reach(struct churn *churn, uint32_t super, uint32_t *ret_kept)
+{
+    uint32_t left = churn->room->slots[super] - churn->rule.q, kept = 0;
+    unsigned touched = 0;
+    if (churn->room->whole[super] != churn->whole)
+        fit_to(churn, churn->room->whole[super]);
+    for (unsigned i = 0; i < churn->rule.level_count; i++) {
+        uint32_t places = churn->places[i];
+        touched += places > left;
+        kept = places <= left && places > kept ? places : kept;
+    }
+    *ret_kept = kept;
+    return touched;
+}
+
+static unsigned lost_in(struct churn *churn, uint32_t super)
+{
+    return gt_rule_key(&churn->rule, churn->room->slots[super]) >> RULE_LOST_SHIFT;
+}
+
+static uint64_t choice_alone(struct churn *churn, uint32_t super)
+{
+    uint32_t kept;
+    unsigned touched = reach(churn, super, &kept);
+    return choice_of(lost_in(churn, super), touched, churn->room->slots[super], super);
+}
+
+static uint64_t choice_for_many(struct churn *churn, uint32_t super)
+{
+    uint32_t f = churn->room->slots[super], kept;
+    unsigned touched = reach(churn, super, &kept);
+    uint32_t units = (f - kept) / churn->rule.q;
+    return choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, super);
+}
+
+/* The best two so far. */
+struct two {
+    uint64_t first, second; /* UINT64_MAX: none */
+    uint32_t count;
+};
+
+static inline void consider(struct two *two, uint64_t choice)
+{
+    two->count++;
+    if (choice < two->first) {
+        two->second = two->first;
+        two->first = choice;
+    } else if (choice < two->second)
+        two->second = choice;
+}
+
+static struct two choose_alone(struct churn *churn)
+{
+    struct two two = {UINT64_MAX, UINT64_MAX, 0};
+    for (uint32_t s = 0; s < churn->room->count; s++)
+        if (churn->room->slots[s] >= churn->rule.q)
+            consider(&two, choice_alone(churn, s));
+    return two;
+}
+
+static void describe(struct gt_plan_unit *unit, struct churn *churn, const struct two *two)
+{
+    const uint32_t *slots = churn->room->slots;
+    uint32_t first = id_of(two->first), second = id_of(two->second), kept;
+    unit->feasible = two->count;
+    unit->slots_before = slots[first];
+    unit->levels_lost = lost_in(churn, first);
+    unit->touched = reach(churn, first, &kept);
+    if (two->second == UINT64_MAX)
+        return;
+    unit->next = second;
+    unit->next_slots = slots[second];
+    unit->next_lost = lost_in(churn, second);
+    unit->next_touched = reach(churn, second, &kept);
+}
+
+/* A single unit. */
+static void place_one(struct job *job, struct gt_plan_unit *unit, const struct room *room)
+{
+    struct churn churn;
+    start(&churn, job->cluster, room, unit->pods);
+    struct two two = choose_alone(&churn);
+    if (!two.count)
+        return;
+    describe(unit, &churn, &two);
+    gt_place_in_super(job, id_of(two.first), unit->gpus, unit->first, unit->pods);
+}
+
+/* ---- units smaller than a node ---- */
+
+/* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
+ * fewest idle nodes the lowest id. GT_NONE: there is none. */
+static uint32_t find_in_use(const struct gt_cluster *cluster, const uint32_t *idle, unsigned gpus)
+{
+    unsigned n = gpus;
+    while (n <= GT_GPUS_MAX && cluster->nodes_with[n] == (n == gpus ? 0 : cluster->idle_with[n]))
+        n++;
+    if (n > GT_GPUS_MAX)
+        return GT_NONE;
+    const uint8_t *counts = cluster->count, *end = counts + cluster->node_count, *at = counts;
+    uint32_t best = GT_NONE;
+    for (; (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
+        uint32_t node = (uint32_t)(at - counts);
+        if (n != gpus && cluster->size[node] == n)
+            continue;
+        if (best == GT_NONE || idle[cluster->super[node]] < idle[cluster->super[best]])
+            best = node;
+        if (!idle[cluster->super[best]])
+            break;
+    }
+    return best;
+}
+
+/* The least number of GPUs above `gpus` that a node of the cluster has; 0: none. */
+static unsigned node_above(const struct gt_cluster *cluster, unsigned gpus)
+{
+    for (unsigned n = gpus + 1; n <= GT_GPUS_MAX; n++)
+        if (cluster->nodes_of[n])
+            return n;
+    return 0;
+}
+
+static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
+                        const struct room *nodes)
+{
+    struct gt_cluster *cluster = job->cluster;
+    struct churn churn;
+    uint32_t node = find_in_use(cluster, nodes->slots, unit->pods * unit->gpus);
+    if (node != GT_NONE) {
+        for (uint32_t s = 0; s < room->count; s++)
+            unit->feasible += room->slots[s] >= unit->pods;
+        unit->slots_before = room->slots[cluster->super[node]];
+        unit->node_in_use = true;
+        gt_place_on_node(cluster, node, unit->gpus, job->pods + unit->first, unit->pods);
+        return;
+    }
+    start(&churn, cluster, nodes, 1); /* a whole node is broken: it counts as one */
+    struct two two = choose_alone(&churn);
+    if (!two.count) { /* no node holds the unit, nodes of one supernode together may */
+        place_one(job, unit, room);
+        return;
+    }
+    describe(unit, &churn, &two);
+    unit->slots_before = room->slots[id_of(two.first)];
+    if (unit->next != GT_NONE)
+        unit->next_slots = room->slots[unit->next];
+    gt_place_in_super(job, id_of(two.first), unit->gpus, unit->first, unit->pods);
+}
+
+/* ---- several units ---- */
+
+/* The best two when so many units are left. In front of the heap is the one that takes most; where it takes
+ * all, so may others, and the fullest of those is the best. */
+static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t wanted)
+{
+    const uint64_t middle = (uint64_t)MIDDLE_MAX << MIDDLE_SHIFT;
+    struct two all = {UINT64_MAX, UINT64_MAX, 0};
+    uint64_t rest = UINT64_MAX;
+    if (units_of(heap[0]) < wanted) {
+        for (uint32_t i = 1; i < size && i < 3; i++)
+            rest = heap[i] < rest ? heap[i] : rest;
+        return (struct two){heap[0], rest, size};
+    }
+    for (uint32_t i = 0; i < size; i++)
+        if (top_of(heap[i]) == top_of(heap[0]) && units_of(heap[i]) >= wanted)
+            consider(&all, heap[i] & ~middle);
+        else
+            rest = heap[i] < rest ? heap[i] : rest;
+    return (struct two){all.first, all.count > 1 ? all.second : rest, size};
+}
+
+/* `count` units from `*u` on, into the first choice. */
+static void place_together(struct job *job, const struct gt_plan_unit *kind, struct churn *churn,
+                           const struct two *two, uint32_t count, uint32_t *u)
+{
+    uint32_t super = id_of(two->first), first = GT_NONE;
+    for (; count; ++*u) {
+        struct gt_plan_unit *unit = &job->units[*u];
+        if (!gt_unit_is_fresh(job, unit, kind))
+            continue;
+        if (first == GT_NONE) {
+            first = *u;
+            describe(unit, churn, two);
+        } else {
+            unit->with = first;
+            unit->feasible = two->count;
+            unit->slots_before = churn->room->slots[super];
+            unit->levels_lost = lost_in(churn, super);
+            unit->touched = job->units[first].touched;
+        }
+        gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
+        count--;
+    }
+}
+
+static void place_many(struct job *job, const struct gt_plan_unit *kind, const struct room *room,
+                       uint32_t wanted)
+{
+    struct churn churn;
+    uint64_t *heap = job->cluster->heap;
+    uint32_t size = 0, u = (uint32_t)(kind - job->units);
+    start(&churn, job->cluster, room, kind->pods);
+    for (uint32_t s = 0; s < room->count; s++)
+        if (room->slots[s] >= churn.rule.q)
+            heap[size++] = choice_for_many(&churn, s);
+    for (uint32_t i = size / 2; i-- > 0;)
+        gt_sift_down(heap, size, i);
+    while (wanted && size) {
+        struct two two = choose_for_many(heap, size, wanted);
+        uint32_t super = id_of(heap[0]), take = units_of(heap[0]);
+        take = take < wanted ? take : wanted;
+        place_together(job, kind, &churn, &two, take, &u);
+        wanted -= take; /* 0 where another than the one in front was chosen */
+        heap[0] = room->slots[super] >= churn.rule.q ? choice_for_many(&churn, super) : heap[--size];
+        if (size)
+            gt_sift_down(heap, size, 0);
+    }
+}
+
+/* The room for whole nodes, where the units are smaller than one; false: they are not. */
+static bool small_units(struct job *job, const struct gt_plan_unit *kind, struct room *ret_nodes)
+{
+    uint64_t gpus = (uint64_t)kind->pods * kind->gpus;
+    unsigned node = gpus < GT_GPUS_MAX ? node_above(job->cluster, (unsigned)gpus) : 0;
+    return node && gt_plan_room(job->cluster, node, ret_nodes);
+}
+
+void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const struct room *room, uint32_t fresh)
+{
+    struct room nodes;
+    bool small = small_units(job, kind, &nodes);
+    if (fresh > 1 && !small) {
+        place_many(job, kind, room, fresh);
+        return;
+    }
+    for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count && fresh; u++) {
+        struct gt_plan_unit *unit = &job->units[u];
+        if (!gt_unit_is_fresh(job, unit, kind))
+            continue;
+        if (small)
+            place_small(job, unit, room, &nodes);
+        else
+            place_one(job, unit, room);
+    }
+}

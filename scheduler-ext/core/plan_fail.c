@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan_internal.h"
+
+static uint32_t saturated(uint64_t n)
+{
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+/* Pods of this size that do not run, all units. */
+static uint64_t pods_needed(const struct job *job, unsigned gpus)
+{
+    uint64_t pods = 0;
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        for (uint32_t i = 0; i < job->units[u].pods && job->units[u].gpus == gpus; i++)
+            pods += !job->pods[job->units[u].first + i].running;
+    return pods;
+}
+
+/* Runs like those of the unit, in all units, without running pods, and how many of them have a place. Whether
+ * anything else was placed before. */
+static void count_runs(const struct job *job, const struct gt_plan_unit *like, uint32_t *ret_wanted,
+                       uint32_t *ret_placed, bool *ret_beside)
+{
+    uint32_t wanted = 0, placed = 0;
+    *ret_beside = false;
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        uint32_t size = gt_unit_run(unit);
+        bool same = unit->gpus == like->gpus && size == gt_unit_run(like);
+        for (uint32_t first = unit->first; first < unit->first + unit->pods; first += size) {
+            bool started = gt_run_has_started(job, first, size),
+                 is_placed = gt_run_is_placed(job, first, size);
+            wanted += same && !started;
+            placed += same && !started && is_placed;
+            for (uint32_t i = first; i < first + size && is_placed && (started || !same); i++)
+                *ret_beside |= !job->pods[i].running;
+        }
+    }
+    *ret_wanted = wanted;
+    *ret_placed = placed;
+}
+
+void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
+{
+    const struct gt_plan_unit *unit = &job->units[number];
+    uint32_t size = gt_unit_run(unit), placed;
+    struct gt_plan_failure failure = {
+        .reason = GT_PLAN_NO_SUPERNODE,
+        .unit = number,
+        .size = saturated((uint64_t)size * unit->gpus),
+        .atoms = size < unit->pods,
+        .gpus = unit->gpus,
+        .supernode = GT_NONE,
+    };
+    struct room room;
+    count_runs(job, unit, &failure.wanted, &placed, &failure.beside);
+    uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots = 0;
+    if (gt_plan_room(job->cluster, unit->gpus, &room)) {
+        /* The cluster as it is now: runs that still fit are held too, what they leave is the largest rest. */
+        uint32_t largest = 0;
+        for (uint32_t s = 0; s < room.count; s++) {
+            held += room.slots[s] / size;
+            if (room.slots[s] % size > largest) {
+                largest = room.slots[s] % size;
+                failure.supernode = s;
+            }
+        }
+        failure.largest = largest * unit->gpus;
+        gt_give_back(job);
+        for (uint32_t s = 0; s < room.count; s++)
+            slots += room.slots[s];
+    } else
+        gt_give_back(job);
+    failure.held = saturated(held);
+    failure.available = saturated(slots * unit->gpus);
+    failure.needed = saturated(needed * unit->gpus);
+    failure.together = saturated(slots / size);
+    if (needed > slots)
+        failure.reason = GT_PLAN_TOO_FEW_GPUS;
+    *ret = failure;
+}
+
+void gt_plan_fail_started(struct job *job, uint32_t number, uint32_t first, uint32_t super,
+                          struct gt_plan_failure *ret)
+{
+    const struct gt_plan_unit *unit = &job->units[number];
+    uint32_t size = gt_unit_run(unit);
+    struct gt_plan_failure failure = {
+        .reason = super == GT_NONE ? GT_PLAN_UNIT_TORN : GT_PLAN_UNIT_STUCK,
+        .unit = number,
+        .size = saturated((uint64_t)size * unit->gpus),
+        .atoms = size < unit->pods,
+        .gpus = unit->gpus,
+        .supernode = super,
+    };
+    for (uint32_t i = first; i < first + size; i++) {
+        failure.wanted += !job->pods[i].running;
+        failure.held += !job->pods[i].running && job->pods[i].node != GT_NONE;
+    }
+    gt_give_back(job);
+    failure.needed = saturated((uint64_t)failure.wanted * unit->gpus);
+    if (super != GT_NONE)
+        failure.largest = failure.held * unit->gpus;
+    struct room room;
+    if (gt_plan_room(job->cluster, unit->gpus, &room)) {
+        uint64_t slots = 0;
+        for (uint32_t s = 0; s < room.count; s++)
+            slots += room.slots[s];
+        failure.available = saturated(slots * unit->gpus);
+    }
+    *ret = failure;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/core/plan_internal.h"
+
+/* Soft units: atoms that need not lie together, but as close as possible. */
+
+static uint32_t atoms_left(const struct job *job, const struct gt_plan_unit *unit)
+{
+    uint32_t left = 0, atom = gt_unit_run(unit);
+    for (uint32_t run = 0; run < unit->pods; run += atom)
+        left += !gt_run_is_placed(job, unit->first + run, atom);
+    return left;
+}
+
+/* The supernodes that the unit is in already get the new mark. The lowest supernode that has all of them in
+ * *ret_shared, GT_NONE where there is none. Returns how many they are. */
+static uint32_t mark_places(const struct job *job, const struct gt_plan_unit *unit, uint32_t *ret_shared)
+{
+    struct gt_cluster *cluster = job->cluster;
+    uint32_t count = 0, shared = GT_NONE, stamp = gt_core_stamp(cluster);
+    for (uint32_t pod = unit->first; pod < unit->first + unit->pods; pod++) {
+        uint32_t super = gt_pod_super(job, pod);
+        if (super == GT_NONE || cluster->mark[super] == stamp)
+            continue;
+        cluster->mark[super] = stamp;
+        if (count++ == 0)
+            shared = super;
+        while (shared != GT_NONE && !gt_core_is_below(cluster, super, shared))
+            shared = cluster->supers[shared].parent;
+    }
+    *ret_shared = shared;
+    return count;
+}
+
+static bool place_atoms(struct job *job, const struct gt_plan_unit *unit, uint32_t super, uint32_t atoms,
+                        uint32_t *run)
+{
+    uint32_t atom = gt_unit_run(unit);
+    for (; atoms; *run += atom) {
+        if (gt_run_is_placed(job, unit->first + *run, atom))
+            continue;
+        if (!gt_place_in_super(job, super, unit->gpus, unit->first + *run, atom))
+            return false;
+        atoms--;
+    }
+    return true;
+}
+
+/* The rest of a unit, all of whose running pods lie in one supernode, into that one; false: not so. */
+static bool complete(struct job *job, const struct gt_plan_unit *unit, uint32_t left, const struct room *room)
+{
+    uint32_t super, run = 0;
+    return mark_places(job, unit, &super) == 1 && room->slots[super] / gt_unit_run(unit) >= left &&
+           place_atoms(job, unit, super, left, &run);
+}
+
+void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const struct room *room)
+{
+    /* A rest that is completed costs its supernode at most one whole unit and saves one from being split: so
+     * as many rests as possible are completed. */
+    for (uint32_t done = 0, next; job->any_running; done = next) {
+        next = UINT32_MAX;
+        for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count; u++) {
+            const struct gt_plan_unit *unit = &job->units[u];
+            if (!gt_unit_is_kind(unit, kind) || !gt_run_has_started(job, unit->first, unit->pods))
+                continue;
+            uint32_t left = atoms_left(job, unit);
+            if (left > done && left < next)
+                next = left;
+        }
+        if (next == UINT32_MAX)
+            return;
+        for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count; u++) {
+            const struct gt_plan_unit *unit = &job->units[u];
+            if (gt_unit_is_kind(unit, kind) && gt_run_has_started(job, unit->first, unit->pods) &&
+                atoms_left(job, unit) == next)
+                complete(job, unit, next, room);
+        }
+    }
+}
+
+/* ---- a unit over several supernodes ---- */
+
+/* What is needed to spread `left` atoms of `atom` slots; the arrays are the cluster's scratch. */
+struct spread {
+    const struct room *room;
+    const struct gt_cluster *cluster;
+    uint32_t atom, left;
+    uint32_t *own;    /* [supernode] atoms that its own nodes hold */
+    uint32_t *below;  /* [supernode] with all below */
+    uint32_t *order;  /* supernodes that hold an atom, most first, then by id */
+    uint32_t *taken;  /* [supernode] atoms, for the choice of a domain */
+    uint32_t *needed; /* [supernode] supernodes that the atoms would touch in it */
+    uint32_t count;   /* of order */
+    uint64_t all;     /* atoms that the cluster holds */
+};
+
+static void count_atoms(struct spread *spread)
+{
+    const struct room *room = spread->room;
+    memset(spread->below, 0, room->count * sizeof(*spread->below));
+    for (uint32_t s = 0; s < room->count; s++) {
+        uint32_t own = room->slots[s] >= spread->atom ? room->slots[s] / spread->atom : 0;
+        spread->own[s] = own;
+        if (!own)
+            continue;
+        spread->all += own;
+        spread->order[spread->count++] = s;
+        for (uint32_t above = s; above != GT_NONE; above = spread->cluster->supers[above].parent)
+            spread->below[above] += own;
+    }
+}
+
+/* Most atoms first, where more than needed is no more than enough. A stable sort by digits, lowest first. */
+static void sort_by_atoms(struct spread *spread)
+{
+    enum { BITS = 9, DIGITS = 1 << BITS };
+    for (unsigned shift = 0; shift == 0 || spread->left >> shift; shift += BITS) {
+        uint32_t start[DIGITS] = {0}, at = 0, *to = spread->taken;
+        for (int pass = 0; pass < 2; pass++) {
+            for (uint32_t i = 0; i < spread->count; i++) {
+                uint32_t s = spread->order[i];
+                uint32_t missing = spread->own[s] < spread->left ? spread->left - spread->own[s] : 0;
+                uint32_t digit = missing >> shift & (DIGITS - 1);
+                if (pass == 0)
+                    start[digit]++;
+                else
+                    to[start[digit]++] = s;
+            }
+            for (unsigned d = 0; d < DIGITS && pass == 0; d++) {
+                uint32_t size = start[d];
+                start[d] = at;
+                at += size;
+            }
+        }
+        spread->taken = spread->order;
+        spread->order = to;
+    }
+}
+
+/* Lowest tier of a supernode that holds all atoms; GT_TIERS_MAX + 1: only the whole cluster does. */
+static unsigned lowest_tier(const struct spread *spread)
+{
+    unsigned lowest = GT_TIERS_MAX + 1;
+    for (uint32_t s = 0; s < spread->room->count; s++)
+        if (spread->below[s] >= spread->left && spread->cluster->supers[s].tier < lowest)
+            lowest = spread->cluster->supers[s].tier;
+    return lowest;
+}
+
+/* A supernode of the lowest tier that holds all atoms; among those the one where they touch fewest, then the
+ * one with least room, then the lowest id. GT_NONE: only the whole cluster holds them. */
+static uint32_t choose_domain(struct spread *spread)
+{
+    const struct super *supers = spread->cluster->supers;
+    unsigned tier = lowest_tier(spread);
+    if (tier > GT_TIERS_MAX)
+        return GT_NONE;
+    memset(spread->taken, 0, spread->room->count * sizeof(*spread->taken));
+    memset(spread->needed, 0, spread->room->count * sizeof(*spread->needed));
+    for (uint32_t i = 0; i < spread->count; i++) {
+        uint32_t above = spread->order[i], own = spread->own[above];
+        while (above != GT_NONE && supers[above].tier < tier)
+            above = supers[above].parent;
+        if (above == GT_NONE || supers[above].tier != tier || spread->taken[above] >= spread->left)
+            continue;
+        spread->taken[above] += own < spread->left ? own : spread->left;
+        spread->needed[above]++;
+    }
+    uint32_t best = GT_NONE;
+    const uint32_t *total = spread->room->total;
+    for (uint32_t s = 0; s < spread->room->count; s++) {
+        if (supers[s].tier != tier || spread->below[s] < spread->left)
+            continue;
+        if (best == GT_NONE || spread->needed[s] < spread->needed[best] ||
+            (spread->needed[s] == spread->needed[best] && total[s] < total[best]))
+            best = s;
+    }
+    return best;
+}
+
+/* The fewest supernodes that the unit can touch, whatever their tier; it is in `places` already, those with
+ * the mark. */
+static uint32_t fewest(const struct spread *spread, uint32_t places)
+{
+    const uint32_t *mark = spread->cluster->mark, stamp = spread->cluster->stamp;
+    uint64_t got = 0;
+    for (uint32_t i = 0; i < spread->count && places; i++)
+        got += mark[spread->order[i]] == stamp ? spread->own[spread->order[i]] : 0;
+    for (uint32_t i = 0; i < spread->count && got < spread->left; i++) {
+        if (mark[spread->order[i]] == stamp)
+            continue;
+        got += spread->own[spread->order[i]];
+        places++;
+    }
+    return places;
+}
+
+/* The supernode for the last atoms: by the min-loss rule among those of the domain (and with the mark, or
+ * without) that hold them. */
+static uint32_t choose_last(const struct spread *spread, uint32_t domain, bool marked, uint32_t left)
+{
+    const struct gt_cluster *cluster = spread->cluster;
+    struct rule rule;
+    uint32_t best = GT_NONE, best_key = UINT32_MAX;
+    gt_rule_make(cluster, left * spread->atom, spread->room->gpus, &rule);
+    for (uint32_t s = 0; s < spread->room->count; s++) {
+        if (spread->own[s] < left || (cluster->mark[s] == cluster->stamp) != marked)
+            continue;
+        uint32_t key = gt_rule_key(&rule, spread->room->slots[s]);
+        if (key < best_key && gt_core_is_below(cluster, s, domain)) {
+            best = s;
+            best_key = key;
+        }
+    }
+    return best;
+}
+
+/* Places atoms in the supernodes of the domain with the mark, or in those without it: most first, until one
+ * holds all that is left. */
+static void place_over(struct job *job, struct gt_plan_unit *unit, struct spread *spread, uint32_t domain,
+                       bool marked, uint32_t *left, uint32_t *run)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    for (uint32_t i = 0; i < spread->count && *left; i++) {
+        uint32_t super = spread->order[i], own = spread->own[super];
+        if ((cluster->mark[super] == cluster->stamp) != marked || !gt_core_is_below(cluster, super, domain))
+            continue;
+        if (own >= *left) {
+            super = choose_last(spread, domain, marked, *left);
+            own = *left;
+        }
+        if (!unit->slots_before)
+            unit->slots_before = spread->room->slots[super];
+        if (!place_atoms(job, unit, super, own, run))
+            return;
+        spread->own[super] -= own;
+        *left -= own;
+    }
+}
+
+bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room)
+{
+    uint32_t *scratch = job->cluster->scratch, capacity = job->cluster->super_capacity;
+    struct spread spread = {
+        .room = room,
+        .cluster = job->cluster,
+        .atom = gt_unit_run(unit),
+        .left = atoms_left(job, unit),
+        .own = scratch,
+        .below = scratch + capacity,
+        .order = scratch + 2 * (size_t)capacity,
+        .taken = scratch + 3 * (size_t)capacity,
+        .needed = scratch + 4 * (size_t)capacity,
+    };
+    uint32_t domain, run = 0, left = spread.left;
+    count_atoms(&spread);
+    if (spread.all < left)
+        return false;
+    sort_by_atoms(&spread);
+    uint32_t places = mark_places(job, unit, &domain);
+    if (!places)
+        domain = choose_domain(&spread);
+    while (domain != GT_NONE && spread.below[domain] < left)
+        domain = job->cluster->supers[domain].parent;
+    unit->feasible = spread.count;
+    unit->fewest = fewest(&spread, places);
+    place_over(job, unit, &spread, domain, true, &left, &run);
+    place_over(job, unit, &spread, domain, false, &left, &run);
+    return left == 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan.h"
+
+static const char *super_name(const struct gt_cluster *cluster, uint32_t super)
+{
+    struct gt_cluster_supernode s;
+    return gt_cluster_get_supernode(cluster, super, &s) ? s.name : "the cluster";
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
+                        struct gt_buf *to)
+{
+    const char *what = failure->atoms ? "atom" : "unit";
+    gt_buf_printf(to, "%u %s%s of %u GPUs needed, supernodes can hold %u", failure->wanted, what,
+                  plural(failure->wanted), failure->size, failure->held);
+    if (failure->beside)
+        gt_buf_puts(to, " beside the rest of the job");
+    if (failure->supernode != GT_NONE)
+        gt_buf_printf(to, "; largest free %u in supernode %s", failure->largest,
+                      super_name(cluster, failure->supernode));
+    if (failure->reason == GT_PLAN_TOO_FEW_GPUS)
+        gt_buf_printf(to, "; %u GPUs are needed in all, the cluster has %u for pods of %u", failure->needed,
+                      failure->available, failure->gpus);
+    else
+        gt_buf_printf(to, "; the cluster has %u GPUs for pods of %u, %u %s%s if they lay together",
+                      failure->available, failure->gpus, failure->together, what, plural(failure->together));
+}
+
+void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
+                          struct gt_buf *to)
+{
+    const char *what = failure->atoms ? "atom" : "unit";
+    switch (failure->reason) {
+    case GT_PLAN_PLACED:
+        gt_buf_puts(to, "placed");
+        return;
+    case GT_PLAN_TOO_FEW_GPUS:
+    case GT_PLAN_NO_SUPERNODE:
+        add_no_room(cluster, failure, to);
+        return;
+    case GT_PLAN_UNIT_TORN:
+        gt_buf_printf(to, "unit %u: running pods of one %s of %u GPUs lie in different supernodes",
+                      failure->unit, what, failure->size);
+        return;
+    case GT_PLAN_UNIT_STUCK:
+        gt_buf_printf(
+            to,
+            "unit %u: %u more pod%s of %u GPUs must go to supernode %s, where its running pods are; "
+            "it has room for %u",
+            failure->unit, failure->wanted, plural(failure->wanted), failure->gpus,
+            super_name(cluster, failure->supernode), failure->held);
+        return;
+    }
+}
+
+static void add_lost(unsigned lost, struct gt_buf *to)
+{
+    if (lost)
+        gt_buf_printf(to, "%u larger size%s lose%s a place there", lost, plural(lost), lost == 1 ? "s" : "");
+    else
+        gt_buf_puts(to, "no larger size loses a place there");
+}
+
+static void add_touched(unsigned touched, struct gt_buf *to)
+{
+    if (touched)
+        gt_buf_printf(to, ", it reaches into the room of %u larger size%s", touched, plural(touched));
+}
+
+static void add_split(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, struct gt_buf *to)
+{
+    gt_buf_printf(to, " over %u supernodes", unit->supernodes);
+    if (unit->supernode != GT_NONE)
+        gt_buf_printf(to, " of %s (tier %u)", super_name(cluster, unit->supernode), unit->tier);
+    else
+        gt_buf_puts(to, ", which no supernode has all");
+    if (unit->atom)
+        gt_buf_printf(to, ", in atoms of %u GPUs", unit->atom * unit->gpus);
+    if (unit->feasible)
+        gt_buf_printf(to,
+                      "; no supernode had room for all; %u ha%s room for an atom, no fewer than %u could do",
+                      unit->feasible, unit->feasible == 1 ? "s" : "d", unit->fewest);
+}
+
+void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, uint32_t number,
+                       struct gt_buf *to)
+{
+    gt_buf_printf(to, "unit %u: %u GPUs", number, unit->pods * unit->gpus);
+    if (unit->supernodes > 1) {
+        add_split(cluster, unit, to);
+        return;
+    }
+    gt_buf_printf(to, " in supernode %s", super_name(cluster, unit->supernode));
+    if (!unit->feasible) {
+        gt_buf_puts(to, ", where its running pods are");
+        return;
+    }
+    if (unit->with != GT_NONE)
+        gt_buf_printf(to, ", together with unit %u", unit->with);
+    gt_buf_printf(to, ", which had room for %u such pod%s: ", unit->slots_before, plural(unit->slots_before));
+    if (unit->node_in_use) {
+        gt_buf_puts(to, "on a node in use, the fullest that holds it");
+        return;
+    }
+    add_lost(unit->levels_lost, to);
+    add_touched(unit->touched, to);
+    if (unit->with != GT_NONE)
+        return;
+    if (unit->next == GT_NONE) {
+        gt_buf_puts(to, "; no other supernode had room for it");
+        return;
+    }
+    gt_buf_printf(to, "; %u supernodes could hold it, next best %s with room for %u (", unit->feasible,
+                  super_name(cluster, unit->next), unit->next_slots);
+    add_lost(unit->next_lost, to);
+    add_touched(unit->next_touched, to);
+    gt_buf_puts(to, ")");
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/score.h"
+
+#include <errno.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "scheduler-ext/core/internal.h"
+
+enum {
+    CACHE_ENTRIES = 1 << 14,     /* for masks of more than 16 GPUs */
+    VALUES_BYTES_MAX = 16 << 20, /* of all tables: one of 16 GPUs takes 512 KiB */
+    SEARCH_LIMIT_US = 500,       /* for one mask of more than 16 GPUs */
+};
+
+int gt_score_set_weights(struct gt_cluster *cluster, const struct gt_aware_weights *weights,
+                         struct gt_err **err)
+{
+    const struct {
+        const char *name;
+        double value;
+    } all[] = {{"weight", weights->weight},
+               {"score.weight", weights->score_weight},
+               {"loss.weight", weights->loss_weight}};
+    for (size_t i = 0; i < GT_COUNT(all); i++)
+        if (!isfinite(all[i].value) || all[i].value < 0)
+            return gt_fail(err, EINVAL, "%s: %g, expected a number of 0 or more", all[i].name, all[i].value);
+    cluster->weights = *weights;
+    cluster->generation++;
+    return 0;
+}
+
+static size_t bytes_of(const struct values *values)
+{
+    return sizeof(*values) + values->entries * (values->masks ? 2 : 1) * sizeof(double);
+}
+
+static void drop(struct gt_cluster *cluster, struct values **values)
+{
+    if (!*values)
+        return;
+    cluster->values_bytes -= bytes_of(*values);
+    free((*values)->masks);
+    free(*values);
+    *values = NULL;
+}
+
+void gt_score_forget_class(struct gt_cluster *cluster, uint32_t class)
+{
+    if (!cluster->values[class])
+        return;
+    for (unsigned k = 0; k <= GT_GPUS_MAX; k++)
+        drop(cluster, &cluster->values[class][k]);
+    cluster->values_bytes -= (GT_GPUS_MAX + 1) * sizeof(struct values *);
+    free(cluster->values[class]);
+    cluster->values[class] = NULL;
+}
+
+void gt_score_done(struct gt_cluster *cluster)
+{
+    for (uint32_t class = 0; class < cluster->class_count; class ++)
+        gt_score_forget_class(cluster, class);
+}
+
+/* What a class has to offer: the best score of k GPUs of an empty node, or for k = 0 the sum over all its
+ * links, than which no loss is larger. */
+static uint32_t offer_of(const struct gt_class *class, unsigned k)
+{
+    return k ? gt_class_best_score(class, k) : gt_class_sum(class, ~UINT64_C(0));
+}
+
+/* The most that an empty node of the cluster has to offer; 0: nothing to compare with. */
+static uint32_t best_of_cluster(struct gt_cluster *cluster, unsigned k)
+{
+    if (cluster->best_generation[k] == cluster->generation)
+        return cluster->best_score[k];
+    uint32_t best = 0;
+    for (uint32_t c = 0; c < cluster->class_count; c++) {
+        if (!cluster->class_nodes[c])
+            continue;
+        uint32_t offer = offer_of(cluster->classes[c], k);
+        best = offer > best ? offer : best;
+    }
+    cluster->best_score[k] = best;
+    cluster->best_generation[k] = cluster->generation;
+    return best;
+}
+
+static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, unsigned k,
+                    struct gt_score_parts *ret)
+{
+    const struct gt_class *c = cluster->classes[class];
+    struct gt_choice choice;
+    if (!gt_choose(c, free, 0, k, SEARCH_LIMIT_US, &choice))
+        return false;
+    uint32_t best = k > 1 ? best_of_cluster(cluster, k) : 0, sum = best_of_cluster(cluster, 0);
+    double score_part = best ? (double)choice.score / best : 1;
+    double loss_part = sum ? (double)choice.loss / sum : 0;
+    if (score_part > 1) /* above 16 GPUs a search may end early and find less on the empty node */
+        score_part = 1;
+    double value = cluster->weights.weight *
+                   (cluster->weights.score_weight * score_part - cluster->weights.loss_weight * loss_part);
+    *ret = (struct gt_score_parts){score_part, loss_part, value, choice};
+    return true;
+}
+
+/* Makes room for so many bytes among tables that this question does not use; false: there is none. */
+static bool make_room(struct gt_cluster *cluster, size_t bytes)
+{
+    while (cluster->values_bytes + bytes > VALUES_BYTES_MAX) {
+        struct values **oldest = NULL;
+        for (uint32_t class = 0; class < cluster->class_count; class ++)
+            for (unsigned k = 1; cluster->values[class] && k <= GT_GPUS_MAX; k++) {
+                struct values **at = &cluster->values[class][k];
+                if (*at && (*at)->used != cluster->questions && (!oldest || (*at)->used < (*oldest)->used))
+                    oldest = at;
+            }
+        if (!oldest)
+            return false;
+        drop(cluster, oldest);
+    }
+    return true;
+}
+
+static struct values *new_values(struct gt_cluster *cluster, uint32_t class)
+{
+    unsigned n = gt_class_gpus(cluster->classes[class]);
+    bool cached = n > GT_TABLE_GPUS_MAX;
+    struct values made = {.entries = cached ? CACHE_ENTRIES : UINT32_C(1) << n};
+    size_t bytes = sizeof(made) + made.entries * (cached ? 2 : 1) * sizeof(double);
+    if (!make_room(cluster, bytes))
+        return NULL;
+    struct values *values = malloc(sizeof(made) + made.entries * sizeof(double));
+    if (!values)
+        return NULL;
+    *values = made;
+    if (cached && !(values->masks = calloc(made.entries, sizeof(uint64_t)))) {
+        free(values);
+        return NULL;
+    }
+    cluster->values_bytes += bytes;
+    return values;
+}
+
+/* The table for (class, k), ready for use; NULL without memory for one. */
+static struct values *values_for(struct gt_cluster *cluster, uint32_t class, unsigned k)
+{
+    if (!cluster->values[class]) {
+        cluster->values[class] = calloc(GT_GPUS_MAX + 1, sizeof(struct values *));
+        if (!cluster->values[class])
+            return NULL;
+        cluster->values_bytes += (GT_GPUS_MAX + 1) * sizeof(struct values *);
+    }
+    struct values *values = cluster->values[class][k];
+    if (!values)
+        cluster->values[class][k] = values = new_values(cluster, class);
+    if (!values)
+        return NULL;
+    if (values->generation != cluster->generation)
+        for (uint32_t i = 0; i < values->entries; i++)
+            values->value[i] = (double)NAN;
+    values->generation = cluster->generation;
+    values->used = cluster->questions;
+    return values;
+}
+
+/* One question over many nodes; the table of the last node's class is at hand. */
+struct question {
+    struct gt_cluster *cluster;
+    unsigned k;
+    uint32_t class;
+    struct values *values;
+};
+
+static struct question ask(struct gt_cluster *cluster, unsigned k)
+{
+    cluster->questions++;
+    return (struct question){cluster, k, GT_NONE, NULL};
+}
+
+static double computed(const struct question *question, uint64_t free)
+{
+    struct gt_score_parts parts;
+    return compute(question->cluster, question->class, free, question->k, &parts) ? parts.value
+                                                                                  : -(double)INFINITY;
+}
+
+/* The rarer ways to a value: a table that is not at hand, a mask not seen before, more than 16 GPUs. */
+static __attribute__((noinline)) double look_further(struct question *question, uint32_t node)
+{
+    struct gt_cluster *cluster = question->cluster;
+    uint64_t free = cluster->available[node];
+    if (question->class != cluster->class[node]) {
+        question->class = cluster->class[node];
+        question->values = values_for(cluster, question->class, question->k);
+    }
+    struct values *values = question->values;
+    if (!values)
+        return computed(question, free);
+    uint32_t i = (uint32_t)free;
+    if (values->masks) {
+        i = (uint32_t)((free * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % CACHE_ENTRIES;
+        if (values->masks[i] != free)
+            values->value[i] = (double)NAN;
+        values->masks[i] = free;
+    }
+    if (isnan(values->value[i]))
+        values->value[i] = computed(question, free);
+    return values->value[i];
+}
+
+/* What a walk over all nodes holds at hand; a table up to 16 GPUs, of one class. */
+struct walk {
+    const uint64_t *available;
+    const uint16_t *classes;
+    uint32_t class;
+    const double *table; /* of that class */
+};
+
+static struct walk start_walk(const struct question *question)
+{
+    const struct gt_cluster *cluster = question->cluster;
+    return (struct walk){cluster->available, cluster->class, GT_NONE, NULL};
+}
+
+/* -INFINITY where the node does not hold k. */
+static inline double walk_to(struct walk *walk, struct question *question, uint32_t node)
+{
+    if (walk->classes[node] == walk->class) {
+        double value = walk->table[walk->available[node]];
+        if (!isnan(value))
+            return value;
+    }
+    double value = look_further(question, node);
+    if (question->values && !question->values->masks) {
+        walk->class = question->class;
+        walk->table = question->values->value;
+    }
+    return value;
+}
+
+/* Whether there can be an answer for k at all. */
+static bool is_asked(unsigned k)
+{
+    return k >= 1 && k <= GT_GPUS_MAX;
+}
+
+uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
+{
+    struct question question = ask(cluster, k);
+    struct walk walk = start_walk(&question);
+    uint32_t feasible = 0, count = cluster->node_count;
+    for (uint32_t node = 0; node < count; node++) {
+        double value = is_asked(k) ? walk_to(&walk, &question, node) : -(double)INFINITY;
+        bool fits = value != -(double)INFINITY;
+        ret[node] = fits ? value : (double)NAN;
+        feasible += fits;
+    }
+    return feasible;
+}
+
+uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
+                        double *ret)
+{
+    struct question question = ask(cluster, k);
+    struct walk walk = start_walk(&question);
+    uint32_t feasible = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = is_asked(k) ? gt_names_find(&cluster->node_names, names[i]) : GT_NONE;
+        double value = node == GT_NONE ? -(double)INFINITY : walk_to(&walk, &question, node);
+        bool fits = value != -(double)INFINITY;
+        ret[i] = fits ? value : (double)NAN;
+        feasible += fits;
+    }
+    return feasible;
+}
+
+static int by_name(const void *a, const void *b, void *text)
+{
+    char *const *names = text;
+    return strcmp(names[*(const uint32_t *)a], names[*(const uint32_t *)b]);
+}
+
+/* Ranks the nodes by name once after nodes came or went, so that a tie costs no string comparison. */
+static void order_by_name(struct gt_cluster *cluster)
+{
+    uint32_t count = 0, *ids = cluster->same;
+    for (uint32_t node = 0; node < cluster->node_count; node++)
+        if (cluster->node_names.text[node])
+            ids[count++] = node;
+    qsort_r(ids, count, sizeof(*ids), by_name, cluster->node_names.text);
+    cluster->in_name_order = true;
+    for (uint32_t i = 0; i < count; i++) {
+        cluster->by_name[ids[i]] = i;
+        cluster->in_name_order &= i == 0 || ids[i] > ids[i - 1];
+    }
+    cluster->order_stale = false;
+}
+
+/* Whether `a` goes before `b`, which stands earlier in the walk, at equal value and as many free GPUs. */
+static inline bool wins_tie(const struct gt_cluster *cluster, uint32_t a, uint32_t b)
+{
+    if (cluster->class[a] != cluster->class[b]) {
+        unsigned gpus_a = gt_core_bits(cluster->all[a]), gpus_b = gt_core_bits(cluster->all[b]);
+        if (gpus_a != gpus_b)
+            return gpus_a > gpus_b;
+    }
+    return !cluster->in_name_order && cluster->by_name[a] < cluster->by_name[b];
+}
+
+uint32_t gt_score_best(struct gt_cluster *cluster, unsigned k)
+{
+    if (!is_asked(k))
+        return GT_NONE;
+    if (cluster->order_stale)
+        order_by_name(cluster);
+    struct question question = ask(cluster, k);
+    struct walk walk = start_walk(&question);
+    const uint8_t *counts = cluster->count;
+    uint32_t best = GT_NONE, count = cluster->node_count;
+    unsigned best_free = UINT_MAX; /* all hold k: the smaller number is the nearer one */
+    double best_value = -DBL_MAX;
+    for (uint32_t node = 0; node < count; node++) {
+        double value = walk_to(&walk, &question, node);
+        if (value < best_value)
+            continue;
+        unsigned free = counts[node];
+        if (value > best_value || free < best_free || (free == best_free && wins_tie(cluster, node, best))) {
+            best = node;
+            best_value = value;
+            best_free = free;
+        }
+    }
+    return best;
+}
+
+bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret)
+{
+    return is_asked(k) && gt_core_has_node(cluster, node) &&
+           compute(cluster, cluster->class[node], cluster -> available[node], k, ret);
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/score.h"
+
+/*
+ * What the decision core costs, on one thread. Prints measures in the form that loss.sh describes. A time is
+ * the least of several repetitions: what the code costs, without what else the machine does. A line "bound"
+ * is the least that the same work could take here: the loop over the same arrays and nothing else.
+ */
+
+static double now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static void measure(const char *name, double value, const char *unit, const char *goal)
+{
+    printf("%s\t%.*f\t%s\t%s\n", name, value < 100 ? 2 : 0, value, unit, goal);
+    fflush(stdout);
+}
+
+static void stop(const char *what, struct gt_err *err)
+{
+    fprintf(stderr, "bench_core: %s: %s\n", what, gt_err_text(err));
+    exit(2);
+}
+
+static void *array_of(size_t count, size_t size)
+{
+    void *array = calloc(count, size);
+
+    if (!array)
+        stop("memory", NULL);
+    return array;
+}
+
+/* ---- clusters ---- */
+
+struct shape {
+    unsigned nodes, per_super, gpus;
+};
+
+static struct gt_class *class_of(unsigned gpus)
+{
+    struct gt_weights weights = {.n = gpus};
+    struct gt_err *err = NULL;
+    struct gt_class *class = NULL;
+
+    for (unsigned a = 0; a < gpus; a++)
+        for (unsigned b = 0; b < gpus; b++)
+            weights.w[a][b] = a == b ? 0 : a / 4 == b / 4 ? 64 : 8;
+    if (gt_class_new(&weights, &class, &err) < 0)
+        stop("class", err);
+    return class;
+}
+
+static struct gt_cluster *cluster_of(struct shape shape)
+{
+    gt_auto_class struct gt_class *class = class_of(shape.gpus);
+    struct gt_cluster *cluster = NULL;
+    struct gt_err *err = NULL;
+    uint32_t id, class_id, super = GT_NONE;
+    char name[64];
+
+    if (gt_cluster_new(&cluster, &err) < 0 || gt_cluster_add_class(cluster, class, &class_id, &err) < 0)
+        stop("cluster", err);
+    for (unsigned i = 0; i < shape.nodes; i++) {
+        snprintf(name, sizeof(name), "supernode-%05u", i / shape.per_super);
+        if (i % shape.per_super == 0 && gt_cluster_add_supernode(cluster, name, 1, GT_NONE, &super, &err) < 0)
+            stop("supernode", err);
+        snprintf(name, sizeof(name), "gpu-worker-%06u", i);
+        if (gt_cluster_add_node(cluster, name, class_id, super, &id, &err) < 0)
+            stop("node", err);
+    }
+    return cluster;
+}
+
+static void occupy(struct gt_cluster *cluster, uint64_t seed)
+{
+    for (uint32_t node = 0; node < gt_cluster_nodes(cluster); node++)
+        gt_cluster_set_free(cluster, node, random_next(&seed));
+}
+
+/* A job of `units` units of `pods` pods of `gpus` GPUs. */
+struct job {
+    struct gt_plan_unit *units;
+    struct gt_plan_pod *pods;
+    uint32_t unit_count, pod_count;
+};
+
+static struct job job_of(unsigned units, unsigned pods, unsigned gpus, unsigned atom)
+{
+    struct job job = {array_of(units, sizeof(*job.units)), array_of((size_t)units * pods, sizeof(*job.pods)),
+                      units, units * pods};
+
+    for (unsigned u = 0; u < units; u++)
+        job.units[u] = (struct gt_plan_unit){.first = u * pods, .pods = pods, .gpus = gpus, .atom = atom};
+    return job;
+}
+
+static void job_done(struct job *job)
+{
+    free(job->units);
+    free(job->pods);
+}
+
+/* ---- times ---- */
+
+static void *sink; /* what is computed goes here, so that it is computed */
+
+static double best_ns(struct gt_cluster *cluster, unsigned k)
+{
+    double least = 1e18;
+
+    for (unsigned i = 0; i < 300; i++) {
+        double before = now_ns(), took;
+        uint32_t best = gt_score_best(cluster, k);
+
+        took = now_ns() - before;
+        if (best == GT_NONE)
+            stop("no node fits", NULL);
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+static double all_ns(struct gt_cluster *cluster, unsigned k)
+{
+    double least = 1e18, *values = array_of(gt_cluster_nodes(cluster), sizeof(*values));
+
+    for (unsigned i = 0; i < 300; i++) {
+        double before = now_ns(), took;
+
+        gt_score_all(cluster, k, values);
+        took = now_ns() - before;
+        least = took < least ? took : least;
+    }
+    free(values);
+    return least;
+}
+
+/* Reads as many masks and classes as scoring does, one look-up in 2 KiB for each, and keeps the greatest. */
+static double scan_bound_ns(unsigned nodes)
+{
+    uint64_t *masks = array_of(nodes, sizeof(*masks)), seed = 3;
+    uint16_t *classes = array_of(nodes, sizeof(*classes));
+    double least = 1e18, table[256];
+
+    for (unsigned i = 0; i < 256; i++)
+        table[i] = (double)(i * 37 % 256);
+    for (unsigned i = 0; i < nodes; i++)
+        masks[i] = random_next(&seed) & 255;
+    for (unsigned repeat = 0; repeat < 300; repeat++) {
+        double before = now_ns(), took, greatest = 0;
+
+        for (unsigned i = 0; i < nodes; i++) {
+            double value = classes[i] ? 0 : table[masks[i]];
+
+            greatest = value > greatest ? value : greatest;
+        }
+        took = now_ns() - before;
+        sink = greatest > 1 ? masks : NULL;
+        least = took < least ? took : least;
+    }
+    free(masks);
+    free(classes);
+    return least;
+}
+
+enum { NAMES = 500 };
+
+static double names_ns(struct gt_cluster *cluster, double *ret_bound)
+{
+    static char text[NAMES][64];
+    const char *names[NAMES];
+    const char **theirs = array_of(NAMES, sizeof(*theirs));
+    double values[NAMES], least = 1e18, bound = 1e18;
+    uint64_t seed = 5;
+
+    for (unsigned i = 0; i < NAMES; i++) {
+        struct gt_cluster_node node;
+
+        gt_cluster_get_node(cluster, (uint32_t)(random_next(&seed) % gt_cluster_nodes(cluster)), &node);
+        snprintf(text[i], sizeof(text[i]), "%s", node.name);
+        names[i] = text[i];
+        theirs[i] = node.name;
+    }
+    for (unsigned repeat = 0; repeat < 300; repeat++) {
+        double before = now_ns(), took;
+
+        gt_score_names(cluster, 2, names, NAMES, values);
+        took = now_ns() - before;
+        least = took < least ? took : least;
+    }
+    for (unsigned repeat = 0; repeat < 300; repeat++) {
+        double before = now_ns(), took;
+        int differ = 0;
+
+        for (unsigned i = 0; i < NAMES; i++)
+            differ += strcmp(names[i], theirs[i]) != 0;
+        took = now_ns() - before;
+        sink = differ ? values : NULL;
+        bound = took < bound ? took : bound;
+    }
+    free(theirs);
+    *ret_bound = bound;
+    return least;
+}
+
+static double plan_ns(struct gt_cluster *cluster, struct job *job, unsigned repeats)
+{
+    struct gt_plan_failure failure;
+    double least = 1e18;
+
+    for (unsigned i = 0; i < repeats; i++) {
+        double before = now_ns(), took;
+        bool placed = gt_plan_job(cluster, job->units, job->unit_count, job->pods, job->pod_count, &failure);
+
+        took = now_ns() - before;
+        if (!placed)
+            stop("the job finds no place", NULL);
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+/* What a plan must do: read the count of each supernode once, the nodes of one supernode for each unit, and
+ * write the place of each pod. */
+static double plan_bound_ns(unsigned supers, unsigned per_super, unsigned units, unsigned pods)
+{
+    uint32_t *slots = array_of(supers, sizeof(*slots));
+    uint8_t *count = array_of((size_t)supers * per_super, 1);
+    struct gt_plan_pod *places = array_of((size_t)units * pods, sizeof(*places));
+    double least = 1e18;
+
+    for (unsigned repeat = 0; repeat < 300; repeat++) {
+        double before = now_ns(), took;
+        uint32_t most = 0;
+
+        for (unsigned s = 0; s < supers; s++)
+            most = slots[s] > most ? slots[s] : most;
+        for (unsigned u = 0; u < units; u++) {
+            for (unsigned n = 0; n < per_super; n++)
+                most += count[u % supers * per_super + n];
+            for (unsigned p = 0; p < pods; p++)
+                places[u * pods + p] = (struct gt_plan_pod){.node = most, .mask = 255};
+        }
+        took = now_ns() - before;
+        sink = places[units - 1].node ? slots : NULL;
+        least = took < least ? took : least;
+    }
+    free(slots);
+    free(count);
+    free(places);
+    return least;
+}
+
+static double change_ns(struct gt_cluster *cluster, double *ret_bound)
+{
+    enum { CHANGES = 20000 };
+    uint32_t *nodes = array_of(CHANGES, sizeof(*nodes)), count = gt_cluster_nodes(cluster);
+    uint64_t *masks = array_of(CHANGES, sizeof(*masks)), seed = 9;
+    uint64_t *states = array_of(count, 4 * sizeof(*states));
+    double least = 1e18, bound = 1e18;
+
+    for (unsigned i = 0; i < CHANGES; i++) {
+        nodes[i] = (uint32_t)(random_next(&seed) % count);
+        masks[i] = random_next(&seed);
+    }
+    for (unsigned repeat = 0; repeat < 20; repeat++) {
+        double before = now_ns(), took;
+
+        for (unsigned i = 0; i < CHANGES; i++)
+            gt_cluster_set_free(cluster, nodes[i], masks[i]);
+        took = (now_ns() - before) / CHANGES;
+        least = took < least ? took : least;
+        before = now_ns();
+        for (unsigned i = 0; i < CHANGES; i++)
+            for (unsigned a = 0; a < 4; a++)
+                states[a * count + nodes[i]] ^= masks[i];
+        took = (now_ns() - before) / CHANGES;
+        bound = took < bound ? took : bound;
+    }
+    sink = states[0] ? states : NULL;
+    for (uint32_t node = 0; node < count; node++)
+        gt_cluster_set_free(cluster, node, UINT64_MAX);
+    free(nodes);
+    free(masks);
+    free(states);
+    *ret_bound = bound;
+    return least;
+}
+
+/* ---- churn ---- */
+
+enum { GROUP = 8 };
+
+struct group {
+    uint32_t node[GROUP];
+    uint64_t mask[GROUP];
+};
+
+static void release(struct gt_cluster *cluster, const struct group *group)
+{
+    for (unsigned i = 0; i < GROUP; i++) {
+        struct gt_cluster_node node;
+
+        gt_cluster_get_node(cluster, group->node[i], &node);
+        gt_cluster_set_free(cluster, group->node[i], node.free | group->mask[i]);
+    }
+}
+
+static bool bind_group(struct gt_cluster *cluster, struct job *job, uint64_t owner, struct group *ret)
+{
+    struct gt_plan_failure failure;
+    uint32_t assumptions[GROUP];
+    struct gt_err *err = NULL;
+
+    if (!gt_plan_job(cluster, job->units, 1, job->pods, GROUP, &failure))
+        return false;
+    if (gt_plan_assume(cluster, job->pods, GROUP, owner, owner, assumptions, &err) < 0)
+        stop("assume", err);
+    for (unsigned i = 0; i < GROUP; i++) {
+        gt_cluster_confirm(cluster, assumptions[i]);
+        ret->node[i] = job->pods[i].node;
+        ret->mask[i] = job->pods[i].mask;
+    }
+    return true;
+}
+
+/* Operations a second: fills the cluster to nine tenths, then at random one group goes or comes. A group that
+ * finds no place is an operation too. */
+static double churn(struct shape shape, unsigned gpus, unsigned operations, double *ret_full)
+{
+    struct gt_cluster *cluster = cluster_of(shape);
+    unsigned most = shape.nodes * shape.gpus / gpus / GROUP, live = 0;
+    struct group *groups = array_of(most, sizeof(*groups));
+    struct job job = job_of(1, GROUP, gpus, 0);
+    uint64_t seed = 11;
+    double before = now_ns(), took;
+
+    for (unsigned i = 0; i < operations; i++) {
+        uint64_t random = random_next(&seed);
+
+        if (live < most * 9 / 10 || (live < most && random >> 63)) {
+            live += bind_group(cluster, &job, i, &groups[live]);
+        } else {
+            unsigned at = (unsigned)(random % live);
+
+            release(cluster, &groups[at]);
+            groups[at] = groups[--live];
+        }
+    }
+    took = now_ns() - before;
+    *ret_full = 100.0 * live / most;
+    gt_cluster_free(cluster);
+    free(groups);
+    job_done(&job);
+    return operations / took * 1e9;
+}
+
+/* ---- the report ---- */
+
+static double resident_mib(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long all = 0, resident = 0;
+
+    if (!file || fscanf(file, "%lu %lu", &all, &resident) != 2)
+        stop("/proc/self/statm", NULL);
+    fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1048576;
+}
+
+static void memory(void)
+{
+    double before = resident_mib();
+    struct gt_cluster *cluster = cluster_of((struct shape){10240, 32, 8});
+
+    occupy(cluster, 1);
+    for (unsigned k = 1; k <= 8; k++)
+        gt_score_best(cluster, k);
+    printf("# memory, 10,240 nodes of 8 GPUs in 320 supernodes, scored for every k\n");
+    measure("bytes that the cluster counts", (double)gt_cluster_bytes(cluster) / 1048576, "MiB", "<8");
+    measure("resident memory that it added", resident_mib() - before, "MiB", "<8");
+    gt_cluster_free(cluster);
+}
+
+static void scoring(void)
+{
+    struct gt_cluster *cluster = cluster_of((struct shape){10240, 32, 8});
+    double bound;
+
+    printf("# score 10,240 nodes of 8 GPUs, pods of 2\n");
+    measure("take the best, all nodes empty", best_ns(cluster, 2) / 1e3, "us", "<20");
+    occupy(cluster, 1);
+    measure("take the best, any masks", best_ns(cluster, 2) / 1e3, "us", "<20");
+    measure("every value", all_ns(cluster, 2) / 1e3, "us", "<20");
+    measure("bound: masks, classes, one look-up, the greatest", scan_bound_ns(10240) / 1e3, "us", "-");
+    measure("500 names, with the look-up", names_ns(cluster, &bound) / 1e3, "us", "<15");
+    measure("bound: compare 500 names with the right ones", bound / 1e3, "us", "-");
+    gt_cluster_free(cluster);
+}
+
+static void planning(void)
+{
+    struct gt_cluster *cluster = cluster_of((struct shape){10240, 32, 8});
+    struct job job = job_of(32, 4, 8, 0), one = job_of(1, 8, 8, 0), soft = job_of(8, 64, 8, 4);
+    double bound;
+
+    printf("# plan, 10,240 nodes of 8 GPUs in 320 supernodes\n");
+    measure("1,024 GPUs: 32 units of 4 pods of 8", plan_ns(cluster, &job, 300) / 1e3, "us", "<50");
+    measure("bound: each count, 32 supernodes' nodes, 128 places", plan_bound_ns(320, 32, 32, 4) / 1e3, "us",
+            "-");
+    measure("one unit of 8 pods of 8", plan_ns(cluster, &one, 300) / 1e3, "us", "-");
+    measure("4,096 GPUs: 8 units of 64 pods of 8 in atoms of 4, each split",
+            plan_ns(cluster, &soft, 300) / 1e3, "us", "-");
+    measure("state change", change_ns(cluster, &bound), "ns", "<200");
+    measure("bound: change four words of a node", bound, "ns", "-");
+    gt_cluster_free(cluster);
+    job_done(&job);
+    job_done(&one);
+    job_done(&soft);
+
+    printf("# plan, 4,096 nodes of 8 GPUs in 256 supernodes\n");
+    cluster = cluster_of((struct shape){4096, 16, 8});
+    job = job_of(64, 4, 8, 0);
+    measure("64 units of 4 pods of 8", plan_ns(cluster, &job, 300) / 1e3, "us", "<100");
+    measure("bound: each count, 64 supernodes' nodes, 256 places", plan_bound_ns(256, 16, 64, 4) / 1e3, "us",
+            "-");
+    occupy(cluster, 21);
+    job_done(&job);
+    job = job_of(64, 4, 1, 0);
+    measure("64 units of 4 pods of 1, any masks", plan_ns(cluster, &job, 300) / 1e3, "us", "-");
+    job_done(&job);
+    gt_cluster_free(cluster);
+}
+
+static void churning(void)
+{
+    struct shape shape = {10240, 32, 8};
+    struct gt_cluster *cluster = cluster_of(shape);
+    double full, bound;
+
+    change_ns(cluster, &bound);
+
+    printf("# churn, 10,240 nodes in 320 supernodes, 1,000,000 operations, each binds or releases 8 pods\n");
+    measure("groups of 8 pods of 8, operations a second", churn(shape, 8, 1000000, &full), "", ">500000");
+    measure("groups of 8 pods of 8, filled at the end", full, "%", "-");
+    gt_cluster_free(cluster);
+    measure("bound: change four words of 8 nodes an operation", 1e9 / (8 * bound), "", "-");
+    measure("groups of 8 pods of 2, operations a second", churn(shape, 2, 1000000, &full), "", "-");
+    measure("groups of 8 pods of 2, filled at the end", full, "%", "-");
+}
+
+static void sizes(void)
+{
+    static const unsigned nodes[] = {1000, 10000, 50000};
+    double all[3][4];
+
+    printf("# against size: nodes of 8 GPUs, supernodes of 32\n");
+    for (unsigned i = 0; i < 3; i++) {
+        struct gt_cluster *cluster = cluster_of((struct shape){nodes[i], 32, 8});
+        struct job job = job_of(16, 4, 8, 0);
+        double bound, *values = all[i];
+        char name[80];
+
+        values[1] = plan_ns(cluster, &job, 300) / 1e3;
+        values[2] = change_ns(cluster, &bound);
+        occupy(cluster, 1);
+        values[0] = best_ns(cluster, 2) / 1e3;
+        values[3] = (double)gt_cluster_bytes(cluster) / 1048576;
+        snprintf(name, sizeof(name), "%u nodes: take the best", nodes[i]);
+        measure(name, values[0], "us", "-");
+        snprintf(name, sizeof(name), "%u nodes: plan 16 units of 4 pods of 8", nodes[i]);
+        measure(name, values[1], "us", "-");
+        snprintf(name, sizeof(name), "%u nodes: state change", nodes[i]);
+        measure(name, values[2], "ns", "-");
+        snprintf(name, sizeof(name), "%u nodes: memory", nodes[i]);
+        measure(name, values[3], "MiB", "-");
+        gt_cluster_free(cluster);
+        job_done(&job);
+    }
+    /* From 1,000 nodes, which fit into the first cache, to 50,000, which do not, the caches show. */
+    measure("take the best: 50 times 1,000 nodes cost, times", all[2][0] / all[0][0], "x", "-");
+    measure("take the best: 5 times 10,000 nodes cost, times", all[2][0] / all[1][0], "x", "<6");
+    measure("plan: 50 times 1,000 nodes cost, times", all[2][1] / all[0][1], "x", "<50");
+    measure("memory: 50 times 1,000 nodes cost, times", all[2][3] / all[0][3], "x", "<50");
+}
+
+int main(void)
+{
+    memory();
+    scoring();
+    planning();
+    churning();
+    sizes();
+    return sink == NULL && now_ns() < 0;
+}

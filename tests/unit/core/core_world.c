@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/core/core_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void must(int r, struct gt_err *err)
+{
+    if (r < 0)
+        fail_msg("%s", gt_err_text(err));
+}
+
+struct gt_cluster *world_new(void)
+{
+    struct gt_cluster *cluster = NULL;
+    struct gt_err *err = NULL;
+
+    must(gt_cluster_new(&cluster, &err), err);
+    return cluster;
+}
+
+uint32_t world_class(struct gt_cluster *cluster, unsigned gpus, unsigned mesh)
+{
+    gt_auto_class struct gt_class *class = NULL;
+    struct gt_weights weights;
+    struct gt_err *err = NULL;
+    uint32_t id;
+
+    wire_meshes(&weights, gpus, mesh, 64, 8);
+    must(gt_class_new(&weights, &class, &err), err);
+    must(gt_cluster_add_class(cluster, class, &id, &err), err);
+    return id;
+}
+
+uint32_t world_super(struct gt_cluster *cluster, const char *name, unsigned tier, uint32_t parent)
+{
+    struct gt_err *err = NULL;
+    uint32_t id;
+
+    must(gt_cluster_add_supernode(cluster, name, tier, parent, &id, &err), err);
+    return id;
+}
+
+uint32_t world_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t super)
+{
+    struct gt_err *err = NULL;
+    uint32_t id;
+
+    must(gt_cluster_add_node(cluster, name, class, super, &id, &err), err);
+    return id;
+}
+
+void world_nodes(struct gt_cluster *cluster, const char *name, unsigned count, uint32_t class, uint32_t super)
+{
+    char text[64];
+
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(text, sizeof(text), "%s-%u", name, i);
+        world_node(cluster, text, class, super);
+    }
+}
+
+void world_check(const struct gt_cluster *cluster)
+{
+    struct gt_err *err = NULL;
+
+    must(gt_cluster_check(cluster, &err), err);
+}
+
+uint64_t world_mask(unsigned bits, unsigned n, uint64_t *random)
+{
+    uint64_t mask = 0;
+
+    while (bits) {
+        uint64_t bit = UINT64_C(1) << random_next(random) % n;
+
+        bits -= !(mask & bit);
+        mask |= bit;
+    }
+    return mask;
+}
+
+void world_dump(const struct gt_cluster *cluster, struct gt_buf *to)
+{
+    struct gt_cluster_node node;
+    struct gt_cluster_supernode super;
+
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
+        if (gt_cluster_get_node(cluster, id, &node))
+            gt_buf_printf(to, "%u %s %p %u %llx %llx %llx %llx %llx %d\n", id, node.name,
+                          (const void *)node.class, node.supernode, (unsigned long long)node.all,
+                          (unsigned long long)node.free, (unsigned long long)node.healthy,
+                          (unsigned long long)node.assumed, (unsigned long long)node.available,
+                          node.eligible);
+    for (uint32_t id = 0; id < gt_cluster_supernodes(cluster); id++)
+        if (gt_cluster_get_supernode(cluster, id, &super))
+            gt_buf_printf(to, "%u %s %u %u %d %u %u\n", id, super.name, super.tier, super.parent,
+                          super.is_node, super.nodes, super.available);
+    gt_buf_printf(to, "%u assumptions\n", gt_cluster_assumptions(cluster));
+}
+
+void world_job(struct world_job *job, unsigned units, unsigned pods, unsigned gpus, unsigned atom)
+{
+    memset(job, 0, sizeof(*job));
+    assert_true(units <= 64 && units * pods <= 512);
+    job->unit_count = units;
+    job->pod_count = units * pods;
+    for (unsigned u = 0; u < units; u++)
+        job->units[u] = (struct gt_plan_unit){.first = u * pods, .pods = pods, .gpus = gpus, .atom = atom};
+}
+
+static bool is_below(const struct gt_cluster *cluster, uint32_t super, uint32_t above)
+{
+    struct gt_cluster_supernode at;
+
+    while (super != above && gt_cluster_get_supernode(cluster, super, &at))
+        super = at.parent;
+    return super == above;
+}
+
+/* What holds of every plan: GPUs that are there, each given once, runs in one supernode, and outputs that
+ * tell the truth. */
+static void check_plan(const struct gt_cluster *cluster, const struct world_job *job)
+{
+    struct gt_cluster_node node;
+
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        uint32_t run = unit->atom ? unit->atom : unit->pods, seen[512], count = 0;
+
+        for (uint32_t p = unit->first; p < unit->first + unit->pods; p++) {
+            const struct gt_plan_pod *pod = &job->pods[p];
+            uint32_t super, i = 0;
+
+            assert_true(gt_cluster_get_node(cluster, pod->node, &node));
+            super = node.supernode;
+            if (!pod->running) {
+                assert_int_equal(pod->mask & ~node.available, 0);
+                assert_int_equal(__builtin_popcountll(pod->mask), unit->gpus);
+                for (uint32_t other = 0; other < p; other++)
+                    if (!job->pods[other].running && job->pods[other].node == pod->node)
+                        assert_int_equal(job->pods[other].mask & pod->mask, 0);
+            }
+            if ((p - unit->first) % run) {
+                gt_cluster_get_node(cluster, job->pods[p - 1].node, &node);
+                assert_int_equal(node.supernode, super);
+            }
+            if (unit->supernode != GT_NONE)
+                assert_true(is_below(cluster, super, unit->supernode));
+            while (i < count && seen[i] != super)
+                i++;
+            if (i == count)
+                seen[count++] = super;
+        }
+        assert_int_equal(unit->supernodes, count);
+        assert_true(unit->fewest <= count);
+    }
+}
+
+/* Everything that a plan could change, in one number. */
+static uint64_t sum_of(const struct gt_cluster *cluster)
+{
+    uint64_t sum = gt_cluster_assumptions(cluster);
+    struct gt_cluster_node node;
+    struct gt_cluster_supernode super;
+
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
+        if (gt_cluster_get_node(cluster, id, &node))
+            sum = (sum ^ node.free ^ node.assumed << 8 ^ node.available << 16) * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t id = 0; id < gt_cluster_supernodes(cluster); id++)
+        if (gt_cluster_get_supernode(cluster, id, &super))
+            sum = (sum ^ super.available) * UINT64_C(0xff51afd7ed558ccd);
+    return sum;
+}
+
+bool world_plan(struct gt_cluster *cluster, struct world_job *job)
+{
+    uint64_t before = sum_of(cluster);
+
+    job->placed = gt_plan_job(cluster, job->units, job->unit_count, job->pods, job->pod_count, &job->failure);
+    assert_int_equal(sum_of(cluster), before);
+    if (job->placed)
+        check_plan(cluster, job);
+    return job->placed;
+}
+
+void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owner)
+{
+    uint32_t assumptions[512];
+    struct gt_err *err = NULL;
+
+    assert_true(job->placed);
+    must(gt_plan_assume(cluster, job->pods, job->pod_count, owner, UINT64_MAX, assumptions, &err), err);
+    for (uint32_t p = 0; p < job->pod_count; p++) {
+        if (assumptions[p] != GT_NONE)
+            gt_cluster_confirm(cluster, assumptions[p]);
+        job->pods[p].running = true;
+    }
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_CORE_WORLD_H
+#define TESTS_UNIT_CORE_WORLD_H
+
+#include "base/buf.h"
+#include "scheduler-ext/core/plan.h"
+#include "tests/unit/model/loss_wirings.h"
+
+/* Clusters for the tests, and what must hold of every plan. */
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { TEST_SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { TEST_SANITIZED = 1 };
+#else
+enum { TEST_SANITIZED = 0 };
+#endif
+#else
+enum { TEST_SANITIZED = 0 };
+#endif
+
+/* So many rounds, a tenth of them under a sanitizer. */
+static inline unsigned test_rounds(unsigned rounds)
+{
+    return TEST_SANITIZED ? rounds / 10 : rounds;
+}
+
+/* Each fails the test where the call fails. */
+struct gt_cluster *world_new(void);
+uint32_t world_class(struct gt_cluster *cluster, unsigned gpus, unsigned mesh);
+uint32_t world_super(struct gt_cluster *cluster, const char *name, unsigned tier, uint32_t parent);
+uint32_t world_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t super);
+/* `count` nodes NAME-0, NAME-1, ... */
+void world_nodes(struct gt_cluster *cluster, const char *name, unsigned count, uint32_t class,
+                 uint32_t super);
+void world_check(const struct gt_cluster *cluster);
+
+/* Any mask with so many of the lowest n bits. */
+uint64_t world_mask(unsigned bits, unsigned n, uint64_t *random);
+
+/* All that an outsider can see of the cluster, as text. */
+void world_dump(const struct gt_cluster *cluster, struct gt_buf *to);
+
+/* A job of equal units. */
+struct world_job {
+    struct gt_plan_unit units[64];
+    struct gt_plan_pod pods[512];
+    uint32_t unit_count, pod_count;
+    struct gt_plan_failure failure;
+    bool placed;
+};
+void world_job(struct world_job *job, unsigned units, unsigned pods, unsigned gpus, unsigned atom);
+/* Plans; fails the test where the cluster is not the same afterwards or the plan is not valid. */
+bool world_plan(struct gt_cluster *cluster, struct world_job *job);
+/* Assumes the plan and confirms it. */
+void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owner);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/core/core_world.h"
+
+/* The rule for clusters where jobs come and go, against its definition worked out from the nodes one by one.
+ */
+
+enum { SUPERS = 6, NODES = 10, LEVELS = 4 };
+
+struct site {
+    struct gt_cluster *cluster;
+    unsigned supers;
+    uint32_t ids[SUPERS];    /* of supernodes */
+    unsigned levels[LEVELS]; /* larger sizes, in slots */
+    unsigned level_count;
+};
+
+static void make(struct site *site, uint64_t *random)
+{
+    unsigned gpus[] = {8, 8};
+    uint32_t classes[2];
+    char name[16];
+
+    if (random_next(random) % 4 == 0)
+        gpus[1] = 4;
+    site->cluster = world_new();
+    site->supers = 1 + (unsigned)(random_next(random) % SUPERS);
+    for (unsigned c = 0; c < 2; c++)
+        classes[c] = world_class(site->cluster, gpus[c], 4);
+    for (unsigned s = 0; s < site->supers; s++) {
+        snprintf(name, sizeof(name), "s%u", s);
+        site->ids[s] = world_super(site->cluster, name, 1, GT_NONE);
+        world_nodes(site->cluster, name, 1 + (unsigned)(random_next(random) % NODES),
+                    classes[random_next(random) % 2], site->ids[s]);
+    }
+}
+
+/* Nodes in use, in part broken, closed. */
+static void reshape(struct site *site, uint64_t *random)
+{
+    for (uint32_t node = 0; node < gt_cluster_nodes(site->cluster); node++) {
+        uint64_t kind = random_next(random) % 8, mask = random_next(random);
+
+        gt_cluster_set_free(site->cluster, node, kind < 4 ? UINT64_MAX : kind < 5 ? 0 : mask);
+        gt_cluster_set_healthy(site->cluster, node,
+                               random_next(random) % 8 ? UINT64_MAX : random_next(random));
+        gt_cluster_set_eligible(site->cluster, node, random_next(random) % 12);
+    }
+}
+
+/* Room for pods of `gpus` in a supernode; with `whole` as if nobody used a GPU. */
+static unsigned room_in(const struct site *site, uint32_t super, unsigned gpus, bool whole)
+{
+    unsigned room = 0;
+
+    for (uint32_t id = 0; id < gt_cluster_nodes(site->cluster); id++) {
+        struct gt_cluster_node node;
+
+        assert_true(gt_cluster_get_node(site->cluster, id, &node));
+        uint64_t usable = node.eligible ? node.healthy : 0;
+        if (node.supernode == super)
+            room += (unsigned)__builtin_popcountll(whole ? usable : node.available) / gpus;
+    }
+    return room;
+}
+
+/* The sizes of the chain above q pods, in pods. */
+static void use_chain(struct site *site, unsigned q, unsigned gpus, uint64_t *random)
+{
+    static const unsigned chains[][LEVELS] = {{1, 2, 4, 8}, {1, 2, 6, 12}, {1, 3, 9, 18}, {2, 4, 16, 64}};
+    const unsigned *chain = chains[random_next(random) % 4];
+    unsigned sizes[LEVELS];
+
+    site->level_count = 0;
+    for (unsigned i = 0; i < LEVELS; i++) {
+        sizes[i] = chain[i] * gpus;
+        if (chain[i] > q)
+            site->levels[site->level_count++] = chain[i];
+    }
+    assert_int_equal(gt_cluster_set_chain(site->cluster, sizes, LEVELS, NULL), 0);
+}
+
+/* Sizes whose places the supernode cannot all have any more, with `left` of its `all` slots free. */
+static unsigned touched(const struct site *site, unsigned left, unsigned all)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < site->level_count; i++)
+        count += left < all / site->levels[i] * site->levels[i];
+    return count;
+}
+
+static unsigned lost(const struct site *site, unsigned q, unsigned free)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < site->level_count; i++)
+        count += (free - q) / site->levels[i] < free / site->levels[i];
+    return count;
+}
+
+/* Less is better, from the first number on. */
+struct merit {
+    unsigned by[5];
+};
+
+static bool is_better(const struct merit *a, const struct merit *b)
+{
+    for (unsigned i = 0; i < 5; i++)
+        if (a->by[i] != b->by[i])
+            return a->by[i] < b->by[i];
+    return false;
+}
+
+/* The supernode for the next of `wanted` units of q pods; SUPERS: none. *ret_units: how many of them. */
+static unsigned expect(const struct site *site, const unsigned *free, const unsigned *all, unsigned q,
+                       unsigned wanted, bool single, unsigned *ret_units)
+{
+    unsigned best = SUPERS;
+    struct merit best_merit = {{0}};
+
+    for (unsigned s = 0; s < site->supers; s++) {
+        if (free[s] < q)
+            continue;
+        unsigned at_first = touched(site, free[s] - q, all[s]), units = 1;
+        while (units < wanted && free[s] >= (units + 1) * q &&
+               touched(site, free[s] - (units + 1) * q, all[s]) == at_first)
+            units++;
+        struct merit merit = {{at_first, units < wanted, wanted - units, free[s], s}};
+        if (single)
+            merit = (struct merit){{lost(site, q, free[s]), at_first, free[s], s}};
+        if (best == SUPERS || is_better(&merit, &best_merit)) {
+            best = s;
+            best_merit = merit;
+            *ret_units = units;
+        }
+    }
+    return best;
+}
+
+static void check_units(struct site *site, struct world_job *job, unsigned q, unsigned gpus)
+{
+    unsigned free[SUPERS], all[SUPERS], units = 0, first = 0;
+    bool fits = true;
+
+    for (unsigned s = 0; s < site->supers; s++) {
+        free[s] = room_in(site, site->ids[s], gpus, false);
+        all[s] = room_in(site, site->ids[s], gpus, true);
+    }
+    bool placed = world_plan(site->cluster, job);
+    for (unsigned u = 0, s = 0; u < job->unit_count && fits; u++, units--) {
+        if (!units) {
+            s = expect(site, free, all, q, job->unit_count - u, job->unit_count == 1, &units);
+            first = u;
+        }
+        fits = s < SUPERS;
+        if (!fits)
+            break;
+        if (placed) {
+            assert_int_equal(job->units[u].supernode, site->ids[s]);
+            assert_int_equal(job->units[u].slots_before, free[s]);
+            assert_int_equal(job->units[u].levels_lost, lost(site, q, free[s]));
+            assert_int_equal(job->units[u].touched, touched(site, free[s] - q, all[s]));
+            assert_int_equal(job->units[u].with, u == first ? GT_NONE : first);
+            assert_false(job->units[u].node_in_use);
+        }
+        free[s] -= q;
+    }
+    assert_int_equal(placed, fits);
+}
+
+static void units_of_nodes(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned fit = 0, refused = 0, together = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(600); round++) {
+        struct site site;
+        make(&site, &random);
+        for (unsigned step = 0; step < 20; step++) {
+            unsigned gpus = 1u << random_next(&random) % 4, q = 8 / gpus;
+            struct world_job job;
+
+            q *= 1 + (unsigned)(random_next(&random) % 3);
+            reshape(&site, &random);
+            use_chain(&site, q, gpus, &random);
+            world_job(&job, 1 + (unsigned)(random_next(&random) % 8), q, gpus, 0);
+            check_units(&site, &job, q, gpus);
+            fit += job.placed;
+            refused += !job.placed;
+            for (unsigned u = 0; u < job.unit_count; u++)
+                together += job.placed && job.units[u].with != GT_NONE;
+        }
+        world_check(site.cluster);
+        gt_cluster_free(site.cluster);
+    }
+    printf("%u jobs fit, %u do not, %u units go with another\n", fit, refused, together);
+    assert_true(fit > 100 && refused > 100 && together > 100);
+}
+
+/* ---- units smaller than a node ---- */
+
+/* The node in use, or filled by it, with the fewest GPUs that suffice; then the supernode with the fewest
+ * idle nodes; then the lowest id. */
+static uint32_t expect_node(const struct site *site, unsigned need, unsigned a_node)
+{
+    uint32_t best = GT_NONE;
+    struct merit best_merit = {{0}};
+
+    for (uint32_t id = 0; id < gt_cluster_nodes(site->cluster); id++) {
+        struct gt_cluster_node node;
+
+        assert_true(gt_cluster_get_node(site->cluster, id, &node));
+        unsigned there = (unsigned)__builtin_popcountll(node.available);
+        if (there < need || (node.available == node.all && there > need))
+            continue;
+        struct merit merit = {{there, room_in(site, node.supernode, a_node, false), id}};
+        if (best == GT_NONE || is_better(&merit, &best_merit)) {
+            best = id;
+            best_merit = merit;
+        }
+    }
+    return best;
+}
+
+/* The GPUs of the smallest kind of node that is larger than so many. */
+static unsigned node_above(const struct site *site, unsigned gpus)
+{
+    unsigned least = 0;
+
+    for (uint32_t id = 0; id < gt_cluster_nodes(site->cluster); id++) {
+        struct gt_cluster_node node;
+
+        assert_true(gt_cluster_get_node(site->cluster, id, &node));
+        unsigned size = (unsigned)__builtin_popcountll(node.all);
+        if (size > gpus && (!least || size < least))
+            least = size;
+    }
+    return least;
+}
+
+static void small_units(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned in_use = 0, idle = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(600); round++) {
+        struct site site;
+        make(&site, &random);
+        for (unsigned step = 0; step < 20; step++) {
+            unsigned gpus = 1 + (unsigned)(random_next(&random) % 3),
+                     q = 1 + (unsigned)(random_next(&random) % (gpus == 1   ? 7
+                                                                : gpus == 2 ? 3
+                                                                            : 2));
+            unsigned a_node = node_above(&site, q * gpus);
+            struct world_job job;
+
+            if (!a_node)
+                continue;
+            reshape(&site, &random);
+            use_chain(&site, q, gpus, &random);
+            world_job(&job, 1, q, gpus, 0);
+            uint32_t node = expect_node(&site, q * gpus, a_node);
+            bool placed = world_plan(site.cluster, &job);
+            if (node == GT_NONE) {
+                assert_false(placed && job.units[0].node_in_use);
+                for (unsigned p = 1; placed && p < q && room_in(&site, job.units[0].supernode, a_node, false);
+                     p++)
+                    assert_int_equal(job.pods[p].node, job.pods[0].node); /* one node is broken, no more */
+                idle += placed;
+                continue;
+            }
+            assert_true(placed && job.units[0].node_in_use);
+            for (unsigned p = 0; p < q; p++)
+                assert_int_equal(job.pods[p].node, node);
+            in_use++;
+        }
+        world_check(site.cluster);
+        gt_cluster_free(site.cluster);
+    }
+    printf("%u units on nodes in use, %u on idle ones\n", in_use, idle);
+    assert_true(in_use > 100 && idle > 50);
+}
+
+static void says_why(void **state)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(4096), small = GT_BUF(4096);
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, 8, 4);
+    struct world_job job;
+    (void)state;
+
+    world_nodes(cluster, "a", 6, class, world_super(cluster, "a", 1, GT_NONE));
+    world_nodes(cluster, "b", 8, class, world_super(cluster, "b", 1, GT_NONE));
+    assert_int_equal(gt_cluster_set_chain(cluster, (const unsigned[]){8, 32}, 2, NULL), 0);
+    world_job(&job, 3, 1, 8, 0);
+    assert_true(world_plan(cluster, &job));
+    for (unsigned u = 0; u < 3; u++) {
+        gt_plan_unit_text(cluster, &job.units[u], u, &text);
+        gt_buf_puts(&text, "\n");
+    }
+    assert_string_equal(
+        text.data,
+        "unit 0: 8 GPUs in supernode a, which had room for 6 such pods: no larger size loses a place there; "
+        "2 supernodes could hold it, next best b with room for 8 (1 larger size loses a place there, it "
+        "reaches into the room of 1 larger size)\n"
+        "unit 1: 8 GPUs in supernode a, together with unit 0, which had room for 5 such pods: no larger size "
+        "loses a place there\n"
+        "unit 2: 8 GPUs in supernode a, which had room for 4 such pods: 1 larger size loses a place there, "
+        "it "
+        "reaches into the room of 1 larger size; 2 supernodes could hold it, next best b with room for 8 (1 "
+        "larger size loses a place there, it reaches into the room of 1 larger size)\n");
+    gt_cluster_set_free(cluster, 3, 0x3f);
+    world_job(&job, 1, 1, 2, 0);
+    assert_true(world_plan(cluster, &job));
+    gt_plan_unit_text(cluster, &job.units[0], 0, &small);
+    assert_string_equal(small.data,
+                        "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: on a node in "
+                        "use, the fullest that holds it");
+    gt_cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_of_nodes),
+        cmocka_unit_test(small_units),
+        cmocka_unit_test(says_why),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/core/core_world.h"
+
+/* Nodes, supernodes and names: what is refused, how ids are used again, how many there can be. */
+
+static void refused(int r, struct gt_err **err, int code, const char *part)
+{
+    assert_int_equal(r, -code);
+    if (!strstr(gt_err_text(*err), part))
+        fail_msg("\"%s\" does not say \"%s\"", gt_err_text(*err), part);
+    gt_err_free(*err);
+    *err = NULL;
+}
+
+static void refuses_what_makes_no_sense(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    struct gt_err *err = NULL;
+    uint32_t id = 7, class = world_class(cluster, 8, 4), low = world_super(cluster, "low", 1, GT_NONE),
+             high = world_super(cluster, "high", 2, GT_NONE);
+    char name[300];
+    (void)state;
+
+    memset(name, 'x', sizeof(name));
+    name[254] = '\0';
+    refused(gt_cluster_add_node(cluster, name, class, GT_NONE, &id, &err), &err, EINVAL, "too many");
+    refused(gt_cluster_add_node(cluster, "", class, GT_NONE, &id, &err), &err, EINVAL, "0 characters");
+    refused(gt_cluster_add_node(cluster, "n", 1, GT_NONE, &id, &err), &err, EINVAL, "hardware class 1");
+    refused(gt_cluster_add_node(cluster, "n", class, 99, &id, &err), &err, EINVAL, "does not exist");
+    world_node(cluster, "n", class, GT_NONE);
+    refused(gt_cluster_add_node(cluster, "n", class, GT_NONE, &id, &err), &err, EEXIST, "node n");
+    refused(gt_cluster_add_supernode(cluster, "low", 1, GT_NONE, &id, &err), &err, EEXIST, "low");
+    refused(gt_cluster_add_supernode(cluster, "t", 0, GT_NONE, &id, &err), &err, EINVAL, "tier 0");
+    refused(gt_cluster_add_supernode(cluster, "t", 9, GT_NONE, &id, &err), &err, EINVAL, "tier 9");
+    refused(gt_cluster_add_supernode(cluster, "t", 2, high, &id, &err), &err, EINVAL, "above 2");
+    refused(gt_cluster_add_supernode(cluster, "t", 1, low, &id, &err), &err, EINVAL, "above 1");
+    refused(gt_cluster_add_supernode(cluster, "t", 1, 99, &id, &err), &err, EINVAL, "above 1");
+    /* The supernode that a node is of itself is no place for others. */
+    struct gt_cluster_node node;
+    assert_true(gt_cluster_get_node(cluster, 0, &node));
+    refused(gt_cluster_add_node(cluster, "m", class, node.supernode, &id, &err), &err, EINVAL, "supernode");
+    refused(gt_cluster_remove_supernode(cluster, node.supernode, &err), &err, ENOENT, "no supernode");
+    refused(gt_cluster_assume(cluster, 0, 0, 1, 1, &id, &err), &err, EBUSY, "node n");
+    refused(gt_cluster_assume(cluster, 0, 0x100, 1, 1, &id, &err), &err, EBUSY, "not available");
+    refused(gt_cluster_assume(cluster, 5, 1, 1, 1, &id, &err), &err, ENOENT, "no node 5");
+    assert_int_equal(id, 7);
+    name[253] = '\0';
+    world_node(cluster, name, class, low);
+    gt_cluster_confirm(cluster, 12);
+    gt_cluster_forget(cluster, GT_NONE);
+    gt_cluster_remove_node(cluster, 77);
+    world_check(cluster);
+    gt_cluster_free(cluster);
+    gt_cluster_free(NULL);
+}
+
+static void uses_ids_again(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, 8, 4), zone = world_super(cluster, "zone", 2, GT_NONE), assumption;
+    struct gt_cluster_supernode super;
+    struct gt_err *err = NULL;
+    (void)state;
+
+    world_nodes(cluster, "n", 4, class, zone);
+    assert_int_equal(gt_cluster_assume(cluster, 2, 1, 1, 1, &assumption, NULL), 0);
+    gt_cluster_remove_node(cluster, 2);
+    assert_int_equal(gt_cluster_assumptions(cluster), 0);
+    assert_int_equal(gt_cluster_find_node(cluster, "n-2"), GT_NONE);
+    assert_false(gt_cluster_get_node(cluster, 2, &(struct gt_cluster_node){0}));
+    gt_cluster_forget(cluster, assumption); /* too late, and harmless */
+    assert_true(gt_cluster_get_supernode(cluster, zone, &super));
+    assert_int_equal(super.nodes, 3);
+    assert_int_equal(super.available, 24);
+    assert_int_equal(world_node(cluster, "other", class, zone), 2);
+    assert_int_equal(gt_cluster_find_node(cluster, "other"), 2);
+    world_check(cluster);
+    refused(gt_cluster_remove_supernode(cluster, zone, &err), &err, EBUSY, "zone");
+    uint32_t below = world_super(cluster, "below", 1, zone);
+    for (uint32_t n = 0; n < 4; n++)
+        gt_cluster_remove_node(cluster, n);
+    refused(gt_cluster_remove_supernode(cluster, zone, &err), &err, EBUSY, "zone");
+    assert_int_equal(gt_cluster_remove_supernode(cluster, below, NULL), 0);
+    assert_int_equal(gt_cluster_remove_supernode(cluster, zone, NULL), 0);
+    assert_int_equal(gt_cluster_find_supernode(cluster, "zone"), GT_NONE);
+    assert_false(gt_cluster_get_supernode(cluster, zone, &super));
+    world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
+static void assumptions_end(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    struct gt_cluster_node node;
+    uint32_t id[4];
+    (void)state;
+
+    world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(gt_cluster_assume(cluster, 0, 3u << (2 * i), i % 2, 10 * i, &id[i], NULL), 0);
+    gt_cluster_get_node(cluster, 0, &node);
+    assert_int_equal(node.available, 0);
+    assert_int_equal(node.free, 0xff);
+    assert_int_equal(gt_cluster_expire(cluster, 9), 1);
+    gt_cluster_confirm(cluster, id[1]);
+    gt_cluster_confirm(cluster, id[1]); /* once is enough */
+    gt_cluster_get_node(cluster, 0, &node);
+    assert_int_equal(node.free, 0xf3);
+    assert_int_equal(node.available, 0x03);
+    assert_int_equal(gt_cluster_forget_owner(cluster, 0), 1); /* the third; the first has expired */
+    assert_int_equal(gt_cluster_forget_owner(cluster, 1), 1);
+    gt_cluster_get_node(cluster, 0, &node);
+    assert_int_equal(node.available, 0xf3);
+    world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
+/* Names that come and go, against a plain list. */
+static void finds_names(void **state)
+{
+    enum { NAMES = 300 };
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, 8, 4), id[NAMES];
+    uint64_t random = test_seed();
+    char name[280];
+    (void)state;
+
+    memset(id, 0xff, sizeof(id));
+    for (unsigned step = 0; step < test_rounds(20000); step++) {
+        unsigned at = (unsigned)(random_next(&random) % NAMES);
+
+        /* Short ones, and long ones that differ at the front. */
+        if (at % 3)
+            snprintf(name, sizeof(name), "%u", at);
+        else
+            snprintf(name, sizeof(name), "%0*u-%0*u", 1 + (int)at % 100, 0u, 1 + (int)at, at);
+        name[at % 3 ? 20 : 200] = '\0';
+        if (at % 3 == 0)
+            memcpy(name, &(char[2]){(char)('a' + at % 26), (char)('a' + at / 26)}, 2);
+        assert_int_equal(gt_cluster_find_node(cluster, name), id[at]);
+        if (id[at] == GT_NONE)
+            id[at] = world_node(cluster, name, class, GT_NONE);
+        else {
+            gt_cluster_remove_node(cluster, id[at]);
+            id[at] = GT_NONE;
+        }
+        if (step % 500 == 0)
+            world_check(cluster);
+    }
+    world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
+/* 50,000 nodes of up to 64 GPUs, and no more classes than there is room for, those in use excepted. */
+static void large_clusters(void **state)
+{
+    enum { NODES = TEST_SANITIZED ? 5000 : 50000 };
+    struct gt_cluster *cluster = world_new();
+    struct world_job job;
+    uint32_t super = GT_NONE, class = world_class(cluster, 64, 8);
+    char name[32];
+    (void)state;
+
+    for (unsigned n = 0; n < NODES; n++) {
+        snprintf(name, sizeof(name), "s%u", n);
+        if (n % 50 == 0)
+            super = world_super(cluster, name, 1, GT_NONE);
+        snprintf(name, sizeof(name), "n%u", n);
+        assert_int_equal(world_node(cluster, name, class, super), n);
+    }
+    world_check(cluster);
+    world_job(&job, 8, 50, 64, 0);
+    assert_true(world_plan(cluster, &job));
+    assert_int_equal(gt_cluster_find_node(cluster, "n4321"), 4321);
+    assert_true(gt_cluster_bytes(cluster) < 40 << 20);
+    gt_cluster_free(cluster);
+}
+
+static void classes_give_way(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t first = world_class(cluster, 8, 4), id;
+    struct gt_weights weights = {.n = 2};
+    struct gt_class *class = NULL;
+    struct gt_err *err = NULL;
+    char name[16];
+    (void)state;
+
+    world_node(cluster, "first", first, GT_NONE);
+    for (unsigned i = 1; i < 3 * GT_CLUSTER_CLASSES_MAX; i++) {
+        weights.w[0][1] = weights.w[1][0] = (uint16_t)i;
+        assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+        assert_int_equal(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+        assert_int_not_equal(id, first);
+        gt_class_unref(class);
+    }
+    for (unsigned i = 1; i < GT_CLUSTER_CLASSES_MAX; i++) {
+        weights.w[0][1] = weights.w[1][0] = (uint16_t)(5000 + i);
+        assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+        assert_int_equal(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+        gt_class_unref(class);
+        snprintf(name, sizeof(name), "n%u", i);
+        world_node(cluster, name, id, GT_NONE);
+    }
+    assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+    refused(gt_cluster_add_class(cluster, class, &id, &err), &err, E2BIG, "1024 hardware classes");
+    gt_cluster_remove_node(cluster, 5);
+    assert_int_equal(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+    gt_class_unref(class);
+    world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses_what_makes_no_sense),
+        cmocka_unit_test(uses_ids_again),
+        cmocka_unit_test(assumptions_end),
+        cmocka_unit_test(finds_names),
+        cmocka_unit_test(large_clusters),
+        cmocka_unit_test(classes_give_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

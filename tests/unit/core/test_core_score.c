@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/core/score.h"
+#include "tests/unit/core/core_world.h"
+#include "tests/unit/model/loss_oracle.h"
+
+/* gpu-aware against its definition, worked out here from the weights by brute force. */
+
+enum { CLASSES = 4, NODES = 40 };
+
+struct world {
+    struct gt_cluster *cluster;
+    struct gt_weights weights[CLASSES];
+    unsigned of[NODES]; /* class */
+    char names[NODES][24];
+    uint64_t free[NODES];
+    bool there[NODES];
+};
+
+static void add_class(struct world *world, unsigned c)
+{
+    struct gt_class *class = NULL;
+    uint32_t id;
+
+    assert_int_equal(gt_class_new(&world->weights[c], &class, NULL), 0);
+    assert_int_equal(gt_cluster_add_class(world->cluster, class, &id, NULL), 0);
+    assert_int_equal(id, c);
+    gt_class_unref(class);
+}
+
+static void make(struct world *world, bool named_in_order, uint64_t *random)
+{
+    memset(world, 0, sizeof(*world));
+    world->cluster = world_new();
+    wire_meshes(&world->weights[0], 8, 4, 64, 8);
+    wire_random(&world->weights[1], 6, 5, random);
+    wire_meshes(&world->weights[2], 4, 4, 0, 0); /* no links at all */
+    wire_meshes(&world->weights[3], 4, 2, 64, 0);
+    for (unsigned c = 0; c < CLASSES; c++)
+        add_class(world, c);
+    for (unsigned n = 0; n < NODES; n++) {
+        world->of[n] = (unsigned)(random_next(random) % CLASSES);
+        snprintf(world->names[n], sizeof(world->names[n]), "n%02u-%u", named_in_order ? n : n * 17 % NODES,
+                 n);
+        assert_int_equal(world_node(world->cluster, world->names[n], world->of[n], GT_NONE), n);
+        world->there[n] = true;
+    }
+}
+
+static void reshuffle(struct world *world, uint64_t *random)
+{
+    for (unsigned n = 0; n < NODES; n++) {
+        unsigned gpus = world->weights[world->of[n]].n;
+
+        world->free[n] = random_next(random) & ((1u << gpus) - 1);
+        if (random_next(random) % 3 == 0) /* many equal ones, for ties */
+            world->free[n] = (1u << gpus) - 1;
+        if (world->there[n])
+            gt_cluster_set_free(world->cluster, n, world->free[n]);
+        else
+            world->free[n] = 0;
+    }
+}
+
+static unsigned long sum_of(const struct gt_weights *weights, uint64_t mask)
+{
+    unsigned long sum = 0;
+
+    for (unsigned a = 0; a < weights->n; a++)
+        for (unsigned b = 0; b < a; b++)
+            sum += mask >> a & mask >> b & 1 ? weights->w[a][b] : 0;
+    return sum;
+}
+
+struct expected {
+    double score, loss, value; /* value NAN: not feasible */
+};
+
+static struct expected expect(const struct world *world, unsigned node, unsigned k,
+                              const struct gt_aware_weights *weights)
+{
+    const struct gt_weights *w = &world->weights[world->of[node]];
+    struct oracle choice[17], second[17];
+    struct expected ret = {1, 0, NAN};
+    unsigned long best = 0, most = 0;
+
+    if (!world->there[node] || (unsigned)__builtin_popcountll(world->free[node]) < k || k == 0)
+        return ret;
+    for (unsigned n = 0; n < NODES; n++)
+        if (world->there[n] && world->weights[world->of[n]].n >= k) {
+            const struct gt_weights *other = &world->weights[world->of[n]];
+
+            oracle_all(other, (UINT64_C(1) << other->n) - 1, choice, second);
+            best = choice[k].score > best ? choice[k].score : best;
+        }
+    for (unsigned n = 0; n < NODES; n++)
+        if (world->there[n]) {
+            unsigned long sum = sum_of(&world->weights[world->of[n]], UINT64_MAX);
+
+            most = sum > most ? sum : most;
+        }
+    oracle_all(w, world->free[node], choice, second);
+    if (k > 1 && best)
+        ret.score = (double)choice[k].score / (double)best;
+    if (most)
+        ret.loss = (double)choice[k].cut / (double)most;
+    ret.value = weights->weight * (weights->score_weight * ret.score - weights->loss_weight * ret.loss);
+    return ret;
+}
+
+/* Whether a goes before b: by value, then fewer free GPUs, then more in all, then the name. */
+static bool goes_before(const struct world *world, unsigned a, unsigned b, double value_a, double value_b)
+{
+    int free_a = __builtin_popcountll(world->free[a]), free_b = __builtin_popcountll(world->free[b]);
+    unsigned n_a = world->weights[world->of[a]].n, n_b = world->weights[world->of[b]].n;
+
+    if (value_a != value_b)
+        return value_a > value_b;
+    if (free_a != free_b)
+        return free_a < free_b;
+    if (n_a != n_b)
+        return n_a > n_b;
+    return strcmp(world->names[a], world->names[b]) < 0;
+}
+
+static bool same(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || a == b;
+}
+
+static void check_k(const struct world *world, unsigned k, const struct gt_aware_weights *weights)
+{
+    double all[NODES], by_name[NODES + 1];
+    const char *names[NODES + 1];
+    uint32_t best = GT_NONE, feasible = 0;
+    struct expected expected[NODES];
+
+    for (unsigned n = 0; n < NODES; n++) {
+        expected[n] = expect(world, n, k, weights);
+        names[n] = world->names[n];
+        if (isnan(expected[n].value))
+            continue;
+        feasible++;
+        if (best == GT_NONE || goes_before(world, n, best, expected[n].value, expected[best].value))
+            best = n;
+    }
+    names[NODES] = "nobody";
+    assert_int_equal(gt_score_best(world->cluster, k), best);
+    assert_int_equal(gt_score_all(world->cluster, k, all), feasible);
+    assert_int_equal(gt_score_names(world->cluster, k, names, NODES + 1, by_name), feasible);
+    assert_true(isnan(by_name[NODES]));
+    for (unsigned n = 0; n < NODES; n++) {
+        struct gt_score_parts parts;
+        bool fits = gt_score_one(world->cluster, n, k, &parts);
+
+        assert_true(same(all[n], expected[n].value));
+        assert_true(same(by_name[n], expected[n].value));
+        assert_int_equal(fits, !isnan(expected[n].value));
+        if (!fits)
+            continue;
+        assert_true(parts.score_part == expected[n].score && parts.loss_part == expected[n].loss &&
+                    parts.value == expected[n].value);
+        assert_true(parts.score_part >= 0 && parts.score_part <= 1 && parts.loss_part >= 0 &&
+                    parts.loss_part <= 1);
+        assert_int_equal(__builtin_popcountll(parts.choice.mask), k);
+    }
+}
+
+static void as_defined(void **state)
+{
+    static struct world world;
+    uint64_t random = test_seed();
+    static const double some[] = {0, 0.25, 0.5, 1, 2, 10};
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(60); round++) {
+        make(&world, round % 2, &random);
+        struct gt_aware_weights weights = GT_AWARE_DEFAULT; /* of a new cluster */
+
+        for (unsigned step = 0; step < 4; step++) {
+            unsigned gone = (unsigned)(random_next(&random) % NODES);
+
+            if (step == 1) {
+                weights = (struct gt_aware_weights){.weight = some[1 + random_next(&random) % 5],
+                                                    .score_weight = some[random_next(&random) % 6],
+                                                    .loss_weight = some[random_next(&random) % 6]};
+                assert_int_equal(gt_score_set_weights(world.cluster, &weights, NULL), 0);
+            }
+            if (step == 2) { /* other best scores where all nodes of a class leave */
+                for (unsigned n = 0; n < NODES; n++)
+                    if (world.of[n] == world.of[gone]) {
+                        gt_cluster_remove_node(world.cluster, n);
+                        world.there[n] = false;
+                    }
+            }
+            if (step == 3) /* and where they come back, to their old ids */
+                for (unsigned n = NODES; n-- > 0;)
+                    if (!world.there[n]) {
+                        assert_int_equal(world_node(world.cluster, world.names[n], world.of[n], GT_NONE), n);
+                        world.there[n] = true;
+                    }
+            reshuffle(&world, &random);
+            for (unsigned k = 1; k <= 9; k++)
+                check_k(&world, k, &weights);
+        }
+        gt_cluster_free(world.cluster);
+    }
+}
+
+static void bad_questions(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    gt_auto_err struct gt_err *err = NULL;
+    double value = 0;
+    struct gt_score_parts parts;
+    (void)state;
+
+    assert_int_equal(gt_score_best(cluster, 1), GT_NONE);
+    world_node(cluster, "a", world_class(cluster, 8, 4), GT_NONE);
+    for (unsigned k = 0; k < 300; k = k ? k * 9 : 9) {
+        assert_int_equal(gt_score_best(cluster, k), GT_NONE);
+        assert_int_equal(gt_score_all(cluster, k, &value), 0);
+        assert_true(isnan(value));
+        assert_false(gt_score_one(cluster, 0, k, &parts));
+    }
+    assert_false(gt_score_one(cluster, 1, 1, &parts));
+    static const struct gt_aware_weights bad[] = {
+        {-1, 1, 1}, {1, -0.5, 1}, {1, 1, -1}, {(double)NAN, 1, 1}, {1, (double)INFINITY, 1}};
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_true(gt_score_set_weights(cluster, &bad[i], NULL) < 0);
+    assert_true(gt_score_set_weights(cluster, &bad[2], &err) < 0);
+    assert_string_equal(gt_err_text(err), "loss.weight: -1, expected a number of 0 or more");
+    gt_cluster_free(cluster);
+}
+
+/* A node whose free GPUs are just what is asked for beats every other of the same score. */
+static void exact_fit_wins(void **state)
+{
+    uint64_t random = test_seed();
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(2000); round++) {
+        struct gt_cluster *cluster = world_new();
+        uint32_t class = world_class(cluster, 8, 4);
+        unsigned k = 1 + (unsigned)(random_next(&random) % 7), exact = (unsigned)(random_next(&random) % 9);
+        struct gt_score_parts parts, other;
+
+        world_nodes(cluster, "n", 9, class, GT_NONE);
+        for (unsigned n = 0; n < 9; n++)
+            gt_cluster_set_free(
+                cluster, n,
+                world_mask(n == exact ? k : k + 1 + (unsigned)(random_next(&random) % (8 - k)), 8, &random));
+        uint32_t best = gt_score_best(cluster, k);
+        assert_true(gt_score_one(cluster, exact, k, &parts));
+        assert_true(gt_score_one(cluster, best, k, &other));
+        assert_true(best == exact || other.score_part > parts.score_part);
+        assert_true(parts.loss_part == 0);
+        gt_cluster_free(cluster);
+    }
+}
+
+/* Nodes of 16 and 64 GPUs, more tables than are kept: the values stay those of the parts. */
+static void large_nodes(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint64_t random = test_seed();
+    uint32_t large[6] = {world_class(cluster, 64, 8),  world_class(cluster, 64, 16),
+                         world_class(cluster, 16, 4),  world_class(cluster, 16, 8),
+                         world_class(cluster, 16, 16), world_class(cluster, 16, 2)};
+    char name[16];
+    double values[60];
+    struct gt_score_parts parts;
+    (void)state;
+
+    for (unsigned n = 0; n < 60; n++) {
+        snprintf(name, sizeof(name), "n%u", n);
+        world_node(cluster, name, large[n % 6], GT_NONE);
+        gt_cluster_set_free(cluster, n, random_next(&random));
+    }
+    for (unsigned k = 1; k <= 64; k += k < 16 ? 1 : 8) {
+        uint32_t feasible = gt_score_all(cluster, k, values), seen = 0;
+
+        for (unsigned n = 0; n < 60; n++) {
+            bool fits = gt_score_one(cluster, n, k, &parts);
+
+            assert_int_equal(fits, !isnan(values[n]));
+            /* Above 16 GPUs the time limit may end two searches differently. */
+            assert_true(!fits || values[n] == parts.value || !parts.choice.exact);
+            seen += fits;
+        }
+        assert_int_equal(seen, feasible);
+        assert_true(gt_cluster_bytes(cluster) < 24 << 20);
+    }
+    /* More masks than the cache of a table keeps apart. */
+    for (unsigned round = 0; round < test_rounds(300); round++) {
+        for (unsigned n = 0; n < 60; n += 6)
+            gt_cluster_set_free(cluster, n, random_next(&random) | random_next(&random));
+        gt_score_all(cluster, 8, values);
+        for (unsigned n = 0; n < 60; n += 6) {
+            assert_true(gt_score_one(cluster, n, 8, &parts));
+            assert_true(values[n] == parts.value || !parts.choice.exact);
+        }
+    }
+    gt_cluster_free(cluster);
+}
+
+/* ---- loss.weight ---- */
+
+/* For one decision: the more a loss weighs, the less of it is taken. */
+static void loss_falls_with_its_weight(void **state)
+{
+    static struct world world;
+    static const double weights[] = {0, 0.1, 0.5, 1, 3, 20};
+    uint64_t random = test_seed();
+    unsigned fell = 0;
+    (void)state;
+
+    make(&world, true, &random);
+    for (unsigned round = 0; round < test_rounds(5000); round++) {
+        unsigned k = 1 + (unsigned)(random_next(&random) % 4);
+        double before = 2;
+
+        reshuffle(&world, &random);
+        for (unsigned i = 0; i < sizeof(weights) / sizeof(*weights); i++) {
+            struct gt_aware_weights w = {1, 1, weights[i]};
+            struct gt_score_parts parts;
+
+            assert_int_equal(gt_score_set_weights(world.cluster, &w, NULL), 0);
+            uint32_t best = gt_score_best(world.cluster, k);
+            if (best == GT_NONE)
+                break;
+            assert_true(gt_score_one(world.cluster, best, k, &parts));
+            if (i)
+                assert_true(parts.loss_part <= before + 1e-12);
+            fell += i && parts.loss_part < before;
+            before = parts.loss_part;
+        }
+    }
+    assert_true(fell > 0);
+    gt_cluster_free(world.cluster);
+}
+
+/* A stream of pods that come and go; the mean share of free GPUs that lie in no wholly free mesh of four. */
+static double fragmentation(double loss_weight, uint64_t random)
+{
+    enum { N = 24, LIVE = 60, STEPS = 1500 };
+    struct gt_cluster *cluster = world_new();
+    struct gt_aware_weights weights = {1, 1, loss_weight};
+    struct {
+        uint32_t node;
+        uint64_t mask;
+    } pods[LIVE];
+    unsigned live = 0, measured = 0;
+    double sum = 0;
+
+    world_nodes(cluster, "n", N, world_class(cluster, 8, 4), GT_NONE);
+    assert_int_equal(gt_score_set_weights(cluster, &weights, NULL), 0);
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned k = 1u << random_next(&random) % 3, free = 0, whole = 0;
+        uint64_t pick = random_next(&random);
+        struct gt_cluster_node node;
+        struct gt_score_parts parts;
+
+        if (live == LIVE || (live > LIVE / 2 && pick >> 63)) {
+            unsigned at = (unsigned)(pick % live);
+
+            gt_cluster_get_node(cluster, pods[at].node, &node);
+            gt_cluster_set_free(cluster, pods[at].node, node.free | pods[at].mask);
+            pods[at] = pods[--live];
+        } else {
+            uint32_t best = gt_score_best(cluster, k);
+
+            if (best == GT_NONE)
+                continue;
+            assert_true(gt_score_one(cluster, best, k, &parts));
+            gt_cluster_get_node(cluster, best, &node);
+            gt_cluster_set_free(cluster, best, node.free & ~parts.choice.mask);
+            pods[live].node = best;
+            pods[live++].mask = parts.choice.mask;
+        }
+        for (uint32_t n = 0; n < N; n++) {
+            gt_cluster_get_node(cluster, n, &node);
+            free += (unsigned)__builtin_popcountll(node.free);
+            whole += 4 * ((node.free & 0x0f) == 0x0f) + 4 * ((node.free & 0xf0) == 0xf0);
+        }
+        if (free) {
+            sum += 1 - (double)whole / free;
+            measured++;
+        }
+    }
+    gt_cluster_free(cluster);
+    return sum / measured;
+}
+
+static void fragmentation_falls_with_its_weight(void **state)
+{
+    static const double weights[] = {0, 0.1, 0.5, 2};
+    double mean[4] = {0};
+    (void)state;
+
+    for (unsigned i = 0; i < 4; i++) {
+        for (uint64_t seed = 1; seed <= 10; seed++)
+            mean[i] += fragmentation(weights[i], seed) / 10;
+        printf("loss.weight %g: %.4f of the free GPUs lie in no free mesh\n", weights[i], mean[i]);
+        if (i)
+            assert_true(mean[i] <= mean[i - 1] + 0.002);
+    }
+    assert_true(mean[3] < mean[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_defined),
+        cmocka_unit_test(bad_questions),
+        cmocka_unit_test(exact_fit_wins),
+        cmocka_unit_test(large_nodes),
+        cmocka_unit_test(loss_falls_with_its_weight),
+        cmocka_unit_test(fragmentation_falls_with_its_weight),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
