@@ -24,7 +24,7 @@ struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_show, cli_record, cli_loss;
+extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate;
 
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;

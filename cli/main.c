@@ -6,7 +6,7 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_show, &cli_record, &cli_loss};
+static const struct cli_verb *const verbs[] = {&cli_show, &cli_record, &cli_loss, &cli_plan, &cli_simulate};
 
 const char *cli_program = "gputopo";
 
@@ -44,9 +44,11 @@ static const struct argp argp = {
     .parser = parse,
     .args_doc = "VERB [OPTION...]",
     .doc = "How the GPUs of a node are wired, and which of them to give.\n\n"
-           "  show     print the GPUs and NICs of a node and how they are wired\n"
-           "  record   save a node in a file that --from replays\n"
-           "  loss     choose the best connected GPUs of those that are free\n"
+           "  show      print the GPUs and NICs of a node and how they are wired\n"
+           "  record    save a node in a file that --from replays\n"
+           "  loss      choose the best connected GPUs of those that are free\n"
+           "  plan      place a job on a cluster that a file describes\n"
+           "  simulate  play jobs through a cluster and compare policies of placement\n"
            "\vVERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
 };
 
@@ -84,10 +86,10 @@ int main(int argc, char **argv)
     if (options.version)
         return print_version();
     if (!options.verb)
-        return cli_usage(NULL, "expected a verb: show, record or loss; see --help");
+        return cli_usage(NULL, "expected a verb: show, record, loss, plan or simulate; see --help");
     const struct cli_verb *verb = find_verb(argv[options.verb]);
     if (!verb)
-        return cli_usage(NULL, "expected show, record or loss, is '%.100s'", argv[options.verb]);
+        return cli_usage(NULL, "expected show, record, loss, plan or simulate, is '%.100s'", argv[options.verb]);
     snprintf(name, sizeof(name), "gputopo: %s", verb->name);
     argv[options.verb] = name;
     return verb->run(verb, argc - options.verb, argv + options.verb);

@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss)
+        show | record | loss | plan | simulate)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,7 +34,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss --help --version" "$current"
+        _gputopo_words "show record loss plan simulate --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -42,7 +42,29 @@ _gputopo()
         _gputopo_words "matrix json yaml dot svg" "$current"
         return
         ;;
-    loss-o | loss--output)
+    simulate-o | simulate--output)
+        _gputopo_words "table csv json svg" "$current"
+        return
+        ;;
+    simulate--trace)
+        _gputopo_files "$current"
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "seren kalos philly helios" -- "$current")
+        return
+        ;;
+    simulate--policy)
+        _gputopo_words "gputopo gputopo-static kueue slurm-block huawei volcano first-fit best-fit worst-fit random
+            least-allocated most-allocated fgd dot-product packing clustering" "$current"
+        return
+        ;;
+    simulate--queue)
+        _gputopo_words "none fifo backfill" "$current"
+        return
+        ;;
+    simulate--ties)
+        _gputopo_words "name random" "$current"
+        return
+        ;;
+    loss-o | loss--output | plan-o | plan--output)
         _gputopo_words "text json" "$current"
         return
         ;;
@@ -51,15 +73,19 @@ _gputopo()
         [[ none == "$current"* ]] && COMPREPLY+=(none)
         return
         ;;
-    *--from | *--root | record-o | record--output)
+    *--from | *--root | *--cluster | simulate--plot | record-o | record--output)
         _gputopo_files "$current"
         return
         ;;
-    loss-k | loss--gpus)
+    loss-k | loss--gpus | plan-k | plan--gpus)
         _gputopo_words "1 2 4 8" "$current"
         return
         ;;
-    *--vendor | *--free)
+    plan--group-size | plan--atomic-group-size)
+        _gputopo_words "8 16 32 64 128" "$current"
+        return
+        ;;
+    *--vendor | *--free | *--pods | *--chain)
         return
         ;;
     esac
@@ -67,6 +93,14 @@ _gputopo()
     show) _gputopo_words "--from --root --vendor --probe -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
+    plan)
+        _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --chain --explain --advise -o --output
+            --help" "$current"
+        ;;
+    simulate)
+        _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --queue --group --atomic
+            --mtbf --repair --warm-up --whole-gpus --gpu-only --ties --loss-weight -o --output --plot --help" "$current"
+        ;;
     esac
 }
 

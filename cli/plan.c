@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "scheduler-ext/core/score.h"
+
+enum { KEY_CLUSTER = 0x200, KEY_PODS, KEY_GROUP, KEY_ATOMIC, KEY_CHAIN, KEY_EXPLAIN, KEY_ADVISE };
+
+enum { GPUS_OF_POD_MAX = 1024 };
+
+struct options {
+    struct cli_parse parse;
+    const char *cluster, *group, *atomic;
+    uint64_t pods, gpus;
+    unsigned chain[GT_CHAIN_MAX], chain_count;
+    bool explain, advise, json;
+};
+
+static error_t refuse(const struct options *options, const char *option, const char *what, const char *arg)
+{
+    cli_usage(options->parse.verb, "%s: expected %s, is '%.100s'", option, what, arg);
+    return EINVAL;
+}
+
+static error_t parse_chain(struct options *options, const char *arg)
+{
+    options->chain_count = 0;
+    for (const char *p = arg;;) {
+        size_t len = strcspn(p, ",");
+        char item[16] = "";
+        uint64_t size;
+        if (len < sizeof(item))
+            memcpy(item, p, len);
+        if (options->chain_count == GT_CHAIN_MAX || !gt_text_to_unsigned(item, GT_GROUP_MAX, &size) ||
+            !size || (options->chain_count && size <= options->chain[options->chain_count - 1]))
+            return refuse(options, "--chain", "at most 16 ascending numbers of GPUs such as 8,16,32", arg);
+        options->chain[options->chain_count++] = (unsigned)size;
+        if (!p[len])
+            return 0;
+        p += len + 1;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case KEY_CLUSTER:
+        options->cluster = arg;
+        return 0;
+    case KEY_PODS:
+        if (!gt_text_to_unsigned(arg, GT_PLAN_PODS_MAX, &options->pods) || !options->pods)
+            return refuse(options, "--pods", "a number of pods from 1 to 131072", arg);
+        return 0;
+    case 'k':
+        if (!gt_text_to_unsigned(arg, GPUS_OF_POD_MAX, &options->gpus) || !options->gpus)
+            return refuse(options, "--gpus", "a pod's number of GPUs from 1 to 1024", arg);
+        return 0;
+    case KEY_GROUP:
+        options->group = arg;
+        return 0;
+    case KEY_ATOMIC:
+        options->atomic = arg;
+        return 0;
+    case KEY_CHAIN:
+        return parse_chain(options, arg);
+    case KEY_EXPLAIN:
+        options->explain = true;
+        return 0;
+    case KEY_ADVISE:
+        options->advise = true;
+        return 0;
+    case 'o':
+        options->json = strcmp(arg, "json") == 0;
+        return options->json || strcmp(arg, "text") == 0 ? 0 : refuse(options, "-o", "text or json", arg);
+    default:
+        return cli_parse_rest(key, arg, state);
+    }
+}
+
+static const struct argp_option own_options[] = {
+    {.name = "cluster", .key = KEY_CLUSTER, .arg = "FILE", .doc = "the cluster, as JSON"},
+    {.name = "pods", .key = KEY_PODS, .arg = "N", .doc = "how many pods the job has"},
+    {.name = "gpus", .key = 'k', .arg = "K", .doc = "how many GPUs each of them asks for"},
+    {.name = "group-size",
+     .key = KEY_GROUP,
+     .arg = "G",
+     .doc = "GPUs of one model-parallel unit (gpu-group-size); without it each pod is placed by itself"},
+    {.name = "atomic-group-size",
+     .key = KEY_ATOMIC,
+     .arg = "A",
+     .doc = "GPUs of the smallest part that must stay together (atomic-gpu-group-size)"},
+    {.name = "chain",
+     .key = KEY_CHAIN,
+     .arg = "LIST",
+     .doc = "unit sizes to keep room for, ascending (default: 8,16,32,64,128)"},
+    {.name = "explain", .key = KEY_EXPLAIN, .doc = "say why each unit lies where it does, and the bounds"},
+    {.name = "advise",
+     .key = KEY_ADVISE,
+     .doc = "where the job does not fit, say which movable pods must leave for it"},
+    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
+    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
+    {0},
+};
+static const struct argp argp = {
+    .options = own_options,
+    .parser = parse,
+    .doc = "Place one job on a cluster that a file describes: what the scheduler would do, without one.",
+};
+
+/* ---- the answer ---- */
+
+static void plan_free(struct cli_plan *plan)
+{
+    if (plan->after)
+        plan_free(plan->after);
+    gt_buf_done(&plan->reason);
+    free(plan->units);
+    free(plan->pods);
+    free(plan->losses);
+    free(plan->room);
+    free(plan->advice.moved);
+    free(plan);
+}
+GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
+
+static int plan_new(const struct gt_cluster_file *file, const struct options *options, struct cli_plan **ret,
+                    struct gt_err **err)
+{
+    struct cli_plan *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    plan->reason.max = 4096;
+    plan->file = file;
+    plan->cluster = file->cluster;
+    plan->pod_count = (uint32_t)options->pods;
+    plan->gpus = (unsigned)options->gpus;
+    plan->explain = options->explain;
+    plan->advise = options->advise;
+    plan->pods = calloc(plan->pod_count, sizeof(*plan->pods));
+    plan->losses = calloc(plan->pod_count, sizeof(*plan->losses));
+    *ret = plan;
+    return plan->pods && plan->losses ? 0 : gt_fail_sys(err, ENOMEM, "plan");
+}
+
+/* From the sizes to units; every pod is one where there is no group size. */
+static int make_units(struct cli_plan *plan, const struct options *options, struct gt_err **err)
+{
+    struct gt_job_texts texts = {"", options->group, options->atomic};
+    int r = gt_job_sizes_read(&texts, 1, &plan->sizes, err);
+    if (r < 0)
+        return r;
+    gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
+    if (!pods)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < plan->pod_count; i++)
+        pods[i] = (struct gt_job_pod){&plan->gpus, 1};
+    struct gt_job_units units;
+    r = gt_job_units_make(&plan->sizes, pods, plan->pod_count, &units, err);
+    if (r < 0)
+        return r;
+    plan->warning = units.warning;
+    plan->units = units.units;
+    plan->unit_count = units.count;
+    plan->aware = !units.units;
+    if (!plan->aware)
+        return 0;
+    plan->unit_count = plan->pod_count;
+    plan->units = calloc(plan->pod_count, sizeof(*plan->units));
+    if (!plan->units)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < plan->pod_count; i++)
+        plan->units[i] = (struct gt_plan_unit){.first = i, .pods = 1, .gpus = plan->gpus};
+    return 0;
+}
+
+static void say_no_node(struct cli_plan *plan)
+{
+    uint32_t best = GT_NONE;
+    int most = 0;
+    struct gt_cluster_node node;
+    for (uint32_t id = 0; id < gt_cluster_nodes(plan->cluster); id++)
+        if (gt_cluster_get_node(plan->cluster, id, &node) && __builtin_popcountll(node.available) > most) {
+            most = __builtin_popcountll(node.available);
+            best = id;
+        }
+    gt_buf_printf(&plan->reason, "%u of %u pods find a node; for the next no node has %u GPU%s available",
+                  plan->found, plan->pod_count, plan->gpus, plan->gpus == 1 ? "" : "s");
+    if (best != GT_NONE)
+        gt_buf_printf(&plan->reason, "; most are %d on node %s", most, cli_plan_node(plan, best));
+}
+
+/* gpu-aware, pod after pod; what is assumed on the way is forgotten at the end. */
+static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
+{
+    enum { OWNER = 1 };
+    int r = 0;
+    plan->placed = true;
+    for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
+        struct gt_score_parts parts;
+        uint32_t assumption,
+            node = plan->gpus <= GT_GPUS_MAX ? gt_score_best(plan->cluster, plan->gpus) : GT_NONE;
+        plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
+        if (!plan->placed)
+            break;
+        struct gt_cluster_node n;
+        gt_cluster_get_node(plan->cluster, node, &n);
+        plan->pods[i] = (struct gt_plan_pod){.node = node, .mask = parts.choice.mask};
+        plan->losses[i] = parts.choice.loss;
+        plan->units[i].supernode = n.supernode;
+        plan->units[i].tier = 1;
+        plan->units[i].supernodes = 1;
+        plan->found++;
+        r = gt_cluster_assume(plan->cluster, node, parts.choice.mask, OWNER, UINT64_MAX, &assumption, err);
+    }
+    if (!plan->placed)
+        say_no_node(plan);
+    gt_cluster_forget_owner(plan->cluster, OWNER);
+    return r;
+}
+
+static int place(struct cli_plan *plan, struct gt_err **err)
+{
+    if (plan->aware)
+        return place_one_by_one(plan, err);
+    struct gt_plan_failure failure;
+    plan->placed =
+        gt_plan_job(plan->cluster, plan->units, plan->unit_count, plan->pods, plan->pod_count, &failure);
+    if (!plan->placed)
+        gt_plan_failure_text(plan->cluster, &failure, &plan->reason);
+    return 0;
+}
+
+/* ---- advice ---- */
+
+/* Takes the pods that are to move off their nodes, or puts them back. */
+static void set_moved(const struct cli_plan *plan, bool gone)
+{
+    struct gt_cluster_node node;
+    for (uint32_t i = 0; i < plan->advice.count; i++) {
+        const struct gt_cluster_pod *pod = &plan->file->pods[plan->advice.moved[i]];
+        if (gt_cluster_get_node(plan->cluster, pod->node, &node))
+            gt_cluster_set_free(plan->cluster, pod->node,
+                                gone ? node.free | pod->mask : node.free & ~pod->mask);
+    }
+}
+
+static int find_advice(struct cli_plan *plan, const struct options *options, struct gt_err **err)
+{
+    const struct gt_cluster_file *file = plan->file;
+    gt_auto_free struct gt_advise_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
+    if (!pods)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < file->pod_count; i++)
+        pods[i] = (struct gt_advise_pod){file->pods[i].node, file->pods[i].mask, file->pods[i].movable};
+    const struct gt_plan_unit *unit = &plan->units[0];
+    uint32_t run = unit->atom ? unit->atom : unit->pods;
+    struct gt_advise_job job = {.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus};
+    int r = gt_advise(plan->cluster, pods, file->pod_count, &job, 0, &plan->advice, err);
+    if (r < 0 || !plan->advice.possible)
+        return r;
+    set_moved(plan, true);
+    r = plan_new(file, options, &plan->after, err);
+    if (r >= 0) {
+        plan->after->explain = plan->after->advise = false;
+        r = make_units(plan->after, options, err);
+    }
+    if (r >= 0)
+        r = place(plan->after, err);
+    set_moved(plan, false);
+    return r;
+}
+
+static int answer(const struct gt_cluster_file *file, const struct options *options, struct cli_plan **ret,
+                  int *ret_exit, struct gt_err **err)
+{
+    int r = plan_new(file, options, ret, err);
+    if (r < 0)
+        return r;
+    r = make_units(*ret, options, err);
+    if (r < 0) {
+        *ret_exit = r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
+        return r;
+    }
+    r = place(*ret, err);
+    if (r >= 0)
+        r = cli_plan_bounds(*ret, options->chain, options->chain_count, err);
+    return r >= 0 && options->advise && !(*ret)->placed ? find_advice(*ret, options, err) : r;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct options options = {.parse = {.verb = verb->name}};
+    int exit_code;
+    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+        return exit_code;
+    if (!options.cluster)
+        return cli_usage(verb->name, "--cluster: expected the file of a cluster");
+    if (!options.pods)
+        return cli_usage(verb->name, "--pods: expected the number of pods");
+    if (!options.gpus)
+        return cli_usage(verb->name, "--gpus: expected the number of GPUs of a pod");
+
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_cluster_file struct gt_cluster_file *file = NULL;
+    __attribute__((cleanup(plan_free_p))) struct cli_plan *plan = NULL;
+    if (gt_cluster_file_read(options.cluster, &file, &err) < 0)
+        return cli_failed(verb->name, err);
+    if (options.chain_count &&
+        gt_cluster_set_chain(file->cluster, options.chain, options.chain_count, &err) < 0)
+        return cli_failed(verb->name, err);
+    exit_code = CLI_FAILED;
+    if (answer(file, &options, &plan, &exit_code, &err) < 0)
+        return exit_code == CLI_USAGE ? cli_usage(verb->name, "%s", gt_err_text(err))
+                                      : cli_failed(verb->name, err);
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    if (options.json)
+        cli_plan_json(plan, &text);
+    else
+        cli_plan_text(plan, &text);
+    return cli_print(verb->name, &text);
+}
+
+const struct cli_verb cli_plan = {"plan", run};

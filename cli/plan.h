@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CLI_PLAN_H
+#define GPUTOPO_CLI_PLAN_H
+
+#include "base/buf.h"
+#include "scheduler-ext/core/advise.h"
+#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/room.h"
+#include "scheduler-ext/file/cluster_file.h"
+#include "scheduler-ext/jobs/rules.h"
+
+struct cli_plan_room {
+    uint32_t supernode, pods; /* pods of the job's size that it has room for */
+};
+
+/* The question of `gputopo plan` and its answer: found by plan.c, written by plan_text.c and plan_json.c. */
+struct cli_plan {
+    const struct gt_cluster_file *file;
+    struct gt_cluster *cluster;
+    uint32_t pod_count;
+    unsigned gpus; /* of each pod */
+    struct gt_job_sizes sizes;
+    const char *warning; /* NULL: none */
+    bool aware;          /* no group size: every pod by itself; units are the pods then */
+    bool explain, advise;
+
+    bool placed;
+    struct gt_buf reason; /* why not */
+    uint32_t found;       /* aware: pods that found a node before one did not */
+    struct gt_plan_unit *units;
+    uint32_t unit_count;
+    struct gt_plan_pod *pods;
+    uint32_t *losses; /* [pod], aware: GB/s cut from what stayed free on its node */
+
+    struct cli_plan_room *room; /* of every tier-1 supernode, before the job; most room first */
+    uint32_t room_count;
+    struct gt_bounds bounds;      /* before the job */
+    unsigned chain[GT_CHAIN_MAX]; /* sizes whose places are shown */
+    uint64_t places[GT_CHAIN_MAX];
+    unsigned chain_count;
+
+    struct gt_advice advice; /* with advise, where the job is not placed */
+    struct cli_plan *after;  /* the job, once those pods have left; NULL: there is no such plan */
+};
+
+/* Finds room and bounds: what the cluster holds of this job's units, and of the sizes of the chain (none
+ * given: the core's own) that a pod's GPUs divide. */
+int cli_plan_bounds(struct cli_plan *plan, const unsigned *chain, unsigned count, struct gt_err **err);
+
+void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);
+void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to);
+
+/* S of the GPUs of a pod that was placed, GB/s. */
+uint32_t cli_plan_score(const struct cli_plan *plan, uint32_t pod);
+
+/* The name of the supernode where a pod was placed; of any supernode, "the cluster" for GT_NONE. */
+const char *cli_plan_supernode_of(const struct cli_plan *plan, uint32_t pod);
+const char *cli_plan_supernode(const struct cli_plan *plan, uint32_t supernode);
+const char *cli_plan_node(const struct cli_plan *plan, uint32_t node);
+
+#endif

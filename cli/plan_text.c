@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/plan.h"
+
+enum { NAME_WIDTH_MAX = 40, ROOM_LINES_MAX = 40 };
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* Widest name of the nodes (or supernodes) that are printed, so that columns line up. */
+static int width_of(const struct cli_plan *plan, const char *(*name)(const struct cli_plan *, uint32_t))
+{
+    size_t width = 0;
+    for (uint32_t i = 0; i < plan->pod_count; i++) {
+        size_t len = strlen(name(plan, i));
+        width = len > width ? len : width;
+    }
+    return (int)(width < NAME_WIDTH_MAX ? width : NAME_WIDTH_MAX);
+}
+
+static const char *node_of(const struct cli_plan *plan, uint32_t pod)
+{
+    return cli_plan_node(plan, plan->pods[pod].node);
+}
+
+/* One line for the pods from `first` that follow each other on one node; returns how many. */
+static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_t first, uint32_t end,
+                         int node_width, int super_width)
+{
+    uint32_t count = 1;
+    while (first + count < end && plan->pods[first + count].node == plan->pods[first].node)
+        count++;
+    char ranks[32];
+    if (count == 1)
+        snprintf(ranks, sizeof(ranks), "rank %u", first);
+    else
+        snprintf(ranks, sizeof(ranks), "ranks %u-%u", first, first + count - 1);
+    gt_buf_printf(to, "  %-14s  ", ranks);
+    if (super_width)
+        gt_buf_printf(to, "%-*s  ", super_width, cli_plan_supernode_of(plan, first));
+    gt_buf_printf(to, "%-*s  GPUs ", node_width, node_of(plan, first));
+    for (uint32_t i = first; i < first + count; i++) {
+        gt_buf_puts(to, i == first ? "" : " | ");
+        gt_text_add_mask(to, plan->pods[i].mask);
+    }
+    if (plan->aware)
+        gt_buf_printf(to, "  score %" PRIu32 ", loss %" PRIu32, cli_plan_score(plan, first),
+                      plan->losses[first]);
+    gt_buf_puts(to, "\n");
+    return count;
+}
+
+static void add_unit_head(struct gt_buf *to, const struct cli_plan *plan, uint32_t number)
+{
+    const struct gt_plan_unit *unit = &plan->units[number];
+    if (plan->explain) {
+        gt_plan_unit_text(plan->cluster, unit, number, to);
+    } else if (unit->supernodes == 1) {
+        gt_buf_printf(to, "unit %u: supernode %s", number, cli_plan_supernode(plan, unit->supernode));
+    } else {
+        gt_buf_printf(to, "unit %u: %u supernodes", number, unit->supernodes);
+        if (unit->supernode != GT_NONE)
+            gt_buf_printf(to, " of %s (tier %u)", cli_plan_supernode(plan, unit->supernode), unit->tier);
+    }
+    gt_buf_puts(to, "\n");
+}
+
+static void add_placement(struct gt_buf *to, const struct cli_plan *plan)
+{
+    int node_width = width_of(plan, node_of), super_width = 0;
+    for (uint32_t u = 0; u < plan->unit_count && !super_width; u++)
+        if (plan->aware || plan->units[u].supernodes > 1)
+            super_width = width_of(plan, cli_plan_supernode_of);
+    for (uint32_t u = 0; u < plan->unit_count; u++) {
+        const struct gt_plan_unit *unit = &plan->units[u];
+        if (!plan->aware)
+            add_unit_head(to, plan, u);
+        for (uint32_t i = unit->first; i < unit->first + unit->pods;)
+            i += add_line(to, plan, i, unit->first + unit->pods, node_width, super_width);
+    }
+}
+
+static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
+{
+    if (plan->aware) {
+        gt_buf_printf(to,
+                      "%u pod%s of %u GPU%s, each by itself on the node that suits it best (no group size)\n",
+                      plan->pod_count, plural(plan->pod_count), plan->gpus, plural(plan->gpus));
+        return;
+    }
+    const struct gt_plan_unit *unit = &plan->units[0];
+    uint32_t split = 0;
+    for (uint32_t u = 0; u < plan->unit_count; u++)
+        split += plan->placed && plan->units[u].supernodes > 1;
+    gt_buf_printf(to, "%u unit%s of %u GPUs (%u pod%s of %u)", plan->unit_count, plural(plan->unit_count),
+                  plan->sizes.group, unit->pods, plural(unit->pods), plan->gpus);
+    if (unit->atom)
+        gt_buf_printf(to, ", in atoms of %u GPUs", plan->sizes.atomic);
+    if (split)
+        gt_buf_printf(to, "; %u unit%s split", split, split == 1 ? " is" : "s are");
+    gt_buf_puts(to, "\n");
+}
+
+/* Which supernodes could take a part of this job, and which could not. */
+static void add_room(struct gt_buf *to, const struct cli_plan *plan)
+{
+    const struct gt_plan_unit *unit = &plan->units[0];
+    uint32_t run = unit->atom ? unit->atom : unit->pods,
+             shown = plan->room_count < ROOM_LINES_MAX ? plan->room_count : ROOM_LINES_MAX;
+    const char *what = plan->aware ? "pod" : unit->atom ? "atom" : "unit";
+    size_t width = 0;
+    for (uint32_t i = 0; i < shown; i++) {
+        size_t len = strlen(cli_plan_supernode(plan, plan->room[i].supernode));
+        width = len > width ? len : width;
+    }
+    width = width < NAME_WIDTH_MAX ? width : NAME_WIDTH_MAX;
+    gt_buf_puts(to, "\nroom in supernodes, before this job\n");
+    for (uint32_t i = 0; i < shown; i++) {
+        uint32_t pods = plan->room[i].pods, runs = pods / run;
+        gt_buf_printf(to, "  %-*s  %u pod%s: ", (int)width, cli_plan_supernode(plan, plan->room[i].supernode),
+                      pods, plural(pods));
+        if (runs)
+            gt_buf_printf(to, "%u %s%s\n", runs, what, plural(runs));
+        else
+            gt_buf_printf(to, "too few for one %s of %u\n", what, run);
+    }
+    if (shown < plan->room_count)
+        gt_buf_printf(to, "  and %u more with no more room than these\n", plan->room_count - shown);
+}
+
+static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
+{
+    const struct gt_bounds *bounds = &plan->bounds;
+    gt_buf_puts(to, "\nbounds, before this job\n");
+    if (!plan->aware) {
+        gt_buf_printf(to, "  units that supernodes can hold      %" PRIu64 "\n", bounds->whole);
+        gt_buf_printf(to, "  units without regard to supernodes  %" PRIu64 "\n", bounds->anywhere);
+        if (bounds->spread)
+            gt_buf_printf(to, "  fewest supernodes for one unit      %u\n", bounds->spread);
+    }
+    gt_buf_printf(to, "  such pods anywhere                  %" PRIu64 "\n", bounds->slots);
+    if (bounds->supernode != GT_NONE)
+        gt_buf_printf(to, "  most such pods in one supernode     %u, in %s\n", bounds->largest,
+                      cli_plan_supernode(plan, bounds->supernode));
+    for (unsigned i = 0; i < plan->chain_count; i++)
+        gt_buf_printf(to, "  places for units of %-6u GPUs     %" PRIu64 "\n", plan->chain[i],
+                      plan->places[i]);
+}
+
+static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
+{
+    const struct gt_advice *advice = &plan->advice;
+    if (!advice->possible) {
+        gt_buf_puts(to, "\nadvice: it would not fit even if every movable pod left\n");
+        return;
+    }
+    gt_buf_printf(to, "\nadvice: it fits when %s %u movable pod%s with %u GPU%s leave%s%s\n",
+                  advice->count == 1 ? "this" : "these", advice->count, plural(advice->count), advice->gpus,
+                  plural(advice->gpus), advice->count == 1 ? "s" : "",
+                  advice->exact ? "; fewer will not do"
+                                : " (a smaller set may exist: the search was cut short)");
+    for (uint32_t i = 0; i < advice->count; i++) {
+        const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
+        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, pod->node));
+        gt_text_add_mask(to, pod->mask);
+        gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
+    }
+    if (plan->after) {
+        gt_buf_puts(to, "\nthen\n");
+        add_placement(to, plan->after);
+    }
+}
+
+void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
+{
+    if (plan->warning)
+        gt_buf_printf(to, "warning: %s\n", plan->warning);
+    gt_buf_puts(to, plan->placed ? "placed: " : "not placed: ");
+    add_summary(to, plan);
+    if (plan->placed)
+        add_placement(to, plan);
+    else
+        gt_buf_printf(to, "  %s\n", plan->reason.data ? plan->reason.data : "");
+    if (plan->explain) {
+        add_room(to, plan);
+        add_bounds(to, plan);
+    }
+    if (plan->advise && !plan->placed)
+        add_advice(to, plan);
+}

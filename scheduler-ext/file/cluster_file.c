@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/file/cluster_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "scheduler-ext/file/json_line.h"
+#include "scheduler-ext/file/reader.h"
+#include "topology/model/node_json.h"
+
+/* ---- small parts ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+void gt_named_sort(struct named *list, uint32_t count)
+{
+    if (count)
+        qsort(list, count, sizeof(*list), by_name);
+}
+
+uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int order = strcmp(list[middle].name, name);
+        if (!order)
+            return list[middle].index;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return GT_NONE;
+}
+
+uint32_t gt_named_twice(const struct named *list, uint32_t count, uint32_t *ret_first)
+{
+    uint32_t twice = GT_NONE;
+    for (uint32_t i = 1; i < count; i++)
+        if (list[i].index < twice && strcmp(list[i - 1].name, list[i].name) == 0) {
+            twice = list[i].index;
+            *ret_first = list[i - 1].index;
+        }
+    return twice;
+}
+
+int gt_reader_object(const struct gt_at *at, const cJSON *json)
+{
+    return cJSON_IsObject(json) ? 0 : gt_at_fail(at, "", "expected an object, is %s", gt_json_type(json));
+}
+
+int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
+                   char ret[static READER_NAME_SIZE])
+{
+    ret[0] = '\0';
+    TRY(gt_get_text(at, object, key, ret, READER_NAME_SIZE));
+    if (!gt_get(object, key))
+        return gt_at_fail(at, key, "is missing");
+    return ret[0] ? 0 : gt_at_fail(at, key, "is empty");
+}
+
+int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret)
+{
+    const cJSON *array;
+    unsigned count, i = 0;
+    uint64_t mask = 0;
+    TRY(gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count));
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
+        char place[32];
+        snprintf(place, sizeof(place), "%s[%u]", key, i);
+        if (!cJSON_IsNumber(item))
+            return gt_at_fail(at, place, "expected a number, is %s", gt_json_type(item));
+        double number = item->valuedouble;
+        if (!(number >= 0 && number < n))
+            return gt_at_fail(at, place, "there is no GPU %g, the node has %u", number, n);
+        unsigned gpu = (unsigned)number;
+        if (gpu != number)
+            return gt_at_fail(at, place, "expected a whole number, is %g", number);
+        if (mask >> gpu & 1)
+            return gt_at_fail(at, place, "GPU %u is there twice", gpu);
+        mask |= UINT64_C(1) << gpu;
+    }
+    *ret = mask;
+    return 0;
+}
+
+/* ---- the file ---- */
+
+void gt_cluster_file_free(struct gt_cluster_file *file)
+{
+    gt_cluster_free(file->cluster);
+    for (uint32_t i = 0; i < file->pod_count; i++) {
+        free(file->pods[i].name);
+        free(file->pods[i].job);
+    }
+    free(file->pods);
+    free(file);
+}
+
+static int read_all(struct reader *reader, const cJSON *json)
+{
+    struct gt_at at = {READER_SOURCE, "", reader->err};
+    TRY(gt_reader_object(&at, json));
+    const cJSON *supernodes, *nodes, *pods;
+    unsigned supernode_count, node_count, pod_count;
+    TRY(gt_get_array(&at, json, "supernodes", GT_CLUSTER_SUPERNODES_MAX, &supernodes, &supernode_count));
+    TRY(gt_get_array(&at, json, "nodes", GT_CLUSTER_NODES_MAX, &nodes, &node_count));
+    TRY(gt_get_array(&at, json, "pods", GT_CLUSTER_PODS_MAX, &pods, &pod_count));
+    if (!nodes)
+        return gt_at_fail(&at, "nodes", "is missing; this is no cluster");
+    reader->supernodes_given = supernodes;
+    reader->free_given = calloc((size_t)node_count + 1, sizeof(bool));
+    if (!reader->free_given)
+        return gt_fail_sys(reader->err, ENOMEM, "nodes");
+    TRY(gt_reader_supernodes(reader, supernodes, supernode_count));
+    TRY(gt_reader_nodes(reader, nodes));
+    return gt_reader_pods(reader, pods, pod_count);
+}
+
+/* "@: nodes[3].name: ..." becomes "FILE: line 12: nodes[3].name: ...". A node's own reader puts a second path
+ * behind the first: "nodes[3].topology: links[2].a: ..." */
+static int add_place(const char *text, size_t len, const char *source, struct gt_err **err)
+{
+    static const char mark[] = READER_SOURCE ": ";
+    if (!err || !*err)
+        return -EINVAL;
+    const char *said = gt_err_text(*err);
+    if (strncmp(said, mark, sizeof(mark) - 1) != 0)
+        return gt_wrap(err, "%s", source);
+    said += sizeof(mark) - 1;
+    static const char in_path[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.[]";
+    char path[256] = "";
+    size_t first = strspn(said, in_path);
+    if (first < sizeof(path) / 2 && said[first] == ':') {
+        const char *behind = said + first + 1 + (said[first + 1] == ' ');
+        size_t second = strspn(behind, in_path);
+        bool below = second < sizeof(path) / 2 && behind[second] == ':';
+        snprintf(path, sizeof(path), "%.*s%s%.*s", (int)first, said, below ? "." : "",
+                 below ? (int)second : 0, behind);
+    }
+    struct gt_err *placed = NULL;
+    int r =
+        gt_fail(&placed, gt_err_code(*err), "%s: line %u: %s", source, gt_json_line(text, len, path), said);
+    gt_err_free(*err);
+    *err = placed;
+    return r;
+}
+
+int gt_cluster_file_parse(const char *text, size_t len, const char *source, struct gt_cluster_file **ret,
+                          struct gt_err **err)
+{
+    cJSON *json = NULL;
+    int r = gt_json_parse(text, len, source, &json, err);
+    if (r < 0)
+        return r;
+    gt_auto_cluster_file struct gt_cluster_file *file = calloc(1, sizeof(*file));
+    struct gt_err *own = NULL;
+    struct reader reader = {.file = file, .err = &own};
+    for (unsigned i = 0; i <= GT_GPUS_MAX; i++)
+        reader.count_class[i] = GT_NONE;
+    if (!file)
+        r = gt_fail_sys(&own, ENOMEM, "cluster");
+    if (r >= 0)
+        r = gt_cluster_new(&file->cluster, &own);
+    if (r >= 0)
+        r = gt_class_cache_new(GT_CLUSTER_CLASSES_MAX, &reader.classes, &own);
+    if (r >= 0)
+        r = read_all(&reader, json);
+    if (r < 0)
+        r = add_place(text, len, source, &own);
+    else
+        *ret = gt_steal(file);
+    cJSON_Delete(json);
+    if (reader.classes)
+        gt_class_cache_free(reader.classes);
+    free(reader.free_given);
+    if (err && own)
+        *err = gt_steal(own);
+    gt_err_free(own);
+    return r;
+}
+
+int gt_cluster_file_read(const char *path, struct gt_cluster_file **ret, struct gt_err **err)
+{
+    gt_auto_free char *text = NULL;
+    size_t len;
+    int r = gt_file_read(AT_FDCWD, path, GT_JSON_MAX, &text, &len, err);
+    return r < 0 ? r : gt_cluster_file_parse(text, len, path, ret, err);
+}

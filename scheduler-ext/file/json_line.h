@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_FILE_JSON_LINE_H
+#define GPUTOPO_FILE_JSON_LINE_H
+
+#include <stddef.h>
+
+/*
+ * The line, from 1, on which the value at `path` ("nodes[3].topology.links[2].a") begins in a JSON text that
+ * gt_json_parse() has accepted. Where the path leads nowhere, the line of the last value on it that is there:
+ * for a key that is missing, its object. "" is the document itself.
+ */
+unsigned gt_json_line(const char *text, size_t len, const char *path);
+
+#endif

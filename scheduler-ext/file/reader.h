@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_FILE_READER_H
+#define GPUTOPO_FILE_READER_H
+
+#include "scheduler-ext/file/cluster_file.h"
+#include "topology/model/node_json_get.h"
+
+/* What the files of the cluster file reader share. */
+
+/* Stands for the file in errors on the way up; cluster_file.c puts the name and the line in its place. */
+#define READER_SOURCE "@"
+
+enum { READER_NAME_SIZE = GT_CLUSTER_NAME_MAX + 1, READER_PATH_SIZE = 48 };
+
+struct reader {
+    struct gt_cluster_file *file;
+    struct gt_err **err;
+    struct gt_class_cache *classes;
+    size_t table_bytes;
+    uint32_t class_count;
+    uint32_t count_class[GT_GPUS_MAX + 1]; /* of nodes that are only a count, GT_NONE: not made yet */
+    bool supernodes_given;
+    uint32_t node_count;
+    bool *free_given; /* [node] */
+};
+
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        int try_ = (call);                                                                                   \
+        if (try_ < 0)                                                                                        \
+            return try_;                                                                                     \
+    } while (0)
+
+/* Names with the place they stand at, sorted: to find one and to see those that are there twice. */
+struct named {
+    const char *name;
+    uint32_t index;
+};
+void gt_named_sort(struct named *list, uint32_t count);
+uint32_t gt_named_find(const struct named *list, uint32_t count, const char *name); /* its index or GT_NONE */
+/* The place that repeats the name of an earlier one, in *ret_first; GT_NONE: all differ. */
+uint32_t gt_named_twice(const struct named *list, uint32_t count, uint32_t *ret_first);
+
+/* Gives an error of the core its place. */
+static inline int gt_reader_wrap(const struct gt_at *at, int r)
+{
+    return r < 0 ? gt_wrap(at->err, READER_SOURCE ": %s", at->path) : r;
+}
+
+int gt_reader_object(const struct gt_at *at, const cJSON *json);
+/* A member that must be there: a name of 1 to 253 bytes. */
+int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
+                   char ret[static READER_NAME_SIZE]);
+/* A list of GPU numbers below n, none twice. */
+int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret);
+
+int gt_reader_supernodes(struct reader *reader, const cJSON *array, uint32_t count);
+int gt_reader_nodes(struct reader *reader, const cJSON *array);
+int gt_reader_pods(struct reader *reader, const cJSON *array, uint32_t count);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/jobs/identity.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/core/plan.h"
+
+static const char *find(const struct gt_pair *pairs, unsigned count, const char *key)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(pairs[i].key, key) == 0)
+            return pairs[i].value;
+    return NULL;
+}
+
+const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key)
+{
+    return find(pod->labels, pod->label_count, key);
+}
+
+const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key)
+{
+    return find(pod->annotations, pod->annotation_count, key);
+}
+
+/* Many controllers write the same key in both places, older ones in one of them. */
+static const char *either(const struct gt_pod_meta *pod, const char *key)
+{
+    const char *value = gt_pod_label(pod, key);
+    return value ? value : gt_pod_annotation(pod, key);
+}
+
+static int read_index(const struct gt_pod_meta *pod, const char *key, const char *text,
+                      struct gt_pod_identity *ret, struct gt_err **err)
+{
+    uint64_t number;
+    if (!gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &number))
+        return gt_fail(err, EINVAL, "pod %s/%s: %s is \"%.60s\", expected a number from 0 to %d",
+                       pod->namespace_, pod->name, key, text, GT_PLAN_PODS_MAX - 1);
+    ret->has_index = true;
+    ret->index = (uint32_t)number;
+    return 0;
+}
+
+static int fail_missing(const struct gt_pod_meta *pod, const char *key, struct gt_err **err)
+{
+    return gt_fail(err, EINVAL, "pod %s/%s: %s is missing, its rank is not known", pod->namespace_, pod->name,
+                   key);
+}
+
+/* The index from "<before>-<index>", where the name has that form. */
+static bool index_of_name(const struct gt_pod_meta *pod, const char *before, struct gt_pod_identity *ret)
+{
+    size_t len = strlen(before);
+    if (strncmp(pod->name, before, len) != 0 || pod->name[len] != '-')
+        return false;
+    return read_index(pod, "", pod->name + len + 1, ret, NULL) == 0;
+}
+
+static bool is_owner(const struct gt_pod_meta *pod, const char *kind)
+{
+    return pod->owner_kind && strcmp(pod->owner_kind, kind) == 0;
+}
+
+static const char *in_lower_case(const char *role)
+{
+    static const char *const known[] = {"master", "worker"}; /* older operators write "Master" */
+    for (size_t i = 0; i < GT_COUNT(known); i++)
+        if (strcasecmp(role, known[i]) == 0)
+            return known[i];
+    return role;
+}
+
+static int identify_pytorch(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+{
+    static const char type_key[] = "training.kubeflow.org/replica-type",
+                      index_key[] = "training.kubeflow.org/replica-index";
+    const char *type = gt_pod_label(pod, type_key), *index = gt_pod_label(pod, index_key);
+    if (!type)
+        return fail_missing(pod, type_key, err);
+    if (!index)
+        return fail_missing(pod, index_key, err);
+    ret->role = in_lower_case(type);
+    return read_index(pod, index_key, index, ret, err);
+}
+
+static int identify_volcano(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+{
+    static const char task_key[] = "volcano.sh/task-spec", index_key[] = "volcano.sh/task-index";
+    const char *task = either(pod, task_key), *index = either(pod, index_key);
+    if (!task)
+        return fail_missing(pod, task_key, err);
+    ret->role = task;
+    if (index)
+        return read_index(pod, index_key, index, ret, err);
+    gt_auto_buf struct gt_buf before = GT_BUF(1024); /* older than v1.9: the name tells */
+    gt_buf_printf(&before, "%s-%s", ret->job, task);
+    if (before.data && index_of_name(pod, before.data, ret))
+        return 0;
+    return fail_missing(pod, index_key, err);
+}
+
+static int identify_elastic(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+{
+    static const char type_key[] = "elasticjob.dlrover/replica-type",
+                      index_key[] = "elasticjob.dlrover/rank-index";
+    const char *type = gt_pod_label(pod, type_key), *index = gt_pod_label(pod, index_key);
+    if (type && strcmp(type, "dlrover-master") == 0) {
+        ret->role = type;
+        ret->ignored = true;
+        return 0;
+    }
+    if (!type)
+        return fail_missing(pod, type_key, err);
+    if (!index) /* replica-index is the node id, which changes when a worker is started again */
+        return fail_missing(pod, index_key, err);
+    ret->role = type;
+    return read_index(pod, index_key, index, ret, err);
+}
+
+static int identify_statefulset(const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
+                                struct gt_err **err)
+{
+    static const char index_key[] = "apps.kubernetes.io/pod-index";
+    const char *index = gt_pod_label(pod, index_key);
+    if (index)
+        return read_index(pod, index_key, index, ret, err);
+    return index_of_name(pod, ret->job, ret) ? 0 : fail_missing(pod, index_key, err);
+}
+
+/* The name of an Indexed Job; NULL: the pod is of none. */
+static const char *indexed_job(const struct gt_pod_meta *pod, const char **ret_index)
+{
+    *ret_index = either(pod, "batch.kubernetes.io/job-completion-index");
+    if (!*ret_index)
+        return NULL;
+    const char *job = gt_pod_label(pod, "batch.kubernetes.io/job-name");
+    if (!job)
+        job = gt_pod_label(pod, "job-name");
+    return !job && is_owner(pod, "Job") ? pod->owner_name : job;
+}
+
+int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
+{
+    struct gt_pod_identity identity = {.role = ""};
+    const char *pytorch = gt_pod_label(pod, "training.kubeflow.org/job-name");
+    const char *volcano = either(pod, "volcano.sh/job-name");
+    const char *elastic = gt_pod_label(pod, "elasticjob.dlrover/name");
+    const char *index, *indexed = indexed_job(pod, &index);
+    int r = 0;
+    /* With gang scheduling the training operator writes Volcano's task-spec too: its own label goes first. */
+    if (pytorch && (!pod->owner_kind || is_owner(pod, "PyTorchJob"))) {
+        identity.kind = GT_JOB_PYTORCH;
+        identity.job = pytorch;
+        r = identify_pytorch(pod, &identity, err);
+    } else if (elastic) {
+        identity.kind = GT_JOB_ELASTIC;
+        identity.job = elastic;
+        r = identify_elastic(pod, &identity, err);
+    } else if (volcano) {
+        identity.kind = GT_JOB_VOLCANO;
+        identity.job = volcano;
+        r = identify_volcano(pod, &identity, err);
+    } else if (indexed) {
+        identity.kind = GT_JOB_INDEXED;
+        identity.job = indexed;
+        r = read_index(pod, "batch.kubernetes.io/job-completion-index", index, &identity, err);
+    } else if (is_owner(pod, "StatefulSet") && pod->owner_name) {
+        identity.kind = GT_JOB_STATEFULSET;
+        identity.job = pod->owner_name;
+        r = identify_statefulset(pod, &identity, err);
+    } else if (pod->owner_controls && pod->owner_kind && pod->owner_name) {
+        identity.kind = GT_JOB_OWNED;
+        identity.job = pod->owner_name;
+    } else {
+        identity.kind = GT_JOB_POD;
+        identity.job = pod->name;
+    }
+    if (r >= 0)
+        *ret = identity;
+    return r;
+}
+
+const char *gt_job_kind_name(enum gt_job_kind kind)
+{
+    switch (kind) {
+    case GT_JOB_PYTORCH:
+        return "PyTorchJob";
+    case GT_JOB_VOLCANO:
+        return "VolcanoJob";
+    case GT_JOB_ELASTIC:
+        return "ElasticJob";
+    case GT_JOB_INDEXED:
+        return "Job";
+    case GT_JOB_STATEFULSET:
+        return "StatefulSet";
+    case GT_JOB_OWNED:
+        return "Owned";
+    case GT_JOB_POD:
+        break;
+    }
+    return "Pod";
+}
+
+void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to)
+{
+    gt_buf_printf(to, "%s/%s", pod->namespace_, gt_job_kind_name(identity->kind));
+    if (identity->kind == GT_JOB_OWNED)
+        gt_buf_printf(to, "/%s", pod->owner_kind);
+    gt_buf_printf(to, "/%s", identity->job);
+}

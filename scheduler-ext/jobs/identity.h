@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_JOBS_IDENTITY_H
+#define GPUTOPO_JOBS_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Which job a pod belongs to, and which of its pods it is (docs/reference/jobs.md). Never from its PodGroup:
+ * some frameworks make one for each pod. */
+
+struct gt_pair { /* a label or annotation */
+    const char *key, *value;
+};
+
+struct gt_pod_meta {
+    const char *namespace_, *name;
+    const struct gt_pair *labels, *annotations;
+    unsigned label_count, annotation_count;
+    const char *owner_kind, *owner_name; /* the first ownerReference; NULL: none */
+    bool owner_controls;                 /* it has controller: true */
+    const unsigned *gpus;                /* of each container */
+    unsigned containers;
+};
+
+enum gt_job_kind {
+    GT_JOB_PYTORCH,     /* Kubeflow PyTorchJob */
+    GT_JOB_VOLCANO,     /* Volcano Job, with the pytorch plugin or without */
+    GT_JOB_ELASTIC,     /* dlrover ElasticJob */
+    GT_JOB_INDEXED,     /* Indexed Job */
+    GT_JOB_STATEFULSET, /* StatefulSet */
+    GT_JOB_OWNED,       /* pods of any other controller */
+    GT_JOB_POD,         /* a pod without one: a job of itself */
+};
+
+/* Texts belong to the pod. */
+struct gt_pod_identity {
+    enum gt_job_kind kind;
+    const char *job;  /* its name */
+    const char *role; /* "master", "worker", a Volcano task; "" where the kind has none */
+    bool has_index;
+    uint32_t index; /* within the role */
+    bool ignored;   /* dlrover's own master: no part of the training */
+};
+
+/* -EINVAL where a label that must be a number is none or is missing. */
+int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err);
+
+/* Appends a key that is the same for all pods of a job, and for no other: "kubeflow/PyTorchJob/demo". */
+void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to);
+
+const char *gt_job_kind_name(enum gt_job_kind kind);
+
+/* The value of a label, of an annotation; NULL: it has none. */
+const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key);
+const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key);
+
+#endif

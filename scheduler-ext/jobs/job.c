@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/jobs/job.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+enum { ROLES_MAX = 64 };
+
+int gt_natural_order(const char *a, const char *b)
+{
+    while (*a && *b) {
+        size_t digits_a = strspn(a, "0123456789"), digits_b = strspn(b, "0123456789");
+        if (digits_a && digits_b) {
+            size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0");
+            size_t len_a = digits_a - (zeros_a < digits_a ? zeros_a : digits_a);
+            size_t len_b = digits_b - (zeros_b < digits_b ? zeros_b : digits_b);
+            if (len_a != len_b)
+                return len_a < len_b ? -1 : 1;
+            int order = memcmp(a + digits_a - len_a, b + digits_b - len_b, len_a);
+            if (order)
+                return order;
+            a += digits_a;
+            b += digits_b;
+            continue;
+        }
+        if (*a != *b)
+            return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+        a++;
+        b++;
+    }
+    return (*a != 0) - (*b != 0);
+}
+
+/* A role: how many pods it has or will have. */
+struct role {
+    const char *name;
+    uint32_t replicas;                      /* of the spec, or as many as the highest index seen */
+    uint32_t base;                          /* the rank of its first pod */
+    const struct gt_job_template *template; /* NULL: not in the spec */
+};
+
+/* A pod on its way into the job. */
+struct seat {
+    uint32_t role, index, pod; /* pod GT_NONE: not made yet */
+    const char *name;
+};
+
+struct maker {
+    const struct gt_pod_meta *pods;
+    uint32_t count;
+    const struct gt_job_spec *spec;
+    struct gt_err **err;
+    struct gt_pod_identity *identities;
+    struct role roles[ROLES_MAX];
+    uint32_t role_count;
+    struct seat *seats;
+    uint32_t seat_count;
+    struct gt_job *job;
+};
+
+static struct role *find_role(struct maker *maker, const char *name)
+{
+    for (uint32_t i = 0; i < maker->role_count; i++)
+        if (strcasecmp(maker->roles[i].name, name) == 0)
+            return &maker->roles[i];
+    if (maker->role_count == ROLES_MAX)
+        return NULL;
+    struct role *role = &maker->roles[maker->role_count++];
+    *role = (struct role){.name = name};
+    return role;
+}
+
+static int fail_roles(struct maker *maker)
+{
+    return gt_fail(maker->err, E2BIG, "more than %d roles in one job", ROLES_MAX);
+}
+
+static int add_templates(struct maker *maker)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; maker->spec && i < maker->spec->count; i++) {
+        const struct gt_job_template *template = &maker->spec->templates[i];
+        struct role *role = find_role(maker, template->role);
+        if (!role)
+            return fail_roles(maker);
+        if (role->template)
+            return gt_fail(maker->err, EINVAL, "two templates for the role \"%.60s\"", template->role);
+        role->template = template;
+        role->replicas = template->replicas;
+        total += template->replicas;
+    }
+    if (total > GT_PLAN_PODS_MAX)
+        return gt_fail(maker->err, E2BIG, "a job of %llu pods, the limit is %d", (unsigned long long)total,
+                       GT_PLAN_PODS_MAX);
+    return 0;
+}
+
+static int identify_pods(struct maker *maker)
+{
+    for (uint32_t i = 0; i < maker->count; i++) {
+        struct gt_pod_identity *identity = &maker->identities[i];
+        int r = gt_pod_identify(&maker->pods[i], identity, maker->err);
+        if (r < 0)
+            return r;
+        if (identity->kind != maker->identities[0].kind)
+            return gt_fail(maker->err, EINVAL, "pods of a %s and of a %s are not one job",
+                           gt_job_kind_name(maker->identities[0].kind), gt_job_kind_name(identity->kind));
+        if (identity->ignored)
+            continue;
+        struct role *role = find_role(maker, identity->role);
+        if (!role)
+            return fail_roles(maker);
+        if (!role->template && identity->has_index && identity->index >= role->replicas)
+            role->replicas = identity->index + 1;
+        maker->seats[maker->seat_count++] =
+            (struct seat){(uint32_t)(role - maker->roles), identity->index, i, maker->pods[i].name};
+    }
+    return 0;
+}
+
+/* The place of a role among others: the master, workers, then as the spec has them, then by name. */
+static int role_place(const struct maker *maker, const struct role *role)
+{
+    const char *master = maker->spec && maker->spec->master ? maker->spec->master : "master";
+    return strcasecmp(role->name, master) == 0     ? 0
+           : strcasecmp(role->name, "worker") == 0 ? 1
+           : role->template                        ? 2
+                                                   : 3;
+}
+
+static bool role_before(const struct maker *maker, const struct role *a, const struct role *b)
+{
+    int place_a = role_place(maker, a), place_b = role_place(maker, b);
+    if (place_a != place_b)
+        return place_a < place_b;
+    return a->template ? a->template <b->template : strcmp(a->name, b->name) < 0;
+}
+
+static void set_bases(struct maker *maker)
+{
+    for (uint32_t i = 0; i < maker->role_count; i++)
+        for (uint32_t j = 0; j < maker->role_count; j++)
+            if (role_before(maker, &maker->roles[j], &maker->roles[i]))
+                maker->roles[i].base += maker->roles[j].replicas;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct seat *x = a, *y = b;
+    int order = gt_natural_order(x->name, y->name);
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct seat *x = a, *y = b;
+    if (x->role != y->role)
+        return x->role < y->role ? -1 : 1;
+    if (x->index != y->index)
+        return x->index < y->index ? -1 : 1;
+    return (x->pod > y->pod) - (x->pod < y->pod);
+}
+
+/* Pods of a kind without an index get one by the order of their names. */
+static void count_by_name(struct maker *maker)
+{
+    qsort(maker->seats, maker->seat_count, sizeof(*maker->seats), by_name);
+    uint32_t next[ROLES_MAX] = {0};
+    for (uint32_t i = 0; i < maker->seat_count; i++) {
+        struct seat *seat = &maker->seats[i];
+        seat->index = next[seat->role]++;
+        struct role *role = &maker->roles[seat->role];
+        if (!role->template && seat->index >= role->replicas)
+            role->replicas = seat->index + 1;
+    }
+}
+
+/* Sorts the pods, refuses two at one place, and adds those that are not made yet. */
+static int fill_seats(struct maker *maker)
+{
+    uint32_t there = maker->seat_count;
+    qsort(maker->seats, there, sizeof(*maker->seats), by_place);
+    for (uint32_t i = 1; i < there; i++) {
+        const struct seat *a = &maker->seats[i - 1], *b = &maker->seats[i];
+        if (a->role == b->role && a->index == b->index)
+            return gt_fail(maker->err, EINVAL, "pods %.100s and %.100s are both number %u of the job%s%.60s",
+                           a->name, b->name, b->index, maker->roles[b->role].name[0] ? "'s " : "",
+                           maker->roles[b->role].name);
+    }
+    for (uint32_t r = 0, at = 0; r < maker->role_count; r++) {
+        uint32_t replicas = maker->roles[r].template ? maker->roles[r].replicas : 0;
+        while (at < there && maker->seats[at].role < r)
+            at++;
+        for (uint32_t index = 0; index < replicas; index++) {
+            while (at < there && maker->seats[at].role == r && maker->seats[at].index < index)
+                at++;
+            if (at < there && maker->seats[at].role == r && maker->seats[at].index == index)
+                continue;
+            maker->seats[maker->seat_count++] = (struct seat){r, index, GT_NONE, ""};
+        }
+    }
+    return 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct gt_job_member *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static int add_members(struct maker *maker)
+{
+    struct gt_job *job = maker->job;
+    job->members = calloc((size_t)maker->seat_count + 1, sizeof(*job->members));
+    if (!job->members)
+        return gt_fail_sys(maker->err, ENOMEM, "job");
+    for (uint32_t i = 0; i < maker->seat_count; i++) {
+        const struct seat *seat = &maker->seats[i];
+        const struct role *role = &maker->roles[seat->role];
+        struct gt_job_member member = {.rank = role->base + seat->index, .pod = seat->pod};
+        if (seat->pod != GT_NONE)
+            member.gpus = (struct gt_job_pod){maker->pods[seat->pod].gpus, maker->pods[seat->pod].containers};
+        else
+            member.gpus = (struct gt_job_pod){role->template->gpus, role->template->containers};
+        if (gt_job_pod_gpus(&member.gpus))
+            job->members[job->member_count++] = member;
+    }
+    qsort(job->members, job->member_count, sizeof(*job->members), by_rank);
+    return 0;
+}
+
+static int read_sizes(struct maker *maker)
+{
+    unsigned templates = maker->spec ? maker->spec->count : 0;
+    gt_auto_free struct gt_job_texts *texts = calloc((size_t)maker->count + templates + 1, sizeof(*texts));
+    uint32_t count = 0;
+    if (!texts)
+        return gt_fail_sys(maker->err, ENOMEM, "job");
+    for (unsigned i = 0; i < templates; i++) {
+        const struct gt_job_template *template = &maker->spec->templates[i];
+        const char *where = template->role[0] ? template->role : "the template";
+        texts[count++] = (struct gt_job_texts){where, template->group, template->atomic};
+    }
+    for (uint32_t i = 0; i < maker->count; i++)
+        if (!maker->identities[i].ignored)
+            texts[count++] = (struct gt_job_texts){maker->pods[i].name,
+                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_GROUP),
+                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_ATOMIC)};
+    return gt_job_sizes_read(texts, count, &maker->job->sizes, maker->err);
+}
+
+static int make_units(struct maker *maker)
+{
+    struct gt_job *job = maker->job;
+    gt_auto_free struct gt_job_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
+    if (!pods)
+        return gt_fail_sys(maker->err, ENOMEM, "job");
+    for (uint32_t i = 0; i < job->member_count; i++)
+        pods[i] = job->members[i].gpus;
+    return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, maker->err);
+}
+
+static int make(struct maker *maker)
+{
+    int r = add_templates(maker);
+    if (r < 0)
+        return r;
+    uint64_t seats = maker->count;
+    for (uint32_t i = 0; i < maker->role_count; i++)
+        seats += maker->roles[i].replicas;
+    maker->identities = calloc((size_t)maker->count + 1, sizeof(*maker->identities));
+    maker->seats = calloc(seats + 1, sizeof(*maker->seats));
+    if (!maker->identities || !maker->seats)
+        return gt_fail_sys(maker->err, ENOMEM, "job");
+    r = identify_pods(maker);
+    if (r < 0)
+        return r;
+    maker->job->kind = maker->count ? maker->identities[0].kind : GT_JOB_POD;
+    if (maker->job->kind == GT_JOB_OWNED || maker->job->kind == GT_JOB_POD)
+        count_by_name(maker);
+    set_bases(maker);
+    r = fill_seats(maker);
+    if (r >= 0)
+        r = add_members(maker);
+    if (r >= 0)
+        r = read_sizes(maker);
+    return r < 0 ? r : make_units(maker);
+}
+
+int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,
+                struct gt_job **ret, struct gt_err **err)
+{
+    if (count > GT_PLAN_PODS_MAX)
+        return gt_fail(err, E2BIG, "a job of %u pods, the limit is %d", count, GT_PLAN_PODS_MAX);
+    gt_auto_job struct gt_job *job = calloc(1, sizeof(*job));
+    if (!job)
+        return gt_fail_sys(err, ENOMEM, "job");
+    struct maker maker = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
+    int r = make(&maker);
+    free(maker.identities);
+    free(maker.seats);
+    if (r >= 0)
+        *ret = gt_steal(job);
+    return r;
+}
+
+void gt_job_free(struct gt_job *job)
+{
+    free(job->members);
+    gt_job_units_done(&job->units);
+    free(job);
+}

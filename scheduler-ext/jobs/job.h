@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_JOBS_JOB_H
+#define GPUTOPO_JOBS_JOB_H
+
+#include "scheduler-ext/jobs/identity.h"
+#include "scheduler-ext/jobs/rules.h"
+
+/* A job from its pods: ranks, and the units of its ranks. */
+
+/* What the job's object says of its pods, where it was read: with it a job can be planned when its first pod
+ * is there. */
+struct gt_job_template {
+    const char *role; /* "master", a Volcano task, ""; not case-sensitive */
+    uint32_t replicas;
+    const unsigned *gpus; /* of each container */
+    unsigned containers;
+    const char *group, *atomic; /* annotations, NULL: none */
+};
+
+struct gt_job_spec {
+    const struct gt_job_template *templates; /* in the order of the object */
+    unsigned count;
+    const char
+        *master; /* the role of rank 0, where it is not called "master" (--master= of Volcano's plugin) */
+};
+
+struct gt_job_member { /* a pod that asks for GPUs */
+    uint32_t rank;     /* as its framework counts: pods without GPUs have ranks too */
+    uint32_t pod;      /* of the pods given; GT_NONE: not made yet */
+    struct gt_job_pod gpus;
+};
+
+struct gt_job {
+    enum gt_job_kind kind;
+    struct gt_job_member *members; /* in rank order: members and pods of the plan have the same numbers */
+    uint32_t member_count;
+    struct gt_job_sizes sizes;
+    struct gt_job_units units;
+};
+
+/*
+ * Puts the pods of one job (equal keys) into rank order. `spec` may be NULL: then the pods given are all
+ * there is. -EINVAL with a sentence where a pod's place is not known, two have the same, or annotations break
+ * a rule. The texts and counts of pods and spec must live as long as the job.
+ *
+ * Ranks: a pod's index within its role, behind the roles that go before: the master, then "worker", then
+ * others in the order of the spec, else by name. Pods of kinds without an index are in the order of their
+ * names, with numbers in them taken as numbers.
+ */
+int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,
+                struct gt_job **ret, struct gt_err **err);
+
+void gt_job_free(struct gt_job *job);
+GT_DEFINE_CLEANUP(struct gt_job *, gt_job_free)
+#define gt_auto_job GT_CLEANUP(gt_job_free)
+
+/* Order of texts where runs of digits count as numbers: "a-9" before "a-10". */
+int gt_natural_order(const char *a, const char *b);
+
+#endif

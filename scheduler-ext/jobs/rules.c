@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/jobs/rules.h"
+
+#include <errno.h>
+
+uint32_t gt_job_pod_gpus(const struct gt_job_pod *pod)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < pod->containers; i++)
+        sum += pod->gpus[i];
+    return sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* Rules between the sizes and one pod. */
+static int check_pod(const struct gt_job_sizes *sizes, uint32_t gpus, struct gt_err **err)
+{
+    if (sizes->group % gpus)
+        return gt_fail(err, EINVAL, "gpu-group-size %u is not a multiple of the pod's %u GPU%s", sizes->group,
+                       gpus, plural(gpus));
+    if (sizes->atomic && sizes->atomic % gpus)
+        return gt_fail(err, EINVAL, "atomic-gpu-group-size %u is not a multiple of the pod's %u GPU%s",
+                       sizes->atomic, gpus, plural(gpus));
+    return 0;
+}
+
+static int check_job(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
+                     struct gt_err **err)
+{
+    uint64_t total = 0;
+    if (sizes->atomic && sizes->group % sizes->atomic)
+        return gt_fail(err, EINVAL, "atomic-gpu-group-size %u does not divide gpu-group-size %u",
+                       sizes->atomic, sizes->group);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t gpus = gt_job_pod_gpus(&pods[i]);
+        if (!gpus)
+            return gt_fail(err, EINVAL, "pod %u of the job asks for no GPUs", i);
+        int r = check_pod(sizes, gpus, err);
+        if (r < 0)
+            return r;
+        total += gpus;
+    }
+    if (total % sizes->group)
+        return gt_fail(err, EINVAL, "the job's %llu GPU%s are not a multiple of gpu-group-size %u",
+                       (unsigned long long)total, plural(total), sizes->group);
+    return 0;
+}
+
+/* The sum of a unit is reached with equal pods only, since each pod's GPUs divide the group size. */
+static int make_unit(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t first,
+                     uint32_t number, struct gt_plan_unit *ret, struct gt_err **err)
+{
+    uint32_t gpus = gt_job_pod_gpus(&pods[first]), size = sizes->group / gpus;
+    for (uint32_t i = first; i < first + size; i++) {
+        uint32_t other = gt_job_pod_gpus(&pods[i]);
+        if (other != gpus)
+            return gt_fail(err, EINVAL,
+                           "pods of one unit must ask for equally many GPUs: in unit %u, pod %u asks for %u "
+                           "and pod %u for %u",
+                           number, first, gpus, i, other);
+    }
+    *ret = (struct gt_plan_unit){.first = first, .pods = size, .gpus = gpus};
+    if (sizes->atomic && sizes->atomic < sizes->group)
+        ret->atom = sizes->atomic / gpus;
+    return 0;
+}
+
+int gt_job_units_make(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
+                      struct gt_job_units *ret, struct gt_err **err)
+{
+    struct gt_job_units units = {0};
+    if (!sizes->group) {
+        if (sizes->atomic)
+            units.warning =
+                "atomic-gpu-group-size does nothing without gpu-group-size: the job is left alone";
+        *ret = units;
+        return 0;
+    }
+    if (count > GT_PLAN_PODS_MAX)
+        return gt_fail(err, E2BIG, "a job of %u pods, the limit is %d", count, GT_PLAN_PODS_MAX);
+    int r = check_job(sizes, pods, count, err);
+    if (r < 0)
+        return r;
+    units.units = calloc((size_t)count + 1, sizeof(*units.units));
+    if (!units.units)
+        return gt_fail_sys(err, ENOMEM, "units");
+    for (uint32_t first = 0; first < count;) {
+        struct gt_plan_unit *unit = &units.units[units.count];
+        /* Only the last unit could run beyond the end, where sizes differ inside it. */
+        uint32_t gpus = gt_job_pod_gpus(&pods[first]), size = sizes->group / gpus;
+        if (size > count - first)
+            r = gt_fail(err, EINVAL,
+                        "pods of one unit must ask for equally many GPUs: unit %u begins with pods of %u and "
+                        "ends the job with others",
+                        units.count, gpus);
+        else
+            r = make_unit(sizes, pods, first, units.count, unit, err);
+        if (r < 0) {
+            free(units.units);
+            return r;
+        }
+        first += unit->pods;
+        units.count++;
+    }
+    *ret = units;
+    return 0;
+}
+
+void gt_job_units_done(struct gt_job_units *units)
+{
+    free(units->units);
+    *units = (struct gt_job_units){0};
+}

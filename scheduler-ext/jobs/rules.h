@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_JOBS_RULES_H
+#define GPUTOPO_JOBS_RULES_H
+
+#include "scheduler-ext/core/plan.h"
+
+/*
+ * The rules of the two annotations (docs/reference/jobs.md): from their texts to sizes, from sizes and pods
+ * to the units that gt_plan_job() places. Everything that breaks a rule is -EINVAL with one sentence for the
+ * user who wrote the job.
+ */
+#define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
+#define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"
+
+enum { GT_GROUP_MAX = GT_PLAN_PODS_MAX * 64 }; /* GPUs */
+
+/* What one template (or pod) of a job says; NULL where it lacks the annotation. */
+struct gt_job_texts {
+    const char *where; /* "template Master", "pod demo-worker-3", "" */
+    const char *group, *atomic;
+};
+
+struct gt_job_sizes {
+    uint32_t group, atomic; /* GPUs; 0: not given */
+};
+
+/* One template that has an annotation speaks for the whole job; two must not contradict each other. */
+int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
+                      struct gt_err **err);
+
+struct gt_job_pod {
+    const unsigned *gpus; /* of each container */
+    unsigned containers;
+};
+
+/* GPUs of all containers, UINT32_MAX where they are more. */
+uint32_t gt_job_pod_gpus(const struct gt_job_pod *pod);
+
+struct gt_job_units {
+    struct gt_plan_unit *units; /* NULL: the job has no units, gpu-aware places its pods one by one */
+    uint32_t count;
+    const char *warning; /* a sentence about an annotation that does nothing; NULL: none */
+};
+
+/*
+ * The units of pods that stand in rank order, each with a GPU or more. Without a group size there are none.
+ * An atomic size that equals the group size makes hard units, as does none. The caller frees the units with
+ * gt_job_units_done().
+ */
+int gt_job_units_make(const struct gt_job_sizes *sizes, const struct gt_job_pod *pods, uint32_t count,
+                      struct gt_job_units *ret, struct gt_err **err);
+
+void gt_job_units_done(struct gt_job_units *units);
+
+#endif

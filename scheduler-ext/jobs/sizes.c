@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/jobs/rules.h"
+
+/* Annotations are shown without their common prefix, which every sentence would only repeat. */
+static const char *short_name(const char *key)
+{
+    return strchr(key, '/') + 1;
+}
+
+static int read_size(const char *key, const struct gt_job_texts *texts, const char *text, uint32_t *ret,
+                     struct gt_err **err)
+{
+    const char *of = texts->where[0] ? " of " : "";
+    uint64_t number;
+    bool digits = text[0] && strspn(text, "0123456789") == strlen(text);
+    if (!digits)
+        return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is not a number of GPUs", short_name(key), of,
+                       texts->where, text);
+    if (!gt_text_to_unsigned(text, GT_GROUP_MAX, &number))
+        return gt_fail(err, EINVAL, "%s%s%s: %.60s GPUs are more than any cluster has, the limit is %d",
+                       short_name(key), of, texts->where, text, GT_GROUP_MAX);
+    if (!number)
+        return gt_fail(err, EINVAL, "%s%s%s: 0 is not a size, expected 1 or more GPUs", short_name(key), of,
+                       texts->where);
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+/* What all that speak about `key` agree on. */
+static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t count, uint32_t *ret,
+                    struct gt_err **err)
+{
+    uint32_t agreed = 0, first = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *text = strcmp(key, GT_ANNOTATION_GROUP) == 0 ? texts[i].group : texts[i].atomic;
+        uint32_t size = 0;
+        if (!text)
+            continue;
+        int r = read_size(key, &texts[i], text, &size, err);
+        if (r < 0)
+            return r;
+        if (agreed && size != agreed)
+            return gt_fail(err, EINVAL, "%s differs within the job: %u on %s, %u on %s", short_name(key),
+                           agreed, texts[first].where, size, texts[i].where);
+        if (!agreed)
+            first = i;
+        agreed = size;
+    }
+    *ret = agreed;
+    return 0;
+}
+
+int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
+                      struct gt_err **err)
+{
+    struct gt_job_sizes sizes;
+    int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, err);
+    if (r >= 0)
+        r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, err);
+    if (r >= 0)
+        *ret = sizes;
+    return r;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_CSV_H
+#define GPUTOPO_SIM_CSV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Lines of fields separated by commas, without quoting, read in place: what the traces are made of. Every
+ * error names FILE:LINE. */
+enum { GT_CSV_FIELDS_MAX = 32 };
+
+struct gt_csv {
+    const char *file;
+    char *at, *end;
+    unsigned line; /* of the row in fields[], from 1 */
+    char *fields[GT_CSV_FIELDS_MAX];
+    unsigned field_count;
+};
+
+/* `text` is changed while it is read; a NUL must stand behind it. */
+void gt_csv_open(struct gt_csv *csv, const char *file, char *text, size_t len);
+
+/* The next row that is not empty: 1; 0 at the end; or an error (a NUL byte, too many fields). */
+int gt_csv_next(struct gt_csv *csv, struct gt_err **err);
+
+/* Whether the row is exactly this header, or begins with it where `more` is allowed. */
+bool gt_csv_is(const struct gt_csv *csv, const char *const *names, unsigned count, bool more);
+
+/* Fields as numbers, with errors that name the column. */
+int gt_csv_whole(const struct gt_csv *csv, unsigned field, const char *name, uint32_t max, uint32_t *ret,
+                 struct gt_err **err);
+int gt_csv_real(const struct gt_csv *csv, unsigned field, const char *name, double max, double *ret,
+                struct gt_err **err); /* 0 or more */
+
+#endif

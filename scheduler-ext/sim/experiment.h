@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_EXPERIMENT_H
+#define GPUTOPO_SIM_EXPERIMENT_H
+
+#include "scheduler-ext/sim/group/engine.h"
+#include "scheduler-ext/sim/pod/engine.h"
+
+/* One experiment: a cluster, a source of jobs, some policies, some seeds. Every policy gets the same jobs. */
+enum { GT_EXPERIMENT_POLICIES_MAX = 16, GT_EXPERIMENT_SEEDS_MAX = 1000, GT_EXPERIMENT_JOBS_MAX = 1 << 22 };
+
+struct gt_experiment {
+    const struct gt_site *site;
+    const struct gt_trace *trace;
+    struct gt_draw draw; /* its seed is not used */
+    struct gt_group_options group;
+    struct gt_pod_options pod;
+    uint64_t seed;
+    uint32_t seeds;
+    const char *policies[GT_EXPERIMENT_POLICIES_MAX];
+    uint32_t policy_count;
+    struct gt_sim_watch watch; /* progress counts all runs */
+};
+
+/* The names of the policies for a kind of trace, with commas: for messages. */
+void gt_experiment_names(enum gt_trace_kind kind, struct gt_buf *to);
+
+/* Whether there is such a policy for the kind of trace. */
+bool gt_experiment_has(enum gt_trace_kind kind, const char *policy);
+
+/* One report a policy, in their order; gt_experiment_done frees them. */
+int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err);
+void gt_experiment_done(struct gt_report *reports, uint32_t count);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/sim/group/engine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "scheduler-ext/sim/group/heap.h"
+#include "scheduler-ext/sim/group/meter.h"
+
+enum { FAILED_SHAPES = 64, PROGRESS_STEP = 512, CHECK_STEP = 64 };
+
+struct running {
+    struct gt_place *places; /* NULL: not running */
+    uint32_t epoch;
+    double ends;
+};
+
+struct run {
+    const struct gt_jobs *jobs;
+    const struct gt_group_policy *policy;
+    const struct gt_group_options *options;
+    struct gt_world *world;
+    void *state;
+    struct gt_heap heap;
+    struct running *running; /* [job] */
+    double *left;            /* [job] seconds still to run */
+    uint32_t *waiting;       /* jobs in order of arrival */
+    uint32_t wait_count;
+    struct gt_place *places; /* of the job that is being placed */
+    struct gt_rng failures;
+    struct gt_meter meter;
+    double now;
+    uint32_t decisions;
+};
+
+static void run_done(struct run *run)
+{
+    if (run->policy->close && run->state)
+        run->policy->close(run->state);
+    for (uint32_t i = 0; run->running && i < run->jobs->count; i++)
+        free(run->running[i].places);
+    free(run->running);
+    free(run->left);
+    free(run->waiting);
+    free(run->places);
+    gt_heap_done(&run->heap);
+    gt_meter_done(&run->meter);
+    gt_world_free(run->world);
+}
+
+static void add_size(struct gt_group_setup *setup, uint32_t size)
+{
+    unsigned at = 0;
+    while (at < setup->size_count && setup->sizes[at] < size)
+        at++;
+    if ((at < setup->size_count && setup->sizes[at] == size) || setup->size_count == GT_CHAIN_MAX)
+        return;
+    memmove(setup->sizes + at + 1, setup->sizes + at, (setup->size_count - at) * sizeof(setup->sizes[0]));
+    setup->sizes[at] = size;
+    setup->size_count++;
+}
+
+static int run_open(struct run *run, const struct gt_site *site, struct gt_err **err)
+{
+    struct gt_group_setup setup = {.seed = run->options->seed, .pods_max = 1};
+    uint32_t count = run->jobs->count, largest = 0, largest_gpus = 1;
+    int r = gt_world_new(site, &run->world, err);
+    if (r >= 0)
+        r = gt_world_track(run->world, 1, err);
+    if (r >= 0)
+        r = gt_world_track(run->world, gt_site_largest_node(site), err);
+    for (uint32_t i = 0; i < count && r >= 0; i++) {
+        const struct gt_sim_job *job = &run->jobs->job[i];
+        uint32_t size = job->unit * job->gpus;
+        setup.pods_max = job->pods > setup.pods_max ? job->pods : setup.pods_max;
+        add_size(&setup, size);
+        if (job->atom)
+            add_size(&setup, job->atom * job->gpus);
+        if (size > largest) {
+            largest = size;
+            largest_gpus = job->gpus;
+        }
+        r = gt_world_track(run->world, job->gpus, err);
+    }
+    if (r < 0)
+        return r;
+    run->running = calloc(count + 1, sizeof(*run->running));
+    run->left = calloc(count + 1, sizeof(*run->left));
+    run->waiting = calloc(count + 1, sizeof(*run->waiting));
+    run->places = calloc(setup.pods_max, sizeof(*run->places));
+    if (!run->running || !run->left || !run->waiting || !run->places)
+        return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
+    for (uint32_t i = 0; i < count; i++)
+        run->left[i] = run->jobs->job[i].duration;
+    r = gt_meter_open(&run->meter, run->world, run->jobs, run->options->warm_up, largest / largest_gpus,
+                      largest_gpus, err);
+    if (r >= 0 && run->policy->open)
+        r = run->policy->open(run->world, &setup, &run->state, err);
+    gt_rng_seed(&run->failures, run->options->seed ^ UINT64_C(0xfa11ed));
+    for (uint32_t node = 0; node < site->node_count && r >= 0 && run->options->mtbf > 0; node++)
+        r = gt_heap_add(&run->heap,
+                        (struct gt_event){.time = gt_rng_exponential(&run->failures, run->options->mtbf),
+                                          .kind = GT_EVENT_FAIL,
+                                          .subject = node},
+                        err);
+    return r;
+}
+
+/* ---- the policy's work, judged ---- */
+
+static int judge(const struct run *run, const struct gt_sim_job *job, struct gt_err **err)
+{
+    const struct gt_site *site = run->world->site;
+    uint32_t together = job->atom ? job->atom : job->unit;
+    if (run->world->broken)
+        return gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
+    for (uint32_t i = 0; i < job->pods; i++) {
+        if ((uint32_t)__builtin_popcountll(run->places[i].mask) != job->gpus)
+            return gt_fail(err, EUCLEAN, "policy %s gave a pod the wrong number of GPUs", run->policy->name);
+        if (run->policy->keeps_groups && i % together &&
+            site->nodes[run->places[i].node].super != site->nodes[run->places[i - 1].node].super)
+            return gt_fail(err, EUCLEAN, "policy %s tore a group", run->policy->name);
+    }
+    return 0;
+}
+
+/* Tries to start a job: 1 started, 0 not, or an error. */
+static int start(struct run *run, uint32_t number, struct gt_err **err)
+{
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    const struct gt_sim_watch *watch = &run->options->watch;
+    uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
+    bool placed = run->policy->place(run->state, run->world, job, run->places);
+    run->meter.nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
+    run->meter.decisions++;
+    run->decisions++;
+    if (run->options->check && run->decisions % CHECK_STEP == 0 && !gt_world_check(run->world))
+        return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);
+    if (!placed)
+        return 0;
+    int r = judge(run, job, err);
+    if (r < 0)
+        return r;
+    struct running *running = &run->running[number];
+    running->places = malloc(job->pods * sizeof(*running->places));
+    if (!running->places)
+        return gt_fail_sys(err, ENOMEM, "simulation");
+    memcpy(running->places, run->places, job->pods * sizeof(*running->places));
+    running->epoch++;
+    running->ends = run->now + run->left[number];
+    gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
+    if (isfinite(running->ends))
+        r = gt_heap_add(
+            &run->heap,
+            (struct gt_event){
+                .time = running->ends, .kind = GT_EVENT_END, .subject = number, .epoch = running->epoch},
+            err);
+    return r < 0 ? r : 1;
+}
+
+static void release(struct run *run, uint32_t number)
+{
+    struct running *running = &run->running[number];
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    for (uint32_t i = 0; i < job->pods; i++) {
+        gt_world_give(run->world, running->places[i].node, running->places[i].mask);
+        if (run->policy->changed)
+            run->policy->changed(run->state, run->world, running->places[i].node);
+    }
+    free(running->places);
+    running->places = NULL;
+    running->epoch++;
+}
+
+static bool alike(const struct gt_sim_job *a, const struct gt_sim_job *b)
+{
+    return a->pods == b->pods && a->unit == b->unit && a->atom == b->atom && a->gpus == b->gpus;
+}
+
+/* Starts of the waiting jobs what now fits. A job like one that just failed is not tried again. */
+static int start_waiting(struct run *run, struct gt_err **err)
+{
+    const struct gt_sim_job *failed[FAILED_SHAPES];
+    uint32_t failed_count = 0, kept = 0;
+    bool stop = false;
+    for (uint32_t i = 0; i < run->wait_count; i++) {
+        uint32_t number = run->waiting[i];
+        const struct gt_sim_job *job = &run->jobs->job[number];
+        bool hopeless = stop;
+        for (uint32_t f = 0; f < failed_count && !hopeless; f++)
+            hopeless = alike(failed[f], job);
+        int r = hopeless ? 0 : start(run, number, err);
+        if (r < 0)
+            return r;
+        if (r > 0)
+            continue;
+        run->waiting[kept++] = number;
+        stop |= run->options->queue == GT_QUEUE_FIFO;
+        if (!hopeless && failed_count < FAILED_SHAPES)
+            failed[failed_count++] = job;
+    }
+    run->wait_count = kept;
+    return 0;
+}
+
+/* Whether the job would fit if the cluster were empty. */
+static bool fits_empty(const struct run *run, const struct gt_sim_job *job)
+{
+    const struct gt_site *site = run->world->site;
+    uint32_t together = !run->policy->keeps_groups ? 1 : job->atom ? job->atom : job->unit;
+    uint64_t held = 0;
+    for (uint32_t s = 0; s < site->super_count; s++) {
+        uint32_t slots = 0;
+        for (uint32_t node = site->first_node[s]; node < site->first_node[s + 1]; node++)
+            slots += site->nodes[node].gpus / job->gpus;
+        held += slots / together;
+    }
+    return held * together >= job->pods;
+}
+
+/* A job that wants to start or to start again. */
+static int submit(struct run *run, uint32_t number, struct gt_err **err)
+{
+    bool must_wait = run->options->queue == GT_QUEUE_FIFO && run->wait_count;
+    int r = must_wait ? 0 : start(run, number, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    /* What can never start must not hold up those behind it. */
+    if (run->options->queue != GT_QUEUE_NONE && fits_empty(run, &run->jobs->job[number]))
+        run->waiting[run->wait_count++] = number;
+    else
+        gt_meter_rejected(&run->meter);
+    return 0;
+}
+
+/* ---- failing nodes ---- */
+
+static bool uses(const struct run *run, uint32_t number, uint32_t node)
+{
+    const struct gt_place *places = run->running[number].places;
+    for (uint32_t i = 0; places && i < run->jobs->job[number].pods; i++)
+        if (places[i].node == node)
+            return true;
+    return false;
+}
+
+/* A node fails: its jobs are interrupted and submitted again with what they had left to run. */
+static int fail_node(struct run *run, uint32_t node, struct gt_err **err)
+{
+    gt_auto_free uint32_t *hit = malloc((run->jobs->count + 1) * sizeof(*hit));
+    uint32_t hits = 0;
+    if (!hit)
+        return gt_fail_sys(err, ENOMEM, "simulation");
+    for (uint32_t i = 0; i < run->jobs->count; i++)
+        if (uses(run, i, node))
+            hit[hits++] = i;
+    for (uint32_t i = 0; i < hits; i++) {
+        run->left[hit[i]] = run->running[hit[i]].ends - run->now;
+        release(run, hit[i]);
+        gt_meter_interrupted(&run->meter, hit[i], run->left[hit[i]]);
+    }
+    gt_world_set_up(run->world, node, false);
+    if (run->policy->changed)
+        run->policy->changed(run->state, run->world, node);
+    for (uint32_t i = 0; i < hits; i++) {
+        int r = submit(run, hit[i], err);
+        if (r < 0)
+            return r;
+    }
+    return gt_heap_add(
+        &run->heap,
+        (struct gt_event){.time = run->now + gt_rng_exponential(&run->failures, run->options->repair),
+                          .kind = GT_EVENT_REPAIR,
+                          .subject = node},
+        err);
+}
+
+static int repair_node(struct run *run, uint32_t node, struct gt_err **err)
+{
+    gt_world_set_up(run->world, node, true);
+    if (run->policy->changed)
+        run->policy->changed(run->state, run->world, node);
+    return gt_heap_add(
+        &run->heap,
+        (struct gt_event){.time = run->now + gt_rng_exponential(&run->failures, run->options->mtbf),
+                          .kind = GT_EVENT_FAIL,
+                          .subject = node},
+        err);
+}
+
+/* ---- the course of time ---- */
+
+static int handle(struct run *run, struct gt_event event, struct gt_err **err)
+{
+    int r = 0;
+    if (event.kind == GT_EVENT_END && event.epoch != run->running[event.subject].epoch)
+        return 0;
+    run->now = event.time;
+    gt_meter_advance(&run->meter, run->now);
+    if (event.kind == GT_EVENT_END)
+        release(run, event.subject);
+    else if (event.kind == GT_EVENT_FAIL)
+        r = fail_node(run, event.subject, err);
+    else
+        r = repair_node(run, event.subject, err);
+    return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : start_waiting(run, err);
+}
+
+static int go(struct run *run, struct gt_err **err)
+{
+    const struct gt_sim_watch *watch = &run->options->watch;
+    for (uint32_t i = 0; i < run->jobs->count; i++) {
+        const struct gt_sim_job *job = &run->jobs->job[i];
+        while (run->heap.count && run->heap.event[0].time <= job->submit) {
+            int r = handle(run, gt_heap_take(&run->heap), err);
+            if (r < 0)
+                return r;
+        }
+        run->now = job->submit;
+        gt_meter_advance(&run->meter, run->now);
+        gt_meter_submitted(&run->meter, i);
+        int r = submit(run, i, err);
+        if (r < 0)
+            return r;
+        if (watch->progress && i % PROGRESS_STEP == 0)
+            watch->progress(watch->arg, i, run->jobs->count);
+    }
+    for (uint32_t i = 0; i < run->wait_count; i++)
+        gt_meter_rejected(&run->meter); /* still waiting when the last job came */
+    return 0;
+}
+
+int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
+                 const struct gt_group_options *options, struct gt_result *ret, struct gt_err **err)
+{
+    struct run run = {.jobs = jobs, .policy = policy, .options = options};
+    int r = run_open(&run, site, err);
+    if (r >= 0)
+        r = go(&run, err);
+    if (r >= 0 && !gt_world_check(run.world))
+        r = gt_fail(err, EUCLEAN, "policy %s left wrong counts", policy->name);
+    if (r >= 0)
+        gt_meter_result(&run.meter, ret);
+    run_done(&run);
+    return r;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/sim/group/policy.h"
+
+/* Ours: the decision core itself, on its own model of the cluster, with either of its rules. */
+struct state {
+    struct gt_cluster *cluster;
+    struct gt_plan_unit *units;
+    struct gt_plan_pod *pods;
+};
+
+static void close_state(void *p)
+{
+    struct state *state = p;
+    gt_cluster_free(state->cluster);
+    free(state->units);
+    free(state->pods);
+    free(state);
+}
+
+static int open_with(enum gt_rule rule, const struct gt_world *world, const struct gt_group_setup *setup,
+                     void **ret, struct gt_err **err)
+{
+    struct state *state = calloc(1, sizeof(*state));
+    if (!state)
+        return gt_fail_sys(err, ENOMEM, "policy gputopo");
+    state->units = calloc(setup->pods_max, sizeof(*state->units));
+    state->pods = calloc(setup->pods_max, sizeof(*state->pods));
+    int r = state->units && state->pods ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
+    if (r >= 0)
+        r = gt_site_model(world->site, &state->cluster, err);
+    if (r >= 0)
+        r = gt_cluster_set_chain(state->cluster, setup->sizes, setup->size_count, err);
+    if (r < 0) {
+        close_state(state);
+        return r;
+    }
+    gt_cluster_set_rule(state->cluster, rule);
+    *ret = state;
+    return 0;
+}
+
+static int open_churn(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
+                      struct gt_err **err)
+{
+    return open_with(GT_RULE_CHURN, world, setup, ret, err);
+}
+
+static int open_static(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
+                       struct gt_err **err)
+{
+    return open_with(GT_RULE_STATIC, world, setup, ret, err);
+}
+
+static void changed(void *p, const struct gt_world *world, uint32_t node)
+{
+    struct state *state = p;
+    gt_cluster_set_eligible(state->cluster, node, world->up[node]);
+    gt_cluster_set_free(state->cluster, node, world->free[node]);
+}
+
+static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
+{
+    struct state *state = p;
+    uint32_t units = job->pods / job->unit;
+    for (uint32_t u = 0; u < units; u++)
+        state->units[u] = (struct gt_plan_unit){
+            .first = u * job->unit, .pods = job->unit, .gpus = job->gpus, .atom = job->atom};
+    for (uint32_t i = 0; i < job->pods; i++)
+        state->pods[i] = (struct gt_plan_pod){.node = GT_NONE};
+    struct gt_plan_failure failure;
+    if (!gt_plan_job(state->cluster, state->units, units, state->pods, job->pods, &failure))
+        return false;
+    for (uint32_t i = 0; i < job->pods; i++) {
+        places[i] = (struct gt_place){state->pods[i].node, state->pods[i].mask};
+        gt_world_take(world, places[i].node, places[i].mask);
+        changed(state, world, places[i].node);
+    }
+    return true;
+}
+
+const struct gt_group_policy gt_group_gputopo = {
+    .name = "gputopo",
+    .keeps_groups = true,
+    .open = open_churn,
+    .close = close_state,
+    .place = place,
+    .changed = changed,
+};
+
+const struct gt_group_policy gt_group_gputopo_static = {
+    .name = "gputopo-static",
+    .keeps_groups = true,
+    .open = open_static,
+    .close = close_state,
+    .place = place,
+    .changed = changed,
+};

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/sim/group/meter.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
+                  uint32_t unit, uint32_t gpus, struct gt_err **err)
+{
+    uint32_t count = jobs->count;
+    meter->world = world;
+    meter->jobs = jobs;
+    meter->unit = unit ? unit : 1;
+    meter->gpus = gpus;
+    meter->lasting = count && !isfinite(jobs->job[0].duration);
+    meter->first = meter->lasting ? 0 : (uint32_t)(warm_up * count);
+    if (count) {
+        meter->begin = meter->first ? jobs->job[meter->first].submit : 0;
+        meter->end = jobs->job[count - 1].submit;
+    }
+    meter->waits = malloc((count + 1) * sizeof(*meter->waits));
+    meter->ran = calloc(count + 1, sizeof(*meter->ran));
+    if (!meter->waits || !meter->ran)
+        return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
+    return 0;
+}
+
+void gt_meter_done(struct gt_meter *meter)
+{
+    free(meter->waits);
+    free(meter->ran);
+}
+
+/* The part of the free GPUs that no further unit of the largest size can use. */
+static double fragmentation(const struct gt_meter *meter)
+{
+    const struct gt_world *world = meter->world;
+    const uint32_t *slots = world->slots[meter->gpus];
+    uint64_t held = 0;
+    if (!world->free_gpus)
+        return 0;
+    for (uint32_t s = 0; s < world->site->super_count; s++)
+        held += slots[s] / meter->unit;
+    return 1 - (double)held * meter->unit * meter->gpus / world->free_gpus;
+}
+
+static double accepted_share(const struct gt_meter *meter)
+{
+    return meter->asked > 0 ? meter->accepted / meter->asked : 1;
+}
+
+static void sample(struct gt_meter *meter, double at)
+{
+    const struct gt_world *world = meter->world;
+    if (meter->recent_units)
+        meter->last_spread = meter->recent_spread / meter->recent_units;
+    meter->series[meter->samples++] = (struct gt_sample){
+        .at = meter->lasting ? meter->all_asked / world->site->gpus : at,
+        .occupancy = world->up_gpus ? 1 - (double)world->free_gpus / world->up_gpus : 0,
+        .acceptance = meter->all_asked > 0 ? meter->all_accepted / meter->all_asked : 1,
+        .spread = meter->last_spread,
+        .fragmentation = fragmentation(meter),
+    };
+    meter->recent_spread = 0;
+    meter->recent_units = 0;
+    if (at >= meter->begin) {
+        meter->fragmentation_sum += meter->series[meter->samples - 1].fragmentation;
+        meter->fragmentation_count++;
+    }
+}
+
+void gt_meter_advance(struct gt_meter *meter, double now)
+{
+    double step = meter->end / GT_SERIES_MAX;
+    if (meter->last_spread < 1)
+        meter->last_spread = 1; /* until a unit was placed */
+    while (meter->samples < GT_SERIES_MAX && (meter->samples + 1) * step <= now)
+        sample(meter, (meter->samples + 1) * step);
+    double from = meter->now > meter->begin ? meter->now : meter->begin;
+    if (now > from) {
+        meter->used_area += (now - from) * (meter->world->up_gpus - meter->world->free_gpus);
+        meter->up_area += (now - from) * meter->world->up_gpus;
+    }
+    meter->now = now;
+}
+
+/* What a job weighs in the acceptance: its GPU time, or its GPUs where it never leaves. */
+static double weight(const struct gt_sim_job *job, double seconds)
+{
+    return (double)job->pods * job->gpus * (isfinite(seconds) ? seconds : 1);
+}
+
+void gt_meter_submitted(struct gt_meter *meter, uint32_t job)
+{
+    double asked = weight(&meter->jobs->job[job], meter->jobs->job[job].duration);
+    meter->submitted++;
+    meter->all_asked += asked;
+    if (job >= meter->first)
+        meter->asked += asked;
+}
+
+void gt_meter_rejected(struct gt_meter *meter)
+{
+    meter->rejected++;
+}
+
+void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left)
+{
+    double lost = weight(&meter->jobs->job[job], left);
+    meter->interrupted++;
+    meter->all_accepted -= lost;
+    if (job >= meter->first)
+        meter->accepted -= lost;
+}
+
+/* Supernodes that a unit touches. */
+static uint32_t count_supers(const struct gt_meter *meter, const struct gt_place *places, uint32_t pods)
+{
+    const struct gt_site_node *nodes = meter->world->site->nodes;
+    uint32_t supers = 0;
+    for (uint32_t i = 0; i < pods; i++) {
+        bool seen = false;
+        for (uint32_t p = i; p-- && !seen;)
+            seen = nodes[places[p].node].super == nodes[places[i].node].super;
+        supers += !seen;
+    }
+    return supers;
+}
+
+/* The least number of supernodes that could have held a unit which was split: the largest rooms first, with
+ * the job's own places free again. */
+static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *job,
+                             const struct gt_place *places)
+{
+    struct gt_world *world = meter->world;
+    const uint32_t *slots = world->slots[job->gpus];
+    uint32_t step = job->atom ? job->atom : 1, largest = 0;
+    for (uint32_t i = 0; i < job->pods; i++)
+        gt_world_give(world, places[i].node, places[i].mask);
+    for (uint32_t s = 0; s < world->site->super_count; s++)
+        largest = slots[s] / step > largest ? slots[s] / step : largest;
+    for (uint32_t i = 0; i < job->pods; i++)
+        gt_world_take(world, places[i].node, places[i].mask);
+    uint32_t need = job->unit / step;
+    return largest ? (need + largest - 1) / largest : 1;
+}
+
+static void add_links(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places)
+{
+    if (job->gpus < 2)
+        return;
+    for (uint32_t i = 0; i < job->pods; i++) {
+        const struct gt_class *class = meter->world->class[meter->world->site->nodes[places[i].node].gpus];
+        uint32_t best = gt_class_best_score(class, job->gpus);
+        meter->link_sum += best ? (double)gt_class_sum(class, places[i].mask) / best : 1;
+        meter->link_count++;
+    }
+}
+
+/* Supernodes per unit, and for split ones how few it could have been. */
+static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places,
+                       bool measured)
+{
+    uint32_t bound = 0;
+    for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
+        uint32_t supers = count_supers(meter, places + pod, job->unit);
+        meter->recent_spread += supers;
+        meter->recent_units++;
+        if (!measured)
+            continue;
+        if (supers > 1 && !bound)
+            bound = least_supers(meter, job, places);
+        meter->spread[supers < GT_SPREADS ? supers : GT_SPREADS - 1]++;
+        meter->spread_sum += supers;
+        meter->spread_bound_sum += supers > 1 ? bound : 1;
+        meter->units++;
+    }
+}
+
+void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, double seconds,
+                      const struct gt_place *places)
+{
+    const struct gt_sim_job *job = &meter->jobs->job[number];
+    bool measured = number >= meter->first, again = meter->ran[number];
+    meter->ran[number] = true;
+    meter->started += !again;
+    meter->all_accepted += weight(job, seconds);
+    add_spread(meter, job, places, measured);
+    if (!measured)
+        return;
+    meter->accepted += weight(job, seconds);
+    if (!again)
+        meter->waits[meter->wait_count++] = now - job->submit;
+    add_links(meter, job, places);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double percentile(const double *sorted, uint32_t count, double part)
+{
+    return count ? sorted[(uint32_t)ceil(part * count) - 1] : 0;
+}
+
+static double spread_percentile(const struct gt_meter *meter, double part)
+{
+    uint32_t wanted = (uint32_t)ceil(part * meter->units), seen = 0;
+    for (uint32_t i = 0; i < GT_SPREADS; i++) {
+        seen += meter->spread[i];
+        if (seen && seen >= wanted)
+            return i;
+    }
+    return 0;
+}
+
+void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
+{
+    const struct gt_world *world = meter->world;
+    while (meter->samples < GT_SERIES_MAX) /* rounding may leave the last one out */
+        sample(meter, meter->end);
+    qsort(meter->waits, meter->wait_count, sizeof(*meter->waits), by_value);
+    *ret = (struct gt_result){
+        .jobs = meter->submitted,
+        .placed = meter->started,
+        .rejected = meter->rejected,
+        .interrupted = meter->interrupted,
+        .acceptance = accepted_share(meter),
+        .occupancy = meter->up_area > 0 ? meter->used_area / meter->up_area : 0,
+        .fragmentation =
+            meter->fragmentation_count ? meter->fragmentation_sum / meter->fragmentation_count : 0,
+        .split_share = meter->units ? 1 - (double)meter->spread[1] / meter->units : 0,
+        .spread_mean = meter->units ? meter->spread_sum / meter->units : 0,
+        .spread_p99 = spread_percentile(meter, 0.99),
+        .spread_bound = meter->units ? meter->spread_bound_sum / meter->units : 0,
+        .link_share = meter->link_count ? meter->link_sum / meter->link_count : 1,
+        .wait_p50 = percentile(meter->waits, meter->wait_count, 0.5),
+        .wait_p99 = percentile(meter->waits, meter->wait_count, 0.99),
+        .decisions_per_second =
+            meter->nanoseconds ? (double)meter->decisions * 1e9 / (double)meter->nanoseconds : 0,
+        .fragmentation_size = meter->unit * meter->gpus,
+        .samples = meter->samples,
+    };
+    if (meter->lasting) { /* nothing leaves: the end is what counts */
+        ret->occupancy = world->up_gpus ? 1 - (double)world->free_gpus / world->up_gpus : 0;
+        ret->fragmentation = fragmentation(meter);
+    }
+    memcpy(ret->series, meter->series, sizeof(ret->series));
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_GROUP_METER_H
+#define GPUTOPO_SIM_GROUP_METER_H
+
+#include "scheduler-ext/sim/group/policy.h"
+#include "scheduler-ext/sim/result.h"
+
+/* What is measured while jobs run. Everything counts from the first job after the warm-up to the last. */
+enum { GT_SPREADS = 1024 }; /* a unit on more supernodes counts as this many */
+
+struct gt_meter {
+    struct gt_world *world;
+    const struct gt_jobs *jobs;
+    double begin, end, now;
+    double used_area, up_area;
+    double asked, accepted;         /* GPU seconds; GPUs where jobs never leave */
+    double all_asked, all_accepted; /* from the start on, for the series */
+    double spread_sum, spread_bound_sum, link_sum, fragmentation_sum;
+    double recent_spread; /* of the units since the last sample */
+    double last_spread;
+    double *waits;
+    bool *ran; /* [job] started before */
+    uint64_t nanoseconds, decisions;
+    uint32_t first;      /* job after the warm-up */
+    uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured at it */
+    uint32_t submitted, started, rejected, interrupted;
+    uint32_t units, link_count, fragmentation_count, wait_count, recent_units, samples;
+    uint32_t spread[GT_SPREADS]; /* units by supernodes */
+    struct gt_sample series[GT_SERIES_MAX];
+    bool lasting; /* jobs never leave */
+};
+
+int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
+                  uint32_t unit, uint32_t gpus, struct gt_err **err);
+void gt_meter_done(struct gt_meter *meter);
+
+void gt_meter_advance(struct gt_meter *meter, double now);
+void gt_meter_submitted(struct gt_meter *meter, uint32_t job);
+void gt_meter_started(struct gt_meter *meter, uint32_t job, double now, double seconds,
+                      const struct gt_place *places);
+void gt_meter_rejected(struct gt_meter *meter);
+void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left);
+void gt_meter_result(struct gt_meter *meter, struct gt_result *ret);
+
+#endif

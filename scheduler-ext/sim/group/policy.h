@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_GROUP_POLICY_H
+#define GPUTOPO_SIM_GROUP_POLICY_H
+
+#include "scheduler-ext/sim/trace.h"
+#include "scheduler-ext/sim/world.h"
+
+/* How jobs of groups are placed: ours and the peers', one small file each. */
+struct gt_place {
+    uint32_t node;
+    uint64_t mask;
+};
+
+struct gt_group_setup {
+    uint32_t sizes[GT_CHAIN_MAX]; /* unit (and atom) sizes in play, in GPUs, ascending */
+    unsigned size_count;
+    uint32_t pods_max; /* of a job */
+    uint64_t seed;
+};
+
+struct gt_group_policy {
+    const char *name;
+    bool keeps_groups; /* false: knows no supernodes, tears groups */
+
+    int (*open)(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
+                struct gt_err **err);
+    void (*close)(void *state);
+
+    /* Places all pods of a job: true with the places written and the GPUs taken in the world; false with
+     * nothing taken. */
+    bool (*place)(void *state, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places);
+
+    /* A node's available GPUs changed by something else than place(); may be NULL. */
+    void (*changed)(void *state, const struct gt_world *world, uint32_t node);
+};
+
+extern const struct gt_group_policy gt_group_gputopo, gt_group_kueue, gt_group_slurm_block, gt_group_huawei,
+    gt_group_volcano, gt_group_first_fit, gt_group_best_fit, gt_group_worst_fit, gt_group_random,
+    gt_group_least_allocated, gt_group_most_allocated, gt_group_gputopo_static;
+
+/* All of them, NULL at the end. */
+extern const struct gt_group_policy *const gt_group_policies[];
+
+/* ---- what baselines share, common.c ---- */
+
+/* Open and close for policies whose state is a generator of random numbers. */
+int gt_group_open_rng(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
+                      struct gt_err **err);
+
+/* Puts `count` pods on the nodes of a supernode: fewest nodes, the fullest that holds them all, lowest free
+ * GPUs first. False, nothing taken: no room. */
+bool gt_group_fill(struct gt_world *world, uint32_t super, unsigned gpus, uint32_t count,
+                   struct gt_place *places);
+
+/* One pod on a node that holds it: the lowest free GPUs. */
+void gt_group_take_lowest(struct gt_world *world, uint32_t node, unsigned gpus, struct gt_place *ret);
+
+/* Gives back the first `count` places. */
+void gt_group_undo(struct gt_world *world, const struct gt_place *places, uint32_t count);
+
+/* The supernode for `pods` slots (slots[] by supernode), or GT_NONE. */
+typedef uint32_t gt_group_choose(void *state, const struct gt_world *world, const uint32_t *slots,
+                                 uint32_t pods);
+
+/* Places unit by unit where `choose` says; a unit with atoms that fits nowhere whole goes atom by atom. */
+bool gt_group_each_unit(void *state, struct gt_world *world, const struct gt_sim_job *job,
+                        struct gt_place *places, gt_group_choose *choose);
+
+/* The same from unit `first` on, for policies that place some themselves. */
+bool gt_group_units_from(void *state, struct gt_world *world, const struct gt_sim_job *job,
+                         struct gt_place *places, uint32_t first, gt_group_choose *choose);
+
+#endif

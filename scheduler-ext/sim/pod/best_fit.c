@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/sim/pod/policy.h"
+
+/* Best fit: the least CPU and GPU left over, half the weight each, stretched to 0..100. */
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+{
+    (void)state;
+    double cpu = (double)node->cpu - shape->cpu;
+    double gpu = (double)node->gpu_free - shape->gpus * shape->milli;
+    return 100 * (1 - 0.5 * cpu / GT_PODS_CPU_MAX - 0.5 * gpu / GT_PODS_GPU_MAX);
+}
+
+const struct gt_pod_policy gt_pod_best_fit = {.name = "best-fit", .score = score, .stretched = true};

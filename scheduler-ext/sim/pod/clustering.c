@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "scheduler-ext/sim/pod/policy.h"
+
+/* GPU clustering: requests of one type together, then the fuller node. */
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+{
+    (void)state;
+    bool same = shape->type && node->pods[shape->type], other = false;
+    for (unsigned t = 1; t < GT_POD_TYPES; t++)
+        other |= t != shape->type && node->pods[t];
+    double base = same ? (other ? 50 : 75) : other ? 0 : 25;
+    return trunc(base + 25 * ((double)GT_PODS_GPU_MAX - node->gpu_free) / GT_PODS_GPU_MAX);
+}
+
+const struct gt_pod_policy gt_pod_clustering = {.name = "clustering", .score = score};

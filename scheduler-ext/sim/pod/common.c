@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/sim/pod/policy.h"
+
+const struct gt_pod_policy *const gt_pod_policies[] = {
+    &gt_pod_gputopo, &gt_pod_fgd,        &gt_pod_best_fit, &gt_pod_dot_product,
+    &gt_pod_packing, &gt_pod_clustering, &gt_pod_random,   NULL,
+};
+
+bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+{
+    if (shape->gpus * shape->milli > node->gpu_free)
+        return false;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < node->gpus && found < shape->gpus; i++)
+        found += node->gpu[i] >= shape->milli;
+    return found >= shape->gpus;
+}
+
+unsigned gt_pod_tightest_gpu(const struct gt_pod_node *node, uint32_t milli)
+{
+    unsigned best = 0;
+    uint32_t best_free = UINT32_MAX;
+    for (unsigned i = 0; i < node->gpus; i++)
+        if (node->gpu[i] >= milli && node->gpu[i] < best_free) {
+            best = i;
+            best_free = node->gpu[i];
+        }
+    return best;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/sim/pod/engine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { MEMO_MAX = 32 << 20, PROGRESS_STEP = 256 };
+
+/* A score that was computed for a node as it was then. */
+struct memo {
+    float score; /* scores are whole numbers, or differences that matter far above its precision */
+    uint32_t version;
+};
+
+/* CPU and memory that are left on a node, whatever the policies see of it. */
+struct rest {
+    uint32_t cpu, memory;
+};
+
+struct run {
+    const struct gt_trace *trace;
+    const struct gt_pod_policy *policy;
+    const struct gt_pod_options *options;
+    struct gt_pod_world world;
+    struct gt_pod_shape *shapes;
+    uint32_t *shape_of; /* [row] */
+    uint32_t *order;    /* rows, shuffled */
+    struct memo *memo;  /* [shape][node]; NULL: too many */
+    struct rest *rest;  /* [node] */
+    bool *fits;         /* [node] */
+    double *scores;     /* [node] */
+    void *state;
+    struct gt_rng rng, ties;
+    uint64_t capacity, asked, used; /* thousandths of a GPU */
+    uint64_t nanoseconds, decisions;
+    struct gt_result result;
+};
+
+static void run_done(struct run *run)
+{
+    if (run->policy->close && run->state)
+        run->policy->close(run->state);
+    free(run->world.nodes);
+    free(run->shapes);
+    free(run->shape_of);
+    free(run->order);
+    free(run->memo);
+    free(run->rest);
+    free(run->fits);
+    free(run->scores);
+}
+
+/* ---- shapes: pods that look alike to a policy ---- */
+
+static _Thread_local const struct gt_trace_row *sort_rows;
+static _Thread_local bool sort_cpu;
+
+static int by_shape(const void *a, const void *b)
+{
+    const struct gt_trace_row *x = &sort_rows[*(const uint32_t *)a], *y = &sort_rows[*(const uint32_t *)b];
+    if (sort_cpu && x->cpu_milli != y->cpu_milli)
+        return x->cpu_milli < y->cpu_milli ? -1 : 1;
+    if (x->gpus != y->gpus)
+        return x->gpus < y->gpus ? -1 : 1;
+    return (x->milli > y->milli) - (x->milli < y->milli);
+}
+
+static void make_shapes(struct run *run)
+{
+    const struct gt_trace *trace = run->trace;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < trace->row_count; i++)
+        run->order[i] = i;
+    sort_rows = trace->rows;
+    sort_cpu = !run->options->gpu_only;
+    qsort(run->order, trace->row_count, sizeof(*run->order), by_shape);
+    for (uint32_t i = 0; i < trace->row_count; i++) {
+        const struct gt_trace_row *row = &trace->rows[run->order[i]];
+        if (i == 0 || by_shape(&run->order[i - 1], &run->order[i]) != 0)
+            run->shapes[count++] = (struct gt_pod_shape){
+                .cpu = sort_cpu ? row->cpu_milli : 0,
+                .gpus = row->gpus,
+                .milli = row->milli,
+                .type = row->gpus == 0              ? 0
+                        : row->milli < GT_GPU_MILLI ? 1
+                                                    : 1 + row->gpus,
+            };
+        run->shapes[count - 1].count++;
+        run->shape_of[run->order[i]] = count - 1;
+    }
+    run->world.shapes = run->shapes;
+    run->world.shape_count = count;
+    run->world.pod_rows = trace->row_count;
+}
+
+static int run_open(struct run *run, const struct gt_site *site, struct gt_err **err)
+{
+    uint32_t rows = run->trace->row_count, nodes = site->node_count;
+    run->world.site = site;
+    run->world.nodes = calloc(nodes, sizeof(*run->world.nodes));
+    run->shapes = calloc(rows, sizeof(*run->shapes));
+    run->shape_of = calloc(rows, sizeof(*run->shape_of));
+    run->order = calloc(rows, sizeof(*run->order));
+    run->rest = calloc(nodes, sizeof(*run->rest));
+    run->fits = calloc(nodes, sizeof(*run->fits));
+    run->scores = calloc(nodes, sizeof(*run->scores));
+    if (!run->world.nodes || !run->shapes || !run->shape_of || !run->order || !run->rest || !run->fits ||
+        !run->scores)
+        return gt_fail_sys(err, ENOMEM, "simulation");
+    make_shapes(run);
+    if ((uint64_t)run->world.shape_count * nodes <= MEMO_MAX)
+        run->memo = calloc((size_t)run->world.shape_count * nodes, sizeof(*run->memo));
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct gt_pod_node *node = &run->world.nodes[i];
+        const struct gt_site_node *from = &site->nodes[i];
+        run->rest[i] = (struct rest){from->cpu_milli, from->memory_mib};
+        *node = (struct gt_pod_node){.cpu = run->options->gpu_only ? 0 : from->cpu_milli,
+                                     .gpus = from->gpus,
+                                     .gpu_free = from->gpus * GT_GPU_MILLI,
+                                     .version = 1};
+        for (uint32_t g = 0; g < from->gpus; g++)
+            node->gpu[g] = GT_GPU_MILLI;
+    }
+    run->capacity = (uint64_t)site->gpus * GT_GPU_MILLI;
+    gt_rng_seed(&run->rng, run->options->seed);
+    gt_rng_seed(&run->ties, run->options->seed ^ UINT64_C(0x7135));
+    for (uint32_t i = 0; i < rows; i++)
+        run->order[i] = i;
+    for (uint32_t i = rows; i > 1; i--) {
+        uint32_t j = gt_rng_below(&run->rng, i), row = run->order[i - 1];
+        run->order[i - 1] = run->order[j];
+        run->order[j] = row;
+    }
+    struct gt_pod_setup setup = {.seed = run->options->seed, .loss_weight = run->options->loss_weight};
+    return run->policy->open ? run->policy->open(&run->world, &setup, &run->state, err) : 0;
+}
+
+/* ---- one pod ---- */
+
+static double score_of(struct run *run, uint32_t shape, uint32_t node)
+{
+    const struct gt_pod_node *from = &run->world.nodes[node];
+    if (!run->memo)
+        return run->policy->score(run->state, from, &run->shapes[shape]);
+    struct memo *memo = &run->memo[(size_t)shape * run->world.site->node_count + node];
+    if (memo->version != from->version)
+        *memo =
+            (struct memo){(float)run->policy->score(run->state, from, &run->shapes[shape]), from->version};
+    return (double)memo->score;
+}
+
+static uint32_t choose_by_score(struct run *run, uint32_t shape)
+{
+    uint32_t nodes = run->world.site->node_count, best = GT_NONE, equal = 0;
+    double low = (double)INFINITY, high = -(double)INFINITY, best_score = 0;
+    for (uint32_t n = 0; n < nodes; n++) {
+        if (!run->fits[n])
+            continue;
+        double score = score_of(run, shape, n);
+        run->scores[n] = score;
+        low = score < low ? score : low;
+        high = score > high ? score : high;
+    }
+    for (uint32_t n = 0; n < nodes; n++) {
+        if (!run->fits[n])
+            continue;
+        double score = run->scores[n];
+        if (run->policy->stretched)
+            score = high > low ? trunc(100 * (score - low) / (high - low)) : 100;
+        if (best != GT_NONE && score < best_score)
+            continue;
+        if (best == GT_NONE || score > best_score)
+            equal = 0;
+        else if (!run->options->random_ties)
+            continue;
+        best_score = score;
+        if (!run->options->random_ties || gt_rng_below(&run->ties, ++equal) == 0)
+            best = n;
+    }
+    return best;
+}
+
+static void take(struct run *run, uint32_t number, uint32_t shape_number, const struct gt_trace_row *row)
+{
+    struct gt_pod_node *node = &run->world.nodes[number];
+    const struct gt_pod_shape *shape = &run->shapes[shape_number];
+    const struct gt_pod_policy *policy = run->policy;
+    uint64_t mask = 0;
+    if (shape->gpus == 1 && shape->milli < GT_GPU_MILLI)
+        mask = UINT64_C(1) << (policy->choose_gpu ? policy->choose_gpu(run->state, node, shape)
+                                                  : gt_pod_tightest_gpu(node, shape->milli));
+    else if (shape->gpus && policy->choose_gpus)
+        mask = policy->choose_gpus(run->state, number, shape);
+    else
+        for (uint32_t i = 0, need = shape->gpus; need; i++)
+            if (node->gpu[i] == GT_GPU_MILLI) {
+                mask |= UINT64_C(1) << i;
+                need--;
+            }
+    for (uint32_t i = 0; i < node->gpus; i++)
+        if (mask & UINT64_C(1) << i)
+            node->gpu[i] = (uint16_t)(node->gpu[i] - shape->milli);
+    node->gpu_free -= shape->gpus * shape->milli;
+    node->cpu -= shape->cpu;
+    run->rest[number].cpu -= row->cpu_milli;
+    run->rest[number].memory -= row->memory_mib;
+    node->pods[shape->type]++;
+    node->version++;
+    if (policy->changed)
+        policy->changed(run->state, &run->world, number);
+}
+
+/* Every GPU of every node adds up, or the policy used what was not there. */
+static bool is_sound(const struct run *run)
+{
+    uint64_t free = 0;
+    for (uint32_t n = 0; n < run->world.site->node_count; n++) {
+        const struct gt_pod_node *node = &run->world.nodes[n];
+        uint32_t sum = 0;
+        for (uint32_t i = 0; i < node->gpus; i++) {
+            if (node->gpu[i] > GT_GPU_MILLI)
+                return false;
+            sum += node->gpu[i];
+        }
+        if (sum != node->gpu_free || run->rest[n].cpu > run->world.site->nodes[n].cpu_milli)
+            return false;
+        free += sum;
+    }
+    return free == run->capacity - run->used;
+}
+
+static int place(struct run *run, uint32_t row_number, struct gt_err **err)
+{
+    const struct gt_trace_row *row = &run->trace->rows[row_number];
+    const struct gt_sim_watch *watch = &run->options->watch;
+    uint32_t shape = run->shape_of[row_number], feasible = 0, node = GT_NONE;
+    uint64_t milli = (uint64_t)row->gpus * row->milli, begin = watch->nanoseconds ? watch->nanoseconds() : 0;
+    for (uint32_t n = 0; n < run->world.site->node_count; n++) {
+        run->fits[n] = row->cpu_milli <= run->rest[n].cpu && row->memory_mib <= run->rest[n].memory &&
+                       gt_pod_fits(&run->world.nodes[n], &run->shapes[shape]);
+        feasible += run->fits[n];
+    }
+    if (feasible)
+        node = run->policy->choose
+                   ? run->policy->choose(run->state, &run->world, &run->shapes[shape], run->fits)
+                   : choose_by_score(run, shape);
+    run->nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
+    run->decisions++;
+    run->asked += milli;
+    run->result.jobs++;
+    if (node == GT_NONE && !feasible) {
+        run->result.rejected++;
+        return 0;
+    }
+    if (node == GT_NONE || !run->fits[node])
+        return gt_fail(err, EUCLEAN, "policy %s chose a node on which the pod does not fit",
+                       run->policy->name);
+    take(run, node, shape, row);
+    run->used += milli;
+    run->result.placed++;
+    return 0;
+}
+
+/* ---- the protocol ---- */
+
+/* Free GPU parts on GPUs that are not wholly free: what a pod of whole GPUs cannot use. */
+static double broken_share(const struct run *run)
+{
+    uint64_t free = run->capacity - run->used, broken = 0;
+    for (uint32_t n = 0; n < run->world.site->node_count; n++)
+        for (uint32_t i = 0; i < run->world.nodes[n].gpus; i++)
+            broken += run->world.nodes[n].gpu[i] < GT_GPU_MILLI ? run->world.nodes[n].gpu[i] : 0;
+    return free ? (double)broken / (double)free : 0;
+}
+
+static void sample(struct run *run)
+{
+    double capacity = (double)run->capacity;
+    run->result.series[run->result.samples++] = (struct gt_sample){
+        .at = (double)run->asked / capacity,
+        .occupancy = (double)run->used / capacity,
+        .acceptance = run->asked ? (double)run->used / (double)run->asked : 1,
+        .spread = 1,
+        .fragmentation = broken_share(run),
+    };
+}
+
+static int go(struct run *run, struct gt_err **err)
+{
+    const struct gt_sim_watch *watch = &run->options->watch;
+    uint32_t rows = run->trace->row_count;
+    double wanted = run->options->load * (double)run->capacity;
+    for (uint32_t i = 0; i < GT_TRACE_JOBS_MAX; i++) {
+        uint32_t row = i < rows ? run->order[i] : gt_rng_below(&run->rng, rows);
+        if ((double)run->asked >= wanted)
+            break;
+        int r = place(run, row, err);
+        if (r < 0)
+            return r;
+        while (run->result.samples < GT_SERIES_MAX &&
+               (double)run->asked >= (run->result.samples + 1) * wanted / GT_SERIES_MAX)
+            sample(run);
+        if (watch->progress && i % PROGRESS_STEP == 0)
+            watch->progress(watch->arg, (uint32_t)(run->asked / GT_GPU_MILLI),
+                            (uint32_t)(wanted / GT_GPU_MILLI));
+    }
+    return is_sound(run) ? 0 : gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
+}
+
+int gt_pod_run(const struct gt_site *site, const struct gt_trace *trace, const struct gt_pod_policy *policy,
+               const struct gt_pod_options *options, struct gt_result *ret, struct gt_err **err)
+{
+    if (!site->gpus)
+        return gt_fail(err, EINVAL, "the cluster has no GPUs");
+    struct run run = {.trace = trace, .policy = policy, .options = options};
+    int r = run_open(&run, site, err);
+    if (r >= 0)
+        r = go(&run, err);
+    if (r >= 0) {
+        run.result.acceptance = run.asked ? (double)run.used / (double)run.asked : 1;
+        run.result.occupancy = (double)run.used / (double)run.capacity;
+        run.result.fragmentation = broken_share(&run);
+        run.result.fragmentation_size = 1;
+        run.result.spread_mean = run.result.spread_p99 = run.result.spread_bound = run.result.link_share = 1;
+        if (run.nanoseconds)
+            run.result.decisions_per_second = (double)run.decisions * 1e9 / (double)run.nanoseconds;
+        *ret = run.result;
+    }
+    run_done(&run);
+    return r;
+}

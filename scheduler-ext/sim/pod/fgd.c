@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+
+#include "scheduler-ext/sim/pod/policy.h"
+
+/*
+ * Fragmentation gradient descent (Weng et al., USENIX ATC 2023): the node whose expected fragment, over the
+ * typical pods of the workload, grows least. Typical are the most frequent (CPU, GPUs, share) that make up
+ * 95 % of the pods.
+ */
+struct typical {
+    uint32_t cpu, gpus, milli;
+    double share;
+};
+
+struct state {
+    uint32_t count;
+    struct typical typical[];
+};
+
+static const double TYPICAL_PART = 0.95;
+
+static int by_count(const void *a, const void *b)
+{
+    const struct gt_pod_shape *x = *(const struct gt_pod_shape *const *)a;
+    const struct gt_pod_shape *y = *(const struct gt_pod_shape *const *)b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return (x > y) - (x < y); /* as they stand in the trace */
+}
+
+static int open_state(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
+                      struct gt_err **err)
+{
+    (void)setup;
+    struct state *state = calloc(1, sizeof(*state) + world->shape_count * sizeof(struct typical));
+    gt_auto_free const struct gt_pod_shape **order = calloc(world->shape_count, sizeof(*order));
+    if (!state || !order) {
+        free(state);
+        return gt_fail_sys(err, ENOMEM, "policy fgd");
+    }
+    for (uint32_t i = 0; i < world->shape_count; i++)
+        order[i] = &world->shapes[i];
+    qsort(order, world->shape_count, sizeof(*order), by_count);
+    double covered = 0;
+    for (uint32_t i = 0; i < world->shape_count && covered < TYPICAL_PART * world->pod_rows; i++) {
+        covered += order[i]->count;
+        state->typical[state->count++] =
+            (struct typical){order[i]->cpu, order[i]->gpus, order[i]->milli, order[i]->count};
+    }
+    for (uint32_t t = 0; t < state->count; t++)
+        state->typical[t].share /= covered;
+    *ret = state;
+    return 0;
+}
+
+static double fragment(const struct state *state, uint32_t cpu, const uint16_t *gpu, uint32_t gpus)
+{
+    double sum = 0;
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < gpus; i++)
+        all += gpu[i];
+    for (uint32_t t = 0; t < state->count && all; t++) {
+        const struct typical *typical = &state->typical[t];
+        uint32_t unusable = all, fitting = 0;
+        if (typical->gpus && typical->cpu <= cpu) {
+            uint32_t too_small = 0;
+            for (uint32_t i = 0; i < gpus; i++) {
+                bool fits = gpu[i] >= typical->milli;
+                fitting += fits;
+                too_small += fits ? 0 : gpu[i];
+            }
+            if (fitting >= typical->gpus)
+                unusable = too_small;
+        }
+        sum += typical->share * unusable;
+    }
+    return sum;
+}
+
+static double score_of(double before, double after)
+{
+    return trunc(100 / (1 + exp((after - before) / GT_GPU_MILLI)));
+}
+
+/* The score with a share on the best GPU, which is *ret_gpu. */
+static double score_share(const struct state *state, const struct gt_pod_node *node,
+                          const struct gt_pod_shape *shape, unsigned *ret_gpu)
+{
+    double before = fragment(state, node->cpu, node->gpu, node->gpus), best = -1;
+    uint16_t gpu[GT_GPUS_MAX];
+    for (unsigned i = 0; i < node->gpus; i++)
+        gpu[i] = node->gpu[i];
+    for (unsigned i = 0; i < node->gpus; i++) {
+        if (node->gpu[i] < shape->milli)
+            continue;
+        gpu[i] = (uint16_t)(gpu[i] - shape->milli);
+        double score = score_of(before, fragment(state, node->cpu - shape->cpu, gpu, node->gpus));
+        gpu[i] = node->gpu[i];
+        if (score > best) {
+            best = score;
+            *ret_gpu = i;
+        }
+    }
+    return best;
+}
+
+static double score(void *p, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+{
+    const struct state *state = p;
+    unsigned chosen;
+    if (shape->gpus == 1 && shape->milli < GT_GPU_MILLI)
+        return score_share(state, node, shape, &chosen);
+    uint16_t gpu[GT_GPUS_MAX];
+    uint32_t need = shape->gpus;
+    for (unsigned i = 0; i < node->gpus; i++) {
+        bool takes = need && node->gpu[i] == GT_GPU_MILLI;
+        gpu[i] = takes ? 0 : node->gpu[i];
+        need -= takes;
+    }
+    return score_of(fragment(state, node->cpu, node->gpu, node->gpus),
+                    fragment(state, node->cpu - shape->cpu, gpu, node->gpus));
+}
+
+static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+{
+    unsigned chosen = 0;
+    score_share(p, node, shape, &chosen);
+    return chosen;
+}
+
+const struct gt_pod_policy gt_pod_fgd = {
+    .name = "fgd", .open = open_state, .close = free, .score = score, .choose_gpu = choose_gpu};

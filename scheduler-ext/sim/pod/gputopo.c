@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+
+#include "scheduler-ext/core/score.h"
+#include "scheduler-ext/sim/pod/policy.h"
+
+/*
+ * Ours: gpu-aware of the decision core for whole GPUs; a node that lacks CPU or memory is not eligible. What
+ * gpu-aware has no say in goes by simple rules: a share to the GPU with the least sufficient room of the
+ * cluster, a pod without GPUs to the node with the fewest free GPUs, then the least CPU left.
+ */
+struct state {
+    struct gt_cluster *cluster;
+    uint32_t *barred; /* nodes that lack CPU or memory now */
+    uint32_t barred_count;
+};
+
+static void close_state(void *p)
+{
+    struct state *state = p;
+    gt_cluster_free(state->cluster);
+    free(state->barred);
+    free(state);
+}
+
+static int open_state(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
+                      struct gt_err **err)
+{
+    struct state *state = calloc(1, sizeof(*state));
+    if (!state)
+        return gt_fail_sys(err, ENOMEM, "policy gputopo");
+    state->barred = calloc(world->site->node_count, sizeof(*state->barred));
+    int r = state->barred ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
+    if (r >= 0)
+        r = gt_site_model(world->site, &state->cluster, err);
+    if (r >= 0 && !isnan(setup->loss_weight)) {
+        struct gt_aware_weights weights = GT_AWARE_DEFAULT;
+        weights.loss_weight = setup->loss_weight;
+        r = gt_score_set_weights(state->cluster, &weights, err);
+    }
+    if (r < 0) {
+        close_state(state);
+        return r;
+    }
+    *ret = state;
+    return 0;
+}
+
+static uint64_t whole_gpus(const struct gt_pod_node *node)
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < node->gpus; i++)
+        if (node->gpu[i] == GT_GPU_MILLI)
+            mask |= UINT64_C(1) << i;
+    return mask;
+}
+
+static void changed(void *p, const struct gt_pod_world *world, uint32_t node)
+{
+    struct state *state = p;
+    if (world->nodes[node].gpus)
+        gt_cluster_set_free(state->cluster, node, whole_gpus(&world->nodes[node]));
+}
+
+/* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
+static uint32_t choose_whole(struct state *state, const struct gt_pod_world *world, unsigned gpus,
+                             const bool *fits)
+{
+    state->barred_count = 0;
+    for (uint32_t node = 0; node < world->site->node_count; node++)
+        if (!fits[node] && world->nodes[node].gpus) {
+            gt_cluster_set_eligible(state->cluster, node, false);
+            state->barred[state->barred_count++] = node;
+        }
+    uint32_t best = gt_score_best(state->cluster, gpus);
+    while (state->barred_count)
+        gt_cluster_set_eligible(state->cluster, state->barred[--state->barred_count], true);
+    return best;
+}
+
+static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_shape *shape,
+                       const bool *fits)
+{
+    uint32_t best = GT_NONE;
+    uint64_t best_key = UINT64_MAX;
+    if (shape->milli == GT_GPU_MILLI)
+        return choose_whole(p, world, shape->gpus, fits);
+    for (uint32_t n = 0; n < world->site->node_count; n++) {
+        const struct gt_pod_node *node = &world->nodes[n];
+        if (!fits[n])
+            continue;
+        uint64_t gpu = shape->gpus ? node->gpu[gt_pod_tightest_gpu(node, shape->milli)] : node->gpu_free;
+        if (shape->gpus && gpu == GT_GPU_MILLI)
+            continue; /* an idle GPU: for the core to choose */
+        uint64_t key = gpu << 32 | (node->cpu - shape->cpu);
+        if (key < best_key) {
+            best_key = key;
+            best = n;
+        }
+    }
+    return best == GT_NONE ? choose_whole(p, world, 1, fits) : best;
+}
+
+static uint64_t choose_gpus(void *p, uint32_t node, const struct gt_pod_shape *shape)
+{
+    struct state *state = p;
+    struct gt_score_parts parts;
+    return gt_score_one(state->cluster, node, shape->gpus, &parts) ? parts.choice.mask : 0;
+}
+
+const struct gt_pod_policy gt_pod_gputopo = {
+    .name = "gputopo",
+    .open = open_state,
+    .close = close_state,
+    .choose = choose,
+    .choose_gpus = choose_gpus,
+    .changed = changed,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "scheduler-ext/sim/pod/policy.h"
+
+/* GPU packing: shares go to GPUs in use first, then to idle GPUs of nodes in use, then to idle nodes. */
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+{
+    (void)state;
+    if (!shape->gpus)
+        return 0;
+    uint32_t idle = 0, free_percent = 0, need = shape->gpus;
+    for (uint32_t i = 0; i < node->gpus; i++)
+        idle += node->gpu[i] == GT_GPU_MILLI;
+    if (idle == node->gpus)
+        return fmax(33 - (double)idle, idle);
+    for (uint32_t i = 0; i < node->gpus && need; i++) /* GPUs in use first */
+        if (node->gpu[i] >= shape->milli && node->gpu[i] < GT_GPU_MILLI) {
+            free_percent += node->gpu[i] / 10;
+            need--;
+        }
+    if (need)
+        return fmax(50 - (double)need, 33);
+    return fmax(100 - trunc(free_percent / 10.0), 50);
+}
+
+const struct gt_pod_policy gt_pod_packing = {.name = "packing", .score = score};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_POD_POLICY_H
+#define GPUTOPO_SIM_POD_POLICY_H
+
+#include "scheduler-ext/sim/trace.h"
+
+/*
+ * Where single pods go, one after the other, never to leave (the protocol of the FGD paper): ours and the
+ * peers', one small file each. CPU in thousandths of a core, GPUs in thousandths of a GPU.
+ */
+enum { GT_GPU_MILLI = 1000, GT_PODS_CPU_MAX = 128000, GT_PODS_GPU_MAX = 8000 };
+
+/* Types of requests, for clustering: 0 no GPU, 1 a share, 1 + n: n GPUs. */
+enum { GT_POD_TYPES = GT_GPUS_MAX + 2 };
+
+struct gt_pod_node {
+    uint32_t cpu;                /* free; always 0 where CPU counts for feasibility alone */
+    uint32_t gpus;               /* how many it has */
+    uint32_t gpu_free;           /* sum over its GPUs */
+    uint16_t gpu[GT_GPUS_MAX];   /* free of each */
+    uint16_t pods[GT_POD_TYPES]; /* of each type */
+    uint32_t version;            /* changes with every change */
+};
+
+/* A kind of pod: what policies may look at. */
+struct gt_pod_shape {
+    uint32_t cpu;         /* 0 where CPU counts for feasibility alone */
+    uint32_t gpus, milli; /* milli of each; 1000 for whole GPUs, 0 without */
+    uint32_t count;       /* rows of the trace that are like this */
+    unsigned type;
+};
+
+struct gt_pod_world {
+    const struct gt_site *site;
+    struct gt_pod_node *nodes;
+    const struct gt_pod_shape *shapes;
+    uint32_t shape_count;
+    uint32_t pod_rows; /* of the trace */
+};
+
+struct gt_pod_setup {
+    uint64_t seed;
+    double loss_weight; /* of gpu-aware; NAN: the default */
+};
+
+struct gt_pod_policy {
+    const char *name;
+    int (*open)(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
+                struct gt_err **err);
+    void (*close)(void *state);
+
+    /* Either: a number for a node on which the pod fits, the highest wins, ties by the common rule. It may
+     * depend on the node and the shape alone: it is asked again only when the node has changed. */
+    double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape);
+    /* With min-max stretching to whole numbers 0 to 100 before they are compared, as kube-scheduler does. */
+    bool stretched;
+
+    /* Or: the node itself, of those where fits[] is true (at least one is). */
+    uint32_t (*choose)(void *state, const struct gt_pod_world *world, const struct gt_pod_shape *shape,
+                       const bool *fits);
+
+    /* The GPU for a share, of those that have room; NULL: the one with the least sufficient room. */
+    unsigned (*choose_gpu)(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape);
+    /* The GPUs for whole ones; NULL: the lowest. */
+    uint64_t (*choose_gpus)(void *state, uint32_t node, const struct gt_pod_shape *shape);
+
+    /* After a pod was placed there; may be NULL. */
+    void (*changed)(void *state, const struct gt_pod_world *world, uint32_t node);
+};
+
+extern const struct gt_pod_policy gt_pod_gputopo, gt_pod_fgd, gt_pod_best_fit, gt_pod_dot_product,
+    gt_pod_packing, gt_pod_clustering, gt_pod_random;
+extern const struct gt_pod_policy *const gt_pod_policies[]; /* NULL at the end */
+
+/* ---- shared, common.c ---- */
+
+/* Whether the GPUs of the node suffice. */
+bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_shape *shape);
+
+/* The GPU with the least room that suffices for the share. */
+unsigned gt_pod_tightest_gpu(const struct gt_pod_node *node, uint32_t milli);
+
+#endif

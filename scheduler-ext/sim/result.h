@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_RESULT_H
+#define GPUTOPO_SIM_RESULT_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/*
+ * What one run of one policy gave. Shares are 0 to 1. Definitions: docs/reference/simulate.md.
+ */
+enum { GT_SERIES_MAX = 256 };
+
+struct gt_sample { /* at equal steps of the run */
+    double at;     /* seconds; with pods that never leave: GPUs asked for, over GPUs there are */
+    double occupancy, acceptance, spread, fragmentation;
+};
+
+/* X(key in JSON, field) for every number of a run that has a mean over seeds. */
+#define GT_RESULT_FIELDS(X)                                                                                  \
+    X("jobs", jobs)                                                                                          \
+    X("placed", placed)                                                                                      \
+    X("rejected", rejected)                                                                                  \
+    X("interrupted", interrupted)                                                                            \
+    X("acceptance", acceptance)                                                                              \
+    X("occupancy", occupancy)                                                                                \
+    X("fragmentation", fragmentation)                                                                        \
+    X("splitShare", split_share)                                                                             \
+    X("spreadMean", spread_mean)                                                                             \
+    X("spreadP99", spread_p99)                                                                               \
+    X("spreadBound", spread_bound)                                                                           \
+    X("linkShare", link_share)                                                                               \
+    X("waitP50", wait_p50)                                                                                   \
+    X("waitP99", wait_p99)                                                                                   \
+    X("decisionsPerSecond", decisions_per_second)
+
+struct gt_result {
+#define X(key, field) double field;
+    GT_RESULT_FIELDS(X)
+#undef X
+    uint32_t fragmentation_size; /* GPUs that fragmentation is measured at */
+    struct gt_sample series[GT_SERIES_MAX];
+    uint32_t samples;
+};
+
+/* Called now and then; the caller shows how far it is. */
+struct gt_sim_watch {
+    uint64_t (*nanoseconds)(void); /* a clock, to time decisions; NULL: decisionsPerSecond is 0 */
+    void (*progress)(void *arg, uint32_t done, uint32_t total); /* NULL: nobody looks */
+    void *arg;
+};
+
+/* A policy with its runs, one a seed. */
+struct gt_report {
+    const char *policy;
+    uint64_t seed; /* of the first run */
+    uint32_t runs;
+    struct gt_result *run;
+};
+
+/* Mean over the runs, and half the width of its 95 % confidence interval (Student's t; 0 for one run). */
+struct gt_mean {
+    double mean, ci95;
+};
+struct gt_mean gt_report_mean(const struct gt_report *report, double (*get)(const struct gt_result *run));
+
+/* Writers, report.c. `title` says what was run. */
+void gt_report_table(const struct gt_report *reports, uint32_t count, const char *title, struct gt_buf *to);
+void gt_report_csv(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
+void gt_report_json(const struct gt_report *reports, uint32_t count, struct gt_buf *to);
+
+/* Pictures of the first run of each policy, plot.c: one chart, or all four above each other. */
+enum gt_chart { GT_CHART_OCCUPANCY, GT_CHART_ACCEPTANCE, GT_CHART_SPREAD, GT_CHART_FRAGMENTATION };
+extern const char *const gt_chart_names[]; /* by enum gt_chart, NULL at the end */
+enum gt_chart_axis { GT_AXIS_HOURS, GT_AXIS_ARRIVED };
+void gt_report_chart(const struct gt_report *reports, uint32_t count, const char *title, enum gt_chart chart,
+                     enum gt_chart_axis axis, struct gt_buf *to);
+void gt_report_charts(const struct gt_report *reports, uint32_t count, const char *title,
+                      enum gt_chart_axis axis, struct gt_buf *to);
+
+#endif

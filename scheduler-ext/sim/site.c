@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/sim/site.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/sim/csv.h"
+
+enum { LINK_WITHIN = 64, LINK_ACROSS = 8, LINKED = 4, SHAPE_GPUS = 8 };
+
+void gt_site_free(struct gt_site *site)
+{
+    if (!site)
+        return;
+    free(site->nodes);
+    free(site->first_node);
+    free(site);
+}
+
+static struct gt_site *site_new(uint32_t nodes)
+{
+    struct gt_site *site = calloc(1, sizeof(*site));
+    if (!site)
+        return NULL;
+    site->nodes = calloc(nodes, sizeof(*site->nodes));
+    site->first_node = calloc((size_t)nodes + 1, sizeof(uint32_t));
+    site->node_count = nodes;
+    if (!site->nodes || !site->first_node) {
+        gt_site_free(site);
+        return NULL;
+    }
+    return site;
+}
+
+/* The nodes have their supernodes, ascending from 0. */
+static void site_finish(struct gt_site *site)
+{
+    uint32_t super = 0;
+    for (uint32_t i = 0; i < site->node_count; i++) {
+        site->gpus += site->nodes[i].gpus;
+        while (super <= site->nodes[i].super)
+            site->first_node[super++] = i;
+    }
+    site->super_count = super;
+    site->first_node[super] = site->node_count;
+}
+
+int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err)
+{
+    char copy[64];
+    uint64_t number[3] = {0, 0, SHAPE_GPUS};
+    unsigned count = 0;
+    bool good = gt_text_copy(copy, sizeof(copy), text);
+    for (char *part = copy; good && part; count++) {
+        char *x = strchr(part, 'x');
+        if (x)
+            *x++ = '\0';
+        good = count < 3 && gt_text_to_unsigned(part, GT_SITE_NODES_MAX, &number[count]) && number[count];
+        part = x;
+    }
+    if (!good || count < 2 || number[2] > GT_GPUS_MAX || number[0] * number[1] > GT_SITE_NODES_MAX)
+        return gt_fail(
+            err, EINVAL,
+            "expected a shape such as 320x32x8 (supernodes x nodes x GPUs; at most %d nodes and %d "
+            "GPUs a node) or a file, is '%.100s'",
+            GT_SITE_NODES_MAX, GT_GPUS_MAX, text);
+    struct gt_site *site = site_new((uint32_t)(number[0] * number[1]));
+    if (!site)
+        return gt_fail_sys(err, ENOMEM, "cluster %s", text);
+    for (uint32_t i = 0; i < site->node_count; i++)
+        site->nodes[i] = (struct gt_site_node){.super = i / (uint32_t)number[1],
+                                               .gpus = (uint32_t)number[2],
+                                               .cpu_milli = GT_SITE_CPU_MILLI,
+                                               .memory_mib = GT_SITE_MEMORY_MIB};
+    site_finish(site);
+    *ret = site;
+    return 0;
+}
+
+/* A row of a file, until the names are sorted and become numbers. */
+struct row {
+    const char *super[2], *name;
+    unsigned line;
+    struct gt_site_node node;
+};
+
+static int by_super(const struct row *a, const struct row *b)
+{
+    int order = strcmp(a->super[0], b->super[0]);
+    return order ? order : strcmp(a->super[1], b->super[1]);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    int order = by_super(x, y);
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
+static const char *const openb_header[] = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
+
+static int read_row(const struct gt_csv *csv, bool topo, struct row *ret, struct gt_err **err)
+{
+    unsigned fields = topo ? GT_COUNT(topo_header) : GT_COUNT(openb_header);
+    if (csv->field_count != fields)
+        return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line, fields,
+                       csv->field_count);
+    if (!*csv->fields[0])
+        return gt_fail(err, EINVAL, "%s:%u: %s: expected a name, is empty", csv->file, csv->line,
+                       topo ? "ip" : "sn");
+    *ret = (struct row){.name = csv->fields[0], .line = csv->line, .super = {"", ""}};
+    if (topo) {
+        ret->super[0] = csv->fields[2];
+        ret->super[1] = csv->fields[3];
+        ret->node = (struct gt_site_node){
+            .gpus = SHAPE_GPUS, .cpu_milli = GT_SITE_CPU_MILLI, .memory_mib = GT_SITE_MEMORY_MIB};
+        return 0;
+    }
+    ret->super[0] = csv->fields[0];
+    int r = gt_csv_whole(csv, 1, "cpu_milli", UINT32_MAX / 2, &ret->node.cpu_milli, err);
+    if (r >= 0)
+        r = gt_csv_whole(csv, 2, "memory_mib", UINT32_MAX / 2, &ret->node.memory_mib, err);
+    if (r >= 0)
+        r = gt_csv_whole(csv, 3, "gpu", GT_GPUS_MAX, &ret->node.gpus, err);
+    return r;
+}
+
+static int read_rows(struct gt_csv *csv, struct row **rows, uint32_t *ret_count, bool *ret_topo,
+                     struct gt_err **err)
+{
+    uint32_t capacity = 0, count = 0;
+    int r = gt_csv_next(csv, err);
+    if (r < 0)
+        return r;
+    bool topo = r && gt_csv_is(csv, topo_header, GT_COUNT(topo_header), false);
+    if (!topo && !(r && gt_csv_is(csv, openb_header, GT_COUNT(openb_header), false)))
+        return gt_fail(err, EINVAL,
+                       "%s:%u: not a cluster: expected the header ip,DSW,PSW,ASW or "
+                       "sn,cpu_milli,memory_mib,gpu,model",
+                       csv->file, csv->line ? csv->line : 1);
+    while ((r = gt_csv_next(csv, err)) > 0) {
+        if (count == GT_SITE_NODES_MAX)
+            return gt_fail(err, E2BIG, "%s:%u: more than %d nodes", csv->file, csv->line, GT_SITE_NODES_MAX);
+        if (count == capacity) {
+            capacity = capacity ? capacity * 2 : 1024;
+            struct row *grown = realloc(*rows, capacity * sizeof(**rows));
+            if (!grown)
+                return gt_fail_sys(err, ENOMEM, "%s", csv->file);
+            *rows = grown;
+        }
+        r = read_row(csv, topo, &(*rows)[count], err);
+        if (r < 0)
+            return r;
+        count++;
+    }
+    if (r < 0)
+        return r;
+    if (!count)
+        return gt_fail(err, EINVAL, "%s: no nodes", csv->file);
+    *ret_count = count;
+    *ret_topo = topo;
+    return 0;
+}
+
+int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err)
+{
+    struct gt_csv csv;
+    gt_csv_open(&csv, file, text, len);
+    gt_auto_free struct row *rows = NULL;
+    uint32_t count = 0;
+    bool topo = false;
+    int r = read_rows(&csv, &rows, &count, &topo, err);
+    if (r < 0)
+        return r;
+    qsort(rows, count, sizeof(*rows), by_name);
+    for (uint32_t i = 1; i < count; i++)
+        if (by_name(&rows[i - 1], &rows[i]) == 0)
+            return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file,
+                           rows[i].line > rows[i - 1].line ? rows[i].line : rows[i - 1].line, rows[i].name);
+    struct gt_site *site = site_new(count);
+    if (!site)
+        return gt_fail_sys(err, ENOMEM, "%s", file);
+    uint32_t super = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        super += i && by_super(&rows[i - 1], &rows[i]) != 0;
+        site->nodes[i] = rows[i].node;
+        site->nodes[i].super = super;
+    }
+    site->single_nodes = !topo;
+    site_finish(site);
+    *ret = site;
+    return 0;
+}
+
+uint32_t gt_site_largest_super(const struct gt_site *site)
+{
+    uint32_t largest = 0;
+    for (uint32_t s = 0; s < site->super_count; s++) {
+        uint32_t gpus = 0;
+        for (uint32_t n = site->first_node[s]; n < site->first_node[s + 1]; n++)
+            gpus += site->nodes[n].gpus;
+        largest = gpus > largest ? gpus : largest;
+    }
+    return largest;
+}
+
+uint32_t gt_site_largest_node(const struct gt_site *site)
+{
+    uint32_t largest = 0;
+    for (uint32_t n = 0; n < site->node_count; n++)
+        largest = site->nodes[n].gpus > largest ? site->nodes[n].gpus : largest;
+    return largest;
+}
+
+static int add_class(struct gt_cluster *cluster, unsigned gpus, uint32_t *ret, struct gt_err **err)
+{
+    struct gt_weights weights = {.n = gpus};
+    for (unsigned a = 0; a < gpus; a++)
+        for (unsigned b = 0; b < gpus; b++)
+            weights.w[a][b] = a == b ? 0 : a / LINKED == b / LINKED ? LINK_WITHIN : LINK_ACROSS;
+    gt_auto_class struct gt_class *class = NULL;
+    int r = gt_class_new(&weights, &class, err);
+    return r < 0 ? r : gt_cluster_add_class(cluster, class, ret, err);
+}
+
+int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err)
+{
+    gt_auto_cluster struct gt_cluster *cluster = NULL;
+    uint32_t class[GT_GPUS_MAX + 1], super = GT_NONE, id;
+    bool known[GT_GPUS_MAX + 1] = {false};
+    char name[32];
+    int r = gt_cluster_new(&cluster, err);
+    for (uint32_t i = 0; i < site->node_count && r >= 0; i++) {
+        const struct gt_site_node *node = &site->nodes[i];
+        if (!known[node->gpus]) {
+            /* A node without GPUs: one GPU that is never free. */
+            r = add_class(cluster, node->gpus ? node->gpus : 1, &class[node->gpus], err);
+            if (r < 0)
+                return r;
+            known[node->gpus] = true;
+        }
+        if (i == site->first_node[node->super]) {
+            snprintf(name, sizeof(name), "s%06u", node->super);
+            r = gt_cluster_add_supernode(cluster, name, 1, GT_NONE, &super, err);
+            if (r < 0)
+                return r;
+        }
+        snprintf(name, sizeof(name), "n%06u", i);
+        r = gt_cluster_add_node(cluster, name, class[node->gpus], super, &id, err);
+        if (r >= 0 && node->gpus == 0)
+            gt_cluster_set_eligible(cluster, id, false);
+    }
+    if (r < 0)
+        return r;
+    *ret = gt_steal(cluster);
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_SITE_H
+#define GPUTOPO_SIM_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "scheduler-ext/core/cluster.h"
+
+/*
+ * The cluster that is simulated: nodes in supernodes, immutable. Nodes of one supernode stand side by side;
+ * supernodes, and nodes within one, are in the order of their names, so that "the lowest number" means "the
+ * first name" for every policy.
+ */
+enum {
+    GT_SITE_NODES_MAX = 1 << 17,
+    GT_SITE_TEXT_MAX = 64 << 20, /* bytes of a cluster or trace file */
+    GT_SITE_CPU_MILLI = 128000,  /* of a node of a shape, where pods ask for CPU and memory */
+    GT_SITE_MEMORY_MIB = 2 << 20,
+};
+
+struct gt_site_node {
+    uint32_t super;
+    uint32_t gpus; /* 0 to 64 */
+    uint32_t cpu_milli, memory_mib;
+};
+
+struct gt_site {
+    struct gt_site_node *nodes;
+    uint32_t node_count;
+    uint32_t super_count;
+    uint32_t *first_node; /* [super_count + 1] */
+    uint32_t gpus;        /* of all nodes */
+    bool single_nodes;    /* a list without supernodes: each node is one of itself */
+};
+
+/* "SxN" or "SxNxG": S supernodes of N nodes of G GPUs (8). -EINVAL when the text is not a shape. */
+int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err);
+
+/* A file's text, recognised by its header line: "ip,DSW,PSW,ASW" (the Lingjun topology: hosts of 8 GPUs, a
+ * supernode is a rack, that is a PSW and an ASW) or "sn,cpu_milli,memory_mib,gpu,model" (the openb node
+ * list). `file` names it in errors, FILE:LINE: what. The text is changed. */
+int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err);
+
+void gt_site_free(struct gt_site *site);
+GT_DEFINE_CLEANUP(struct gt_site *, gt_site_free)
+#define gt_auto_site GT_CLEANUP(gt_site_free)
+
+/* GPUs of the largest supernode; of the largest node. */
+uint32_t gt_site_largest_super(const struct gt_site *site);
+uint32_t gt_site_largest_node(const struct gt_site *site);
+
+/* The core's model of it, everything free: GPUs in groups of four with direct links (64 GB/s), 8 GB/s
+ * between groups. Nodes without GPUs are in it with a class of none that fits nothing. Ids are those of the
+ * site. */
+int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SIM_TRACE_H
+#define GPUTOPO_SIM_TRACE_H
+
+#include "scheduler-ext/sim/rng.h"
+#include "scheduler-ext/sim/site.h"
+
+/*
+ * What the cluster is asked for: a source of jobs (a file or a named distribution), and the list of jobs that
+ * is drawn from it for one seed.
+ */
+enum {
+    GT_TRACE_JOBS_MAX = 4 << 20,
+    GT_TRACE_JOB_GPUS_MAX = 1 << 16,
+    GT_MIX_MAX = 16,
+};
+
+/* A row of a trace file. */
+struct gt_trace_row {
+    double duration; /* seconds */
+    uint32_t gpus;
+    uint32_t milli; /* of each GPU; 1000 is the whole GPU, less only for one GPU */
+    uint32_t cpu_milli, memory_mib;
+};
+
+enum gt_trace_kind {
+    GT_TRACE_PODS, /* single pods with CPU and memory: the openb pod list */
+    GT_TRACE_FILE, /* jobs with run times: Philly */
+    GT_TRACE_CDF,  /* a named distribution */
+    GT_TRACE_MIX,  /* a few sizes, equally likely */
+};
+
+struct gt_size_class {
+    uint32_t gpus;
+    double share;   /* of the jobs */
+    double seconds; /* mean run time */
+};
+
+struct gt_trace {
+    enum gt_trace_kind kind;
+    struct gt_trace_row *rows; /* of a file */
+    uint32_t row_count;
+    struct gt_size_class classes[GT_MIX_MAX]; /* of a distribution */
+    unsigned class_count;
+};
+
+/* "seren", "kalos", "philly", "helios", or "mix:1,4,16" (sizes in GPUs). -ENOENT when it is none of these,
+ * -EINVAL for a bad mix. */
+int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **err);
+
+/* The text of a file, recognised by its header: the openb pod list or the Philly jobs. Errors are
+ * FILE:LINE: what. The text is changed. */
+int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace **ret, struct gt_err **err);
+
+void gt_trace_free(struct gt_trace *trace);
+GT_DEFINE_CLEANUP(struct gt_trace *, gt_trace_free)
+#define gt_auto_trace GT_CLEANUP(gt_trace_free)
+
+/* Leaves out the pods that ask for a part of a GPU. -EINVAL when nothing is left. */
+int gt_trace_drop_shared(struct gt_trace *trace, struct gt_err **err);
+
+/* A job as the simulator sees it. Pods in rank order, all alike; units and atoms are runs of pods. */
+struct gt_sim_job {
+    double submit, duration;   /* seconds; duration INFINITY: never leaves */
+    uint32_t pods, unit, atom; /* atom 0: the units are hard */
+    uint32_t gpus;             /* of a pod */
+};
+
+struct gt_draw {
+    double load;   /* GPU time asked for over GPU time there is; without departures: GPUs over GPUs */
+    uint32_t jobs; /* how many; without departures as many as the load needs, up to this */
+    bool departures;
+    uint32_t group; /* GPUs of a unit where it can be so; 0: drawn, see docs/reference/simulate.md */
+    uint32_t atom;  /* GPUs of an atom where it can be so; 0: units are hard */
+    uint64_t seed;
+};
+
+struct gt_jobs {
+    struct gt_sim_job *job;
+    uint32_t count;
+};
+
+/* Jobs in order of submission. */
+int gt_trace_draw(const struct gt_trace *trace, const struct gt_site *site, const struct gt_draw *draw,
+                  struct gt_jobs *ret, struct gt_err **err);
+static inline void gt_jobs_done(struct gt_jobs *jobs)
+{
+    free(jobs->job);
+    jobs->job = NULL;
+}
+#define gt_auto_jobs __attribute__((cleanup(gt_jobs_done)))
+
+#endif

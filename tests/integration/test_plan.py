@@ -1,0 +1,468 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo plan, from outside: test_plan.py BIN_DIR [unittest arguments]"""
+
+import itertools
+import json
+import os
+import random
+import re
+import sys
+import time
+import unittest
+
+import test_cli
+from test_cli import Case, SOURCE, node
+
+EXAMPLE = os.path.join(SOURCE, "tests", "data", "example-cluster.json")
+SCHEMA = os.path.join(SOURCE, "docs", "cluster.schema.json")
+
+
+def plain(name, supernode=None, gpus=8, free=None):
+    n = {"name": name, "gpus": gpus}
+    if supernode:
+        n["supernode"] = supernode
+    if free is not None:
+        n["free"] = free
+    return n
+
+
+def free_of(cluster):
+    """Node name -> set of free GPUs, as the format says."""
+    free = {}
+    for n in cluster["nodes"]:
+        count = n["gpus"] if "gpus" in n else len(n["topology"]["gpus"])
+        gpus = set(n["free"]) if n.get("free") is not None else set(range(count))
+        if n.get("free") is None:
+            for pod in cluster.get("pods", []):
+                if pod["node"] == n["name"]:
+                    gpus -= set(pod["gpus"])
+        if "topology" in n:
+            gpus -= {i for i, g in enumerate(n["topology"]["gpus"]) if not g.get("healthy", True)}
+        free[n["name"]] = gpus
+    return free
+
+
+def leaf_of(cluster):
+    """Node name -> its tier-1 supernode; a node of its own is ("node", name)."""
+    tiers = {s["name"]: s.get("tier", 1) for s in cluster.get("supernodes", [])}
+    return {
+        n["name"]: n["supernode"] if n.get("supernode") and tiers.get(n["supernode"], 1) == 1 else n["name"]
+        for n in cluster["nodes"]
+    }
+
+
+def with_gone(cluster, gone):
+    """free_of() once these pods have left."""
+    free = free_of(cluster)
+    ill = {n["name"]: {i for i, g in enumerate(n["topology"]["gpus"]) if not g.get("healthy", True)}
+           for n in cluster["nodes"] if "topology" in n}
+    for pod in gone:
+        free[pod["node"]] |= set(pod["gpus"]) - ill.get(pod["node"], set())
+    return free
+
+
+def fits(cluster, free, runs, pods, gpus):
+    """Whether `runs` runs of `pods` pods of `gpus` GPUs find supernodes: fills supernode after supernode, node after
+    node, pod by pod. Which pod stands on which node of a supernode does not matter, since they are alike."""
+    leaf = leaf_of(cluster)
+    held = 0
+    for supernode in set(leaf.values()):
+        nodes = [sorted(free[n]) for n in leaf if leaf[n] == supernode]
+        room = 0
+        for gpus_of_node in nodes:
+            left = list(gpus_of_node)
+            while len(left) >= gpus:
+                left = left[gpus:]
+                room += 1
+        while room >= pods:
+            room -= pods
+            held += 1
+    return held >= runs
+
+
+def least_to_move(cluster, runs, pods, gpus):
+    """The smallest number of movable pods, by trying all sets."""
+    movable = [p for p in cluster.get("pods", []) if p.get("movable")]
+    for count in range(len(movable) + 1):
+        for chosen in itertools.combinations(movable, count):
+            if fits(cluster, with_gone(cluster, chosen), runs, pods, gpus):
+                return count
+    return None
+
+
+class PlanCase(Case):
+    def plan(self, cluster, *args):
+        path = cluster if isinstance(cluster, str) else self.write("cluster.json", cluster)
+        return json.loads(self.done("plan", "--cluster", path, *map(str, args), "-o", "json"))
+
+    def check_placement(self, cluster, units, pods, gpus, unit_pods, run_pods, free=None):
+        """What every placement must keep: GPUs are free and used once, ranks in order, runs in one supernode."""
+        free = {n: set(g) for n, g in (free or free_of(cluster)).items()}
+        leaf = leaf_of(cluster)
+        rank = 0
+        self.assertEqual([u["unit"] for u in units], list(range(pods // unit_pods)))
+        for unit in units:
+            self.assertEqual(len(unit["pods"]), unit_pods)
+            touched = []
+            for i, pod in enumerate(unit["pods"]):
+                self.assertEqual(pod["rank"], rank)
+                rank += 1
+                self.assertEqual(len(pod["gpus"]), gpus)
+                self.assertEqual(pod["gpus"], sorted(set(pod["gpus"])))
+                self.assertLessEqual(set(pod["gpus"]), free[pod["node"]])
+                free[pod["node"]] -= set(pod["gpus"])
+                if leaf[pod["node"]] not in touched:
+                    touched.append(leaf[pod["node"]])
+                if i % run_pods:
+                    self.assertEqual(leaf[pod["node"]], leaf[unit["pods"][i - 1]["node"]])
+            self.assertEqual(unit["supernodes"], touched)
+
+
+class Answers(PlanCase):
+    CLUSTER = {
+        "nodes": [
+            plain("a1", "A"),
+            plain("a2", "A", free=[0, 1, 2, 3]),
+            plain("b1", "B"),
+            plain("b2", "B"),
+            plain("c1"),
+        ]
+    }
+
+    def test_json(self):
+        answer = self.plan(self.CLUSTER, "--pods", 2, "--gpus", 8, "--group-size", 16)
+        self.assertEqual(
+            answer,
+            {
+                "placed": True,
+                "policy": "gpu-podaffinity",
+                "units": [
+                    {
+                        "unit": 0,
+                        "supernodes": ["B"],
+                        "within": "B",
+                        "tier": 1,
+                        "pods": [
+                            {"rank": 0, "node": "b1", "gpus": list(range(8)), "score": 28 * 64},
+                            {"rank": 1, "node": "b2", "gpus": list(range(8)), "score": 28 * 64},
+                        ],
+                    }
+                ],
+            },
+        )
+
+    def test_explain(self):
+        answer = self.plan(self.CLUSTER, "--pods", 2, "--gpus", 8, "--group-size", 16, "--explain", "--chain", "8,16,20")
+        self.assertIn("supernode B", answer["units"][0]["why"])
+        self.assertEqual(
+            answer["bounds"],
+            {
+                "unitsInOneSupernode": 1,
+                "unitsAnywhere": 2,
+                "podsAnywhere": 4,
+                "largestRoom": {"pods": 2, "supernode": "B"},
+                "fewestSupernodes": 1,
+                "places": [{"gpus": 8, "units": 4}, {"gpus": 16, "units": 1}],
+                "supernodes": [{"name": "B", "pods": 2}, {"name": "A", "pods": 1}, {"name": "c1", "pods": 1}],
+            },
+        )
+        text = self.done("plan", "--cluster", self.path("cluster.json"), "--pods", "2", "--gpus", "8", "--group-size", "16",
+                         "--explain")
+        self.assertIn("bounds, before this job", text)
+        self.assertIn("  B   2 pods: 1 unit\n  A   1 pod: too few for one unit of 2\n", text)
+        self.assertIn("supernode B, which had room for 2 such pods", text)
+
+    def test_text(self):
+        path = self.write("cluster.json", self.CLUSTER)
+        text = self.done("plan", "--cluster", path, "--pods", "4", "--gpus", "4", "--group-size", "16")
+        self.assertRegex(text, r"\Aplaced: 1 unit of 16 GPUs \(4 pods of 4\)\nunit 0: supernode \w+\n")
+        self.assertRegex(text, r"ranks 0-1 +b1  GPUs 0-3 \| 4-7\n")
+        text = self.done("plan", "--cluster", path, "--pods", "4", "--gpus", "8", "--group-size", "16")
+        self.assertRegex(text, r"\Anot placed: 2 units of 16 GPUs \(2 pods of 8\)\n  2 units of 16 GPUs needed, "
+                               r"supernodes can hold 1; ")
+
+    def test_does_not_fit(self):
+        for args in [
+            ("--pods", 4, "--gpus", 8, "--group-size", 16),
+            ("--pods", 1000, "--gpus", 8, "--group-size", 8000),
+            ("--pods", 131072, "--gpus", 64, "--group-size", 64 * 131072),
+            ("--pods", 1, "--gpus", 1024, "--group-size", 1024),
+            ("--pods", 4, "--gpus", 8, "--group-size", 32, "--atomic-group-size", 16),
+            ("--pods", 5, "--gpus", 8),
+            ("--pods", 1, "--gpus", 9),
+            ("--pods", 1, "--gpus", 1024),
+        ]:
+            answer = self.plan(self.CLUSTER, *args)
+            self.assertEqual(answer["placed"], False, args)
+            self.assertEqual(answer["units"], [])
+            self.assertRegex(answer["reason"], r"\w", args)
+        answer = self.plan({"nodes": []}, "--pods", 1, "--gpus", 1)
+        self.assertEqual((answer["placed"], answer["units"]), (False, []))
+        answer = self.plan({"nodes": []}, "--pods", 2, "--gpus", 1, "--group-size", 2, "--explain", "--advise")
+        self.assertEqual((answer["placed"], answer["advice"]["possible"]), (False, False))
+
+    def test_reason_of_one_by_one(self):
+        answer = self.plan(self.CLUSTER, "--pods", 5, "--gpus", 8)
+        self.assertEqual(answer["reason"],
+                         "4 of 5 pods find a node; for the next no node has 8 GPUs available; most are 4 on node a2")
+
+    def test_without_group(self):
+        answer = self.plan(self.CLUSTER, "--pods", 2, "--gpus", 4)
+        self.assertEqual(answer["policy"], "gpu-aware")
+        self.assertEqual(answer["units"][0]["pods"][0],
+                         {"rank": 0, "node": "a2", "gpus": [0, 1, 2, 3], "score": 6 * 64, "loss": 0})
+        self.check_placement(self.CLUSTER, answer["units"], 2, 4, 1, 1)
+        text = self.done("plan", "--cluster", self.path("cluster.json"), "--pods", "2", "--gpus", "4")
+        self.assertIn("each by itself", text)
+
+    def test_atomic_alone(self):
+        answer = self.plan(self.CLUSTER, "--pods", 2, "--gpus", 4, "--atomic-group-size", 8)
+        self.assertEqual(answer["policy"], "gpu-aware")
+        self.assertIn("left alone", answer["warning"])
+        text = self.done("plan", "--cluster", self.path("cluster.json"), "--pods", "2", "--gpus", "4",
+                         "--atomic-group-size", "8")
+        self.assertTrue(text.startswith("warning: atomic-gpu-group-size does nothing"))
+
+    def test_topology_and_health(self):
+        """GPUs come from the wiring of the node: the free mesh, not the first numbers; ill GPUs are left out."""
+        ill = node(8)
+        ill["gpus"][5]["healthy"] = False
+        cluster = {"nodes": [{"name": "n", "topology": node(8), "free": [2, 3, 4, 5, 6, 7]}]}
+        answer = self.plan(cluster, "--pods", 1, "--gpus", 4, "--group-size", 4)
+        self.assertEqual(answer["units"][0]["pods"][0]["gpus"], [4, 5, 6, 7])
+        cluster = {"nodes": [{"name": "n", "topology": ill}]}
+        answer = self.plan(cluster, "--pods", 1, "--gpus", 4, "--group-size", 4)
+        self.assertEqual(answer["units"][0]["pods"][0]["gpus"], [0, 1, 2, 3])
+        self.assertFalse(self.plan(cluster, "--pods", 1, "--gpus", 8, "--group-size", 8)["placed"])
+
+    def test_tiers(self):
+        """A soft unit goes to the lowest tier that holds it."""
+        cluster = {
+            "supernodes": [
+                {"name": "h1", "tier": 2}, {"name": "h2", "tier": 2},
+                {"name": "s1", "parent": "h1"}, {"name": "s2", "parent": "h1"},
+                {"name": "s3", "parent": "h2"}, {"name": "s4", "parent": "h2"},
+            ],
+            "nodes": [plain("s1-1", "s1"), plain("s2-1", "s2"), plain("s3-1", "s3"), plain("s3-2", "s3"),
+                      plain("s4-1", "s4"), plain("s4-2", "s4")],
+        }
+        args = ("--gpus", 8, "--atomic-group-size", 8)
+        answer = self.plan(cluster, "--pods", 4, "--group-size", 32, *args)
+        self.assertEqual((answer["units"][0]["within"], answer["units"][0]["tier"]), ("h2", 2))
+        self.check_placement(cluster, answer["units"], 4, 8, 4, 1)
+        answer = self.plan(cluster, "--pods", 6, "--group-size", 48, *args)
+        self.assertEqual((answer["units"][0]["within"], answer["units"][0]["tier"]), (None, None))
+        answer = self.plan(cluster, "--pods", 2, "--group-size", 16, *args)
+        self.assertEqual(answer["units"][0]["tier"], 1)
+
+    def test_names_are_quoted(self):
+        name = 'n"\\ü'
+        answer = self.plan({"nodes": [plain(name)]}, "--pods", 1, "--gpus", 8, "--group-size", 8)
+        self.assertEqual(answer["units"][0]["pods"][0]["node"], name)
+        self.assertEqual(answer["units"][0]["supernodes"], [name])
+
+    def test_large(self):
+        cluster = {"nodes": [plain("n%05d" % i, "s%03d" % (i // 32)) for i in range(10240)]}
+        path = self.write("cluster.json", cluster)
+        start = time.monotonic()
+        answer = self.plan(path, "--pods", 128, "--gpus", 8, "--group-size", 32)
+        self.assertTrue(answer["placed"])
+        self.check_placement(cluster, answer["units"], 128, 8, 4, 4)
+        print("10,240 nodes: %.2f s in all" % (time.monotonic() - start), file=sys.stderr)
+        self.assertFalse(self.plan(path, "--pods", 20480, "--gpus", 8, "--group-size", 32)["placed"])
+
+
+class Example(PlanCase):
+    def setUp(self):
+        super().setUp()
+        with open(EXAMPLE, encoding="utf-8") as file:
+            self.cluster = json.load(file)
+
+    def test_schema(self):
+        import jsonschema
+        with open(SCHEMA, encoding="utf-8") as file:
+            schema = json.load(file)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        check = jsonschema.Draft202012Validator(schema)
+        check.validate(self.cluster)
+        check.validate(Answers.CLUSTER)
+        for wrong in [{}, {"nodes": [{"name": "a"}]}, {"nodes": [plain("a", gpus=65)]}, {"nodes": [plain("a", free=[64])]},
+                      {"nodes": [], "supernodes": [{"name": "s", "tier": 9}]}]:
+            self.assertFalse(check.is_valid(wrong), wrong)
+            self.refused(1, "plan", "--cluster", self.write("wrong.json", wrong), "--pods", "1", "--gpus", "1")
+
+    def test_manual(self):
+        answer = self.plan(EXAMPLE, "--pods", 8, "--gpus", 8, "--group-size", 32)
+        self.check_placement(self.cluster, answer["units"], 8, 8, 4, 4)
+        answer = self.plan(EXAMPLE, "--pods", 8, "--gpus", 8, "--group-size", 64, "--atomic-group-size", 16)
+        self.check_placement(self.cluster, answer["units"], 8, 8, 8, 2)
+
+    def test_advice(self):
+        answer = self.plan(EXAMPLE, "--pods", 12, "--gpus", 8, "--group-size", 32, "--advise")
+        self.assertEqual([p["name"] for p in answer["advice"]["move"]], ["serve/rank-0"])
+        self.assertTrue(answer["advice"]["exact"])
+        free = with_gone(self.cluster, answer["advice"]["move"])
+        self.check_placement(self.cluster, answer["advice"]["units"], 12, 8, 4, 4, free)
+        placed = self.plan(EXAMPLE, "--pods", 1, "--gpus", 8, "--group-size", 8, "--advise")
+        self.assertNotIn("advice", placed)
+
+    def test_documented_output(self):
+        with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
+            page = file.read()
+        shown = re.findall(r"\$ gputopo (plan [^\n]*)\n(.*?)\n(?:\.\.\.\n)?```", page, re.S)
+        self.assertEqual(len(shown), 2)
+        for command, text in shown:
+            args = command.replace("tests/data/example-cluster.json", EXAMPLE).split()
+            self.assertTrue(self.done(*args).startswith(text), command)
+
+
+class Wrong(PlanCase):
+    def test_usage(self):
+        path = self.write("cluster.json", Answers.CLUSTER)
+        good = {"--cluster": path, "--pods": "4", "--gpus": "8", "--group-size": "16"}
+
+        def args(**change):
+            options = {**good, **{"--" + k.replace("_", "-"): v for k, v in change.items()}}
+            return [word for key, value in options.items() if value is not None for word in (key, value)]
+
+        for says, change in [
+            ("--cluster: expected", {"cluster": None}),
+            ("--pods: expected", {"pods": None}),
+            ("--gpus: expected", {"gpus": None}),
+            ("--pods: expected a number of pods from 1 to 131072, is '0'", {"pods": "0"}),
+            ("--pods: expected", {"pods": "131073"}),
+            ("--pods: expected", {"pods": "-1"}),
+            ("--pods: expected", {"pods": "x\ny"}),
+            ("--gpus: expected", {"gpus": "0"}),
+            ("--gpus: expected", {"gpus": "1025"}),
+            ("-o: expected text or json, is 'yaml'", {"output": "yaml"}),
+            ("--chain: expected", {"chain": ""}),
+            ("--chain: expected", {"chain": "8,8"}),
+            ("--chain: expected", {"chain": "16,8"}),
+            ("--chain: expected", {"chain": "8,,16"}),
+            ("--chain: expected", {"chain": "0"}),
+            ("--chain: expected", {"chain": "8,16,"}),
+            ("--chain: expected", {"chain": ",".join(str(i) for i in range(1, 18))}),
+            ("--chain: expected", {"chain": "99999999999999999999"}),
+            ("gpu-group-size 20 is not a multiple of the pod's 8 GPUs", {"group_size": "20"}),
+            ("the job's 32 GPUs are not a multiple of gpu-group-size 24", {"group_size": "24"}),
+            ('"many" is not a number of GPUs', {"group_size": "many"}),
+            ("0 is not a size", {"group_size": "0"}),
+            ("atomic-gpu-group-size 12 does not divide", {"group_size": "16", "atomic_group_size": "12"}),
+            ("atomic-gpu-group-size 4 is not a multiple of the pod's 8", {"group_size": "16", "atomic_group_size": "4"}),
+        ]:
+            self.refused(2, "plan", *args(**change), says=re.escape(says))
+        self.refused(2, "plan", *args(), "more", says="unexpected argument")
+        self.refused(2, "plan", "--explain=yes", *args())
+
+    def test_cluster_files(self):
+        self.refused(1, "plan", "--cluster", self.path("none.json"), "--pods", "1", "--gpus", "1",
+                     says="none.json: No such file")
+        self.refused(1, "plan", "--cluster", self.dir, "--pods", "1", "--gpus", "1")
+        two = '{"nodes": [\n {"name": "a", "gpus": 8},\n {"name": "a", "gpus": 8}\n]}'
+        path = self.write("cluster.json", two)
+        line = self.refused(1, "plan", "--cluster", path, "--pods", "1", "--gpus", "1")
+        self.assertEqual(line, f'gputopo: plan: {path}: line 3: nodes[1].name: "a" is the name of nodes[0] already\n')
+        for says, text in [
+            (r"line 1, column 2: expected a key", "{x"),
+            (r"line 2: nodes\[0\].supernode: there is no supernode \"t\"",
+             '{"supernodes": [{"name": "s"}], "nodes": [{"name": "a", "gpus": 8,\n"supernode": "t"}]}'),
+            (r"line 3: supernodes\[2\].parent: the parents of \"u\" form a cycle",
+             '{"supernodes": [{"name": "r", "tier": 1},\n{"name": "t", "tier": 2,\n"parent": "u"}, '
+             '{"name": "u", "tier": 3, "parent": "t"}], "nodes": []}'),
+            (r"line 1: nodes\[0\].free\[0\]: there is no GPU 9, the node has 8",
+             '{"nodes": [{"name": "a", "gpus": 8, "free": [9]}]}'),
+            (r"line 1: nodes\[0\].gpus: expected 0 to 64, is 100", '{"nodes": [{"name": "a", "gpus": 100}]}'),
+            (r"line 1: nodes\[0\].topology: gpus\[0\]", '{"nodes": [{"name": "a", "topology": {"gpus": [{}]}}]}'),
+        ]:
+            self.refused(1, "plan", "--cluster", self.write("cluster.json", text), "--pods", "1", "--gpus", "1", says=says)
+
+    def test_broken_bytes(self):
+        """Every prefix of a good file, and one byte changed: an answer, or one clean line."""
+        with open(EXAMPLE, "rb") as file:
+            good = file.read()
+        rng = random.Random(4)
+        for _ in range(60):
+            at = rng.randrange(len(good))
+            data = good[:at] if rng.random() < 0.4 else good[:at] + bytes([rng.randrange(256)]) + good[at + 1:]
+            path = self.write("broken.json", data)
+            result = self.run_cli("plan", "--cluster", path, "--pods", "2", "--gpus", "8", "--group-size", "16")
+            self.assertIn(result.returncode, [0, 1])
+            if result.returncode:
+                self.assertRegex(result.stderr.decode(), r"\Agputopo: plan: [^\n]*broken\.json: line \d+[^\n]*\n\Z")
+
+
+class BruteForce(PlanCase):
+    ROUNDS = 150
+
+    def random_cluster(self, rng):
+        supernodes = [f"s{i}" for i in range(rng.randint(0, 3))]
+        cluster = {"nodes": [], "pods": []}
+        if supernodes and rng.random() < 0.5:
+            cluster["supernodes"] = [{"name": "top", "tier": 2}] + [
+                {"name": s, "tier": 1, **({"parent": "top"} if rng.random() < 0.5 else {})} for s in supernodes
+            ]
+        for i in range(rng.randint(1, 6)):
+            n = {"name": f"n{i}"}
+            if rng.random() < 0.3:
+                n["topology"] = node(8)
+                n["topology"]["gpus"][rng.randrange(8)]["healthy"] = rng.random() < 0.7
+            else:
+                n["gpus"] = rng.choice([2, 4, 8, 8, 16])
+            if supernodes and rng.random() < 0.8:
+                n["supernode"] = rng.choice(supernodes)
+            count = n.get("gpus", 8)
+            gpus = list(range(count))
+            rng.shuffle(gpus)
+            while gpus and rng.random() < 0.5 and len(cluster["pods"]) < 7:
+                size = rng.randint(1, len(gpus))
+                cluster["pods"].append({"name": f"p{len(cluster['pods'])}", "node": n["name"], "gpus": sorted(gpus[:size]),
+                                        "movable": rng.random() < 0.8})
+                gpus = gpus[size:]
+            if rng.random() < 0.3:
+                n["free"] = sorted(gpus[: rng.randint(0, len(gpus))])
+            cluster["nodes"].append(n)
+        return cluster
+
+    def test_random(self):
+        seed = int(os.environ.get("GPUTOPO_TEST_SEED", time.time()))
+        print("seed", seed, file=sys.stderr)
+        rng = random.Random(seed)
+        placed = advised = 0
+        for number in range(self.ROUNDS):
+            with self.subTest(seed=seed, round=number):
+                cluster = self.random_cluster(rng)
+                gpus = rng.choice([1, 2, 4, 8])
+                unit = rng.randint(1, 4)
+                units = rng.randint(1, 3)
+                atom = rng.choice([d for d in range(1, unit + 1) if unit % d == 0]) if rng.random() < 0.5 else unit
+                args = ["--pods", unit * units, "--gpus", gpus, "--group-size", unit * gpus]
+                if atom != unit:
+                    args += ["--atomic-group-size", atom * gpus]
+                answer = self.plan(cluster, *args, "--advise")
+                runs = unit * units // atom
+                expected = fits(cluster, free_of(cluster), runs, atom, gpus)
+                self.assertEqual(answer["placed"], expected, (cluster, args))
+                if expected:
+                    placed += 1
+                    self.check_placement(cluster, answer["units"], unit * units, gpus, unit, atom)
+                    continue
+                least = least_to_move(cluster, runs, atom, gpus)
+                self.assertEqual(answer["advice"]["possible"], least is not None, (cluster, args))
+                if least is None:
+                    continue
+                advised += 1
+                self.assertTrue(answer["advice"]["exact"])
+                self.assertEqual(len(answer["advice"]["move"]), least, (cluster, args))
+                free = with_gone(cluster, answer["advice"]["move"])
+                self.check_placement(cluster, answer["advice"]["units"], unit * units, gpus, unit, atom, free)
+        self.assertGreater(placed, self.ROUNDS // 8)
+        self.assertGreater(advised, self.ROUNDS // 20)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or not os.path.isdir(sys.argv[1]):
+        sys.exit("usage: test_plan.py BIN_DIR [unittest arguments]")
+    test_cli.BIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo simulate from outside: test_simulate.py BIN_DIR [unittest arguments]"""
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+BIN = ""
+HERE = os.path.dirname(os.path.abspath(__file__))
+TRACES = os.path.join(HERE, "..", "..", "..", "shared", "data", "traces")
+TIMEOUT_S = 120
+GROUP = ["gputopo", "gputopo-static", "kueue", "slurm-block", "huawei", "volcano", "first-fit", "best-fit",
+         "worst-fit", "random", "least-allocated", "most-allocated"]
+POD = ["gputopo", "fgd", "best-fit", "dot-product", "packing", "clustering", "random"]
+SMALL = ["--cluster", "8x4x8", "--trace", "mix:1,8,16,32", "--jobs", "800"]
+NODES = "sn,cpu_milli,memory_mib,gpu,model\na,64000,1000,8,\nb,64000,1000,4,\nc,64000,1000,0,\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n1,100,1,1,500\n2,100,1,2,1000\n3,100,1,0,0\n"
+PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\nt,60.0,1,60.0,c\nt,500.5,12,60,c\nt,9,32,60,c\n"
+TOPO = "ip,DSW,PSW,ASW\na,G,P,S1\nb,G,P,S1\nc,G,P,S2\n"
+
+
+def call(*arguments):
+    return subprocess.run([os.path.join(BIN, "gputopo"), "simulate", *arguments], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False)
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+
+    def file(self, name, text):
+        path = os.path.join(self.dir.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def good(self, *arguments):
+        result = call(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return result.stdout
+
+    def bad(self, code, text, *arguments):
+        result = call(*arguments)
+        self.assertEqual(result.returncode, code, result)
+        self.assertEqual(result.stdout, "")
+        self.assertRegex(result.stderr, r"\Agputopo: simulate: [^\n]+\n\Z")
+        self.assertIn(text, result.stderr)
+
+    def test_json(self):
+        reports = json.loads(self.good(*SMALL, "-o", "json", "--seeds", "3", "--seed", "7"))
+        self.assertEqual([r["policy"] for r in reports], GROUP)
+        for r in reports:
+            for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "decisionsPerSecond", "splitShare",
+                        "spreadMean", "spreadP99", "spreadBound", "fragmentation", "waitP50", "waitP99"):
+                self.assertIsInstance(r[key], (int, float), key)
+                self.assertIn(key, r["ci95"])
+            self.assertEqual(r["jobs"], 800)
+            self.assertAlmostEqual(r["placed"] + r["rejected"], 800, places=3)
+            self.assertTrue(0 < r["occupancy"] <= 1 and 0 < r["acceptance"] <= 1)
+            self.assertGreater(r["decisionsPerSecond"], 0)
+            self.assertEqual(r["seeds"], [7, 8, 9])
+            self.assertEqual(r["fragmentationSize"], 32)
+            self.assertTrue(1 <= r["spreadBound"] <= r["spreadMean"] + 1e-9)
+            self.assertTrue(r["series"])
+            if not r["policy"].endswith("-allocated"):
+                self.assertEqual((r["splitShare"], r["spreadMean"]), (0, 1))
+
+    def test_same_seed_same_answer(self):
+        def answer(*more):
+            rows = list(csv.DictReader(io.StringIO(self.good(*SMALL, "-o", "csv", *more))))
+            for row in rows:
+                del row["decisionsPerSecond"]
+            return rows
+
+        first = answer("--seeds", "2")
+        self.assertEqual(first, answer("--seeds", "2"))
+        self.assertEqual([r["policy"] for r in first[::2]], GROUP)
+        self.assertEqual([r for r in first if r["seed"] == "43"], answer("--seed", "43"))
+        self.assertNotEqual(answer("--seed", "43"), answer("--seed", "44"))
+
+    def test_table_and_pictures(self):
+        table = self.good(*SMALL, "--policy", "gputopo,kueue").splitlines()
+        self.assertEqual(len(table), 4)
+        self.assertIn("8x4x8 (8 supernodes, 32 nodes, 256 GPUs)", table[0])
+        self.assertTrue(table[2].startswith("gputopo ") and table[3].startswith("kueue "))
+        plots = os.path.join(self.dir.name, "plots")
+        svg = self.good(*SMALL, "--policy", "gputopo,kueue", "-o", "svg", "--plot", plots)
+        xml.dom.minidom.parseString(svg)
+        self.assertEqual(sorted(os.listdir(plots)), ["acceptance.svg", "fragmentation.svg", "occupancy.svg", "spread.svg"])
+        for name in os.listdir(plots):
+            picture = xml.dom.minidom.parse(os.path.join(plots, name))
+            self.assertEqual(len(picture.getElementsByTagName("polyline")), 2)
+
+    def test_options_change_the_run(self):
+        def run(*more):
+            return json.loads(self.good(*SMALL, "--policy", "gputopo", "-o", "json", *more))[0]
+
+        plain = run()
+        self.assertGreater(plain["rejected"], 0)
+        self.assertGreater(run("--queue", "backfill")["waitP99"], 0)
+        self.assertGreater(run("--queue", "fifo")["waitP99"], 0)
+        self.assertGreater(run("--mtbf", "50", "--repair", "2")["interrupted"], 0)
+        self.assertLess(run("--load", "0.2")["rejected"], plain["rejected"])
+        self.assertEqual(run("--group", "8")["fragmentationSize"], 8)
+        self.assertGreater(run("--atomic", "8")["spreadMean"], 1)
+        self.assertGreater(run("--no-departures")["occupancy"], 0.8)
+
+    def test_files(self):
+        nodes, pods = self.file("n.csv", NODES), self.file("p.csv", PODS)
+        reports = json.loads(self.good("--cluster", nodes, "--trace", pods, "-o", "json"))
+        self.assertEqual([r["policy"] for r in reports], POD)
+        whole = json.loads(self.good("--cluster", nodes, "--trace", pods, "-o", "json", "--whole-gpus", "--gpu-only",
+                                     "--ties", "random", "--loss-weight", "2", "--policy", "gputopo"))
+        self.assertEqual(whole[0]["occupancy"], 1)
+        self.good("--cluster", self.file("t.csv", TOPO), "--trace", self.file("j.csv", PHILLY), "--jobs", "50")
+        self.good("--cluster", nodes, "--trace", "helios", "--jobs", "50")
+        self.good("--cluster", "2x2", "--trace", pods)
+
+    def test_bad_files(self):
+        nodes, pods = self.file("n.csv", NODES), self.file("p.csv", PODS)
+        broken = self.file("b.csv", PODS + "this is not a job\n")
+        self.bad(1, f"{broken}:5: expected 5 fields, is 1", "--cluster", nodes, "--trace", broken)
+        broken = self.file("c.csv", NODES + "a,1,1,1,\n")
+        self.bad(1, f"{broken}:5: node a is there twice", "--cluster", broken, "--trace", pods)
+        broken = self.file("d.csv", "hello\nworld\n")
+        self.bad(1, f"{broken}:1: not a trace", "--cluster", nodes, "--trace", broken)
+        self.bad(1, f"{broken}:1: not a cluster", "--cluster", broken, "--trace", pods)
+        self.bad(1, "No such file", "--cluster", nodes, "--trace", os.path.join(self.dir.name, "nothing.csv"))
+        self.bad(1, "No such file", "--cluster", os.path.join(self.dir.name, "nothing.csv"), "--trace", "seren")
+        self.bad(1, "", "--cluster", nodes, "--trace", self.dir.name)
+        empty = self.file("e.csv", "sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n")
+        self.bad(1, "no GPUs", "--cluster", empty, "--trace", "seren")
+        self.bad(1, "no GPUs", "--cluster", empty, "--trace", pods)
+        self.bad(1, "", *SMALL, "--plot", os.path.join(nodes, "under-a-file"))
+
+    def test_bad_usage(self):
+        self.bad(2, "--cluster: expected", "--trace", "seren")
+        self.bad(2, "--trace: expected", "--cluster", "2x2")
+        self.bad(2, "is '2y2'", "--cluster", "2y2", "--trace", "seren")
+        self.bad(2, "is 'alibaba'", "--cluster", "2x2", "--trace", "alibaba")
+        self.bad(2, "is '0,1'", "--cluster", "2x2", "--trace", "mix:0,1")
+        self.bad(2, "is 'best'", *SMALL, "--policy", "gputopo,best")
+        self.bad(2, "is ''", *SMALL, "--policy", "")
+        self.bad(2, "is 'fgd'", *SMALL, "--policy", "fgd")  # of single pods, not of groups
+        self.bad(2, "at most 16", *SMALL, "--policy", ",".join(["kueue"] * 17))
+        for option in ("--seed", "--seeds", "--load", "--jobs", "--group", "--atomic", "--mtbf", "--repair", "--warm-up",
+                       "--loss-weight", "--queue", "--ties", "-o"):
+            for value in ("-1", "x", "", "1e999", "nan"):
+                self.bad(2, f"is '{value}'", *SMALL, option, value)
+        self.bad(2, "unexpected argument", *SMALL, "more")
+        self.bad(2, "unrecognized option", *SMALL, "--nonsense")
+
+    def test_progress_on_a_terminal(self):
+        leader, follower = pty.openpty()
+        with subprocess.Popen([os.path.join(BIN, "gputopo"), "simulate", *SMALL], stdout=subprocess.PIPE,
+                              stderr=follower) as process:
+            os.close(follower)
+            shown = b""
+            try:
+                while chunk := os.read(leader, 4096):
+                    shown += chunk
+            except OSError:  # the other end is closed
+                pass
+            out = process.stdout.read()
+        os.close(leader)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"%", shown)
+        self.assertIn(b"[####", shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"))
+        self.assertNotIn(b"\r", out)
+
+    def test_real_traces(self):
+        openb = os.path.join(TRACES, "openb")
+        if not os.path.isdir(openb):
+            self.skipTest("the traces are not here")
+        reports = json.loads(self.good("--cluster", os.path.join(openb, "openb_node_list_gpu_node.csv"), "--trace",
+                                       os.path.join(openb, "openb_pod_list_default.csv"), "-o", "json",
+                                       "--policy", "fgd,best-fit"))
+        self.assertAlmostEqual(reports[0]["occupancy"], 0.9540, delta=0.005)
+        self.assertAlmostEqual(reports[1]["occupancy"], 0.9311, delta=0.005)
+        self.good("--cluster", os.path.join(TRACES, "lingjun", "topo.csv"), "--trace",
+                  os.path.join(TRACES, "philly", "philly.csv"), "--jobs", "2000", "--policy", "gputopo")
+
+
+if __name__ == "__main__":
+    BIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/jobs/job.h"
+
+static const unsigned eight[] = {8};
+
+enum { LABELS_MAX = 8 };
+
+/* A pod that owns its texts. */
+struct pod {
+    char name[128], texts[2 * LABELS_MAX][128];
+    struct gt_pair labels[LABELS_MAX], annotations[LABELS_MAX];
+    unsigned text_count;
+    struct gt_pod_meta meta;
+};
+
+static const char *keep(struct pod *pod, const char *text)
+{
+    char *to = pod->texts[pod->text_count++];
+    assert_true(pod->text_count <= GT_COUNT(pod->texts) && strlen(text) < sizeof(pod->texts[0]));
+    memcpy(to, text, strlen(text) + 1);
+    return to;
+}
+
+__attribute__((format(printf, 2, 3))) static void pod_new(struct pod *pod, const char *format, ...)
+{
+    *pod = (struct pod){0};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(pod->name, sizeof(pod->name), format, args);
+    va_end(args);
+    pod->meta = (struct gt_pod_meta){.namespace_ = "ns",
+                                     .name = pod->name,
+                                     .labels = pod->labels,
+                                     .annotations = pod->annotations,
+                                     .gpus = eight,
+                                     .containers = 1};
+}
+
+static void label(struct pod *pod, const char *key, const char *value)
+{
+    pod->labels[pod->meta.label_count++] = (struct gt_pair){key, keep(pod, value)};
+}
+
+static void annotate(struct pod *pod, const char *key, const char *value)
+{
+    pod->annotations[pod->meta.annotation_count++] = (struct gt_pair){key, keep(pod, value)};
+}
+
+static void label_number(struct pod *pod, const char *key, unsigned number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%u", number);
+    label(pod, key, text);
+}
+
+static void pytorch_pod(struct pod *pod, const char *type, unsigned index)
+{
+    pod_new(pod, "demo-%s-%u", type, index);
+    label(pod, "training.kubeflow.org/job-name", "demo");
+    label(pod, "training.kubeflow.org/replica-type", type);
+    label_number(pod, "training.kubeflow.org/replica-index", index);
+    pod->meta.owner_kind = "PyTorchJob";
+    pod->meta.owner_name = "demo";
+    pod->meta.owner_controls = true;
+    if (strcasecmp(type, "master") == 0)
+        annotate(pod, GT_ANNOTATION_GROUP, "32"); /* on one template only */
+}
+
+static void volcano_pod(struct pod *pod, const char *task, unsigned index)
+{
+    pod_new(pod, "demo-%s-%u", task, index);
+    annotate(pod, "volcano.sh/job-name", "demo");
+    label(pod, "volcano.sh/task-spec", task);
+    label_number(pod, "volcano.sh/task-index", index);
+    annotate(pod, "scheduling.k8s.io/group-name", "demo-1234");
+    pod->meta.owner_kind = "Job";
+    pod->meta.owner_name = "demo";
+    pod->meta.owner_controls = true;
+    if (strcmp(task, "master") == 0)
+        annotate(pod, GT_ANNOTATION_GROUP, "32");
+}
+
+static void elastic_pod(struct pod *pod, unsigned rank, unsigned node_id)
+{
+    pod_new(pod, "demo-edljob-worker-%u", node_id);
+    label(pod, "elasticjob.dlrover/name", "demo");
+    label(pod, "elasticjob.dlrover/replica-type", "worker");
+    label_number(pod, "elasticjob.dlrover/rank-index", rank);
+    label_number(pod, "elasticjob.dlrover/replica-index", node_id);
+    char group[64]; /* one PodGroup for each pod */
+    snprintf(group, sizeof(group), "podgroup-%u", node_id);
+    annotate(pod, "scheduling.k8s.io/group-name", group);
+    annotate(pod, GT_ANNOTATION_GROUP, "32");
+    pod->meta.owner_kind = "ElasticJob";
+    pod->meta.owner_name = "demo";
+}
+
+static struct gt_job *make(const struct pod *pods, uint32_t count, const struct gt_job_spec *spec)
+{
+    struct gt_pod_meta metas[32];
+    struct gt_err *err = NULL;
+    struct gt_job *job = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        metas[i] = pods[i].meta;
+    if (gt_job_make(metas, count, spec, &job, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    return job;
+}
+
+static void refused(const struct pod *pods, uint32_t count, const struct gt_job_spec *spec, const char *says)
+{
+    struct gt_pod_meta metas[32];
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_job *job = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        metas[i] = pods[i].meta;
+    int r = gt_job_make(metas, count, spec, &job, &err);
+    if (r != -EINVAL || !strstr(gt_err_text(err), says))
+        fail_msg("%d, \"%s\", expected \"%s\"", r, gt_err_text(err), says);
+}
+
+/* The pods stand in the order of the array `pods`, whose pod i has the rank ranks[i]. */
+static void check_two_units(const struct gt_job *job, enum gt_job_kind kind, const uint32_t *ranks)
+{
+    assert_int_equal(job->kind, kind);
+    assert_int_equal(job->member_count, 8);
+    assert_int_equal(job->sizes.group, 32);
+    assert_int_equal(job->units.count, 2);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(job->members[i].rank, i);
+        assert_int_equal(ranks[job->members[i].pod], i);
+    }
+    assert_int_equal(job->units.units[1].first, 4);
+    assert_int_equal(job->units.units[1].pods, 4);
+}
+
+static void test_pytorch(void **state)
+{
+    (void)state;
+    struct pod pods[8];
+    uint32_t ranks[8];
+    for (unsigned i = 0; i < 7; i++) {
+        pytorch_pod(&pods[i], "worker", 6 - i);
+        ranks[i] = 7 - i;
+    }
+    pytorch_pod(&pods[7], "master", 0);
+    ranks[7] = 0;
+    gt_auto_job struct gt_job *job = make(pods, 8, NULL);
+    check_two_units(job, GT_JOB_PYTORCH, ranks);
+
+    for (unsigned i = 0; i < 8; i++) /* without a Master, i */
+        pytorch_pod(&pods[i], "Worker", i);
+    annotate(&pods[3], GT_ANNOTATION_GROUP, "32");
+    gt_auto_job struct gt_job *workers = make(pods, 8, NULL);
+    check_two_units(workers, GT_JOB_PYTORCH, (const uint32_t[]){0, 1, 2, 3, 4, 5, 6, 7});
+}
+
+static void test_volcano(void **state)
+{
+    (void)state;
+    struct pod pods[8];
+    uint32_t ranks[8] = {0};
+    volcano_pod(&pods[0], "master", 0);
+    for (unsigned i = 0; i < 7; i++) {
+        volcano_pod(&pods[i + 1], "worker", i);
+        ranks[i + 1] = i + 1;
+    }
+    gt_auto_job struct gt_job *job = make(pods, 8, NULL);
+    check_two_units(job, GT_JOB_VOLCANO, ranks);
+
+    for (unsigned i = 0; i < 8; i++) { /* before v1.9 the name alone has the index */
+        for (unsigned l = 0; l < pods[i].meta.label_count; l++)
+            if (strcmp(pods[i].labels[l].key, "volcano.sh/task-index") == 0)
+                pods[i].labels[l].key = "other";
+    }
+    gt_auto_job struct gt_job *old = make(pods, 8, NULL);
+    check_two_units(old, GT_JOB_VOLCANO, ranks);
+
+    /* --master=chief: the spec tells which task is first; "a" stands before it by name. */
+    struct pod named[3];
+    volcano_pod(&named[0], "a", 0);
+    volcano_pod(&named[1], "a", 1);
+    volcano_pod(&named[2], "chief", 0);
+    const struct gt_job_template templates[] = {{"a", 2, eight, 1, NULL, NULL},
+                                                {"chief", 1, eight, 1, NULL, NULL}};
+    const struct gt_job_spec spec = {templates, 2, "chief"};
+    gt_auto_job struct gt_job *chief = make(named, 3, &spec);
+    assert_int_equal(chief->members[0].pod, 2);
+    assert_int_equal(chief->members[1].pod, 0);
+    assert_int_equal(chief->members[2].pod, 1);
+}
+
+static void test_elastic(void **state)
+{
+    (void)state;
+    struct pod pods[9];
+    uint32_t ranks[9] = {0};
+    for (unsigned i = 0; i < 8; i++) {
+        elastic_pod(&pods[i], i, i == 2 ? 17 : i); /* worker 2 was started again: new name, same rank */
+        ranks[i] = i;
+    }
+    pod_new(&pods[8], "elasticjob-demo-dlrover-master-0");
+    label(&pods[8], "elasticjob.dlrover/name", "demo");
+    label(&pods[8], "elasticjob.dlrover/replica-type", "dlrover-master");
+    annotate(&pods[8], GT_ANNOTATION_GROUP, "7"); /* ignored like the pod */
+    gt_auto_job struct gt_job *job = make(pods, 9, NULL);
+    check_two_units(job, GT_JOB_ELASTIC, ranks);
+    gt_auto_buf struct gt_buf first = GT_BUF(256), second = GT_BUF(256);
+    struct gt_pod_identity identity;
+    assert_int_equal(gt_pod_identify(&pods[0].meta, &identity, NULL), 0);
+    gt_job_key(&pods[0].meta, &identity, &first);
+    assert_int_equal(gt_pod_identify(&pods[8].meta, &identity, NULL), 0);
+    assert_true(identity.ignored);
+    gt_job_key(&pods[8].meta, &identity, &second);
+    assert_string_equal(first.data, "ns/ElasticJob/demo");
+    assert_string_equal(second.data, first.data);
+}
+
+static void test_indexed_and_stateful(void **state)
+{
+    (void)state;
+    struct pod pods[4];
+    for (unsigned i = 0; i < 4; i++) {
+        pod_new(&pods[i], "train-%u-x%uz", 3 - i, i);
+        char index[8];
+        snprintf(index, sizeof(index), "%u", 3 - i);
+        annotate(&pods[i], "batch.kubernetes.io/job-completion-index", index);
+        pods[i].meta.owner_kind = "Job";
+        pods[i].meta.owner_name = "train";
+        pods[i].meta.owner_controls = true;
+        annotate(&pods[i], GT_ANNOTATION_GROUP, "16");
+    }
+    gt_auto_job struct gt_job *indexed = make(pods, 4, NULL);
+    assert_int_equal(indexed->kind, GT_JOB_INDEXED);
+    assert_int_equal(indexed->members[0].pod, 3);
+    assert_int_equal(indexed->units.count, 2);
+
+    for (unsigned i = 0; i < 4; i++) {
+        pod_new(&pods[i], "infer-%u", 3 - i);
+        pods[i].meta.owner_kind = "StatefulSet";
+        pods[i].meta.owner_name = "infer";
+        pods[i].meta.owner_controls = true;
+        if (i % 2)
+            label_number(&pods[i], "apps.kubernetes.io/pod-index", 3 - i);
+    }
+    gt_auto_job struct gt_job *stateful = make(pods, 4, NULL);
+    assert_int_equal(stateful->kind, GT_JOB_STATEFULSET);
+    assert_int_equal(stateful->members[3].pod, 0);
+    assert_null(stateful->units.units);
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    struct pod pods[3];
+    const char *names[] = {"run-10", "run-9", "run-010"};
+    for (unsigned i = 0; i < 3; i++) {
+        pod_new(&pods[i], "%s", names[i]);
+        pods[i].meta.owner_kind = "ReplicaSet";
+        pods[i].meta.owner_name = "run";
+        pods[i].meta.owner_controls = true;
+    }
+    gt_auto_job struct gt_job *job = make(pods, 3, NULL);
+    assert_int_equal(job->kind, GT_JOB_OWNED);
+    assert_int_equal(job->members[0].pod, 1);
+    gt_auto_buf struct gt_buf key = GT_BUF(256);
+    struct gt_pod_identity identity;
+    assert_int_equal(gt_pod_identify(&pods[0].meta, &identity, NULL), 0);
+    gt_job_key(&pods[0].meta, &identity, &key);
+    assert_string_equal(key.data, "ns/Owned/ReplicaSet/run");
+
+    pods[0].meta.owner_controls = false; /* that names no owner for sure */
+    assert_int_equal(gt_pod_identify(&pods[0].meta, &identity, NULL), 0);
+    assert_int_equal(identity.kind, GT_JOB_POD);
+    assert_string_equal(identity.job, "run-10");
+
+    struct pod tf; /* another kind of the training operator */
+    pytorch_pod(&tf, "ps", 0);
+    tf.meta.owner_kind = "TFJob";
+    assert_int_equal(gt_pod_identify(&tf.meta, &identity, NULL), 0);
+    assert_int_equal(identity.kind, GT_JOB_OWNED);
+}
+
+/* With the gang scheduler of Volcano, a PyTorchJob's pods have Volcano's task-spec: the job stays the same.
+ */
+static void test_pytorch_under_volcano(void **state)
+{
+    (void)state;
+    struct pod pod;
+    pytorch_pod(&pod, "worker", 3);
+    annotate(&pod, "scheduling.k8s.io/group-name", "demo");
+    annotate(&pod, "volcano.sh/task-spec", "worker");
+    struct gt_pod_identity identity;
+    assert_int_equal(gt_pod_identify(&pod.meta, &identity, NULL), 0);
+    assert_int_equal(identity.kind, GT_JOB_PYTORCH);
+    assert_int_equal(identity.index, 3);
+}
+
+static void test_partial(void **state)
+{
+    (void)state;
+    struct pod pods[2];
+    pytorch_pod(&pods[0], "worker", 4);
+    pytorch_pod(&pods[1], "worker", 0);
+    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", "16"},
+                                                {"Worker", 7, eight, 1, NULL, NULL}};
+    const struct gt_job_spec spec = {templates, 2, NULL};
+    gt_auto_job struct gt_job *job = make(pods, 2, &spec);
+    assert_int_equal(job->member_count, 8);
+    assert_int_equal(job->units.count, 2);
+    assert_int_equal(job->units.units[0].atom, 2);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(job->members[i].rank, i);
+        uint32_t expected = i == 5 ? 0 : i == 1 ? 1 : GT_NONE;
+        assert_int_equal(job->members[i].pod, expected);
+        assert_int_equal(gt_job_pod_gpus(&job->members[i].gpus), 8);
+    }
+    gt_auto_job struct gt_job *none = make(pods, 0, &spec); /* before the first pod */
+    assert_int_equal(none->member_count, 8);
+
+    /* A launcher without GPUs has a rank but no part in units. */
+    static const unsigned zero[] = {0};
+    const struct gt_job_template launcher[] = {{"Master", 1, zero, 1, NULL, NULL},
+                                               {"Worker", 4, eight, 1, "8", NULL}};
+    const struct gt_job_spec with_launcher = {launcher, 2, NULL};
+    gt_auto_job struct gt_job *four = make(pods, 1, &with_launcher);
+    assert_int_equal(four->member_count, 5); /* pod 4 is beyond the replicas, and is there */
+    assert_int_equal(four->members[0].rank, 1);
+}
+
+/* Running pods keep their unit in their supernode; a replaced one returns there. */
+static void test_partial_plan(void **state)
+{
+    (void)state;
+    gt_auto_cluster struct gt_cluster *cluster = NULL;
+    assert_int_equal(gt_cluster_new(&cluster, NULL), 0);
+    struct gt_weights weights = {.n = 8};
+    for (unsigned i = 0; i < 8; i++)
+        for (unsigned j = 0; j < 8; j++)
+            weights.w[i][j] = i != j;
+    gt_auto_class struct gt_class *class = NULL;
+    assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+    uint32_t class_id, supers[2], nodes[8];
+    assert_int_equal(gt_cluster_add_class(cluster, class, &class_id, NULL), 0);
+    assert_int_equal(gt_cluster_add_supernode(cluster, "s0", 1, GT_NONE, &supers[0], NULL), 0);
+    assert_int_equal(gt_cluster_add_supernode(cluster, "s1", 1, GT_NONE, &supers[1], NULL), 0);
+    for (unsigned i = 0; i < 8; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "n%u", i);
+        assert_int_equal(gt_cluster_add_node(cluster, name, class_id, supers[i / 4], &nodes[i], NULL), 0);
+    }
+    struct pod pods[7];
+    for (unsigned i = 0; i < 7; i++)
+        pytorch_pod(&pods[i], "worker", i);
+    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", NULL},
+                                                {"Worker", 7, eight, 1, NULL, NULL}};
+    const struct gt_job_spec spec = {templates, 2, NULL};
+    gt_auto_job struct gt_job *job = make(pods, 7, &spec);
+    assert_int_equal(job->units.count, 2);
+    /* Ranks 1 to 3 run in s1, ranks 4 to 7 in s0; the master, rank 0, was lost and comes again. */
+    struct gt_plan_pod plan[8] = {{0}};
+    for (uint32_t i = 0; i < 8; i++) {
+        plan[i].running = job->members[i].pod != GT_NONE;
+        plan[i].node = nodes[i < 4 ? 4 + i : i - 4];
+        if (plan[i].running)
+            gt_cluster_set_free(cluster, plan[i].node, 0);
+    }
+    struct gt_plan_failure failure;
+    assert_true(gt_plan_job(cluster, job->units.units, job->units.count, plan, 8, &failure));
+    assert_int_equal(plan[0].node, nodes[4]);
+    assert_int_equal(plan[0].mask, 0xff);
+    assert_int_equal(job->units.units[0].supernode, supers[1]);
+}
+
+static void test_malformed(void **state)
+{
+    (void)state;
+    struct pod pods[3];
+    pytorch_pod(&pods[0], "worker", 0);
+    pytorch_pod(&pods[1], "worker", 0);
+    refused(pods, 2, NULL, "are both number 0 of the job's worker");
+    const char *wrong[] = {"", "x", "-1", "1.5", "0x1", "131072", "99999999999999999999", " 1"};
+    for (size_t i = 0; i < GT_COUNT(wrong); i++) {
+        pytorch_pod(&pods[0], "worker", 0);
+        pods[0].labels[2].value = wrong[i];
+        refused(pods, 1, NULL, "training.kubeflow.org/replica-index is \"");
+    }
+    pytorch_pod(&pods[0], "worker", 0);
+    pods[0].meta.label_count = 2;
+    refused(pods, 1, NULL, "training.kubeflow.org/replica-index is missing");
+    pods[0].meta.label_count = 1;
+    refused(pods, 1, NULL, "training.kubeflow.org/replica-type is missing");
+
+    elastic_pod(&pods[0], 0, 3);
+    pods[0].labels[2].key = "other";
+    refused(pods, 1, NULL, "elasticjob.dlrover/rank-index is missing");
+    pods[0].labels[1].key = "other";
+    refused(pods, 1, NULL, "elasticjob.dlrover/replica-type is missing");
+
+    volcano_pod(&pods[0], "worker", 0);
+    pods[0].meta.label_count = 0;
+    refused(pods, 1, NULL, "volcano.sh/task-spec is missing");
+    volcano_pod(&pods[0], "worker", 0);
+    pods[0].meta.label_count = 1;
+    pods[0].meta.name = "renamed-worker-0";
+    refused(pods, 1, NULL, "volcano.sh/task-index is missing");
+
+    pod_new(&pods[0], "set-x");
+    pods[0].meta.owner_kind = "StatefulSet";
+    pods[0].meta.owner_name = "set";
+    refused(pods, 1, NULL, "apps.kubernetes.io/pod-index is missing");
+    pod_new(&pods[0], "i");
+    annotate(&pods[0], "batch.kubernetes.io/job-completion-index", "many");
+    label(&pods[0], "job-name", "i");
+    refused(pods, 1, NULL, "job-completion-index is \"many\"");
+
+    pytorch_pod(&pods[0], "worker", 0);
+    elastic_pod(&pods[1], 1, 1);
+    refused(pods, 2, NULL, "are not one job");
+
+    pytorch_pod(&pods[0], "master", 0);
+    pytorch_pod(&pods[1], "worker", 0);
+    annotate(&pods[1], GT_ANNOTATION_GROUP, "16");
+    refused(pods, 2, NULL, "gpu-group-size differs within the job: 32 on demo-master-0, 16 on demo-worker-0");
+    const struct gt_job_template templates[] = {{"worker", 1, eight, 1, "32", NULL},
+                                                {"Worker", 7, eight, 1, NULL, NULL}};
+    const struct gt_job_spec twice = {templates, 2, NULL};
+    refused(pods, 1, &twice, "two templates for the role");
+}
+
+static void test_natural_order(void **state)
+{
+    (void)state;
+    const char *sorted[] = {"",  "a", "a-", "a-1", "a-9", "a-10", "a-10-2", "a-99999999999999999999999",
+                            "b", "b0"};
+    for (size_t i = 0; i < GT_COUNT(sorted); i++)
+        for (size_t j = 0; j < GT_COUNT(sorted); j++) {
+            int order = gt_natural_order(sorted[i], sorted[j]);
+            if ((order > 0) - (order < 0) != (i > j) - (i < j))
+                fail_msg("\"%s\" and \"%s\": %d", sorted[i], sorted[j], order);
+        }
+    assert_int_equal(gt_natural_order("a-010", "a-10"), 0);
+    assert_int_equal(gt_natural_order("a-000", "a-0"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pytorch),   cmocka_unit_test(test_volcano),
+        cmocka_unit_test(test_elastic),   cmocka_unit_test(test_indexed_and_stateful),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_pytorch_under_volcano),
+        cmocka_unit_test(test_partial),   cmocka_unit_test(test_partial_plan),
+        cmocka_unit_test(test_malformed), cmocka_unit_test(test_natural_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

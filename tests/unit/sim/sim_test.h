@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_SIM_TEST_H
+#define GPUTOPO_TESTS_SIM_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/sim/experiment.h"
+
+/* A copy of a text that a reader may change, with nothing behind its NUL. */
+static inline char *copy_text(const char *text)
+{
+    char *copy = strdup(text);
+    assert_non_null(copy);
+    return copy;
+}
+
+static inline struct gt_site *make_site(const char *shape)
+{
+    struct gt_site *site = NULL;
+    assert_int_equal(gt_site_from_shape(shape, &site, NULL), 0);
+    return site;
+}
+
+static inline const struct gt_group_policy *group_policy(const char *name)
+{
+    for (size_t i = 0; gt_group_policies[i]; i++)
+        if (strcmp(gt_group_policies[i]->name, name) == 0)
+            return gt_group_policies[i];
+    fail_msg("no policy %s", name);
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "base/file.h"
+#include "tests/unit/sim/sim_test.h"
+
+#include <fcntl.h>
+
+static struct gt_pod_node node_of(uint32_t cpu, uint32_t gpus)
+{
+    struct gt_pod_node node = {.cpu = cpu, .gpus = gpus, .gpu_free = gpus * GT_GPU_MILLI, .version = 1};
+    for (uint32_t i = 0; i < gpus; i++)
+        node.gpu[i] = GT_GPU_MILLI;
+    return node;
+}
+
+static void use(struct gt_pod_node *node, unsigned gpu, uint16_t milli, unsigned type)
+{
+    node->gpu[gpu] = (uint16_t)(node->gpu[gpu] - milli);
+    node->gpu_free -= milli;
+    node->pods[type]++;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-9;
+}
+
+static void test_scores(void **state)
+{
+    (void)state;
+    struct gt_pod_shape share = {.cpu = 8000, .gpus = 1, .milli = 400, .type = 1};
+    struct gt_pod_shape two = {.cpu = 16000, .gpus = 2, .milli = 1000, .type = 3};
+    struct gt_pod_node idle = node_of(96000, 8), used = node_of(64000, 4);
+    use(&used, 0, 600, 1);
+    use(&used, 1, 1000, 2);
+
+    /* 100 (1 - 0.5 x 56000/128000 - 0.5 x 2000/8000), and the same for a pod of two GPUs */
+    assert_true(near(gt_pod_best_fit.score(NULL, &used, &share), 100 * (1 - 0.5 * 0.4375 - 0.5 * 0.25)));
+    assert_true(near(gt_pod_best_fit.score(NULL, &idle, &two), 100 * (1 - 0.5 * 0.625 - 0.5 * 0.75)));
+    /* 100 (1 - (0.5 x 0.0625 + 0.3 x 0.05) / 2) = 97.69 */
+    assert_true(near(gt_pod_dot_product.score(NULL, &used, &share), 97));
+    assert_true(near(gt_pod_packing.score(NULL, &idle, &share), 25)); /* max(33 - 8, 8) */
+    assert_true(near(gt_pod_packing.score(NULL, &used, &share), 96)); /* 100 - 40/10 */
+    assert_true(near(gt_pod_packing.score(NULL, &used, &two), 48));   /* 50 - 2 idle GPUs used */
+    assert_true(near(gt_pod_clustering.score(NULL, &idle, &two), 25));
+    assert_true(near(gt_pod_clustering.score(NULL, &used, &share), 67)); /* 50 + 25 x 5600/8000 = 67.5 */
+    assert_true(near(gt_pod_clustering.score(NULL, &used, &two), 17));
+
+    assert_true(gt_pod_fits(&used, &two));
+    two.gpus = 3;
+    assert_false(gt_pod_fits(&used, &two));
+    assert_int_equal(gt_pod_tightest_gpu(&used, 400), 0);
+    assert_int_equal(gt_pod_tightest_gpu(&used, 500), 2);
+}
+
+/* Typical: 60 % of one whole GPU, 40 % of half a GPU, no CPU. */
+static void test_fgd(void **state)
+{
+    (void)state;
+    struct gt_pod_shape shapes[] = {{.gpus = 1, .milli = 1000, .count = 6, .type = 2},
+                                    {.gpus = 1, .milli = 500, .count = 4, .type = 1}};
+    struct gt_pod_world world = {.shapes = shapes, .shape_count = 2, .pod_rows = 10};
+    struct gt_pod_setup setup = {0};
+    void *fgd = NULL;
+    assert_int_equal(gt_pod_fgd.open(&world, &setup, &fgd, NULL), 0);
+    struct gt_pod_node node = node_of(1000, 2);
+    use(&node, 0, 500, 1);
+    /* Before: a whole GPU cannot use the half: 0.6 x 500 = 300. The share on the half GPU: 0 after.
+     * 100 / (1 + e^-0.3) = 57.4. On the whole GPU: 1000 free, none for a whole: 600 after, 100 / (1 + e^0.3).
+     */
+    assert_true(near(gt_pod_fgd.score(fgd, &node, &shapes[1]), 57));
+    assert_int_equal(gt_pod_fgd.choose_gpu(fgd, &node, &shapes[1]), 0);
+    /* A whole GPU: 500 left, all of it lost to whole ones: 300 before, 300 after. */
+    assert_true(near(gt_pod_fgd.score(fgd, &node, &shapes[0]), 50));
+    gt_pod_fgd.close(fgd);
+}
+
+static struct gt_site *read_site(const char *path)
+{
+    gt_auto_free char *text = NULL;
+    size_t len;
+    struct gt_site *site = NULL;
+    if (gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, &text, &len, NULL) >= 0)
+        assert_int_equal(gt_site_from_text(path, text, len, &site, NULL), 0);
+    return site;
+}
+
+static struct gt_trace *read_trace(const char *path)
+{
+    gt_auto_free char *text = NULL;
+    size_t len;
+    struct gt_trace *trace = NULL;
+    if (gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, &text, &len, NULL) >= 0)
+        assert_int_equal(gt_trace_from_text(path, text, len, &trace, NULL), 0);
+    return trace;
+}
+
+#define OPENB TEST_SOURCE_DIR "/../../shared/data/traces/openb/"
+
+/* The published figures of the FGD paper's simulator, allocated share at 130 % arrival, within half a point.
+ */
+static void test_published(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        double fgd, best_fit;
+    } published[] = {{OPENB "openb_pod_list_default.csv", 95.40, 93.11},
+                     {OPENB "openb_pod_list_multigpu20.csv", 95.65, 93.90},
+                     {OPENB "openb_pod_list_multigpu50.csv", 97.17, 95.70}};
+    gt_auto_site struct gt_site *site = read_site(OPENB "openb_node_list_gpu_node.csv");
+    if (!site)
+        skip();
+    assert_int_equal(site->gpus, 6212);
+    for (size_t i = 0; i < GT_COUNT(published); i++) {
+        gt_auto_trace struct gt_trace *trace = read_trace(published[i].list);
+        if (!trace)
+            skip();
+        double fgd = 0, best_fit = 0;
+        for (uint64_t seed = 42; seed < 45; seed++) {
+            struct gt_pod_options options = {.load = 1.3, .seed = seed, .loss_weight = (double)NAN};
+            static struct gt_result result;
+            assert_int_equal(gt_pod_run(site, trace, &gt_pod_fgd, &options, &result, NULL), 0);
+            fgd += 100 * result.occupancy / 3;
+            assert_int_equal(gt_pod_run(site, trace, &gt_pod_best_fit, &options, &result, NULL), 0);
+            best_fit += 100 * result.occupancy / 3;
+        }
+        if (fabs(fgd - published[i].fgd) > 0.5 || fabs(best_fit - published[i].best_fit) > 0.5)
+            fail_msg("%s: fgd %.2f, published %.2f; best fit %.2f, published %.2f", published[i].list, fgd,
+                     published[i].fgd, best_fit, published[i].best_fit);
+    }
+}
+
+/* Every policy until nothing fits: the engine judges, the same seed gives the same. */
+static void test_all_policies(void **state)
+{
+    (void)state;
+    gt_auto_free char *nodes =
+        copy_text("sn,cpu_milli,memory_mib,gpu,model\na,32000,9999,8,\nb,32000,9999,2,\n"
+                  "c,64000,9999,0,\ne,16000,9999,4,\n");
+    gt_auto_free char *pods = copy_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\n1,1000,9,1,460\n"
+                                        "2,2000,9,2,1000\n3,500,9,0,0\n4,100,9,1,1000\n5,100,9,4,1000\n");
+    gt_auto_site struct gt_site *site = NULL;
+    gt_auto_trace struct gt_trace *trace = NULL;
+    assert_int_equal(gt_site_from_text("n", nodes, strlen(nodes), &site, NULL), 0);
+    assert_int_equal(gt_trace_from_text("p", pods, strlen(pods), &trace, NULL), 0);
+    for (size_t p = 0; gt_pod_policies[p]; p++)
+        for (uint64_t seed = 1; seed <= 20; seed++)
+            for (unsigned mode = 0; mode < 4; mode++) {
+                struct gt_pod_options options = {.load = 1.5,
+                                                 .seed = seed,
+                                                 .gpu_only = mode & 1,
+                                                 .random_ties = mode & 2,
+                                                 .loss_weight = (double)NAN};
+                static struct gt_result first, again;
+                gt_auto_err struct gt_err *err = NULL;
+                if (gt_pod_run(site, trace, gt_pod_policies[p], &options, &first, &err) < 0)
+                    fail_msg("%s", gt_err_text(err));
+                assert_int_equal(gt_pod_run(site, trace, gt_pod_policies[p], &options, &again, NULL), 0);
+                assert_memory_equal(&first, &again, sizeof(first));
+                assert_int_equal((int)first.jobs, (int)(first.placed + first.rejected));
+                assert_true(first.occupancy > 0.5 && first.occupancy <= 1);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_fgd),
+        cmocka_unit_test(test_all_policies),
+        cmocka_unit_test(test_published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <time.h>
+
+#include "tests/unit/sim/sim_test.h"
+
+static const char topo[] = "ip,DSW,PSW,ASW\nb,G6,P1,S2\na,G6,P1,S1\nc,G6,P1,S2\n";
+static const char nodes[] = "sn,cpu_milli,memory_mib,gpu,model\nn2,64000,1024,8,G2\nn1,32000,2048,0,\n";
+static const char pods[] =
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np1,1000,10,1,460\np2,2000,20,4,1000\n"
+    "p3,500,5,0,0\n";
+static const char philly[] = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+                             "2017-10-09 07:01:55,66.0,1,66.0,11cb48\n2017-10-09 06:13:03,29.5,16,1,6214e9\n";
+
+static void test_good(void **state)
+{
+    (void)state;
+    gt_auto_free char *text = copy_text(topo);
+    gt_auto_site struct gt_site *site = NULL;
+    assert_int_equal(gt_site_from_text("t", text, strlen(text), &site, NULL), 0);
+    assert_int_equal(site->node_count, 3);
+    assert_int_equal(site->super_count, 2);
+    assert_int_equal(site->gpus, 24);
+    assert_int_equal(site->first_node[1], 1); /* S1 has one host, S2 two */
+    assert_int_equal(gt_site_largest_super(site), 16);
+
+    gt_auto_free char *list = copy_text(nodes);
+    gt_auto_site struct gt_site *flat = NULL;
+    assert_int_equal(gt_site_from_text("t", list, strlen(list), &flat, NULL), 0);
+    assert_int_equal(flat->node_count, 2);
+    assert_int_equal(flat->nodes[0].gpus, 0); /* by name: n1 */
+    assert_int_equal(flat->nodes[1].cpu_milli, 64000);
+    gt_auto_cluster struct gt_cluster *model = NULL;
+    assert_int_equal(gt_site_model(flat, &model, NULL), 0);
+
+    gt_auto_free char *pod_text = copy_text(pods);
+    gt_auto_trace struct gt_trace *trace = NULL;
+    assert_int_equal(gt_trace_from_text("t", pod_text, strlen(pod_text), &trace, NULL), 0);
+    assert_int_equal(trace->kind, GT_TRACE_PODS);
+    assert_int_equal(trace->row_count, 3);
+    assert_int_equal(trace->rows[0].milli, 460);
+    assert_int_equal(gt_trace_drop_shared(trace, NULL), 0);
+    assert_int_equal(trace->row_count, 2);
+
+    gt_auto_free char *job_text = copy_text(philly);
+    gt_auto_trace struct gt_trace *jobs = NULL;
+    assert_int_equal(gt_trace_from_text("t", job_text, strlen(job_text), &jobs, NULL), 0);
+    assert_int_equal(jobs->kind, GT_TRACE_FILE);
+    assert_int_equal(jobs->rows[1].gpus, 16);
+}
+
+static void expect_error(bool cluster, const char *from, const char *expected)
+{
+    gt_auto_free char *text = copy_text(from);
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_site *site = NULL;
+    struct gt_trace *trace = NULL;
+    int r = cluster ? gt_site_from_text("f.csv", text, strlen(text), &site, &err)
+                    : gt_trace_from_text("f.csv", text, strlen(text), &trace, &err);
+    assert_true(r < 0 && !site && !trace);
+    if (!strstr(gt_err_text(err), expected))
+        fail_msg("'%s' does not say '%s'", gt_err_text(err), expected);
+}
+
+static void test_bad(void **state)
+{
+    (void)state;
+    expect_error(true, "", "f.csv:1: not a cluster");
+    expect_error(true, "hello\n", "f.csv:1: not a cluster");
+    expect_error(true, "ip,DSW,PSW,ASW\n", "f.csv: no nodes");
+    expect_error(true, "ip,DSW,PSW,ASW\na,b,c\n", "f.csv:2: expected 4 fields, is 3");
+    expect_error(true, "ip,DSW,PSW,ASW\n\na,G,P,S\n,G,P,S\n", "f.csv:4: ip: expected a name");
+    expect_error(true, "ip,DSW,PSW,ASW\na,G,P,S\nb,G,P,S\na,G,P,S\n", "f.csv:4: node a is there twice");
+    expect_error(true, "sn,cpu_milli,memory_mib,gpu,model\nn,1,1,65,x\n", "f.csv:2: gpu: expected a number");
+    expect_error(true, "sn,cpu_milli,memory_mib,gpu,model\nn,-1,1,6,x\n", "f.csv:2: cpu_milli");
+    expect_error(true, "sn,cpu_milli,memory_mib,gpu,model\nn,1,1,6,x,y\n",
+                 "f.csv:2: expected 5 fields, is 6");
+
+    expect_error(false, "nonsense", "f.csv:1: not a trace");
+    expect_error(false, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n", "f.csv: no jobs");
+    expect_error(false, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,1001\n", "f.csv:2: gpu_milli");
+    expect_error(false, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,0\n", "f.csv:2: gpu_milli");
+    expect_error(false, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,2,500\n", "f.csv:2: gpu_milli");
+    expect_error(false, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nwhat is this\n",
+                 "f.csv:2: expected 5 fields, is 1");
+    static const char head[] = "timestamp,duration,num_gpus,gpu_time,cluster\n";
+    static const char *const rows[] = {"t,nan,1,1,c", "t,inf,1,1,c",     "t,-1,1,1,c",   "t,0x10,1,1,c",
+                                       "t, 1,1,1,c",  "t,,1,1,c",        "t,1e99,1,1,c", "t,1,0,1,c",
+                                       "t,1,x,1,c",   "t,1,99999999,1,c"};
+    for (size_t i = 0; i < GT_COUNT(rows); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "%s%s\n", head, rows[i]);
+        expect_error(false, text, "f.csv:2: ");
+    }
+    char wide[200];
+    memset(wide, ',', 100);
+    memcpy(wide + 100, "\n", 2);
+    expect_error(false, wide, "f.csv:1: more than 32 fields");
+}
+
+static void test_nul_byte(void **state)
+{
+    (void)state;
+    char text[] = "ip,DSW,PSW,ASW\na,G\0P,P,S\n";
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_site *site = NULL;
+    assert_true(gt_site_from_text("f.csv", text, sizeof(text) - 1, &site, &err) < 0);
+    assert_non_null(strstr(gt_err_text(err), "f.csv:2: a NUL byte"));
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "x",
+                                      "3",
+                                      "3x",
+                                      "3x4x",
+                                      "3x4x5x6",
+                                      "0x4",
+                                      "3x0x8",
+                                      "3x4x65",
+                                      "3x-4x8",
+                                      "a",
+                                      "3 x4",
+                                      "1e3x4",
+                                      "131073x1",
+                                      "99999x99999x8",
+                                      "3x4x5555555555555555555555555555555555555555555555555555555555"};
+    for (size_t i = 0; i < GT_COUNT(bad); i++) {
+        struct gt_site *site = NULL;
+        assert_int_equal(gt_site_from_shape(bad[i], &site, NULL), -EINVAL);
+    }
+    gt_auto_site struct gt_site *site = make_site("3x4");
+    assert_int_equal(site->super_count, 3);
+    assert_int_equal(site->node_count, 12);
+    assert_int_equal(site->gpus, 96);
+    static const char *const bad_traces[] = {"mix:",
+                                             "mix:0",
+                                             "mix:1,",
+                                             "mix:a",
+                                             "mix:1,,2",
+                                             "mix:70000",
+                                             "mix:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"};
+    for (size_t i = 0; i < GT_COUNT(bad_traces); i++) {
+        struct gt_trace *trace = NULL;
+        assert_int_equal(gt_trace_from_name(bad_traces[i], &trace, NULL), -EINVAL);
+    }
+    struct gt_trace *trace = NULL;
+    assert_int_equal(gt_trace_from_name("nobody", &trace, NULL), -ENOENT);
+}
+
+/* Damaged files: never more than an error, and memory stays sound (run under the sanitizers). */
+static void test_damaged(void **state)
+{
+    (void)state;
+    static const char *const from[] = {topo, nodes, pods, philly};
+    uint64_t seed = (uint64_t)time(NULL);
+    struct gt_rng rng;
+    gt_rng_seed(&rng, seed);
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (unsigned round = 0; round < 20000; round++) {
+        gt_auto_free char *text = copy_text(from[round % GT_COUNT(from)]);
+        size_t len = strlen(text);
+        for (unsigned i = gt_rng_below(&rng, 6); i--;)
+            text[gt_rng_below(&rng, (uint32_t)len)] = "0,\n\r-9x\0e.\xff"[gt_rng_below(&rng, 11)];
+        size_t cut = gt_rng_below(&rng, 4) ? len : gt_rng_below(&rng, (uint32_t)len);
+        text[cut] = '\0';
+        gt_auto_site struct gt_site *site = NULL;
+        gt_auto_trace struct gt_trace *trace = NULL;
+        gt_auto_err struct gt_err *err = NULL;
+        int r = round % GT_COUNT(from) < 2 ? gt_site_from_text("f", text, cut, &site, &err)
+                                           : gt_trace_from_text("f", text, cut, &trace, &err);
+        assert_true((r < 0) == (err != NULL));
+        assert_true((r >= 0) == (site || trace));
+        assert_null(strchr(gt_err_text(err), '\n'));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_bad),     cmocka_unit_test(test_nul_byte),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_damaged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
