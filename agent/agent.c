@@ -23,7 +23,8 @@ static void log_start(const struct gt_agent *agent)
     gt_info("gputopo-agent started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
             GT_STR("node", options->node_name), GT_STR("from", options->from ? options->from : "live"),
             GT_STR("http", options->http ? options->http : "none"),
-            GT_STR("probe", agent->probe ? "yes" : agent->no_probe_why));
+            GT_STR("probe", agent->probe ? "yes" : agent->no_probe_why),
+            GT_STR("publish", agent->publish ? "yes" : agent->no_publish_why));
 }
 
 /* A recording or a root that cannot be read is to be answered with that one line alone. */
@@ -53,6 +54,8 @@ static void take_inventory(struct gt_agent *agent, struct gt_inventory *inventor
     agent->inventory = inventory;
     if (agent->plugin)
         gt_plugin_publish(agent->plugin, inventory);
+    gt_usage_inventory(agent->usage, inventory);
+    gt_agent_publish_changed(agent->publish);
     gt_debug("scanned", GT_INT("changes", changes));
 }
 
@@ -60,6 +63,10 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
 {
     struct gt_agent *agent = arg;
     struct timespec now;
+    if (result->relabelled)
+        take_inventory(agent, result->inventory);
+    if (result->ids_only)
+        return;
     agent->scans.health_checks += result->health_check;
     if (result->err && !agent->inventory) {
         gt_fail(&agent->start_error, gt_err_code(result->err), "%s", gt_err_text(result->err));
@@ -72,7 +79,8 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         snprintf(agent->scan_error, sizeof(agent->scan_error), "%s", gt_err_text(result->err));
         gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "scan failed, the state before is kept",
                GT_STR("why", agent->scan_error));
-    } else if (result->inventory) {
+        gt_agent_publish_changed(agent->publish);
+    } else if (result->inventory && !result->relabelled) {
         agent->scans.done++;
         gt_scan_counts_add(&agent->scans, result->seconds);
         clock_gettime(CLOCK_REALTIME, &now);
@@ -80,6 +88,9 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         agent->scan_error[0] = '\0';
         take_inventory(agent, result->inventory);
     }
+    if (agent->publish_anew)
+        gt_agent_publish_refresh(agent->publish);
+    agent->publish_anew = false;
     gt_agent_events_resume(agent);
     arm_timers(agent, result);
 }
@@ -103,6 +114,7 @@ static void on_hangup(void *arg, int signal)
     agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
     gt_info("scanning again as asked");
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+    agent->publish_anew = true;
 }
 
 static void on_end(void *arg, int signal)
@@ -177,17 +189,21 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0)
         r = gt_agent_events_start(agent, err);
     if (r >= 0)
+        r = gt_agent_publish_start(agent, &agent->publish, agent->no_publish_why,
+                                   sizeof(agent->no_publish_why), err);
+    if (r >= 0)
         r = gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err);
     if (r < 0)
         return r;
     if (!must_be_read(options))
         log_start(agent);
-    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
-    return 0;
+    return gt_agent_usage_start(agent, err); /* and the first scan follows */
 }
 
 static void stop(struct gt_agent *agent, int result)
 {
+    gt_agent_publish_stop(gt_steal(agent->publish));
+    gt_agent_usage_stop(agent);
     gt_plugin_free(agent->plugin);
     gt_http_free(agent->http);
     gt_agent_events_stop(agent);

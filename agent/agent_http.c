@@ -33,7 +33,12 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         .has_probe = agent->probe != NULL,
         .hotplug_events = agent->hotplug_events,
         .vendor_events = agent->vendor_events,
+        .usage = gt_usage_now(agent->usage),
     };
+    gt_podresources_stats(agent->podresources, &metrics.lists);
+    struct gt_publish_stats publish;
+    if (gt_agent_publish_stats(agent->publish, &publish, &metrics.client))
+        metrics.publish = &publish;
     if (agent->plugin)
         gt_plugin_stats(agent->plugin, &metrics.plugin);
     if (agent->probe)
@@ -50,6 +55,14 @@ static void serve_status(struct gt_agent *agent, bool (*judge)(const struct gt_s
     response->status = judge(&status, &response->body) ? 200 : 503;
 }
 
+static void serve_usage(struct gt_agent *agent, struct gt_http_response *response)
+{
+    struct gt_podresources_stats stats;
+    gt_podresources_stats(agent->podresources, &stats);
+    response->content_type = "application/json";
+    gt_usage_json(agent->usage, agent->options->node_name, stats.last_s, &response->body);
+}
+
 void gt_agent_serve(void *arg, const char *path, struct gt_http_response *response)
 {
     struct gt_agent *agent = arg;
@@ -59,8 +72,10 @@ void gt_agent_serve(void *arg, const char *path, struct gt_http_response *respon
         serve_status(agent, gt_status_healthy, response);
     else if (strcmp(path, "/readyz") == 0)
         serve_status(agent, gt_status_ready, response);
+    else if (strcmp(path, "/usage") == 0)
+        serve_usage(agent, response);
     else {
         response->status = 404;
-        gt_buf_puts(&response->body, "there are /healthz, /readyz and /metrics\n");
+        gt_buf_puts(&response->body, "there are /healthz, /readyz, /metrics and /usage\n");
     }
 }

@@ -12,6 +12,8 @@ static void on_registered(void *arg)
     agent->registration_error[0] = '\0';
     gt_info("registered", GT_STR("resource", agent->options->resource),
             GT_INT("gpus", agent->inventory ? agent->inventory->device_count : 0));
+    gt_podresources_soon(agent->podresources);
+    gt_agent_publish_changed(agent->publish);
 }
 
 static void on_registration_failed(void *arg, const char *why, unsigned retry_ms)
@@ -22,12 +24,15 @@ static void on_registration_failed(void *arg, const char *why, unsigned retry_ms
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration failed", GT_STR("why", why),
            GT_INT("retry_ms", retry_ms));
     snprintf(agent->registration_error, sizeof(agent->registration_error), "%s", why);
+    gt_agent_publish_changed(agent->publish);
 }
 
 static void on_stream_ended(void *arg)
 {
-    (void)arg;
+    struct gt_agent *agent = arg;
     gt_info("the kubelet ended the list of devices, registering again");
+    gt_podresources_restarted(agent->podresources);
+    gt_agent_publish_changed(agent->publish);
 }
 
 static void add_ids(struct gt_buf *to, const char *const *ids, unsigned count)
@@ -42,7 +47,8 @@ static void add_ids(struct gt_buf *to, const char *const *ids, unsigned count)
 
 static void on_allocated(void *arg, const struct gt_allocation *allocation)
 {
-    (void)arg;
+    struct gt_agent *agent = arg;
+    gt_podresources_soon(agent->podresources);
     gt_auto_buf struct gt_buf ids = GT_BUF(IDS_LOGGED);
     add_ids(&ids, allocation->ids, allocation->count);
     if (allocation->error)

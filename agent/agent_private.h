@@ -4,7 +4,9 @@
 
 #include "agent/metrics.h"
 #include "agent/options.h"
+#include "agent/publish_agent.h"
 #include "agent/scanner.h"
+#include "agent/usage.h"
 #include "base/loop.h"
 #include "deviceplugin/plugin.h"
 #include "http/http.h"
@@ -31,14 +33,31 @@ struct gt_agent {
     uint64_t hotplug_events, vendor_events;
     char scan_error[512];         /* of the last scan that failed, "" since one was done */
     char registration_error[512]; /* "" none since the last registration */
-    struct gt_err *start_error;   /* why the first scan failed: the agent ends */
+
+    struct gt_podresources *podresources;
+    struct gt_usage_book *usage;
+    struct gt_source *first_timer; /* the end of waiting for the kubelet's first answer */
+    bool scans_begun;
+    double listed_s;       /* when the kubelet last answered, monotonic */
+    char usage_error[512]; /* why it did not the last time, "" it did */
+
+    struct gt_agent_publish *publish; /* NULL: nothing is published */
+    char no_publish_why[256];
+    bool publish_anew; /* after the next scan, whoever has changed what is there */
+
+    struct gt_err *start_error; /* why the first scan failed: the agent ends */
 };
 
-/* agent_http.c: the handler of /healthz, /readyz and /metrics. */
+/* agent_http.c: the handler of /healthz, /readyz, /metrics and /usage. */
 void gt_agent_serve(void *agent, const char *path, struct gt_http_response *response);
 
 /* agent_plugin.c: what the plugin tells. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
+
+/* agent_usage.c: asks the kubelet who uses what, and begins the scans when it has answered, or has not.
+ * Started last, stopped before the plugin. */
+int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_usage_stop(struct gt_agent *agent);
 
 /* agent_events.c: hotplug and vendor events call for a scan, after a pause in which more may come. */
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);

@@ -177,6 +177,87 @@ static void write_plugin(const struct gt_plugin_stats *stats, struct gt_buf *to)
               stats->prefer.bucket, GT_LATENCY_BUCKETS, (double)stats->prefer.sum_us / 1e6);
 }
 
+static void write_owners(const struct gt_usage *usage, const struct gt_inventory *inventory,
+                         struct gt_buf *to)
+{
+    const struct gt_node *node = inventory ? inventory->node : NULL;
+    head(to, "gputopo_gpu_used", "gauge", "Who holds a GPU; always 1.");
+    for (unsigned i = 0; node && i < usage->gpu_count && i < node->gpu_count; i++) {
+        const struct gt_usage_owner *owner = &usage->owners[i];
+        if (!(usage->used >> i & 1))
+            continue;
+        gt_buf_printf(to, "gputopo_gpu_used{gpu=\"%u\",uuid=", i);
+        label(to, node->gpus[i].uuid);
+        gt_buf_puts(to, ",namespace=");
+        label(to, owner->namespace);
+        gt_buf_puts(to, ",pod=");
+        label(to, owner->pod);
+        gt_buf_puts(to, ",container=");
+        label(to, owner->container);
+        gt_buf_puts(to, "} 1\n");
+    }
+}
+
+static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
+{
+    const struct gt_usage *usage = metrics->usage;
+    const struct gt_podresources_stats *lists = &metrics->lists;
+    number(to, "gputopo_usage_known", "gauge",
+           "1 while the kubelet says who uses the GPUs; 0: it has not yet, or not for a while.",
+           usage->known && !usage->stale);
+    if (usage->known) {
+        number(to, "gputopo_gpus_in_use", "gauge", "GPUs that a container holds.",
+               (uint64_t)__builtin_popcountll(usage->used));
+        number(to, "gputopo_gpus_free", "gauge", "GPUs that a new container may get.",
+               (uint64_t)__builtin_popcountll(usage->free));
+        number(to, "gputopo_gpus_owned_twice", "gauge", "GPUs that more than one container holds.",
+               (uint64_t)__builtin_popcountll(usage->twice));
+        number(to, "gputopo_unknown_devices_in_use", "gauge",
+               "Devices that containers hold and that are no GPU of this node.", usage->strangers);
+        write_owners(usage, metrics->inventory, to);
+    }
+    head(to, "gputopo_podresources_lists_total", "counter",
+         "Questions to the kubelet who uses the GPUs, by result; limited: it was asked too often.");
+    gt_buf_printf(to,
+                  "gputopo_podresources_lists_total{result=\"done\"} %" PRIu64 "\n"
+                  "gputopo_podresources_lists_total{result=\"failed\"} %" PRIu64 "\n"
+                  "gputopo_podresources_lists_total{result=\"limited\"} %" PRIu64 "\n",
+                  lists->done, lists->failed, lists->limited);
+    if (lists->last_s > 0) {
+        head(to, "gputopo_last_podresources_list_timestamp_seconds", "gauge",
+             "When the kubelet last answered.");
+        gt_buf_printf(to, "gputopo_last_podresources_list_timestamp_seconds %.3f\n", lists->last_s);
+    }
+}
+
+static void write_publish(const struct gt_publish_stats *stats, const struct gt_kube_counters *client,
+                          struct gt_buf *to)
+{
+    head(to, "gputopo_publish_writes_total", "counter", "Requests to the API server that it accepted.");
+    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
+        gt_buf_printf(to, "gputopo_publish_writes_total{what=\"%s\"} %" PRIu64 "\n",
+                      gt_publish_lane_name((enum gt_publish_lane)i), stats->writes[i]);
+    head(to, "gputopo_publish_failures_total", "counter", "Those that it refused or did not answer.");
+    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
+        gt_buf_printf(to, "gputopo_publish_failures_total{what=\"%s\"} %" PRIu64 "\n",
+                      gt_publish_lane_name((enum gt_publish_lane)i), stats->failures[i]);
+    number(to, "gputopo_publish_current", "gauge",
+           "1 while the API server has everything that is to be published.", stats->current);
+    number(to, "gputopo_publish_away", "gauge", "1 while the API server does not answer.", stats->away);
+    if (stats->last_s > 0) {
+        head(to, "gputopo_publish_last_timestamp_seconds", "gauge", "When a status was last written.");
+        gt_buf_printf(to, "gputopo_publish_last_timestamp_seconds %.0f\n", stats->last_s);
+    }
+    number(to, "gputopo_publish_requests_total", "counter", "Tries of requests to the API server.",
+           client->requests);
+    number(to, "gputopo_publish_retries_total", "counter", "Of them, those that were not the first.",
+           client->retries);
+    number(to, "gputopo_publish_throttled_total", "counter",
+           "Answers by which the API server asks for patience.", client->throttled);
+    number(to, "gputopo_publish_unauthorized_total", "counter", "Answers that the token is not valid.",
+           client->unauthorized);
+}
+
 static void write_process(struct gt_buf *to)
 {
     struct gt_process process;
@@ -201,5 +282,9 @@ void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
     write_scans(metrics, to);
     if (metrics->has_plugin)
         write_plugin(&metrics->plugin, to);
+    if (metrics->usage)
+        write_usage(metrics, to);
+    if (metrics->publish)
+        write_publish(metrics->publish, &metrics->client, to);
     write_process(to);
 }

@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_AGENT_METRICS_H
 #define GPUTOPO_AGENT_METRICS_H
 
+#include "agent/publish.h"
+#include "agent/usage.h"
 #include "base/buf.h"
 #include "deviceplugin/plugin.h"
 #include "topology/probe/client.h"
@@ -27,6 +29,10 @@ struct gt_metrics {
     struct gt_plugin_stats plugin;
     struct gt_probe_stats probe;
     uint64_t hotplug_events, vendor_events;
+    const struct gt_usage *usage; /* NULL: nobody asks who uses the GPUs */
+    struct gt_podresources_stats lists;
+    const struct gt_publish_stats *publish; /* NULL: nothing is published */
+    struct gt_kube_counters client;
 };
 
 /* Appends the Prometheus text format, version 0.0.4. */

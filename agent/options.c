@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "http/http.h"
 
 enum { SECONDS_MAX = 86400, SCANS_MAX = 100, RESOURCE_MAX = 253 + 1 + 63 };
 
@@ -27,6 +28,9 @@ enum option_key {
     OPTION_LOG_LEVEL,
     OPTION_LOG_FORMAT,
     OPTION_NO_DEVICE_PLUGIN,
+    OPTION_KUBECONFIG,
+    OPTION_HEARTBEAT,
+    OPTION_NO_PUBLISH,
     OPTION_ONESHOT,
     OPTION_HELP,
     OPTION_VERSION,
@@ -56,6 +60,10 @@ static const struct {
     {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
     {"log-format", "FORMAT", "text or json (text)", OPTION_LOG_FORMAT},
     {"no-device-plugin", NULL, "advertise nothing to the kubelet", OPTION_NO_DEVICE_PLUGIN},
+    {"kubeconfig", "FILE", "publish to this API server (the pod's, where this is a pod)", OPTION_KUBECONFIG},
+    {"heartbeat", "SECONDS", "publish again at least this often, plus or minus a fifth (300)",
+     OPTION_HEARTBEAT},
+    {"no-publish", NULL, "publish nothing to the API server", OPTION_NO_PUBLISH},
     {"oneshot", NULL, "scan once, print the node as JSON and end", OPTION_ONESHOT},
     {"help", NULL, "print this", OPTION_HELP},
     {"version", NULL, "print the version", OPTION_VERSION},
@@ -178,6 +186,8 @@ static int read_option(enum option_key key, const char *name, const char *value,
         return read_text(name, value, &to->probe, err);
     case OPTION_HTTP:
         to->http = *value && strcmp(value, "none") != 0 ? value : NULL;
+        if (to->http && gt_http_check_address(value, err) < 0)
+            return gt_wrap(err, "--http");
         return 0;
     case OPTION_RESCAN:
         return read_number(name, value, 0, SECONDS_MAX, &to->rescan_s, err);
@@ -197,6 +207,13 @@ static int read_option(enum option_key key, const char *name, const char *value,
         return r;
     case OPTION_NO_DEVICE_PLUGIN:
         to->device_plugin = false;
+        return 0;
+    case OPTION_KUBECONFIG:
+        return read_text(name, value, &to->kubeconfig, err);
+    case OPTION_HEARTBEAT:
+        return read_number(name, value, 1, SECONDS_MAX, &to->heartbeat_s, err);
+    case OPTION_NO_PUBLISH:
+        to->publish = false;
         return 0;
     case OPTION_ONESHOT:
         to->oneshot = true;
@@ -236,11 +253,13 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .http = "127.0.0.1:9400",
         .rescan_s = 300,
         .health_s = 30,
+        .heartbeat_s = 300,
         .unhealthy_after = 1,
         .healthy_after = 3,
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
         .device_plugin = true,
+        .publish = true,
     };
     struct option longs[GT_COUNT(table) + 1] = {0};
     for (size_t i = 0; i < GT_COUNT(table); i++)

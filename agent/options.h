@@ -16,12 +16,14 @@ struct gt_agent_options {
     const char *probe; /* a program or a socket; "none"; NULL: the program beside the agent's own */
     const char *http;  /* NULL: off */
     const char *node_name;
+    const char *kubeconfig; /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */
+    unsigned heartbeat_s;
     unsigned unhealthy_after, healthy_after;
     enum gt_log_level log_level;
     enum gt_log_format log_format;
-    bool device_plugin, oneshot;
+    bool device_plugin, publish, oneshot;
     bool help, version; /* asked for: print it and do nothing else */
     char host_name[256];
 };

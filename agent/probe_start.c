@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { PROBE_PATIENCE_MS = 5000 };
+
 static bool is_socket(const char *path)
 {
     struct stat status;
@@ -46,8 +48,12 @@ int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_clien
         *ret_why = "switched off by --probe none";
         return 0;
     }
-    if (program && is_socket(program))
-        return gt_probe_client_new(program, ret, err);
+    if (program && is_socket(program)) {
+        int r = gt_probe_client_new(program, ret, err);
+        if (r >= 0)
+            gt_probe_client_patience(*ret, PROBE_PATIENCE_MS);
+        return r;
+    }
     if (!program) {
         if (!find_beside(beside, sizeof(beside))) {
             *ret_why = "gputopo-probe is not installed beside gputopo-agent";

@@ -24,6 +24,7 @@ struct gt_scanner {
     pthread_cond_t changed;
     unsigned wanted; /* under lock, as the four below */
     bool stopping, ended, has_result;
+    struct gt_in_use *in_use;       /* under lock; NULL unknown */
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
 
@@ -55,6 +56,29 @@ static struct timespec in_ms(unsigned milliseconds)
     return when;
 }
 
+/* The inventory that follows the last one. */
+static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node, struct gt_inventory **ret,
+                          struct gt_err **err)
+{
+    gt_auto_free struct gt_in_use *in_use = NULL;
+    struct gt_inventory *inventory = NULL;
+    bool known;
+    pthread_mutex_lock(&scanner->lock);
+    known = scanner->in_use != NULL;
+    if (known && (in_use = malloc(sizeof(*in_use))))
+        *in_use = *scanner->in_use;
+    pthread_mutex_unlock(&scanner->lock);
+    if (known && !in_use)
+        return gt_fail_sys(err, ENOMEM, "inventory");
+    int r = gt_inventory_next(node, scanner->classes, scanner->last, in_use, now_ms(), &inventory, err);
+    if (r < 0)
+        return r;
+    gt_inventory_unref(scanner->last);
+    scanner->last = inventory;
+    *ret = gt_inventory_ref(inventory);
+    return 0;
+}
+
 static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret, struct gt_err **err)
 {
     gt_auto_node struct gt_node *node = NULL;
@@ -69,14 +93,7 @@ static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **
     unsigned flags = (at_once ? GT_HEALTH_AT_ONCE : 0) | (scanner->options.scan.from ? GT_HEALTH_ALL : 0);
     gt_health_apply(&scanner->health, node, flags);
 
-    struct gt_inventory *inventory = NULL;
-    r = gt_inventory_new(node, scanner->classes, scanner->last, &inventory, err);
-    if (r < 0)
-        return r;
-    gt_inventory_unref(scanner->last);
-    scanner->last = inventory;
-    *ret = gt_inventory_ref(inventory);
-    return 0;
+    return make_inventory(scanner, node, ret, err);
 }
 
 /* Whether the vendor library says what it said at the last scan. */
@@ -92,13 +109,23 @@ static bool vendor_unchanged(struct gt_scanner *scanner)
     return gt_vendor_digest(log, scanner->last->node, &digest, NULL) >= 0 && digest == scanner->digest;
 }
 
+static void relabel(struct gt_scanner *scanner, struct gt_scan_result *result)
+{
+    gt_auto_node struct gt_node *node = gt_node_ref(scanner->last->node);
+    if (make_inventory(scanner, node, &result->inventory, NULL) >= 0)
+        result->relabelled = true;
+}
+
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
 {
-    struct gt_scan_result result = {.health_check = !(requests & GT_SCAN_FULL)};
+    struct gt_scan_result result = {.health_check = !(requests & GT_SCAN_FULL),
+                                    .ids_only = requests == GT_SCAN_IDS};
     uint64_t begin = now_ms();
     atomic_store(&scanner->busy_since_ms, begin ? begin : 1);
-    if (!result.health_check || !vendor_unchanged(scanner))
+    if (!result.ids_only && (!result.health_check || !vendor_unchanged(scanner)))
         scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
+    if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
+        relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
     result.pending = gt_health_pending(&scanner->health);
     result.seconds = (double)(now_ms() - begin) / 1000;
@@ -176,6 +203,18 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
     pthread_mutex_unlock(&scanner->lock);
 }
 
+bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use)
+{
+    pthread_mutex_lock(&scanner->lock);
+    bool changed = !scanner->in_use || !gt_in_use_equal(scanner->in_use, in_use);
+    if (!scanner->in_use)
+        scanner->in_use = malloc(sizeof(*in_use));
+    if (scanner->in_use)
+        *scanner->in_use = *in_use;
+    pthread_mutex_unlock(&scanner->lock);
+    return changed;
+}
+
 double gt_scanner_busy(const struct gt_scanner *scanner)
 {
     uint64_t since = atomic_load(&scanner->busy_since_ms);
@@ -186,6 +225,7 @@ static void scanner_free(struct gt_scanner *scanner)
 {
     if (scanner->has_result)
         result_done(&scanner->result);
+    free(scanner->in_use);
     gt_inventory_unref(scanner->last);
     gt_class_cache_free(scanner->classes);
     pthread_cond_destroy(&scanner->changed);

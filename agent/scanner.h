@@ -21,6 +21,7 @@ enum gt_scan_request {
     GT_SCAN_FULL = 1,
     GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, a person asked */
     GT_SCAN_HEALTH = 4,  /* ask the vendor library, and scan only where its answer has changed */
+    GT_SCAN_IDS = 8,     /* no scan: lay what is in use anew over the node of the last one */
 };
 
 struct gt_scan_result {
@@ -30,6 +31,8 @@ struct gt_scan_result {
     double seconds;     /* how long it took */
     bool health_check;  /* it began as a GT_SCAN_HEALTH */
     bool pending;       /* a change of health waits for further scans to confirm it */
+    bool relabelled;    /* the inventory is the last scan's node with what is in use now */
+    bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
 };
 
 /* On the loop's thread. */
@@ -38,6 +41,9 @@ typedef void gt_scan_callback(void *arg, const struct gt_scan_result *result);
 int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options, gt_scan_callback *callback,
                    void *arg, struct gt_scanner **ret, struct gt_err **err);
 void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
+
+/* What is in use from now on; whether that is another set than before. Until the first call it is unknown. */
+bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);
 
 /* Seconds that the scan in progress has been running, 0 where none is. Safe from any thread. */
 double gt_scanner_busy(const struct gt_scanner *scanner);

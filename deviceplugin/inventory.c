@@ -30,27 +30,31 @@ static void make_new_id(const struct gt_inventory *inventory, const struct gt_in
         snprintf(to, GT_ID_SIZE, "%.80s.%u", own, n);
 }
 
+/* How well a device of before stands for this GPU, 0 not at all. Who is in use comes first, then the same
+ * UUID, then who was there (and not lost). */
+static unsigned likeness(const struct gt_device *old, const struct gt_gpu *gpu)
+{
+    bool same_uuid = gpu->uuid[0] && strcmp(old->uuid, gpu->uuid) == 0;
+    bool same_place = strcmp(old->bdf, gpu->bdf) == 0 && !(gpu->uuid[0] && old->uuid[0]);
+    if (!same_uuid && !same_place)
+        return 0;
+    return 1U + (old->in_use ? 4 : 0) + (same_uuid ? 2 : 0) + (old->gpu >= 0 ? 1 : 0);
+}
+
 /* The previous device that this GPU is, -1 for none. */
 static int find_previous(const struct gt_inventory *previous, const struct gt_gpu *gpu,
                          const bool matched[static GT_DEVICES_MAX])
 {
-    if (!previous)
-        return -1;
-    for (unsigned i = 0; gpu->uuid[0] && i < previous->device_count; i++)
-        if (!matched[i] && strcmp(previous->devices[i].uuid, gpu->uuid) == 0)
-            return (int)i;
-    /* By place: the one that is there now before one that was lost there. */
-    int lost = -1;
-    for (unsigned i = 0; i < previous->device_count; i++) {
-        const struct gt_device *old = &previous->devices[i];
-        if (matched[i] || strcmp(old->bdf, gpu->bdf) != 0 || (gpu->uuid[0] && old->uuid[0]))
-            continue;
-        if (old->gpu >= 0)
-            return (int)i;
-        if (lost < 0)
-            lost = (int)i;
+    int best = -1;
+    unsigned most = 0;
+    for (unsigned i = 0; previous && i < previous->device_count; i++) {
+        unsigned like = matched[i] ? 0 : likeness(&previous->devices[i], gpu);
+        if (like > most) {
+            most = like;
+            best = (int)i;
+        }
     }
-    return lost;
+    return best;
 }
 
 /*
@@ -87,6 +91,7 @@ static void add_present(struct gt_inventory *inventory, const struct gt_inventor
     if (match >= 0) {
         const struct gt_device *old = &previous->devices[match];
         memcpy(device.id, old->id, sizeof(device.id));
+        device.in_use = old->in_use;
         if (!device.uuid[0])
             memcpy(device.uuid, old->uuid, sizeof(device.uuid));
     } else
@@ -94,16 +99,97 @@ static void add_present(struct gt_inventory *inventory, const struct gt_inventor
     inventory->devices[inventory->device_count++] = device;
 }
 
-static void add_lost(struct gt_inventory *inventory, const struct gt_device *old)
+/* The GPU that is served by another ID than this device's now, NULL none. */
+static const struct gt_device *served_as(const struct gt_inventory *inventory, const struct gt_device *old)
+{
+    for (unsigned i = 0; i < inventory->node->gpu_count; i++) {
+        const struct gt_device *other = &inventory->devices[i];
+        bool same_uuid = old->uuid[0] && strcmp(old->uuid, other->uuid) == 0;
+        bool same_place = strcmp(old->bdf, other->bdf) == 0 && !(old->uuid[0] && other->uuid[0]);
+        if (same_uuid || same_place)
+            return other;
+    }
+    return NULL;
+}
+
+static void add_lost(struct gt_inventory *inventory, const struct gt_device *old,
+                     const struct gt_in_use *in_use, uint64_t now_ms)
 {
     if (inventory->device_count == GT_DEVICES_MAX)
         return;
     struct gt_device device = *old;
+    if (old->gpu >= 0 || !old->lost_ms) {
+        device.lost_ms = now_ms ? now_ms : 1;
+        device.reason[0] = '\0';
+    } else if (in_use && in_use->complete && !old->in_use && now_ms - old->lost_ms >= GT_LOST_KEPT_MS)
+        return;
     device.gpu = -1;
     device.healthy = false;
     device.drm_card = device.drm_render = -1;
-    snprintf(device.reason, sizeof(device.reason), "the GPU is not on the PCI bus any more");
+    const struct gt_device *other = served_as(inventory, old);
+    if (other)
+        snprintf(device.reason, sizeof(device.reason), "the GPU is served as %.96s", other->id);
+    else if (old->gpu >= 0 || old->bdf[0])
+        snprintf(device.reason, sizeof(device.reason), "the GPU is not on the PCI bus any more");
+    else
+        snprintf(device.reason, sizeof(device.reason), "in use, but no GPU of this node is known by this ID");
     inventory->devices[inventory->device_count++] = device;
+}
+
+/*
+ * A container holds a device that cannot be placed, and here is a GPU that nobody can name: the two may be
+ * one. So it is after a restart of this program while the vendor library does not answer yet.
+ */
+static void hold_back(struct gt_inventory *inventory)
+{
+    unsigned gpus = inventory->node->gpu_count, unplaced = 0;
+    for (unsigned i = gpus; i < inventory->device_count; i++)
+        unplaced += inventory->devices[i].in_use && !inventory->devices[i].bdf[0];
+    for (unsigned i = 0; unplaced && i < gpus; i++) {
+        struct gt_device *device = &inventory->devices[i];
+        if (device->uuid[0] || device->in_use || !device->healthy)
+            continue;
+        device->healthy = false;
+        snprintf(device->reason, sizeof(device->reason),
+                 "its UUID is unknown, and it may be one of %u in use that cannot be found", unplaced);
+    }
+}
+
+/* A device that somebody holds and that we have not served: from before this program was started. */
+static void add_known(struct gt_inventory *merged, const char *id, uint64_t now_ms)
+{
+    if (merged->device_count == GT_DEVICES_MAX)
+        return;
+    struct gt_device device = {.gpu = -1,
+                               .numa_node = -1,
+                               .drm_card = -1,
+                               .drm_render = -1,
+                               .in_use = true,
+                               .lost_ms = now_ms ? now_ms : 1};
+    gt_text_copy(device.id, sizeof(device.id), id);
+    if (strncmp(id, "PCI-", 4) == 0)
+        gt_bdf_normalise(id + 4, device.bdf);
+    else
+        gt_text_copy(device.uuid, sizeof(device.uuid), id);
+    merged->devices[merged->device_count++] = device;
+}
+
+/* The devices of before, who of them is in use, and who is besides. Only for matching: has no node. */
+static struct gt_inventory *merge(const struct gt_inventory *previous, const struct gt_in_use *in_use,
+                                  uint64_t now_ms)
+{
+    struct gt_inventory *merged = calloc(1, sizeof(*merged));
+    if (!merged)
+        return NULL;
+    for (unsigned i = 0; previous && i < previous->device_count; i++) {
+        merged->devices[i] = previous->devices[i];
+        merged->devices[i].in_use = gt_in_use_has(in_use, previous->devices[i].id);
+        merged->device_count++;
+    }
+    for (unsigned i = 0; i < in_use->count; i++)
+        if (!previous || !gt_inventory_find(previous, in_use->ids[i]))
+            add_known(merged, in_use->ids[i], now_ms);
+    return merged;
 }
 
 static void sort_by_id(struct gt_inventory *inventory)
@@ -117,13 +203,18 @@ static void sort_by_id(struct gt_inventory *inventory)
     }
 }
 
-int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
-                     const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err)
+int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
+                      const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
+                      struct gt_inventory **ret, struct gt_err **err)
 {
     const char *not_advertised = gt_node_not_advertised(node);
+    bool served = previous && previous->device_count;
     gt_auto_inventory struct gt_inventory *inventory = calloc(1, sizeof(*inventory));
-    if (!inventory)
+    gt_auto_free struct gt_inventory *merged = in_use ? merge(previous, in_use, now_ms) : NULL;
+    if (!inventory || (in_use && !merged))
         return gt_fail_sys(err, ENOMEM, "inventory");
+    if (merged)
+        previous = merged;
     inventory->references = 1;
     inventory->node = gt_node_ref(node);
     if (node->gpu_count) {
@@ -133,7 +224,9 @@ int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
         if (r < 0)
             return r;
     }
-    if (!not_advertised || (previous && previous->device_count)) {
+    /* Devices of somebody else on a node without GPUs, or on one that is left to the vendor's plugin, are
+     * none of ours: what we have not served we need not answer for. */
+    if (served || (!not_advertised && node->gpu_count)) {
         int match[GT_GPUS_MAX];
         bool matched[GT_DEVICES_MAX] = {false};
         match_previous(node, previous, match, matched);
@@ -141,11 +234,18 @@ int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
             add_present(inventory, previous, &node->gpus[i], match[i], not_advertised);
         for (unsigned i = 0; previous && i < previous->device_count; i++)
             if (!matched[i])
-                add_lost(inventory, &previous->devices[i]);
+                add_lost(inventory, &previous->devices[i], in_use, now_ms);
+        hold_back(inventory);
         sort_by_id(inventory);
     }
     *ret = gt_steal(inventory);
     return 0;
+}
+
+int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
+                     const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err)
+{
+    return gt_inventory_next(node, classes, previous, NULL, 0, ret, err);
 }
 
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory)

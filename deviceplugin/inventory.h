@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_INVENTORY_H
 #define GPUTOPO_DEVICEPLUGIN_INVENTORY_H
 
+#include "deviceplugin/in_use.h"
 #include "topology/model/loss.h"
 #include "topology/model/node.h"
 
@@ -15,8 +16,14 @@
  * same BDF is. A GPU that was served as PCI-<bdf> keeps that ID when its UUID becomes known, and one served
  * by its UUID keeps it while the vendor library is silent. Another UUID at an old BDF is another card: the
  * old one is lost, the new one gets an ID of its own.
+ *
+ * An ID in use (by the kubelet's book, see gt_inventory_next) goes before all that: a GPU keeps or gets the
+ * ID that a container holds it by, also across a restart of this program. One that is no GPU of the node is
+ * listed as lost. While such a one cannot be told from a GPU whose UUID is unknown, that GPU is Unhealthy: it
+ * may well be the one in use, and must not be given twice.
  */
 enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
+enum { GT_LOST_KEPT_MS = 600000 }; /* how long a lost device stays in the list when nobody holds it */
 
 struct gt_device {
     char id[GT_ID_SIZE];
@@ -27,6 +34,8 @@ struct gt_device {
     int numa_node;            /* -1 unknown */
     char reason[128];         /* why it is not healthy, "" else */
     int drm_card, drm_render; /* -1 none */
+    bool in_use;              /* when this was made; false where that was not known */
+    uint64_t lost_ms;         /* since when it is lost, 0 it is not */
 };
 
 struct gt_inventory {
@@ -45,6 +54,11 @@ struct gt_inventory {
  */
 int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
                      const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err);
+/* The same with what is in use; NULL: unknown. `now_ms` is any clock that only goes forward. With a complete
+ * `in_use` a lost device that nobody holds leaves the list GT_LOST_KEPT_MS after it was lost. */
+int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
+                      const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
+                      struct gt_inventory **ret, struct gt_err **err);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
 void gt_inventory_unref(struct gt_inventory *inventory);
 GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)

@@ -149,8 +149,13 @@ const char *gt_kubelet_dir_socket_path(const struct gt_kubelet_dir *dir)
 
 bool gt_kubelet_dir_socket(const struct gt_kubelet_dir *dir, struct gt_socket_id *ret)
 {
+    return gt_socket_id_read(dir->socket, ret);
+}
+
+bool gt_socket_id_read(const char *path, struct gt_socket_id *ret)
+{
     struct statx st;
-    if (statx(AT_FDCWD, dir->socket, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &st) < 0 ||
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &st) < 0 ||
         !S_ISSOCK(st.stx_mode))
         return false;
     const struct statx_timestamp *time = st.stx_mask & STATX_BTIME ? &st.stx_btime : &st.stx_ctime;

@@ -34,6 +34,8 @@ const char *gt_kubelet_dir_socket_path(const struct gt_kubelet_dir *dir);
 
 /* The kubelet's socket as it is now; false where there is none. */
 bool gt_kubelet_dir_socket(const struct gt_kubelet_dir *dir, struct gt_socket_id *ret);
+/* The same for any path. */
+bool gt_socket_id_read(const char *path, struct gt_socket_id *ret);
 bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id *b);
 
 /* Removes sockets of this program's form (GT_SOCKET_PREFIX...) on which nobody listens any more. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -25,7 +26,9 @@ struct gt_plugin {
     pthread_mutex_t lock;
     struct gt_inventory *inventory; /* under lock, as stats */
     struct gt_plugin_stats stats;
-    uint64_t refused; /* atomic */
+    uint64_t refused;            /* atomic */
+    atomic_uint handlers;        /* that give out devices and are running */
+    _Atomic uint64_t handled_at; /* when the last one ended, in us; 0: none has */
 };
 
 /* News of an answered container, with its IDs copied behind. */
@@ -63,6 +66,21 @@ static void measure(struct gt_plugin *plugin, struct gt_latency *latency, uint64
     latency->count++;
     latency->sum_us += us;
     pthread_mutex_unlock(&plugin->lock);
+}
+
+/* The time, in microseconds. */
+static uint64_t begin_handler(struct gt_plugin *plugin)
+{
+    atomic_fetch_add(&plugin->handlers, 1);
+    return now_us();
+}
+
+static void end_handler(struct gt_plugin *plugin, struct gt_latency *latency, uint64_t start)
+{
+    uint64_t now = now_us();
+    atomic_store(&plugin->handled_at, now);
+    atomic_fetch_sub(&plugin->handlers, 1);
+    measure(plugin, latency, now - start);
 }
 
 static void count(struct gt_plugin *plugin, uint64_t *counter)
@@ -160,11 +178,11 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
                                            struct gt_buf *reply, struct gt_err **err)
 {
     struct gt_plugin *plugin = arg;
-    uint64_t start = now_us();
+    uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     enum gt_rpc_status status =
         gt_answer_preferred(inventory, request, len, on_preferred, plugin, reply, err);
-    measure(plugin, &plugin->stats.prefer, now_us() - start);
+    end_handler(plugin, &plugin->stats.prefer, start);
     return status;
 }
 
@@ -172,12 +190,12 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
                                           struct gt_err **err)
 {
     struct gt_plugin *plugin = arg;
-    uint64_t start = now_us();
+    uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable};
     enum gt_rpc_status status =
         gt_answer_allocate(inventory, &options, request, len, on_allocated, plugin, reply, err);
-    measure(plugin, &plugin->stats.allocate, now_us() - start);
+    end_handler(plugin, &plugin->stats.allocate, start);
     return status;
 }
 
@@ -320,6 +338,17 @@ void gt_plugin_free(struct gt_plugin *plugin)
     free(plugin->dev_root);
     free(plugin->uuid_variable);
     free(plugin);
+}
+
+uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin)
+{
+    uint64_t now = now_us();
+    if (atomic_load(&plugin->handlers))
+        return 0;
+    uint64_t at = atomic_load(&plugin->handled_at);
+    if (!at)
+        return UINT64_MAX;
+    return now > at ? (now - at) / 1000 : 0;
 }
 
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)

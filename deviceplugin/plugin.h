@@ -65,6 +65,11 @@ struct gt_plugin_stats {
     uint64_t allocations, allocation_errors, preferred; /* by container */
     struct gt_latency allocate, prefer;                 /* handler time without gRPC */
 };
+/* Milliseconds since the last GetPreferredAllocation or Allocate handler has ended, 0 while one runs,
+ * UINT64_MAX where none has yet. Whoever wants to ask the kubelet about its devices waits until this has
+ * grown a little (deviceplugin/podresources.h says why). Safe from any thread, takes no lock. */
+uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin);
+
 /* Safe from any thread. */
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);
 

@@ -29,6 +29,7 @@ enum gt_rpc_status {
     GT_RPC_INVALID_ARGUMENT = 3,
     GT_RPC_DEADLINE_EXCEEDED = 4,
     GT_RPC_NOT_FOUND = 5,
+    GT_RPC_RESOURCE_EXHAUSTED = 8,
     GT_RPC_FAILED_PRECONDITION = 9,
     GT_RPC_UNIMPLEMENTED = 12,
     GT_RPC_INTERNAL = 13,
@@ -38,7 +39,10 @@ enum gt_rpc_status {
 /* "UNAVAILABLE"..., as gRPC calls them. */
 const char *gt_rpc_status_name(int status);
 
-enum { GT_RPC_MESSAGE_MAX = 4 << 20 }; /* largest message, either way */
+enum {
+    GT_RPC_MESSAGE_MAX = 4 << 20, /* largest message that is served, either way */
+    GT_RPC_REPLY_MAX = 16 << 20,  /* largest reply that a client takes; a larger one is RESOURCE_EXHAUSTED */
+};
 
 /* Answers a request: appends the reply's bytes to `reply`, or returns another status and says why. */
 typedef enum gt_rpc_status gt_rpc_handler(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,

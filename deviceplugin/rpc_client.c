@@ -74,7 +74,7 @@ static grpc_channel *connect_channel(int fd)
         {.type = GRPC_ARG_INTEGER, .key = (char[]){GRPC_ARG_ENABLE_CHANNELZ}, .value.integer = 0},
         {.type = GRPC_ARG_INTEGER,
          .key = (char[]){GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH},
-         .value.integer = GT_RPC_MESSAGE_MAX},
+         .value.integer = GT_RPC_REPLY_MAX},
     };
     grpc_channel_args args = {.num_args = GT_COUNT(arg), .args = arg};
     grpc_channel_credentials *credentials = grpc_insecure_credentials_create();

@@ -4,7 +4,7 @@
 
 It serves Registration on DIR/device-plugins/kubelet.sock, dials plugins back, follows their ListAndWatch and
 admits pods as the kubelet does: GetPreferredAllocation, then Allocate, one container after the other. What a
-pod got is kept in a checkpoint file and survives a restart.
+pod got is kept in a checkpoint file and survives a restart; the pod-resources API, v1, tells it.
 
 As a program:  kubelet_double.py DIR [--json]      and on standard input, one command a line:
     admit NAME K [K...]   a pod with one container for each K
@@ -17,6 +17,7 @@ As a program:  kubelet_double.py DIR [--json]      and on standard input, one co
 
 import argparse
 import concurrent.futures
+import contextlib
 import importlib
 import json
 import os
@@ -76,6 +77,122 @@ class Plugin:
         self.channel.close()
 
 
+class Book:
+    """The kubelet's pod-resources API on DIR/pod-resources/kubelet.sock: what it answers, and its faults."""
+
+    NAMESPACE = "default"
+
+    def __init__(self, kubelet):
+        self.kubelet = kubelet
+        self.directory = os.path.join(kubelet.root, "pod-resources")
+        self.socket = os.path.join(self.directory, "kubelet.sock")
+        self.server = None
+        self.started = 0.0
+        self.calls = []  # (time, method, status)
+        self.during_rpc = 0  # Lists that came while a call to the plugin was under way
+        self.serves = True  # False: there is no socket
+        self.empty_for = 1.0  # this long after a start the checkpoint is not read yet
+        self.unavailable = False
+        self.limit = 100.0  # calls a second, with a burst of 10
+        self.tokens, self.refilled = 10.0, 0.0
+        self.hang = 0.0  # this long an answer takes
+        self.padding = 0  # bytes of pods without devices in front
+        self.extra = []  # (namespace, pod, container, resource, IDs), listed besides
+
+    def start(self):
+        """As KubeletDouble._serve(): listens elsewhere, so that the socket's place is ours alone."""
+        if not self.serves:
+            return
+        os.makedirs(self.directory, exist_ok=True)
+        path = os.path.join(self.kubelet.root, f".book-{self.kubelet.servers}.sock")
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4),
+                                  options=[("grpc.max_send_message_length", -1)])
+        methods = {name: grpc.unary_unary_rpc_method_handler(
+            self._counted(name, answer), request_deserializer=request.FromString,
+            response_serializer=lambda message: message.SerializeToString())
+            for name, answer, request in [("List", self._list, pb.ListPodResourcesRequest),
+                                          ("Get", self._get, pb.GetPodResourcesRequest),
+                                          ("GetAllocatableResources", self._allocatable,
+                                           pb.AllocatableResourcesRequest)]}
+        self.server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("v1.PodResourcesLister", methods),))
+        self.server.add_insecure_port("unix:" + path)
+        self.server.start()
+        if os.path.lexists(self.socket):
+            os.unlink(self.socket)
+        os.link(path, self.socket)
+        self.started = time.monotonic()
+
+    def stop(self, leave_socket=True):
+        if self.server:
+            self.server.stop(None).wait()
+            self.server = None
+        if not leave_socket and os.path.lexists(self.socket):
+            os.unlink(self.socket)
+
+    def _limited(self):
+        now = time.monotonic()
+        self.tokens = min(10.0, self.tokens + (now - self.refilled) * self.limit)
+        self.refilled = now
+        if self.tokens < 1:
+            return True
+        self.tokens -= 1
+        return False
+
+    def _counted(self, name, answer):
+        def call(request, context):
+            began = time.monotonic()
+            with self.kubelet.changed_now:
+                self.during_rpc += name == "List" and self.kubelet.calling > 0
+                code = (grpc.StatusCode.RESOURCE_EXHAUSTED if self._limited()
+                        else grpc.StatusCode.UNAVAILABLE if self.unavailable else grpc.StatusCode.OK)
+                self.calls.append((began, name, code))
+                self.kubelet.changed_now.notify_all()
+            end = began + self.hang
+            while time.monotonic() < end and context.is_active():
+                time.sleep(0.02)
+            if code != grpc.StatusCode.OK:
+                context.abort(code, "rejected by rate limit" if code == grpc.StatusCode.RESOURCE_EXHAUSTED
+                              else "refused by the test")
+            return answer(request, context)
+        return call
+
+    def _pods(self):
+        """{(namespace, pod): [(container, resource, IDs)...]}"""
+        if time.monotonic() - self.started < self.empty_for:
+            return {}
+        pods = {(self.NAMESPACE, pod): [(f"c{i}", RESOURCE, ids) for i, ids in enumerate(containers)]
+                for pod, containers in list(self.kubelet.pods.items())}
+        for namespace, pod, container, resource, ids in self.extra:
+            pods.setdefault((namespace, pod), []).append((container, resource, ids))
+        return pods
+
+    @staticmethod
+    def _message(who, containers):
+        return pb.PodResources(namespace=who[0], name=who[1], containers=[
+            pb.ContainerResources(name=name, cpu_ids=[0, 1], devices=[
+                pb.ContainerDevices(resource_name=resource, device_ids=[one],
+                                    topology=pb.TopologyInfo(nodes=[pb.NUMANode(ID=0)])) for one in ids])
+            for name, resource, ids in containers])
+
+    def _list(self, _request, _context):
+        pods = [pb.PodResources(namespace=self.NAMESPACE, name=f"padding-{i}-" + "x" * 1000)
+                for i in range(self.padding // 1024)]
+        return pb.ListPodResourcesResponse(
+            pod_resources=pods + [self._message(*entry) for entry in self._pods().items()])
+
+    def _get(self, request, context):
+        who = (request.pod_namespace, request.pod_name)
+        if who not in self._pods():
+            context.abort(grpc.StatusCode.UNKNOWN, f"pod {who[1]} in namespace {who[0]} not found")
+        return pb.GetPodResourcesResponse(pod_resources=self._message(who, self._pods()[who]))
+
+    def _allocatable(self, _request, _context):
+        return pb.AllocatableResourcesResponse(
+            devices=[pb.ContainerDevices(resource_name=RESOURCE, device_ids=[name])
+                     for name in self.kubelet.healthy()])
+
+
 class KubeletDouble(stubs.RegistrationServicer):
     def __init__(self, directory, remembers_old_streams=True):
         self.root = directory
@@ -99,6 +216,9 @@ class KubeletDouble(stubs.RegistrationServicer):
         self.hang = 0.0  # this long Register sleeps before it does anything
         self.skip_stream = 0  # this many accepted plugins get no ListAndWatch
         self.drop_at_once = 0  # this many get it ended after the first message
+        self.changed_now = threading.Condition()  # what may not wait for a pod's admission
+        self.calling = 0  # calls to the plugin that are under way
+        self.book = Book(self)
         self._read_checkpoint()
 
     # ---- the kubelet's life ----
@@ -114,6 +234,7 @@ class KubeletDouble(stubs.RegistrationServicer):
             except FileNotFoundError:
                 pass  # its owner was quicker
         self._serve()
+        self.book.start()
 
     def _serve(self):
         """Listens elsewhere and links the socket to its place: gRPC removes a server's path when it ends,
@@ -139,6 +260,7 @@ class KubeletDouble(stubs.RegistrationServicer):
         if self.server:
             self.server.stop(None).wait()
             self.server = None
+        self.book.stop(leave_socket)
         if not leave_socket and os.path.exists(self.socket):
             os.unlink(self.socket)
 
@@ -255,6 +377,16 @@ class KubeletDouble(stubs.RegistrationServicer):
 
     # ---- pods ----
 
+    @contextlib.contextmanager
+    def _under_way(self):
+        with self.changed_now:
+            self.calling += 1
+        try:
+            yield
+        finally:
+            with self.changed_now:
+                self.calling -= 1
+
     def _prefer(self, plugin, available, must, size):
         response = plugin.stub.GetPreferredAllocation(
             pb.PreferredAllocationRequest(container_requests=[pb.ContainerPreferredAllocationRequest(
@@ -294,7 +426,7 @@ class KubeletDouble(stubs.RegistrationServicer):
 
     def admit(self, pod, *sizes, aligned=None):
         """Returns the IDs of each container. A pod that is known keeps what it has."""
-        with self.changed:
+        with self.changed, self._under_way():
             if pod in self.pods:
                 return self.pods[pod]
             plugin = self.plugin

@@ -426,6 +426,254 @@ class OnARecording(Case):
         self.assertEqual(agent.metric("gputopo_allocation_errors_total"), 1)
 
 
+class WhoUsesWhat(Case):
+    """The agent reads the kubelet's pod-resources API. Its answers settle for ten seconds after a start."""
+
+    def owners(self, agent):
+        return {int(labels["gpu"]): (labels["namespace"], labels["pod"], labels["container"])
+                for (name, key), value in agent.metrics().items() if name == "gputopo_gpu_used" and value == 1
+                for labels in [dict(key)]}
+
+    def usage(self, agent):
+        status, text = agent.get("/usage")
+        self.assertEqual(status, 200)
+        return json.loads(text)
+
+    def start_known(self, *arguments, **what):
+        kubelet, agent = self.start_recorded(*arguments, **what)
+        self.wait_known(agent)
+        return kubelet, agent
+
+    def wait_known(self, agent):
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_usage_known") == 1, 20), agent.lines)
+
+    def wait_used(self, agent, count, seconds=10.0):
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_in_use") == count, seconds),
+                        (self.usage(agent), agent.lines))
+
+    def test_owners_come_and_go(self):
+        kubelet, agent = self.start_recorded()
+        self.assertEqual(self.usage(agent)["known"], False, "an empty answer of a new kubelet is not believed")
+        self.assertIsNone(agent.metric("gputopo_gpus_in_use"))
+        kubelet.admit("four", 4)
+        self.wait_known(agent)
+        self.wait_used(agent, 4)
+        begin = time.monotonic()
+        kubelet.admit("pair", 1, 2)
+        self.wait_used(agent, 7)
+        self.assertLess(time.monotonic() - begin, 2, "an allocation is looked up at once")
+        held = {i: ("default", pod, f"c{number}") for pod, containers in kubelet.pods.items()
+                for number, ids in enumerate(containers) for i in map(kubelet.order.index, ids)}
+        self.assertEqual(self.owners(agent), held)
+        usage = self.usage(agent)
+        self.assertEqual((usage["node"], usage["known"], usage["stale"]), ("n1", True, False))
+        self.assertEqual(usage["free"], sorted(set(range(8)) - set(held)))
+        self.assertEqual({one["gpu"]: (one["namespace"], one["pod"], one["container"]) for one in usage["used"]}, held)
+        self.assertEqual({one["id"] for one in usage["used"]}, kubelet.used())
+        self.assertEqual((usage["twice"], usage["strangers"]), ([], []))
+        self.assertLess(abs(usage["asked"] - time.time()), 10)
+        kubelet.release("four")
+        self.wait_used(agent, 3)
+        self.assertEqual(agent.wait_event("GPUs freed")["pod"], "four")
+        self.assertGreater(self.usage(agent)["generation"], usage["generation"])
+        self.assertEqual(kubelet.book.during_rpc, 0)
+        before = len(kubelet.book.calls)
+        time.sleep(10.5)
+        self.assertLessEqual(len(kubelet.book.calls) - before, 3, "every five seconds is enough")
+        self.record(sick=[i for i in range(8) if i not in held][:1])
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(wait_for(lambda: len(self.usage(agent)["free"]) == 4), "an ill GPU is not free")
+        self.assertEqual(agent.stop()[0], 0)
+
+    def test_never_while_an_allocation_runs(self):
+        kubelet, agent = self.start_known()
+        for i in range(60):
+            kubelet.admit(f"pod{i}", 1 + i % 3)
+            kubelet.release(f"pod{i}")
+            time.sleep(0.05)
+        self.assertEqual(kubelet.book.during_rpc, 0)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_in_use") == 0))
+        self.assertEqual(agent.metric("gputopo_podresources_lists_total", result="limited"), 0)
+
+    def test_a_kubelet_restart_frees_nothing(self):
+        kubelet, agent = self.start_recorded()
+        kubelet.admit("mine", 4)
+        self.wait_known(agent)
+        self.wait_used(agent, 4)
+        kubelet.book.empty_for = 3.0
+        kubelet.restart()
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            self.assertEqual(agent.metric("gputopo_gpus_in_use"), 4)
+            time.sleep(0.1)
+        self.assertTrue(kubelet.wait_healthy(8))
+        kubelet.admit("more", 2)
+        self.wait_used(agent, 6)
+        kubelet.release("mine")
+        self.wait_used(agent, 2, 15)
+        self.assertEqual(agent.events("two containers hold one GPU"), [])
+
+    def test_ids_in_use_survive_a_restart_of_the_agent(self):
+        kubelet, agent = self.start_recorded()
+        kubelet.admit("mine", 3)
+        held = kubelet.used()
+        self.assertEqual(agent.stop()[0], 0)
+        # The vendor library does not answer yet: nobody knows which GPU is which.
+        nameless = machine()
+        for gpu in nameless["gpus"]:
+            gpu["uuid"] = ""
+        with open(self.recording, "w", encoding="utf-8") as file:
+            json.dump(nameless, file)
+        kubelet.book.empty_for = 0.0
+        agent = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.order) == 8 + 3), agent.lines)
+        self.assertLessEqual(held, set(kubelet.order))
+        self.assertEqual(kubelet.healthy(), [], "any of them may be in use")
+        self.record()
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertLessEqual(held, set(kubelet.healthy()), "and have their IDs again")
+        self.assertEqual(len([name for name in kubelet.healthy() if name.startswith("PCI-")]), 5)
+        kubelet.admit("others", 5)
+        self.assertEqual(len(kubelet.used()), 8)
+        self.wait_known(agent)
+        self.wait_used(agent, 8)
+        self.assertEqual(self.usage(agent)["twice"], [])
+
+    def test_a_place_id_in_use_stays(self):
+        nameless = machine()
+        nameless["gpus"][2]["uuid"] = ""
+        with open(self.recording, "w", encoding="utf-8") as file:
+            json.dump(nameless, file)
+        kubelet = self.kubelet()
+        agent = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        place, = [name for name in kubelet.order if name.startswith("PCI-")]
+        kubelet.admit("all", 8)
+        self.assertEqual(agent.stop()[0], 0)
+        self.record()
+        kubelet.book.empty_for = 0.0
+        agent = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertIn(place, kubelet.order)
+        self.assertNotIn(uuid(2), kubelet.order)
+        self.wait_known(agent)
+        self.wait_used(agent, 8)
+        self.assertEqual(self.owners(agent)[2], ("default", "all", "c0"))
+
+    def test_an_id_in_use_that_is_learnt_late(self):
+        """Kubelet and agent start together: the kubelet's list is empty for a while."""
+        nameless = machine()
+        nameless["gpus"][2]["uuid"] = ""
+        with open(self.recording, "w", encoding="utf-8") as file:
+            json.dump(nameless, file)
+        kubelet = self.kubelet()
+        kubelet.pods["old"] = [["PCI-0000:0e:00.0"], [uuid(2)]]
+        kubelet.book.started = time.monotonic()
+        kubelet.book.empty_for = 2.0
+        agent = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait(lambda: "PCI-0000:0e:00.0" in kubelet.order and uuid(2) in kubelet.order),
+                        agent.lines)
+        self.assertNotIn("PCI-0000:10:00.0", kubelet.healthy(), "it may be the one in use")
+        self.assertEqual(agent.metric("gputopo_scans_total", result="done"), 1, "that needs no scan")
+        self.assertTrue(kubelet.wait(lambda: "PCI-0000:0e:00.0" in kubelet.healthy()), agent.lines)
+        self.assertFalse(kubelet.devices[uuid(0)][0], "the same GPU is not offered by another ID")
+
+    def test_no_socket_and_then_one(self):
+        self.record()
+        kubelet = self.kubelet(start=False)
+        kubelet.book.serves = False
+        kubelet.start()
+        agent = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait_healthy(8), "the GPUs are served all the same")
+        why = agent.wait_event("cannot ask the kubelet who uses the GPUs")["why"]
+        self.assertIn("pod-resources/kubelet.sock", why)
+        self.assertEqual(self.usage(agent)["known"], False)
+        kubelet.book.serves = True
+        kubelet.book.start()
+        agent.wait_event("the kubelet says again who uses the GPUs", seconds=40)
+        self.wait_known(agent)
+        self.assertEqual(len(agent.events("cannot ask the kubelet who uses the GPUs")), 1)
+
+    def test_without_the_device_plugin(self):
+        self.record()
+        kubelet = self.kubelet()
+        kubelet.book.extra = [("ns", "pod", "c", "metax-tech.com/gpu", [uuid(3)]),
+                              ("ns", "pod", "c", "other.example/gpu", [uuid(4)])]
+        agent = self.start("--from", self.recording, "--no-device-plugin")
+        agent.wait_event("node discovered")
+        self.wait_known(agent)
+        self.assertEqual(self.owners(agent), {3: ("ns", "pod", "c")})
+        self.assertEqual(agent.stop()[0], 0)
+
+    def test_strange_and_double_owners(self):
+        kubelet, agent = self.start_known()
+        kubelet.admit("mine", 1)
+        mine, = kubelet.used()
+        kubelet.book.extra = [("other", "thief", "c", "metax-tech.com/gpu", [mine]),
+                              ("other", "guest", "c", "metax-tech.com/gpu", ["no-such-gpu", "bad id", ""])]
+        said = agent.wait_event("two containers hold one GPU")
+        self.assertEqual(said["level"], "warning")
+        self.assertEqual(said["id"], mine)
+        self.assertEqual(agent.metric("gputopo_gpus_owned_twice"), 1)
+        self.assertEqual(agent.metric("gputopo_gpus_in_use"), 1)
+        self.assertEqual(agent.metric("gputopo_unknown_devices_in_use"), 3)
+        self.assertEqual({one["id"] for one in self.usage(agent)["strangers"]}, {"no-such-gpu", "bad id", ""})
+        self.assertTrue(kubelet.wait(lambda: "no-such-gpu" in kubelet.order), "it does not leave the list")
+        self.assertEqual(len(kubelet.healthy()), 8)
+        kubelet.book.extra = []
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_owned_twice") == 0))
+        self.assertEqual(agent.metric("gputopo_unknown_devices_in_use"), 0)
+        self.assertEqual(len(agent.events("two containers hold one GPU")), 1)
+
+    def test_errors_change_nothing(self):
+        kubelet, agent = self.start_known()
+        kubelet.admit("mine", 2)
+        self.wait_used(agent, 2)
+        kubelet.book.unavailable = True
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="failed") >= 2, 20))
+        self.assertEqual(agent.metric("gputopo_gpus_in_use"), 2)
+        kubelet.book.unavailable = False
+        agent.wait_event("the kubelet says again who uses the GPUs", seconds=20)
+        # somebody else takes the whole rate
+        kubelet.book.limit = kubelet.book.tokens = 0.0
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") == 1, 20))
+        calls = len(kubelet.book.calls)
+        kubelet.admit("more", 2)
+        time.sleep(3)
+        self.assertEqual(len(kubelet.book.calls), calls, "whoever was told to wait waits")
+        kubelet.book.limit = 100.0
+        self.wait_used(agent, 4, 15)
+
+    def test_large_answers(self):
+        kubelet, agent = self.start_known()
+        kubelet.book.padding = 10 << 20
+        kubelet.admit("mine", 2)
+        self.wait_used(agent, 2)
+        kubelet.book.padding = 20 << 20
+        kubelet.admit("more", 2)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") >= 1, 20))
+        self.assertEqual(agent.metric("gputopo_gpus_in_use"), 2)
+        self.assertEqual(agent.get("/healthz")[0], 200)
+        kubelet.book.padding = 0
+        self.wait_used(agent, 4, 30)
+
+    def test_a_kubelet_that_hangs(self):
+        self.record()
+        kubelet = self.kubelet()
+        kubelet.book.hang = 1000.0
+        begin = time.monotonic()
+        agent = self.start("--from", self.recording)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertLess(time.monotonic() - begin, 8, "the GPUs do not wait for it")
+        why = agent.wait_event("cannot ask the kubelet who uses the GPUs", seconds=20)["why"]
+        self.assertIn("DEADLINE_EXCEEDED", why)
+        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) >= 2))
+        code, seconds = agent.stop()
+        self.assertEqual(code, 0, agent.lines)
+        self.assertLess(seconds, 3, "nor does the end")
+
+
 class Starting(Case):
     def run_agent(self, *arguments):
         done = subprocess.run([AGENT, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -455,7 +703,7 @@ class Starting(Case):
         self.assert_fails(1, "node.json", "--from", self.recording, "--oneshot")
         self.assert_fails(1, "/absent", "--root", self.directory + "/absent", "--probe", "none", *quiet)
         self.assert_fails(1, "/absent", "--probe", self.directory + "/absent", *quiet)
-        self.assert_fails(1, "address", "--http", "nowhere", "--from", self.recording)
+        self.assert_fails(2, "--http", "--http", "nowhere", "--from", self.recording)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -542,8 +790,10 @@ class WithAProbe(Case):
         self.assertEqual(agent.stop()[0], 0)
 
     def test_a_socket_that_is_not_there_yet(self):
+        started = time.monotonic()
         agent = self.start("--root", self.empty_root(), "--probe", os.path.join(self.directory, "later.sock"))
         agent.wait_event("node discovered")
+        self.assertGreater(time.monotonic() - started, 4, "it gives the probe's container time to start")
         self.assertTrue(wait_for(
             lambda: [line for line in agent.events("cannot read") if "later.sock" in line["why"]]), agent.lines)
         self.assertEqual(agent.stop()[0], 0)

@@ -32,6 +32,7 @@ struct gt_probe_client {
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
     bool quiet;
+    int patience_ms; /* for a socket that is not there yet; spent by the first connection */
     _Atomic uint64_t scans, failures, restarts;
 };
 
@@ -141,8 +142,12 @@ static int connect_socket(struct gt_probe_client *client, int64_t deadline, stru
     gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return gt_fail_sys(err, errno, "probe");
+    int64_t patient = now_ms() + client->patience_ms;
+    client->patience_ms = 0;
     while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        if (errno != EAGAIN || now_ms() >= deadline) /* EAGAIN: its queue is full */
+        bool absent = errno == ENOENT || errno == ECONNREFUSED;
+        bool wait = errno == EAGAIN || (absent && now_ms() < patient); /* EAGAIN: its queue is full */
+        if (!wait || now_ms() >= deadline)
             return gt_fail_sys(err, errno, "probe at %s", client->socket);
         pause_ms(20);
     }
@@ -288,6 +293,11 @@ void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe
     ret->scans = atomic_load(&client->scans);
     ret->failures = atomic_load(&client->failures);
     ret->restarts = atomic_load(&client->restarts);
+}
+
+void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds)
+{
+    client->patience_ms = milliseconds;
 }
 
 void gt_probe_client_deadline(struct gt_probe_client *client, int milliseconds)

@@ -45,6 +45,10 @@ void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe
  * default suits a probe with default limits. */
 void gt_probe_client_deadline(struct gt_probe_client *client, int milliseconds);
 
+/* How long the first connection waits for a probe that does not listen yet; default 0. Containers of one pod
+ * start in any order, and what is served without the probe's knowledge must be served so for good. */
+void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds);
+
 /* Becomes readable when the vendor library reported an event, so that the caller scans at once; drained by
  * the next gt_probe_scan(). The same descriptor for the life of the client; it stays silent where the library
  * has no events. */

@@ -76,6 +76,22 @@ static void test_before_the_first_scan(void **state)
     assert_non_null(strstr(text, "gputopo_build_info{version=\""));
 }
 
+static void test_publish(void **state)
+{
+    const struct gt_publish_stats stats = {
+        .writes = {[GT_PUBLISH_USAGE] = 7}, .current = true, .last_s = 1e9};
+    const struct gt_metrics metrics = {.publish = &stats, .client = {.requests = 9, .throttled = 2}};
+    (void)state;
+    gt_auto_free char *text = text_of(&metrics);
+    check_form(text);
+    expect_line(text, "gputopo_publish_writes_total{what=\"usage\"} 7");
+    expect_line(text, "gputopo_publish_failures_total{what=\"labels\"} 0");
+    expect_line(text, "gputopo_publish_current 1");
+    expect_line(text, "gputopo_publish_last_timestamp_seconds 1000000000");
+    expect_line(text, "gputopo_publish_requests_total 9");
+    expect_line(text, "gputopo_publish_throttled_total 2");
+}
+
 static void test_node(void **state)
 {
     gt_auto_node struct gt_node *node = NULL;
@@ -162,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_the_first_scan),
+        cmocka_unit_test(test_publish),
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_process),

@@ -45,8 +45,23 @@ static void test_defaults(void **state)
     assert_true(options.healthy_after > 1);
     assert_true(options.device_plugin);
     assert_false(options.oneshot);
+    assert_true(options.publish);
+    assert_null(options.kubeconfig);
+    assert_int_equal(options.heartbeat_s, 300);
     assert_return_code(gethostname(host, sizeof(host) - 1), errno);
     assert_string_equal(options.node_name, host);
+}
+
+static void test_publish(void **state)
+{
+    struct gt_agent_options options;
+    (void)state;
+    assert_return_code(read_line("--kubeconfig /x --heartbeat 10 --no-publish", NULL, &options, NULL), 0);
+    assert_string_equal(options.kubeconfig, "/x");
+    assert_int_equal(options.heartbeat_s, 10);
+    assert_false(options.publish);
+    assert_int_equal(read_line("--heartbeat 0", NULL, &options, NULL), -EINVAL);
+    assert_int_equal(read_line("--kubeconfig \"\"", NULL, &options, NULL), -EINVAL);
 }
 
 static void test_node_name(void **state)
@@ -104,6 +119,8 @@ static void test_wrong_usage(void **state)
         {"-x", "-x"},
         {"-f a", "-f"},
         {"--oneshot=yes", "--oneshot"},
+        {"--http 127.0.0.1:99999", "--http"},
+        {"--http 1.2.3", "--http"},
         {"--no", "--no"},
         {"word", "word"},
         {"--oneshot -- word", "word"},
@@ -160,11 +177,9 @@ static void test_help_names_every_option(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_node_name),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_wrong_usage),
-        cmocka_unit_test(test_help_names_every_option),
+        cmocka_unit_test(test_defaults),    cmocka_unit_test(test_node_name),
+        cmocka_unit_test(test_publish),     cmocka_unit_test(test_values),
+        cmocka_unit_test(test_wrong_usage), cmocka_unit_test(test_help_names_every_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

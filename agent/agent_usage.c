@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <time.h>
+
+#include "agent/agent_private.h"
+#include "base/log.h"
+
+enum { FIRST_ANSWER_MS = 2000, STALE_S = 60, GPUS_LOGGED = 4096 };
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The first scan waits for the kubelet's first answer, whatever it is: a GPU that a container holds by an ID
+ * of before must not be offered by another one, not even for a moment. */
+static void begin_scans(struct gt_agent *agent)
+{
+    if (agent->scans_begun)
+        return;
+    agent->scans_begun = true;
+    gt_source_disarm(agent->first_timer);
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+}
+
+static void on_first_timer(void *arg)
+{
+    begin_scans(arg);
+}
+
+static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
+{
+    return strcmp(a->namespace, b->namespace) == 0 && strcmp(a->pod, b->pod) == 0 &&
+           strcmp(a->container, b->container) == 0;
+}
+
+/* Whether the device is in the same hands there, GPU of the node or not. */
+static bool holds(const struct gt_usage *usage, const struct gt_usage_owner *owner)
+{
+    for (unsigned i = 0; i < usage->gpu_count + usage->strangers; i++)
+        if (strcmp(usage->owners[i].id, owner->id) == 0 && same_owner(&usage->owners[i], owner))
+            return true;
+    return false;
+}
+
+/* One line for each container that holds GPUs in `now` which it does not in `other`. */
+static void log_owners(const struct gt_usage *now, const struct gt_usage *other, const char *event)
+{
+    uint64_t news = 0;
+    for (unsigned i = 0; i < now->gpu_count; i++)
+        if (now->used >> i & 1 && !holds(other, &now->owners[i]))
+            news |= 1ULL << i;
+    while (news) {
+        const struct gt_usage_owner *owner = &now->owners[__builtin_ctzll(news)];
+        gt_auto_buf struct gt_buf ids = GT_BUF(GPUS_LOGGED);
+        unsigned count = 0;
+        for (unsigned i = 0; i < now->gpu_count; i++)
+            if (news >> i & 1 && same_owner(&now->owners[i], owner)) {
+                gt_buf_printf(&ids, "%s%s", count++ ? "," : "", now->owners[i].id);
+                news &= ~(1ULL << i);
+            }
+        gt_info(event, GT_STR("namespace", owner->namespace), GT_STR("pod", owner->pod),
+                GT_STR("container", owner->container), GT_INT("gpus", count),
+                GT_STR("ids", ids.data ? ids.data : ""));
+    }
+}
+
+static void log_alarms(const struct gt_usage *before, const struct gt_usage *now)
+{
+    for (unsigned i = 0; i < now->gpu_count; i++)
+        if (now->twice & ~before->twice & 1ULL << i)
+            gt_warning("two containers hold one GPU", GT_INT("gpu", i), GT_STR("id", now->owners[i].id),
+                       GT_STR("namespace", now->owners[i].namespace), GT_STR("pod", now->owners[i].pod));
+    for (unsigned i = 0; i < now->strangers; i++) {
+        const struct gt_usage_owner *stranger = &now->owners[now->gpu_count + i];
+        bool was = false;
+        for (unsigned k = 0; k < before->strangers; k++)
+            was |= strcmp(before->owners[before->gpu_count + k].id, stranger->id) == 0;
+        if (!was)
+            gt_warning("a container holds a device that is no GPU of this node", GT_STR("id", stranger->id),
+                       GT_STR("namespace", stranger->namespace), GT_STR("pod", stranger->pod),
+                       GT_STR("container", stranger->container));
+    }
+}
+
+static void on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
+{
+    const struct gt_agent *agent = arg;
+    log_owners(before, now, "GPUs freed");
+    log_owners(now, before, "GPUs in use");
+    log_alarms(before, now);
+    if (now->stale && !before->stale)
+        gt_warning("the kubelet does not say who uses the GPUs, the state before is kept");
+    gt_agent_publish_changed(agent->publish);
+}
+
+/* What is served depends on what is in use only where something is lost or unknown. */
+static bool matters(const struct gt_inventory *inventory, const struct gt_in_use *in_use)
+{
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        if (inventory->devices[i].gpu < 0)
+            return true;
+    for (unsigned i = 0; inventory->device_count && i < in_use->count; i++)
+        if (!gt_inventory_find(inventory, in_use->ids[i]))
+            return true;
+    return false;
+}
+
+static void tell_scanner(struct gt_agent *agent)
+{
+    struct gt_in_use in_use;
+    gt_usage_in_use(agent->usage, &in_use);
+    bool changed = gt_scanner_in_use(agent->scanner, &in_use);
+    if (changed && agent->inventory && matters(agent->inventory, &in_use))
+        gt_scanner_request(agent->scanner, GT_SCAN_IDS);
+}
+
+static void on_listed(void *arg, const struct gt_holdings *holdings)
+{
+    struct gt_agent *agent = arg;
+    if (agent->usage_error[0])
+        gt_info("the kubelet says again who uses the GPUs");
+    agent->usage_error[0] = '\0';
+    agent->listed_s = now_s();
+    gt_usage_listed(agent->usage, holdings);
+    tell_scanner(agent);
+    begin_scans(agent);
+}
+
+static void on_failed(void *arg, const char *why, unsigned retry_ms)
+{
+    struct gt_agent *agent = arg;
+    begin_scans(agent);
+    if (!agent->inventory)
+        return; /* an agent that cannot even scan ends with one line; the next failure is said */
+    bool again = agent->usage_error[0] != '\0';
+    /* While a kubelet restarts one reason follows the other: that it cannot be asked is said once. */
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask the kubelet who uses the GPUs",
+           GT_STR("why", why), GT_INT("retry_ms", retry_ms));
+    snprintf(agent->usage_error, sizeof(agent->usage_error), "%s", why);
+    if (now_s() - agent->listed_s > STALE_S)
+        gt_usage_stale(agent->usage, true);
+}
+
+int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
+{
+    const struct gt_podresources_options options = {
+        .kubelet_dir = agent->options->kubelet_dir,
+        .resource = agent->options->resource,
+        .plugin = agent->plugin,
+    };
+    const struct gt_podresources_events events = {on_listed, on_failed, agent};
+    int r = gt_usage_book_new(on_changed, agent, &agent->usage, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(agent->loop, on_first_timer, agent, &agent->first_timer, err);
+    if (r >= 0)
+        r = gt_podresources_new(agent->loop, &options, &events, &agent->podresources, err);
+    if (r >= 0)
+        gt_source_arm(agent->first_timer, FIRST_ANSWER_MS);
+    return r;
+}
+
+void gt_agent_usage_stop(struct gt_agent *agent)
+{
+    gt_podresources_free(gt_steal(agent->podresources));
+    gt_source_free(gt_steal(agent->first_timer));
+    gt_usage_book_free(gt_steal(agent->usage));
+}

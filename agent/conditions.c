@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/conditions.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "kube/status.h"
+
+static const char *const type_names[GT_CONDITIONS] = {"Discovered", "VendorLibrary", "Registered",
+                                                      "LinksHealthy"};
+static const char *const status_names[] = {"Unknown", "False", "True"};
+
+enum { TIME_LENGTH = 20, PAIRS_NAMED = 32 }; /* "2026-01-31T12:00:00Z" */
+
+static void say(struct gt_condition *to, enum gt_condition_status status, const char *reason,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static void say(struct gt_condition *to, enum gt_condition_status status, const char *reason,
+                const char *format, ...)
+{
+    va_list args;
+    to->status = status;
+    to->reason = reason;
+    va_start(args, format);
+    vsnprintf(to->message, sizeof(to->message), format, args);
+    va_end(args);
+}
+
+static void say_discovered(const struct gt_condition_facts *facts, struct gt_condition *to)
+{
+    const struct gt_inventory *inventory = facts->inventory;
+    unsigned lost = 0;
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        lost += inventory->devices[i].gpu < 0;
+    if (facts->scan_error[0])
+        say(to, GT_CONDITION_FALSE, "ScanFailed", "%.500s", facts->scan_error);
+    else if (!inventory->node->gpu_count)
+        say(to, GT_CONDITION_FALSE, "NoGPU", "no GPU is found on this node");
+    else if (lost)
+        say(to, GT_CONDITION_FALSE, "GPULost", "%u GPUs are there, %u that were are not any more",
+            inventory->node->gpu_count, lost);
+    else
+        say(to, GT_CONDITION_TRUE, "Scanned", "%u GPUs and %u network adapters are found",
+            inventory->node->gpu_count, inventory->node->nic_count);
+}
+
+static void say_library(const struct gt_node *node, struct gt_condition *to)
+{
+    for (unsigned i = 0; i < node->missing_count; i++)
+        if (strcmp(node->missing[i].what, "vendor library") == 0) {
+            say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", node->missing[i].why);
+            return;
+        }
+    if (!node->gpu_count)
+        say(to, GT_CONDITION_UNKNOWN, "NoGPU", "there is no GPU to ask about");
+    else if (node->library_version[0])
+        say(to, GT_CONDITION_TRUE, "Answering", "the vendor library %s answers", node->library_version);
+    else
+        say(to, GT_CONDITION_TRUE, "Answering", "the vendor library answers");
+}
+
+static void say_registered(const struct gt_condition_facts *facts, struct gt_condition *to)
+{
+    const struct gt_node *node = facts->inventory->node;
+    const char *why_not = gt_node_not_advertised(node);
+    if (!facts->has_plugin)
+        say(to, GT_CONDITION_FALSE, "NoDevicePlugin", "the agent runs without its device plugin");
+    else if (facts->registered)
+        say(to, GT_CONDITION_TRUE, "Registered", "the kubelet knows the GPUs");
+    else if (!node->gpu_count)
+        say(to, GT_CONDITION_FALSE, "NoGPU", "there is no GPU to register");
+    else if (why_not)
+        say(to, GT_CONDITION_FALSE, "NotAdvertised", "%s", why_not);
+    else if (facts->registration_error[0])
+        say(to, GT_CONDITION_FALSE, "RegistrationFailed", "%.500s", facts->registration_error);
+    else
+        say(to, GT_CONDITION_FALSE, "NotRegistered", "the kubelet has not taken the GPUs in yet");
+}
+
+static void name_pairs(const struct gt_node *node, struct gt_buf *to)
+{
+    unsigned named = 0;
+    for (unsigned i = 0; i < node->link_count && named < PAIRS_NAMED; i++) {
+        const struct gt_link *link = &node->links[i];
+        if (link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN)
+            gt_buf_printf(to, "%s%u-%u", named++ ? ", " : "", link->a, link->b);
+    }
+}
+
+static void say_links(const struct gt_node *node, bool library_answers, struct gt_condition *to)
+{
+    unsigned up = 0, down = 0, unknown = 0;
+    for (unsigned i = 0; i < node->link_count; i++) {
+        const struct gt_link *link = &node->links[i];
+        if (link->kind != GT_LINK_MX)
+            continue;
+        up += link->state == GT_LINK_STATE_UP;
+        down += link->state == GT_LINK_STATE_DOWN;
+        unknown += link->state == GT_LINK_STATE_UNKNOWN;
+    }
+    gt_auto_buf struct gt_buf pairs = GT_BUF(sizeof(to->message) / 2);
+    name_pairs(node, &pairs);
+    if (down)
+        say(to, GT_CONDITION_FALSE, "LinkDown", "%u of %u direct links are down, between the GPUs %s%s", down,
+            up + down + unknown, pairs.data ? pairs.data : "", down > PAIRS_NAMED ? " and others" : "");
+    else if (unknown)
+        say(to, GT_CONDITION_UNKNOWN, "StateUnknown", "%u of %u direct links do not tell their state",
+            unknown, up + unknown);
+    else if (up)
+        say(to, GT_CONDITION_TRUE, "AllUp", "all %u direct links are up", up);
+    else if (!library_answers)
+        say(to, GT_CONDITION_UNKNOWN, "NotKnown", "without the vendor library direct links are not known");
+    else
+        say(to, GT_CONDITION_TRUE, "NoDirectLinks", "the GPUs have no direct links");
+}
+
+void gt_conditions_update(struct gt_condition conditions[static GT_CONDITIONS],
+                          const struct gt_condition_facts *facts, const char *now)
+{
+    const struct gt_node *node = facts->inventory->node;
+    struct gt_condition news[GT_CONDITIONS] = {0};
+    say_discovered(facts, &news[GT_CONDITION_DISCOVERED]);
+    say_library(node, &news[GT_CONDITION_VENDOR_LIBRARY]);
+    say_registered(facts, &news[GT_CONDITION_REGISTERED]);
+    say_links(node, news[GT_CONDITION_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
+              &news[GT_CONDITION_LINKS_HEALTHY]);
+    for (unsigned i = 0; i < GT_CONDITIONS; i++) {
+        bool same = conditions[i].since[0] && conditions[i].status == news[i].status;
+        snprintf(news[i].since, sizeof(news[i].since), "%s", same ? conditions[i].since : now);
+        conditions[i] = news[i];
+    }
+}
+
+/* Whether it is one that we would write ourselves; what a hand has put there may be anything. */
+static bool is_time(const char *text)
+{
+    const char *form = "0000-00-00T00:00:00Z";
+    if (strlen(text) != TIME_LENGTH)
+        return false;
+    for (unsigned i = 0; i < TIME_LENGTH; i++)
+        if (form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
+            return false;
+    return true;
+}
+
+void gt_conditions_adopt(struct gt_condition conditions[static GT_CONDITIONS], const cJSON *object)
+{
+    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status"), *entry;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(status, "conditions");
+    cJSON_ArrayForEach(entry, list)
+    {
+        const char *since = gt_kube_text(entry, "lastTransitionTime");
+        for (unsigned i = 0; i < GT_CONDITIONS; i++) {
+            struct gt_condition *to = &conditions[i];
+            if (to->reason || strcmp(gt_kube_text(entry, "type"), type_names[i]) != 0 || !is_time(since))
+                continue;
+            for (unsigned s = 0; s < GT_COUNT(status_names); s++)
+                if (strcmp(gt_kube_text(entry, "status"), status_names[s]) == 0) {
+                    to->status = (enum gt_condition_status)s;
+                    snprintf(to->since, sizeof(to->since), "%s", since);
+                }
+        }
+    }
+}
+
+cJSON *gt_conditions_json(const struct gt_condition conditions[static GT_CONDITIONS])
+{
+    cJSON *list = cJSON_CreateArray();
+    for (unsigned i = 0; list && i < GT_CONDITIONS; i++) {
+        const struct gt_condition *from = &conditions[i];
+        cJSON *entry = cJSON_CreateObject();
+        bool whole = cJSON_AddStringToObject(entry, "type", type_names[i]) &&
+                     cJSON_AddStringToObject(entry, "status", status_names[from->status]) &&
+                     cJSON_AddStringToObject(entry, "lastTransitionTime", from->since) &&
+                     cJSON_AddStringToObject(entry, "reason", from->reason ? from->reason : "Unknown") &&
+                     cJSON_AddStringToObject(entry, "message", from->message);
+        if (!whole || !cJSON_AddItemToArray(list, entry)) {
+            cJSON_Delete(entry);
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}

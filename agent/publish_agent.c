@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/publish_agent.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "agent/agent_private.h"
+#include "agent/publish_text.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/backoff.h"
+
+struct gt_agent_publish {
+    struct gt_agent *agent;
+    struct gt_kube *kube;
+    struct gt_kube_call *call; /* the one that runs */
+    uint64_t throttled;        /* as it was when that began */
+    gt_kube_done *done;
+    void *done_arg;
+    struct gt_source *timer;
+    struct gt_jitter jitter;
+    struct gt_publish *engine;
+    struct gt_condition conditions[GT_CONDITIONS];
+    struct gt_publish_scores scores;
+    unsigned labels_left_out; /* somebody else's */
+};
+
+/* ---- the port: one request at a time, the loop's timer and clock ---- */
+
+static uint64_t port_now_ms(void *arg)
+{
+    (void)arg;
+    return gt_clock_ms();
+}
+
+static void port_now_text(void *arg, char *to)
+{
+    struct tm calendar;
+    time_t now = time(NULL);
+    (void)arg;
+    gmtime_r(&now, &calendar);
+    strftime(to, GT_PUBLISH_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &calendar);
+}
+
+static void port_wake(void *arg, uint64_t ms)
+{
+    struct gt_agent_publish *publish = arg;
+    gt_source_arm(publish->timer, ms);
+}
+
+static uint64_t port_random_below(void *arg, uint64_t max)
+{
+    struct gt_agent_publish *publish = arg;
+    return gt_jitter_below(&publish->jitter, max);
+}
+
+static void on_answer(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_agent_publish *publish = arg;
+    publish->call = NULL;
+    publish->done(publish->done_arg, answer);
+}
+
+static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
+                     struct gt_err **err)
+{
+    struct gt_agent_publish *publish = arg;
+    struct gt_kube_counters counters;
+    gt_kube_counters(publish->kube, &counters);
+    publish->throttled = counters.throttled;
+    publish->done = done;
+    publish->done_arg = done_arg;
+    return gt_kube_start(publish->kube, request, on_answer, publish, &publish->call, err);
+}
+
+/* Ours is the client's only request: while none runs, it waits. */
+static bool port_is_idle(void *arg)
+{
+    const struct gt_agent_publish *publish = arg;
+    struct gt_kube_counters counters;
+    gt_kube_counters(publish->kube, &counters);
+    return counters.running == 0 && counters.throttled == publish->throttled;
+}
+
+static void port_withdraw(void *arg)
+{
+    struct gt_agent_publish *publish = arg;
+    gt_kube_cancel(gt_steal(publish->call));
+}
+
+/* ---- the source: what the agent knows ---- */
+
+static void update_conditions(struct gt_agent_publish *publish)
+{
+    const struct gt_agent *agent = publish->agent;
+    struct gt_plugin_stats stats = {0};
+    char now[GT_PUBLISH_TIME_SIZE];
+    if (agent->plugin)
+        gt_plugin_stats(agent->plugin, &stats);
+    const struct gt_condition_facts facts = {
+        .inventory = agent->inventory,
+        .scan_error = agent->scan_error,
+        .has_plugin = agent->plugin != NULL,
+        .registered = stats.registered,
+        .registration_error = agent->registration_error,
+    };
+    port_now_text(publish, now);
+    gt_conditions_update(publish->conditions, &facts, now);
+}
+
+/* HAMi counts what the kubelet does: lost GPUs, too, while they are listed. */
+static unsigned capacity_of(const struct gt_inventory *inventory)
+{
+    unsigned gpus = inventory->node->gpu_count;
+    if (gt_node_not_advertised(inventory->node))
+        return 0; /* the vendor's plugin has the node, and its annotations */
+    return inventory->device_count > gpus ? inventory->device_count : gpus;
+}
+
+static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, const char *at,
+                         struct gt_buf *to)
+{
+    struct gt_agent_publish *publish = arg;
+    const struct gt_agent *agent = publish->agent;
+    const struct gt_inventory *inventory = agent->inventory;
+    const char *name = agent->options->node_name;
+    const struct gt_usage *usage = gt_usage_now(agent->usage);
+    if (lane == GT_PUBLISH_USAGE || lane == GT_PUBLISH_ANNOTATIONS)
+        gt_publish_scores_update(&publish->scores, inventory, usage);
+    switch (lane) {
+    case GT_PUBLISH_OBJECT:
+        gt_publish_write_object(name, uid, to);
+        return true;
+    case GT_PUBLISH_WIRING:
+        update_conditions(publish);
+        return gt_publish_write_wiring(name, inventory->node, publish->conditions, at, to);
+    case GT_PUBLISH_USAGE:
+        return gt_publish_write_usage(name, usage, &publish->scores, to);
+    case GT_PUBLISH_ANNOTATIONS:
+        gt_publish_write_annotations(name, uid, &publish->scores, capacity_of(inventory), to);
+        return true;
+    case GT_PUBLISH_LABELS:
+        gt_publish_write_labels(name, uid, inventory->node, publish->labels_left_out, to);
+        return true;
+    case GT_PUBLISH_OWNER:
+    case GT_PUBLISH_LANES:
+        break;
+    }
+    return false;
+}
+
+static bool source_wanted(void *arg)
+{
+    const struct gt_agent_publish *publish = arg;
+    const struct gt_inventory *inventory = publish->agent->inventory;
+    return inventory->node->gpu_count || inventory->device_count;
+}
+
+static void source_found(void *arg, const cJSON *object)
+{
+    struct gt_agent_publish *publish = arg;
+    gt_conditions_adopt(publish->conditions, object);
+}
+
+static bool source_conflict(void *arg, enum gt_publish_lane lane, const cJSON *status)
+{
+    struct gt_agent_publish *publish = arg;
+    unsigned all = (1U << GT_PUBLISH_LABELS_COUNT) - 1;
+    unsigned news = gt_publish_labels_in_conflict(status) & ~publish->labels_left_out;
+    if (lane != GT_PUBLISH_LABELS || publish->labels_left_out == all)
+        return false;
+    if (!news)
+        news = all & ~publish->labels_left_out; /* it names none that we know: leave them all */
+    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++)
+        if (news >> i & 1)
+            gt_info("a label of the Node is somebody else's, left to them",
+                    GT_STR("label", gt_publish_label_key((enum gt_publish_label)i)));
+    publish->labels_left_out |= news;
+    return true;
+}
+
+/* ---- the daemon's side ---- */
+
+static void on_timer(void *arg)
+{
+    struct gt_agent_publish *publish = arg;
+    gt_publish_run(publish->engine);
+}
+
+void gt_agent_publish_changed(struct gt_agent_publish *publish)
+{
+    if (!publish || !publish->agent->inventory)
+        return;
+    gt_publish_begin(publish->engine);
+    gt_publish_changed(publish->engine);
+}
+
+void gt_agent_publish_refresh(struct gt_agent_publish *publish)
+{
+    if (!publish || !publish->agent->inventory)
+        return;
+    publish->labels_left_out = 0;
+    gt_publish_refresh(publish->engine);
+}
+
+void gt_agent_publish_stop(struct gt_agent_publish *publish)
+{
+    if (!publish)
+        return;
+    gt_publish_free(publish->engine);
+    gt_source_free(publish->timer);
+    gt_kube_free(publish->kube);
+    gt_publish_scores_done(&publish->scores);
+    free(publish);
+}
+GT_DEFINE_CLEANUP(struct gt_agent_publish *, gt_agent_publish_stop)
+
+/* 1: found; 0: there is none, and `why` says why. */
+static int find_server(const struct gt_agent_options *options, struct gt_kube_config *config, char *why,
+                       size_t size, struct gt_err **err)
+{
+    gt_auto_err struct gt_err *pod = NULL;
+    if (!options->publish) {
+        snprintf(why, size, "switched off by --no-publish");
+        return 0;
+    }
+    if (options->kubeconfig) {
+        int r = gt_kube_config_file(options->kubeconfig, NULL, config, err);
+        return r < 0 ? r : 1;
+    }
+    if (gt_kube_config_pod(NULL, config, &pod) >= 0)
+        return 1;
+    snprintf(why, size, "%s", gt_err_text(pod));
+    return 0;
+}
+
+static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
+{
+    const struct gt_agent_options *options = publish->agent->options;
+    const struct gt_publish_options engine = {
+        .node_name = options->node_name,
+        .heartbeat_ms = (uint64_t)options->heartbeat_s * 1000,
+        .force_annotations = options->device_plugin,
+    };
+    const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,
+                                             publish};
+    const struct gt_publish_port port = {port_now_ms, port_now_text, port_wake,     port_random_below,
+                                         port_send,   port_is_idle,  port_withdraw, publish};
+    return gt_publish_new(&engine, &source, &port, &publish->engine, err);
+}
+
+int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, char *ret_why,
+                           size_t ret_why_size, struct gt_err **err)
+{
+    gt_auto_kube_config struct gt_kube_config config = {0};
+    __attribute__((cleanup(gt_agent_publish_stop_p))) struct gt_agent_publish *publish = NULL;
+    int r = find_server(agent->options, &config, ret_why, ret_why_size, err);
+    if (r <= 0)
+        return r;
+    publish = calloc(1, sizeof(*publish));
+    if (!publish)
+        return gt_fail_sys(err, ENOMEM, "publisher");
+    publish->agent = agent;
+    gt_jitter_seed(&publish->jitter);
+    r = gt_kube_new(agent->loop, &config, "gputopo-agent", &publish->kube, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(agent->loop, on_timer, publish, &publish->timer, err);
+    if (r >= 0)
+        r = make_engine(publish, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(publish);
+    return 0;
+}
+
+bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_publish_stats *ret,
+                            struct gt_kube_counters *ret_client)
+{
+    if (!publish)
+        return false;
+    gt_publish_stats(publish->engine, ret);
+    gt_kube_counters(publish->kube, ret_client);
+    return true;
+}

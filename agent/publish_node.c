@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "agent/publish_text.h"
+#include "base/text.h"
+#include "kube/status.h"
+
+enum { LABEL_MAX = 63, HAMI_WORST_LOSS = 1999 };
+
+static const char *const label_keys[GT_PUBLISH_LABELS_COUNT] = {
+    "metax-tech.com/gpu.family", "metax-tech.com/gpu.memory", "metax-tech.com/gpu.product"};
+
+const char *gt_publish_label_key(enum gt_publish_label label)
+{
+    return label_keys[label];
+}
+
+/* The UID keeps the API server from making a Node that was deleted meanwhile. */
+static void write_head(const char *node_name, const char *uid, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":");
+    gt_text_quote(to, node_name);
+    gt_buf_puts(to, ",\"uid\":");
+    gt_text_quote(to, uid);
+}
+
+/* A JSON object inside a JSON string. HAMi takes a number that is not there for the best of all, so there is
+ * one for each; a node may have room for more GPUs than it has, while lost ones are still listed. */
+static void write_map(const char *key, const uint16_t *values, unsigned known, unsigned capacity,
+                      unsigned beyond, struct gt_buf *to)
+{
+    gt_buf_printf(to, "\"metax-tech.com/gpu.topology.%s\":\"{", key);
+    for (unsigned k = 1; k <= capacity; k++)
+        gt_buf_printf(to, "%s\\\"%u\\\":%u", k > 1 ? "," : "", k, k <= known ? values[k] : beyond);
+    gt_buf_puts(to, "}\"");
+}
+
+void gt_publish_write_annotations(const char *node_name, const char *uid,
+                                  const struct gt_publish_scores *scores, unsigned capacity,
+                                  struct gt_buf *to)
+{
+    write_head(node_name, uid, to);
+    gt_buf_puts(to, ",\"annotations\":{");
+    if (capacity) {
+        write_map("losses", scores->maps.losses, scores->maps.n, capacity, HAMI_WORST_LOSS, to);
+        gt_buf_puts(to, ",");
+        write_map("scores", scores->maps.scores, scores->maps.n, capacity, 0, to);
+    }
+    gt_buf_puts(to, "}}}");
+}
+
+static bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* What may not stand in a label's value becomes '-'; it begins and ends with a letter or digit. */
+static void clean(const char *text, char to[static LABEL_MAX + 1])
+{
+    size_t len = 0;
+    while (*text && !is_alphanumeric(*text))
+        text++;
+    for (; *text && len < LABEL_MAX; text++)
+        to[len++] = is_alphanumeric(*text) || strchr("-_.", *text) ? *text : '-';
+    while (len && !is_alphanumeric(to[len - 1]))
+        len--;
+    to[len] = '\0';
+}
+
+/* "MXC" of "MXC500": MetaX's names begin so, others have no family. */
+static void family_of(const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
+{
+    size_t len = strspn(gpu->product, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    to[0] = '\0';
+    if (strncmp(gpu->product, "MX", 2) == 0 && len > 2 && len <= LABEL_MAX) {
+        memcpy(to, gpu->product, len);
+        to[len] = '\0';
+    }
+}
+
+static void memory_of(const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
+{
+    unsigned long long gib = (gpu->memory_bytes + (1ULL << 29)) >> 30;
+    to[0] = '\0';
+    if (gib)
+        snprintf(to, LABEL_MAX + 1, "%lluGB", gib);
+}
+
+static void label_of(enum gt_publish_label label, const struct gt_gpu *gpu, char to[static LABEL_MAX + 1])
+{
+    if (label == GT_LABEL_FAMILY)
+        family_of(gpu, to);
+    else if (label == GT_LABEL_MEMORY)
+        memory_of(gpu, to);
+    else
+        clean(gpu->product, to);
+}
+
+static bool agree(enum gt_publish_label label, const struct gt_node *node, char to[static LABEL_MAX + 1])
+{
+    to[0] = '\0';
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        char other[LABEL_MAX + 1];
+        label_of(label, &node->gpus[i], i ? other : to);
+        if (i && strcmp(to, other) != 0)
+            return false;
+    }
+    return to[0] != '\0';
+}
+
+void gt_publish_write_labels(const char *node_name, const char *uid, const struct gt_node *node,
+                             unsigned left_out, struct gt_buf *to)
+{
+    const char *comma = "";
+    write_head(node_name, uid, to);
+    gt_buf_puts(to, ",\"labels\":{");
+    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++) {
+        char value[LABEL_MAX + 1];
+        if (left_out >> i & 1 || !agree((enum gt_publish_label)i, node, value))
+            continue;
+        gt_buf_printf(to, "%s\"%s\":\"%s\"", comma, label_keys[i], value);
+        comma = ",";
+    }
+    gt_buf_puts(to, "}}}");
+}
+
+/* A key ends where its text does, or before a character that cannot be part of it. */
+static bool names(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    char after = at ? at[strlen(key)] : 'x';
+    return !is_alphanumeric(after) && after != '-' && after != '_';
+}
+
+unsigned gt_publish_labels_in_conflict(const cJSON *status)
+{
+    const cJSON *details = cJSON_GetObjectItemCaseSensitive(status, "details"), *cause;
+    const cJSON *causes = cJSON_GetObjectItemCaseSensitive(details, "causes");
+    unsigned found = 0;
+    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++) {
+        if (names(gt_kube_text(status, "message"), label_keys[i]))
+            found |= 1U << i;
+        cJSON_ArrayForEach(cause, causes) if (names(gt_kube_text(cause, "field"), label_keys[i])) found |=
+            1U << i;
+    }
+    return found;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/publish_text.h"
+#include "base/text.h"
+#include "topology/model/node_json.h"
+
+static void write_head(const char *node_name, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"apiVersion\":\"topology.metax-tech.com/v1alpha1\",\"kind\":\"NodeGPUTopology\","
+                    "\"metadata\":{\"name\":");
+    gt_text_quote(to, node_name);
+}
+
+void gt_publish_write_object(const char *node_name, const char *uid, struct gt_buf *to)
+{
+    write_head(node_name, to);
+    gt_buf_puts(to, ",\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":");
+    gt_text_quote(to, node_name);
+    gt_buf_puts(to, ",\"uid\":");
+    gt_text_quote(to, uid);
+    gt_buf_puts(to, "}]}}");
+}
+
+static bool add_number(cJSON *to, const char *key, unsigned number)
+{
+    return cJSON_AddNumberToObject(to, key, number) != NULL;
+}
+
+/* The recording's name, if any, gives way to the node's that is published. */
+static bool set_name(cJSON *status, const char *node_name)
+{
+    cJSON *name = cJSON_CreateString(node_name);
+    if (!name)
+        return false;
+    bool done = cJSON_HasObjectItem(status, "name")
+                    ? cJSON_ReplaceItemInObjectCaseSensitive(status, "name", name)
+                    : cJSON_InsertItemInArray(status, 0, name);
+    if (!done)
+        cJSON_Delete(name);
+    return done;
+}
+
+static bool set_conditions(cJSON *status, const struct gt_condition *conditions)
+{
+    cJSON *list = gt_conditions_json(conditions);
+    if (list && cJSON_AddItemToObject(status, "conditions", list))
+        return true;
+    cJSON_Delete(list);
+    return false;
+}
+
+bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
+                             const struct gt_condition conditions[static GT_CONDITIONS], const char *at,
+                             struct gt_buf *to)
+{
+    cJSON *status = gt_node_to_json(node);
+    bool whole = status && set_name(status, node_name) && add_number(status, "gpuCount", node->gpu_count) &&
+                 add_number(status, "healthyCount", (unsigned)__builtin_popcountll(gt_node_healthy(node))) &&
+                 set_conditions(status, conditions) &&
+                 (!at || cJSON_AddStringToObject(status, "observedAt", at));
+    char *text = whole ? cJSON_PrintUnformatted(status) : NULL;
+    cJSON_Delete(status);
+    if (!text)
+        return false;
+    write_head(node_name, to);
+    gt_buf_puts(to, "},\"status\":");
+    gt_buf_puts(to, text);
+    gt_buf_puts(to, "}");
+    cJSON_free(text);
+    return true;
+}
+
+static void write_mask(const char *key, uint64_t mask, struct gt_buf *to)
+{
+    const char *comma = "";
+    gt_buf_printf(to, "\"%s\":[", key);
+    for (; mask; mask &= mask - 1, comma = ",")
+        gt_buf_printf(to, "%s%d", comma, __builtin_ctzll(mask));
+    gt_buf_puts(to, "]");
+}
+
+static void write_counts(const char *key, const uint32_t *values, unsigned count, struct gt_buf *to)
+{
+    gt_buf_printf(to, ",\"%s\":[", key);
+    for (unsigned k = 1; k <= count; k++)
+        gt_buf_printf(to, "%s%" PRIu32, k > 1 ? "," : "", values[k]);
+    gt_buf_puts(to, "]");
+}
+
+static void write_owners(const struct gt_usage *usage, struct gt_buf *to)
+{
+    const char *comma = "";
+    gt_buf_puts(to, ",\"owners\":[");
+    for (unsigned i = 0; i < usage->gpu_count; i++) {
+        const struct gt_usage_owner *owner = &usage->owners[i];
+        if (!(usage->used >> i & 1) || !owner->namespace[0] || !owner->pod[0] || !owner->container[0])
+            continue;
+        gt_buf_printf(to, "%s{\"gpu\":%u,\"namespace\":", comma, i);
+        gt_text_quote(to, owner->namespace);
+        gt_buf_puts(to, ",\"pod\":");
+        gt_text_quote(to, owner->pod);
+        gt_buf_puts(to, ",\"container\":");
+        gt_text_quote(to, owner->container);
+        gt_buf_puts(to, "}");
+        comma = ",";
+    }
+    gt_buf_puts(to, "]");
+}
+
+bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
+                            const struct gt_publish_scores *scores, struct gt_buf *to)
+{
+    if (!usage || !usage->known)
+        return false;
+    write_head(node_name, to);
+    gt_buf_puts(to, "},\"status\":{");
+    write_mask("free", usage->free, to);
+    gt_buf_printf(to, ",\"freeCount\":%d", __builtin_popcountll(usage->free));
+    write_owners(usage, to);
+    write_counts("scoreByCount", scores->score, scores->count, to);
+    write_counts("lossByCount", scores->loss, scores->count, to);
+    gt_buf_puts(to, "}}");
+    return true;
+}
+
+static uint64_t free_of(const struct gt_inventory *inventory, const struct gt_usage *usage)
+{
+    uint64_t free = 0;
+    if (usage && usage->known)
+        return usage->free;
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        if (inventory->devices[i].gpu >= 0 && inventory->devices[i].healthy)
+            free |= UINT64_C(1) << inventory->devices[i].gpu;
+    return inventory->device_count ? free : gt_node_healthy(inventory->node);
+}
+
+void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_inventory *inventory,
+                              const struct gt_usage *usage)
+{
+    uint64_t free = inventory->class ? free_of(inventory, usage) : 0;
+    if (scores->class == inventory->class && scores->free == free)
+        return;
+    gt_publish_scores_done(scores);
+    if (!inventory->class)
+        return;
+    scores->class = gt_class_ref(inventory->class);
+    scores->free = free;
+    scores->count = (unsigned)__builtin_popcountll(free);
+    for (unsigned k = 1; k <= scores->count; k++) {
+        struct gt_choice choice;
+        if (gt_choose(scores->class, free, 0, k, 0, &choice)) {
+            scores->score[k] = choice.score;
+            scores->loss[k] = choice.loss;
+        }
+    }
+    gt_hami_maps(scores->class, free, &scores->maps);
+}
+
+void gt_publish_scores_done(struct gt_publish_scores *scores)
+{
+    if (scores->class)
+        gt_class_unref(scores->class);
+    memset(scores, 0, sizeof(*scores));
+}

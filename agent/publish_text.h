@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_PUBLISH_TEXT_H
+#define GPUTOPO_AGENT_PUBLISH_TEXT_H
+
+#include "agent/conditions.h"
+#include "agent/usage.h"
+
+/*
+ * The bodies of what is published, whole server-side apply requests as JSON. `usage` is what is known of who
+ * uses what; where it is not known, free is taken as: healthy. See docs/reference/publishing.md.
+ */
+
+/* Scores and losses of one class and one free mask; worked out once, since above 16 GPUs a search with a time
+ * limit may not find the same twice. Begin with {0}; gt_publish_scores_done() at the end. */
+struct gt_publish_scores {
+    struct gt_class *class;
+    uint64_t free;
+    unsigned count;                                         /* of free GPUs */
+    uint32_t score[GT_GPUS_MAX + 1], loss[GT_GPUS_MAX + 1]; /* [k] */
+    struct gt_hami_maps maps;
+};
+void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_inventory *inventory,
+                              const struct gt_usage *usage);
+void gt_publish_scores_done(struct gt_publish_scores *scores);
+
+/* The object itself: its name and its owner, the Node with this UID. */
+void gt_publish_write_object(const char *node_name, const char *uid, struct gt_buf *to);
+
+/* `at` NULL: without observedAt. False, and nothing written, without memory. */
+bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
+                             const struct gt_condition conditions[static GT_CONDITIONS], const char *at,
+                             struct gt_buf *to);
+
+/* False, and nothing written, where it is not known who uses what. */
+bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
+                            const struct gt_publish_scores *scores, struct gt_buf *to);
+
+/* losses and scores for every number of GPUs up to `capacity`; an empty set of annotations where that is 0.
+ */
+void gt_publish_write_annotations(const char *node_name, const char *uid,
+                                  const struct gt_publish_scores *scores, unsigned capacity,
+                                  struct gt_buf *to);
+
+enum gt_publish_label { GT_LABEL_FAMILY, GT_LABEL_MEMORY, GT_LABEL_PRODUCT, GT_PUBLISH_LABELS_COUNT };
+
+/* "metax-tech.com/gpu.product"... */
+const char *gt_publish_label_key(enum gt_publish_label label);
+
+/* Those that all GPUs of the node agree on, without the ones in the mask `left_out`. */
+void gt_publish_write_labels(const char *node_name, const char *uid, const struct gt_node *node,
+                             unsigned left_out, struct gt_buf *to);
+
+/* Which labels a refusal (409) names, as a mask. */
+unsigned gt_publish_labels_in_conflict(const cJSON *status);
+
+#endif

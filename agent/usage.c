@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/usage.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+
+struct gt_usage_book {
+    gt_usage_changed *changed;
+    void *arg;
+    struct gt_inventory *inventory; /* NULL before the first scan */
+    struct gt_usage_owner *entries; /* the kubelet's book, ascending, each once */
+    unsigned count;
+    bool told, stale;
+    struct gt_usage *now;
+};
+
+static int compare_owners(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
+{
+    int order = strcmp(a->namespace, b->namespace);
+    if (order == 0)
+        order = strcmp(a->pod, b->pod);
+    return order == 0 ? strcmp(a->container, b->container) : order;
+}
+
+static int compare_entries(const void *x, const void *y)
+{
+    const struct gt_usage_owner *a = x, *b = y;
+    int order = compare_owners(a, b);
+    return order == 0 ? strcmp(a->id, b->id) : order;
+}
+
+/* The texts have no limit in the kubelet's answer; what is too long for Kubernetes is cut at a character. */
+static void copy(char *to, size_t size, const char *from)
+{
+    size_t len = 0;
+    for (unsigned n; from[len] && (n = gt_text_utf8_length(from + len)) && len + n < size; len += n)
+        ;
+    memcpy(to, from, len);
+    to[len] = '\0';
+}
+
+static void fill_entry(struct gt_usage_owner *entry, const struct gt_holder *holder)
+{
+    *entry = (struct gt_usage_owner){0};
+    copy(entry->id, sizeof(entry->id), holder->id);
+    copy(entry->namespace, sizeof(entry->namespace), holder->namespace);
+    copy(entry->pod, sizeof(entry->pod), holder->pod);
+    copy(entry->container, sizeof(entry->container), holder->container);
+}
+
+/* The GPU that an ID stands for, also where it is served by another one now; -1: none of this node. */
+static int find_gpu(const struct gt_inventory *inventory, const char *id)
+{
+    const struct gt_device *device = gt_inventory_find(inventory, id);
+    if (device && device->gpu >= 0)
+        return device->gpu;
+    char bdf[GT_BDF_SIZE] = "";
+    if (device)
+        memcpy(bdf, device->bdf, sizeof(bdf));
+    else if (strncmp(id, "PCI-", 4) == 0)
+        gt_bdf_normalise(id + 4, bdf);
+    const char *uuid = device ? device->uuid : id;
+    for (unsigned i = 0; i < inventory->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &inventory->node->gpus[i];
+        bool same_uuid = gpu->uuid[0] && strcmp(gpu->uuid, uuid) == 0;
+        bool same_place = bdf[0] && strcmp(gpu->bdf, bdf) == 0 && !(device && gpu->uuid[0] && uuid[0]);
+        if (same_uuid || same_place)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* Of several owners the one of before is shown, else the first by name: the order of the kubelet's answer is
+ * none. */
+static void add_owner(const struct gt_usage_book *book, struct gt_usage *usage, unsigned gpu,
+                      const struct gt_usage_owner *entry)
+{
+    uint64_t bit = 1ULL << gpu;
+    struct gt_usage_owner *owner = &usage->owners[gpu];
+    if (!(usage->used & bit))
+        *owner = *entry;
+    else if (compare_owners(owner, entry) != 0) {
+        usage->twice |= bit;
+        if (book->now && gpu < book->now->gpu_count && compare_entries(&book->now->owners[gpu], entry) == 0)
+            *owner = *entry;
+    }
+    usage->used |= bit;
+}
+
+static void add_entries(const struct gt_usage_book *book, struct gt_usage *usage)
+{
+    for (unsigned i = 0; i < book->count; i++) {
+        int gpu = find_gpu(book->inventory, book->entries[i].id);
+        if (gpu >= 0)
+            add_owner(book, usage, (unsigned)gpu, &book->entries[i]);
+        else if (usage->strangers < GT_STRANGERS_MAX)
+            usage->owners[usage->gpu_count + usage->strangers++] = book->entries[i];
+    }
+    for (unsigned i = 0; i < book->inventory->device_count; i++) {
+        const struct gt_device *device = &book->inventory->devices[i];
+        if (device->gpu >= 0 && device->healthy)
+            usage->free |= 1ULL << device->gpu;
+    }
+    usage->free &= ~usage->used;
+}
+
+static bool is_same(const struct gt_usage *a, const struct gt_usage *b)
+{
+    if (a->known != b->known || a->stale != b->stale || a->gpu_count != b->gpu_count || a->used != b->used ||
+        a->free != b->free || a->twice != b->twice || a->strangers != b->strangers)
+        return false;
+    for (unsigned i = 0; i < a->gpu_count + a->strangers; i++)
+        if (compare_entries(&a->owners[i], &b->owners[i]) != 0)
+            return false;
+    return true;
+}
+
+/* Without memory the state before stays, and the next news tries again. */
+static void make(struct gt_usage_book *book)
+{
+    bool known = book->told && book->inventory;
+    unsigned gpus = known ? book->inventory->node->gpu_count : 0;
+    unsigned strangers = book->count < GT_STRANGERS_MAX ? book->count : GT_STRANGERS_MAX;
+    struct gt_usage *next = calloc(1, sizeof(*next) + (gpus + strangers) * sizeof(next->owners[0]));
+    if (!next)
+        return;
+    next->known = known;
+    next->stale = known && book->stale;
+    next->gpu_count = gpus;
+    if (known)
+        add_entries(book, next);
+    if (is_same(book->now, next)) {
+        free(next);
+        return;
+    }
+    struct gt_usage *before = book->now;
+    next->generation = before->generation + 1;
+    book->now = next;
+    if (book->changed)
+        book->changed(book->arg, before, next);
+    free(before);
+}
+
+int gt_usage_book_new(gt_usage_changed *changed, void *arg, struct gt_usage_book **ret, struct gt_err **err)
+{
+    struct gt_usage_book *book = calloc(1, sizeof(*book));
+    struct gt_usage *nothing = calloc(1, sizeof(*nothing));
+    if (!book || !nothing) {
+        free(book);
+        free(nothing);
+        return gt_fail_sys(err, ENOMEM, "usage");
+    }
+    nothing->generation = 1;
+    *book = (struct gt_usage_book){.changed = changed, .arg = arg, .now = nothing};
+    *ret = book;
+    return 0;
+}
+
+void gt_usage_book_free(struct gt_usage_book *book)
+{
+    if (!book)
+        return;
+    gt_inventory_unref(book->inventory);
+    free(book->entries);
+    free(book->now);
+    free(book);
+}
+
+const struct gt_usage *gt_usage_now(const struct gt_usage_book *book)
+{
+    return book->now;
+}
+
+/* `count` entries, put in order, each once; returns how many are left. */
+static unsigned sort(struct gt_usage_owner *entries, unsigned count)
+{
+    unsigned left = 0;
+    if (count)
+        qsort(entries, count, sizeof(*entries), compare_entries);
+    for (unsigned i = 0; i < count; i++)
+        if (!left || compare_entries(&entries[left - 1], &entries[i]) != 0)
+            entries[left++] = entries[i];
+    return left;
+}
+
+static bool has_id(const struct gt_holdings *holdings, const char *id)
+{
+    for (unsigned i = 0; i < holdings->count; i++)
+        if (strcmp(holdings->holders[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+void gt_usage_listed(struct gt_usage_book *book, const struct gt_holdings *holdings)
+{
+    unsigned kept = holdings->settling ? book->count : 0, count = 0;
+    struct gt_usage_owner *entries = calloc(holdings->count + kept + 1UL, sizeof(*entries));
+    if (!entries)
+        return;
+    for (unsigned i = 0; i < holdings->count; i++)
+        fill_entry(&entries[count++], &holdings->holders[i]);
+    for (unsigned i = 0; i < kept; i++)
+        if (!has_id(holdings, book->entries[i].id))
+            entries[count++] = book->entries[i];
+    free(book->entries);
+    book->entries = entries;
+    book->count = sort(entries, count);
+    book->told |= !holdings->settling;
+    book->stale = false;
+    make(book);
+}
+
+void gt_usage_inventory(struct gt_usage_book *book, const struct gt_inventory *inventory)
+{
+    struct gt_inventory *next = gt_inventory_ref(inventory);
+    gt_inventory_unref(book->inventory);
+    book->inventory = next;
+    make(book);
+}
+
+void gt_usage_stale(struct gt_usage_book *book, bool stale)
+{
+    book->stale = stale;
+    make(book);
+}
+
+void gt_usage_in_use(const struct gt_usage_book *book, struct gt_in_use *ret)
+{
+    *ret = (struct gt_in_use){.complete = book->told};
+    for (unsigned i = 0; i < book->count; i++)
+        gt_in_use_add(ret, book->entries[i].id);
+}
+
+static void add_mask(struct gt_buf *to, const char *key, uint64_t mask)
+{
+    gt_buf_printf(to, ", \"%s\": [", key);
+    for (const char *comma = ""; mask; mask &= mask - 1, comma = ", ")
+        gt_buf_printf(to, "%s%d", comma, __builtin_ctzll(mask));
+    gt_buf_puts(to, "]");
+}
+
+static void add_texts(struct gt_buf *to, const struct gt_usage_owner *owner)
+{
+    const char *keys[] = {"id", "namespace", "pod", "container"};
+    const char *values[] = {owner->id, owner->namespace, owner->pod, owner->container};
+    for (unsigned i = 0; i < GT_COUNT(keys); i++) {
+        gt_buf_printf(to, "%s\"%s\": ", i ? ", " : "", keys[i]);
+        gt_text_quote(to, values[i]);
+    }
+    gt_buf_puts(to, "}");
+}
+
+void gt_usage_json(const struct gt_usage_book *book, const char *node_name, double asked_s, struct gt_buf *to)
+{
+    const struct gt_usage *usage = book->now;
+    const char *comma = "";
+    gt_buf_puts(to, "{\"node\": ");
+    gt_text_quote(to, node_name);
+    gt_buf_printf(to, ", \"known\": %s, \"stale\": %s, \"generation\": %" PRIu64,
+                  usage->known ? "true" : "false", usage->stale ? "true" : "false", usage->generation);
+    if (asked_s > 0)
+        gt_buf_printf(to, ", \"asked\": %.3f", asked_s);
+    add_mask(to, "free", usage->free);
+    add_mask(to, "twice", usage->twice);
+    gt_buf_puts(to, ", \"used\": [");
+    for (unsigned i = 0; i < usage->gpu_count; i++) {
+        if (!(usage->used >> i & 1))
+            continue;
+        gt_buf_printf(to, "%s{\"gpu\": %u, \"uuid\": ", comma, i);
+        gt_text_quote(to, book->inventory->node->gpus[i].uuid);
+        gt_buf_puts(to, ", ");
+        add_texts(to, &usage->owners[i]);
+        comma = ", ";
+    }
+    gt_buf_puts(to, "], \"strangers\": [");
+    for (unsigned i = 0; i < usage->strangers; i++) {
+        gt_buf_printf(to, "%s{", i ? ", " : "");
+        add_texts(to, &usage->owners[usage->gpu_count + i]);
+    }
+    gt_buf_puts(to, "]}\n");
+}

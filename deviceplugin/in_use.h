@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_IN_USE_H
+#define GPUTOPO_DEVICEPLUGIN_IN_USE_H
+
+#include <stdbool.h>
+
+#include "topology/model/node.h"
+
+/* Device IDs that containers hold, by the kubelet's book; each once. */
+enum { GT_IN_USE_MAX = 128 };
+
+struct gt_in_use {
+    bool complete; /* a device that is not here is not in use */
+    unsigned count;
+    char ids[GT_IN_USE_MAX][GT_ID_SIZE];
+};
+
+bool gt_in_use_has(const struct gt_in_use *in_use, const char *id);
+
+/* Adds one that is not there yet. One that could never have been served (empty, too long, not printable
+ * ASCII) is left out; where there is no room `complete` ends. */
+void gt_in_use_add(struct gt_in_use *in_use, const char *id);
+
+/* Whether both have the same IDs, in any order, and are both complete or both not. */
+bool gt_in_use_equal(const struct gt_in_use *a, const struct gt_in_use *b);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/podresources.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "deviceplugin/kubelet_dir.h"
+#include "deviceplugin/mailbox.h"
+#include "deviceplugin/podresources_call.h"
+
+enum {
+    POLL_MS = 5000,
+    SETTLE_QUIET_MS = 300,
+    SETTLE_POLL_MS = 1000,
+    TIMEOUT_MS = 10000,
+    PAUSE_FIRST_MS = 1000,
+    PAUSE_MAX_MS = 30000,
+    LIMITED_FIRST_MS = 5000,
+    LIMITED_MAX_MS = 60000,
+    LARGE = 1 << 20, /* an answer whose memory is given back at once */
+    WHY_MAX = 512,
+};
+
+struct gt_podresources {
+    struct gt_loop *loop;
+    struct gt_podresources_options options;
+    struct gt_podresources_events events;
+    char *resource, *socket;
+    struct gt_mailbox *mailbox;
+    struct gt_source *timer; /* the next call, or the end of waiting for one */
+    struct gt_rpc *rpc;      /* NULL until there was somebody to call */
+    struct gt_rpc_call *call;
+    unsigned epoch; /* of the call */
+
+    uint64_t due_ms, soon_ms; /* when the next one is due; 0: not asked for */
+    unsigned failures;
+    bool limited; /* the kubelet wants to be left alone until due_ms */
+
+    bool has_id;
+    struct gt_socket_id id; /* of the kubelet's socket at the last call */
+    uint64_t settled_ms;
+
+    struct gt_podresources_stats stats;
+};
+
+struct done_letter {
+    struct gt_letter letter;
+    unsigned epoch;
+    int status;
+    char message[WHY_MAX];
+    size_t len;
+    uint8_t reply[];
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static unsigned some_number(void)
+{
+    unsigned number = 0;
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+        number = (unsigned)now_ms();
+    return number;
+}
+
+static void arm(struct gt_podresources *client)
+{
+    uint64_t now = now_ms(), at = client->due_ms;
+    if (client->soon_ms && client->soon_ms < at && !client->limited)
+        at = client->soon_ms;
+    gt_source_arm(client->timer, at > now ? at - now : 0);
+}
+
+static void end_call(struct gt_podresources *client)
+{
+    gt_rpc_call_free(client->call);
+    client->call = NULL;
+    client->epoch++; /* what it may have sent is old news now */
+}
+
+static unsigned next_pause(struct gt_podresources *client, bool limited)
+{
+    unsigned doublings = client->failures < 8 ? client->failures : 8;
+    unsigned pause = (unsigned)(limited ? LIMITED_FIRST_MS : PAUSE_FIRST_MS) << doublings;
+    unsigned most = limited ? LIMITED_MAX_MS : PAUSE_MAX_MS;
+    client->failures++;
+    if (pause > most)
+        pause = most;
+    return pause - some_number() % (pause / 4);
+}
+
+static void fail(struct gt_podresources *client, const char *why, bool limited)
+{
+    if (limited && !client->limited)
+        client->failures = 0; /* another reason, another pause */
+    unsigned pause = next_pause(client, limited);
+    client->limited = limited;
+    if (limited)
+        client->stats.limited++;
+    else
+        client->stats.failed++;
+    client->due_ms = now_ms() + pause;
+    arm(client);
+    if (client->events.failed)
+        client->events.failed(client->events.arg, why, pause);
+}
+
+static void take_answer(struct gt_podresources *client, const struct done_letter *done)
+{
+    struct gt_pod_answer answer;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, client->resource, &answer, &err) < 0) {
+        fail(client, gt_err_text(err), false);
+        return;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    client->stats.done++;
+    client->stats.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    client->failures = 0;
+    client->limited = false;
+    answer.holdings.settling = now_ms() < client->settled_ms;
+    client->due_ms = now_ms() + (answer.holdings.settling && client->options.poll_ms > SETTLE_POLL_MS
+                                     ? SETTLE_POLL_MS
+                                     : client->options.poll_ms);
+    arm(client);
+    if (client->events.listed)
+        client->events.listed(client->events.arg, &answer.holdings);
+    gt_pod_answer_done(&answer);
+    if (done->len > LARGE)
+        malloc_trim(0);
+}
+
+static void deliver_done(void *owner, struct gt_letter *letter)
+{
+    struct gt_podresources *client = owner;
+    const struct done_letter *done = (const struct done_letter *)letter;
+    if (done->epoch != client->epoch || !client->call)
+        return;
+    end_call(client);
+    if (done->status == GT_RPC_OK) {
+        take_answer(client, done);
+        return;
+    }
+    char why[WHY_MAX + 64];
+    snprintf(why, sizeof(why), "pod-resources: %s: %s", gt_rpc_status_name(done->status), done->message);
+    fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
+}
+
+static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+{
+    struct gt_podresources *client = arg;
+    struct done_letter *letter = malloc(sizeof(*letter) + len);
+    if (!letter)
+        return; /* the timer of the call goes off */
+    *letter = (struct done_letter){
+        .letter = {.deliver = deliver_done}, .epoch = client->epoch, .status = status, .len = len};
+    snprintf(letter->message, sizeof(letter->message), "%s", message);
+    if (len)
+        memcpy(letter->reply, reply, len);
+    gt_mailbox_send(client->mailbox, &letter->letter);
+}
+
+/* A socket that is new, by its own age or because another one was there, belongs to a kubelet that has just
+ * started. */
+static void look_at_socket(struct gt_podresources *client)
+{
+    struct gt_socket_id id;
+    if (!gt_socket_id_read(client->socket, &id))
+        return;
+    if (client->has_id && gt_socket_id_equal(&id, &client->id))
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t age_ms =
+        client->has_id ? 0 : (now.tv_sec - id.seconds) * 1000 + (now.tv_nsec - id.nanoseconds) / 1000000;
+    if (age_ms >= 0 && age_ms < GT_PODRESOURCES_SETTLE_MS)
+        client->settled_ms = now_ms() + GT_PODRESOURCES_SETTLE_MS - (uint64_t)age_ms;
+    client->has_id = true;
+    client->id = id;
+}
+
+static void ask(struct gt_podresources *client)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    client->soon_ms = 0;
+    look_at_socket(client);
+    int r = 0;
+    if (!client->rpc && access(client->socket, F_OK) < 0)
+        r = gt_fail_sys(&err, errno, "%s", client->socket);
+    if (r == 0 && !client->rpc)
+        r = gt_rpc_new(&client->rpc, &err);
+    if (r == 0)
+        r = gt_pod_call_list(client->rpc, client->socket, client->options.timeout_ms, on_done, client,
+                             &client->call, &err);
+    if (r < 0) {
+        fail(client, gt_err_text(err), false);
+        return;
+    }
+    /* gRPC keeps the deadline; this is for the news of it getting lost. */
+    gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_podresources *client = arg;
+    if (client->call) {
+        end_call(client);
+        fail(client, "pod-resources: no answer", false);
+        return;
+    }
+    uint64_t quiet = client->options.plugin ? gt_plugin_quiet_ms(client->options.plugin) : UINT64_MAX;
+    if (quiet < client->options.settle_quiet_ms)
+        gt_source_arm(client->timer, client->options.settle_quiet_ms - quiet);
+    else
+        ask(client);
+}
+
+int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_options *options,
+                        const struct gt_podresources_events *events, struct gt_podresources **ret,
+                        struct gt_err **err)
+{
+    gt_auto_podresources struct gt_podresources *client = calloc(1, sizeof(*client));
+    if (!client)
+        return gt_fail_sys(err, ENOMEM, "pod-resources");
+    client->loop = loop;
+    client->options = *options;
+    client->events = *events;
+    if (!options->poll_ms)
+        client->options.poll_ms = POLL_MS;
+    if (!options->settle_quiet_ms)
+        client->options.settle_quiet_ms = SETTLE_QUIET_MS;
+    if (!options->timeout_ms)
+        client->options.timeout_ms = TIMEOUT_MS;
+    client->resource = strdup(options->resource);
+    if (!client->resource ||
+        asprintf(&client->socket, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
+        client->socket = NULL;
+        return gt_fail_sys(err, ENOMEM, "pod-resources");
+    }
+    int r = gt_mailbox_new(loop, client, &client->mailbox, err);
+    if (r == 0)
+        r = gt_loop_add_timer(loop, on_timer, client, &client->timer, err);
+    if (r < 0)
+        return r;
+    arm(client);
+    *ret = gt_steal(client);
+    return 0;
+}
+
+void gt_podresources_soon(struct gt_podresources *client)
+{
+    if (client->soon_ms)
+        return;
+    client->soon_ms = now_ms() + client->options.settle_quiet_ms;
+    if (!client->call)
+        arm(client);
+}
+
+void gt_podresources_restarted(struct gt_podresources *client)
+{
+    client->settled_ms = now_ms() + GT_PODRESOURCES_SETTLE_MS;
+    gt_podresources_soon(client);
+}
+
+void gt_podresources_stats(const struct gt_podresources *client, struct gt_podresources_stats *ret)
+{
+    *ret = client->stats;
+}
+
+void gt_podresources_free(struct gt_podresources *client)
+{
+    if (!client)
+        return;
+    if (client->call)
+        end_call(client);
+    gt_source_free(client->timer);
+    gt_rpc_free(client->rpc);
+    gt_mailbox_free(client->mailbox);
+    free(client->resource);
+    free(client->socket);
+    free(client);
+}

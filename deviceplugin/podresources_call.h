@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_PODRESOURCES_CALL_H
+#define GPUTOPO_DEVICEPLUGIN_PODRESOURCES_CALL_H
+
+#include "deviceplugin/podresources.h"
+#include "deviceplugin/rpc.h"
+
+/* Single calls of the pod-resources API v1, and what their answers mean. podresources.c decides when. */
+
+/*
+ * Starts one; `done` comes as gt_rpc_call_new() says, on gRPC's thread. Mind when it is allowed to ask. A
+ * negative error means that `done` never comes: the socket is absent, the kubelet does not listen...
+ */
+int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
+                     void *arg, struct gt_rpc_call **ret, struct gt_err **err);
+int gt_pod_call_get(struct gt_rpc *rpc, const char *socket, const char *namespace, const char *pod,
+                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+                    struct gt_err **err);
+int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
+                            void *arg, struct gt_rpc_call **ret, struct gt_err **err);
+
+/*
+ * An answer's bytes as holdings of one resource. Bad protobuf, one that would unpack to more than 64 MiB,
+ * more than GT_HOLDERS_MAX devices, or texts that are no UTF-8 are errors: half a book is none. For
+ * GetAllocatableResources the holders have no pod (all three texts ""). The texts live as long as the answer.
+ */
+struct gt_pod_answer {
+    struct gt_holdings holdings;
+    struct gt_holder *holders; /* owned, as the message */
+    void *message;
+};
+enum gt_pod_method { GT_POD_LIST, GT_POD_GET, GT_POD_ALLOCATABLE };
+int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
+                       struct gt_pod_answer *ret, struct gt_err **err);
+void gt_pod_answer_done(struct gt_pod_answer *answer);
+
+#endif

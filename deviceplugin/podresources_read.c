@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "deviceplugin/answers_pack.h"
+#include "deviceplugin/podresources_call.h"
+#include "proto/podresources.pb-c.h"
+
+/* An empty message takes two bytes on the wire and a hundred in memory: what 16 MiB unpack to is limited. */
+enum { UNPACKED_MAX = 64 << 20 };
+
+static void *limited_alloc(void *left, size_t size)
+{
+    size_t *room = left;
+    if (size + 16 > *room)
+        return NULL;
+    *room -= size + 16;
+    return malloc(size ? size : 1);
+}
+
+static void limited_free(void *left, void *data)
+{
+    (void)left;
+    free(data);
+}
+
+static const ProtobufCMessageDescriptor *descriptor_of(enum gt_pod_method method)
+{
+    switch (method) {
+    case GT_POD_GET:
+        return &pr__get_response__descriptor;
+    case GT_POD_ALLOCATABLE:
+        return &pr__allocatable_response__descriptor;
+    case GT_POD_LIST:
+        break;
+    }
+    return &pr__list_response__descriptor;
+}
+
+static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, struct gt_err **err)
+{
+    if (answer->holdings.count == GT_HOLDERS_MAX)
+        return gt_fail(err, E2BIG, "pod-resources: more than %d devices are in use", GT_HOLDERS_MAX);
+    const char *texts[] = {holder->namespace, holder->pod, holder->container, holder->id};
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        if (!gt_text_is_utf8(texts[i]))
+            return gt_fail(err, EINVAL, "pod-resources: a name in it is not UTF-8");
+    unsigned count = answer->holdings.count;
+    if (!(count & (count - 1))) { /* 0 and the powers of two: full */
+        struct gt_holder *more = reallocarray(answer->holders, count ? 2UL * count : 1, sizeof(*more));
+        if (!more)
+            return gt_fail_sys(err, ENOMEM, "pod-resources");
+        answer->holders = more;
+    }
+    answer->holders[answer->holdings.count++] = *holder;
+    return 0;
+}
+
+static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices, size_t count,
+                       const char *resource, struct gt_holder holder, struct gt_err **err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(devices[i]->resource, resource) != 0)
+            continue;
+        for (size_t k = 0; k < devices[i]->n_ids; k++) {
+            holder.id = devices[i]->ids[k];
+            int r = add(answer, &holder, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const char *resource,
+                   struct gt_err **err)
+{
+    answer->holdings.pods++;
+    for (size_t i = 0; i < pod->n_containers; i++) {
+        const Pr__Container *container = pod->containers[i];
+        const struct gt_holder holder = {pod->namespace_, pod->name, container->name, NULL};
+        int r = add_devices(answer, container->devices, container->n_devices, resource, holder, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, const char *resource,
+                   struct gt_err **err)
+{
+    const Pr__ListResponse *list = answer->message;
+    const Pr__GetResponse *got = answer->message;
+    const Pr__AllocatableResponse *allocatable = answer->message;
+    int r = 0;
+    switch (method) {
+    case GT_POD_GET:
+        return got->pod ? add_pod(answer, got->pod, resource, err) : 0;
+    case GT_POD_ALLOCATABLE:
+        return add_devices(answer, allocatable->devices, allocatable->n_devices, resource,
+                           (struct gt_holder){"", "", "", NULL}, err);
+    case GT_POD_LIST:
+        break;
+    }
+    for (size_t i = 0; r == 0 && i < list->n_pods; i++)
+        r = add_pod(answer, list->pods[i], resource, err);
+    return r;
+}
+
+int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
+                       struct gt_pod_answer *ret, struct gt_err **err)
+{
+    size_t room = UNPACKED_MAX;
+    ProtobufCAllocator allocator = {limited_alloc, limited_free, &room};
+    struct gt_pod_answer answer = {0};
+    answer.message = protobuf_c_message_unpack(descriptor_of(method), &allocator, len, bytes);
+    if (!answer.message)
+        return gt_fail(err, EBADMSG, "pod-resources: the answer of %zu bytes cannot be read", len);
+    int r = add_all(&answer, method, resource, err);
+    if (r < 0) {
+        gt_pod_answer_done(&answer);
+        return r;
+    }
+    answer.holdings.holders = answer.holders;
+    *ret = answer;
+    return 0;
+}
+
+void gt_pod_answer_done(struct gt_pod_answer *answer)
+{
+    if (answer->message)
+        gt_unpacked_free(answer->message);
+    free(answer->holders);
+    *answer = (struct gt_pod_answer){0};
+}

@@ -1,0 +1,406 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What gputopo-agent publishes, against the double of the API server.
+
+Usage: test_publish.py GPUTOPO_AGENT [unittest arguments]
+"""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import jsonschema
+import yaml
+from api_double import ApiDouble, ApiError, Status, owned_leaves
+from kube_driver import kubeconfig
+from kubelet_double import KubeletDouble
+from publish_driver import CRDS, MACHINES, Agent, wait_for
+
+AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
+NODES = "/api/v1/nodes"
+TOPOLOGIES = "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies"
+LABELS = {"metax-tech.com/gpu.family": "MXC", "metax-tech.com/gpu.memory": "64GB",
+          "metax-tech.com/gpu.product": "MXC500"}
+LOSSES, SCORES = "metax-tech.com/gpu.topology.losses", "metax-tech.com/gpu.topology.scores"
+
+
+class StrictDouble(ApiDouble):
+    """Beyond the double: a subresource of nothing is 404, a UID is a precondition, owners are kept, and a refusal
+    names the fields, as the real one does (test_publish_real.py)."""
+
+    def apply(self, collection, name, request):
+        body = json.loads(request.body)
+        request = copy.copy(request)
+        if self.place(request.path)[2]:  # what a manager owns in the status is apart from the rest
+            request.query = {**request.query, "fieldManager": request.query["fieldManager"] + "/status"}
+        old = self.objects.get((collection, name))
+        if old is None and self.place(request.path)[2]:
+            raise ApiError(404, f'{collection[2]} "{name}" not found')
+        uid = body["metadata"].get("uid")
+        if uid and (old is None or old["metadata"]["uid"] != uid):
+            raise ApiError(409, f"uid mismatch: the provided object specified uid {uid}")
+        self.refuse_taken(collection, name, request, body)
+        owners = body["metadata"].get("ownerReferences")
+        code, obj = super().apply(collection, name, request)
+        if owners and obj["metadata"].get("ownerReferences") != owners:
+            obj = copy.deepcopy(obj)
+            obj["metadata"]["ownerReferences"] = owners
+            self.store(collection, name, obj, "MODIFIED")
+        return code, obj
+
+    def refuse_taken(self, collection, name, request, body):
+        owners = self.owners.get((collection, name), {})
+        had = dict(owned_leaves(self.objects.get((collection, name), {})))
+        taken = [p for p, v in owned_leaves(body)
+                 if owners.get(p, set()) - {request.query["fieldManager"]} and had.get(p) != v]
+        if taken and request.query.get("force") != "true":
+            error = ApiError(409, f"Apply failed with {len(taken)} conflicts")
+            error.body["details"] = {"causes": [{"reason": "FieldManagerConflict", "message": "conflict",
+                                                 "field": "." + ".".join(p)} for p in taken]}
+            raise error
+
+
+def json_schema(openapi):
+    """A structural schema as JSON Schema (draft 4), in which what the API server would prune is an error."""
+    schema = {k: v for k, v in openapi.items() if not k.startswith("x-kubernetes") and k not in ("nullable", "format")}
+    if "properties" in schema:
+        schema["properties"] = {k: json_schema(v) for k, v in schema["properties"].items()}
+        schema["additionalProperties"] = False
+    if "items" in schema:
+        schema["items"] = json_schema(schema["items"])
+    if openapi.get("nullable"):
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def status_schema():
+    with open(f"{CRDS}/nodegputopologies.yaml", encoding="utf-8") as file:
+        crd = yaml.safe_load(file)
+    return json_schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"])
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.certificates = tempfile.mkdtemp(prefix="gputopo-publish-")
+        cls.addClassCleanup(shutil.rmtree, cls.certificates, ignore_errors=True)
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="gputopo-publish-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.api = StrictDouble(self.certificates, tokens=("token-1",))
+        self.addCleanup(self.api.stop)
+        self.api.add(NODES, "n1")
+        self.dev = f"{self.directory}/dev"
+        os.makedirs(f"{self.dev}/dri")
+        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *(f"dri/renderD{128 + i}" for i in range(16))]:
+            with open(f"{self.dev}/{name}", "w", encoding="ascii"):
+                pass
+
+    def start(self, *arguments, machine="c500-8", user="token: token-1", node="n1", env=None):
+        config = kubeconfig(f"{self.directory}/config", self.api.url,
+                            f"certificate-authority: {self.certificates}/ca.crt", user)
+        agent = Agent(AGENT, self.directory, "--from", f"{MACHINES}/{machine}.json", "--dev-root", self.dev,
+                      "--kubeconfig", config, *arguments, node=node, env=env)
+        self.addCleanup(self.end, agent)
+        return agent
+
+    def end(self, agent):
+        code = agent.stop()
+        if code:
+            raise AssertionError(f"{code}: {agent.lines}")
+
+    def kubelet(self):
+        kubelet = KubeletDouble(self.directory)
+        kubelet.start()
+        self.addCleanup(kubelet.stop, leave_socket=False)
+        return kubelet
+
+    def object(self, name="n1"):
+        with self.api.lock:
+            found = self.api.objects.get((self.api.place(TOPOLOGIES)[0], name))
+            return copy.deepcopy(found)
+
+    def status(self):
+        return (self.object() or {}).get("status", {})
+
+    def condition(self, kind):
+        return next((c for c in self.status().get("conditions", []) if c["type"] == kind), {})
+
+    def node(self):
+        with self.api.lock:
+            return copy.deepcopy(self.api.objects[self.api.place(NODES)[0], "n1"])
+
+    def writes(self, manager=None, path=None):
+        return [r for r in self.api.asked(method="PATCH")
+                if (manager is None or r.query["fieldManager"] == manager) and (path is None or path in r.path)]
+
+    def wait_current(self, agent, seconds=20):
+        self.assertTrue(wait_for(agent.is_current, seconds), agent.lines)
+
+    def start_with_use(self, *arguments):
+        """An agent whose kubelet has told who uses what."""
+        kubelet = self.kubelet()
+        agent = self.start(*arguments)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8, 30), agent.lines)
+        self.wait_current(agent)
+        return kubelet, agent
+
+
+class First(Case):
+    def test_first_publish(self):
+        self.kubelet()
+        agent = self.start()
+        self.assertTrue(wait_for(lambda: self.condition("Registered").get("status") == "True"), agent.lines)
+        self.assertTrue(wait_for(lambda: SCORES in self.node()["metadata"].get("annotations", {})))
+        self.wait_current(agent)
+        node = self.node()["metadata"]
+        self.assertEqual(self.object()["metadata"]["ownerReferences"],
+                         [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node["uid"]}])
+        self.assertEqual(node["labels"], LABELS)
+        for name in (LOSSES, SCORES):
+            values = json.loads(node["annotations"][name])
+            self.assertEqual(list(values), [str(k) for k in range(1, 9)])
+            self.assertTrue(all(isinstance(v, int) and 0 <= v < 2000 for v in values.values()), values)
+        self.assertEqual([c["status"] for c in self.status()["conditions"]], ["True"] * 4)
+        self.assertEqual(len(self.writes("gputopo-agent", "/status")), 1)  # the registration was waited for
+
+    def test_every_machine_fits_the_schema(self):
+        validator = jsonschema.Draft4Validator(status_schema())
+        for machine in ("c500-4", "c500-8", "c500-8-deadlink", "c500-8-nolib", "c550-8"):
+            with self.subTest(machine):
+                if self.object():
+                    self.api.remove(TOPOLOGIES, "n1")
+                agent = self.start("--no-device-plugin", "--heartbeat", "5", machine=machine)
+                self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
+                status = self.status()
+                self.assertEqual(list(validator.iter_errors(status)), [])
+                self.assertEqual(status["name"], "n1")
+                self.assertEqual((status["gpuCount"], status["healthyCount"]),
+                                 (len(status["gpus"]), sum(g["healthy"] for g in status["gpus"])))
+                links = self.condition("LinksHealthy")["status"]
+                self.assertEqual(links, {"c500-8-deadlink": "False", "c500-8-nolib": "Unknown"}.get(machine, "True"))
+                self.end(agent)
+
+    def test_no_credentials(self):
+        for arguments, why in ((["--no-publish"], "--no-publish"), ([], "not in a pod")):
+            env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
+            agent = Agent(AGENT, self.directory, "--from", f"{MACHINES}/c500-8.json", *arguments, env=env)
+            self.addCleanup(agent.stop)
+            started = wait_for(lambda agent=agent: agent.events("gputopo-agent started"))
+            self.assertIn(why, started[0]["publish"])
+            self.assertFalse([name for name in agent.metrics() if "publish" in name])
+
+    def test_a_kubeconfig_that_is_none(self):
+        done = subprocess.run([AGENT, "--from", f"{MACHINES}/c500-8.json", "--kubeconfig", "/nowhere", "--http",
+                               "none"], capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_times_of_conditions_outlive_the_agent(self):
+        agent = self.start("--no-device-plugin")
+        self.wait_current(agent)
+        since = self.condition("Discovered")["lastTransitionTime"]
+        self.end(agent)
+        time.sleep(1.1)
+        agent = self.start("--no-device-plugin")
+        observed = self.status()["observedAt"]
+        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed, 20))
+        self.assertEqual(self.condition("Discovered")["lastTransitionTime"], since)
+
+
+class Change(Case):
+    def test_change_of_use_is_sent_alone(self):
+        kubelet, _ = self.start_with_use()
+        before = len(self.api.requests)
+        kubelet.admit("train", 4)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 4))
+        self.assertTrue(wait_for(lambda: len(self.api.requests) == before + 2))
+        time.sleep(2)
+        annotations, usage = sorted(self.api.requests[before:], key=lambda r: r.path)
+        self.assertEqual((usage.query["fieldManager"], annotations.path), ("gputopo-agent-usage", NODES + "/n1"))
+        self.assertLess(len(usage.body), 1000)
+        status = self.status()
+        self.assertEqual([(o["gpu"], o["pod"]) for o in status["owners"]],
+                         [(i, "train") for i in range(8) if i not in status["free"]])
+        self.assertEqual(len(status["scoreByCount"]), 4)
+        kubelet.release("train")
+        self.assertTrue(wait_for(lambda: self.status()["freeCount"] == 8))
+        self.assertEqual(self.status()["owners"], [])
+
+    def test_no_change_no_write(self):
+        _, agent = self.start_with_use()
+        before = len(self.writes())
+        time.sleep(12)  # the kubelet is asked meanwhile
+        self.assertEqual(len(self.writes()), before, agent.lines)
+
+    def test_heartbeat(self):
+        agent = self.start("--no-device-plugin", "--heartbeat", "2")
+        self.wait_current(agent)
+        observed = {self.status()["observedAt"]}
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            observed.add(self.status()["observedAt"])
+            time.sleep(0.1)
+        self.assertIn(len(observed), range(4, 7))
+
+    def test_hand_edits_are_put_right(self):
+        agent = self.start("--no-device-plugin", "--heartbeat", "2")
+        self.wait_current(agent)
+        mine = self.object()
+        self.api.add(TOPOLOGIES, "n1", status={**mine["status"], "gpuCount": 77, "links": []})
+        self.assertTrue(wait_for(lambda: self.status()["gpuCount"] == 8 and self.status()["links"]))
+
+
+class Faults(Case):
+    def test_away_and_back(self):
+        kubelet, agent = self.start_with_use()
+        self.api.stop()
+        kubelet.admit("one", 2)
+        time.sleep(4)
+        kubelet.admit("two", 2)
+        self.assertTrue(wait_for(lambda: len(agent.events("GPUs in use")) == 2))
+        time.sleep(2)
+        before = len(self.api.requests)
+        self.api.start()
+        self.assertTrue(wait_for(lambda: self.status()["freeCount"] == 4, 60), agent.lines)
+        self.wait_current(agent, 60)
+        time.sleep(2)
+        self.assertEqual([r.query.get("fieldManager") for r in self.api.requests[before:]],
+                         ["gputopo-agent-usage", "gputopo-agent"])
+
+    def test_silent_for_long(self):
+        agent = self.start("--no-device-plugin")
+        self.api.stop()
+        said = wait_for(lambda: agent.events("the API server does not answer, what is published stays"), 40)
+        self.assertEqual(len(said), 1)
+        self.assertEqual(agent.metrics()["gputopo_publish_away"], 1)
+        self.api.start()
+        self.assertTrue(wait_for(lambda: agent.events("the API server answers again"), 60))
+        self.wait_current(agent)
+
+    def test_token_is_renewed(self):
+        token = f"{self.directory}/token"
+        with open(token, "w", encoding="ascii") as file:
+            file.write("token-1")
+        agent = self.start("--no-device-plugin", "--heartbeat", "2", user=f"tokenFile: {token}")
+        self.wait_current(agent)
+        with open(token, "w", encoding="ascii") as file:
+            file.write("token-2")
+        self.api.tokens = {"token-2"}
+        observed = self.status()["observedAt"]
+        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed), agent.lines)
+        self.assertEqual(agent.metrics()["gputopo_publish_unauthorized_total"], 1)
+        self.assertFalse(agent.events("cannot publish"))
+
+    def test_token_expires_and_comes_back(self):
+        agent = self.start("--no-device-plugin", "--heartbeat", "2")
+        self.wait_current(agent)
+        self.api.tokens = set()
+        self.assertTrue(wait_for(lambda: agent.metrics()["gputopo_publish_away"] == 1))
+        before = len(self.api.requests)
+        time.sleep(5)
+        self.assertLess(len(self.api.requests) - before, 8)
+        self.api.tokens = {"token-1"}
+        observed = self.status()["observedAt"]
+        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed, 40), agent.lines)
+
+    def test_labels_of_others(self):
+        where = self.api.place(NODES)[0], "n1"
+        self.api.add(NODES, "n1", metadata={"labels": {"metax-tech.com/gpu.product": "theirs"}})
+        self.api.owners[where] = {("metadata", "labels", "metax-tech.com/gpu.product"): {"gpu-operator"}}
+        agent = self.start("--no-device-plugin", "--heartbeat", "2")
+        self.assertTrue(wait_for(lambda: len(self.node()["metadata"]["labels"]) == 3))
+        self.assertEqual(self.node()["metadata"]["labels"], {**LABELS, "metax-tech.com/gpu.product": "theirs"})
+        time.sleep(5)
+        said = agent.events("a label of the Node is somebody else's, left to them")
+        self.assertEqual([line["label"] for line in said], ["metax-tech.com/gpu.product"])
+
+    def test_forbidden(self):
+        self.api.fail(Status(403, "the policy says no"), times=1000, path=r"/status$")
+        agent = self.start("--no-device-plugin")
+        self.assertTrue(wait_for(lambda: "annotations" in self.node()["metadata"]))
+        time.sleep(10)
+        self.assertLessEqual(len(self.writes(path="/status")), 5)
+        said = agent.events("cannot publish")
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("the policy says no", said[0]["why"])
+        self.assertEqual(agent.metrics()["gputopo_publish_current"], 0)
+
+    def test_no_custom_resource(self):
+        self.api.fail(Status(404, "the server could not find the requested resource"), times=2,
+                      path="nodegputopologies")
+        agent = self.start("--no-device-plugin")
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 30), agent.lines)
+
+    def test_told_to_wait(self):
+        self.api.fail(Status(429, headers={"Retry-After": "3"}), path=r"/status$")
+        self.start("--no-device-plugin")
+        self.assertTrue(wait_for(lambda: len(self.writes(path="/status")) == 2, 20))
+        first, second = self.writes(path="/status")
+        self.assertGreaterEqual(second.at - first.at, 3)
+
+    def test_object_deleted(self):
+        agent = self.start("--no-device-plugin", "--heartbeat", "2")
+        self.wait_current(agent)
+        old = self.object()["metadata"]["uid"]
+        self.api.remove(TOPOLOGIES, "n1")
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+        self.assertNotEqual(self.object()["metadata"]["uid"], old)
+        self.assertTrue(self.object()["metadata"]["ownerReferences"])
+
+    def test_object_deleted_and_asked_for(self):
+        agent = self.start("--no-device-plugin")
+        self.wait_current(agent)
+        self.api.remove(TOPOLOGIES, "n1")
+        agent.hangup()
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+
+    def test_node_deleted(self):
+        agent = self.start("--no-device-plugin", "--heartbeat", "2")
+        self.wait_current(agent)
+        self.api.remove(NODES, "n1")
+        self.api.remove(TOPOLOGIES, "n1")  # the garbage collector's part
+        gone = "there is no such Node, nothing is published until there is"
+        self.assertTrue(wait_for(lambda: agent.events(gone)), agent.lines)
+        before = len(self.writes())
+        time.sleep(5)
+        self.assertEqual(len(self.writes()), before)
+        self.assertIsNone(self.object())
+        self.assertEqual(len(agent.events(gone)), 1)
+        self.api.add(NODES, "n1")  # another one of the same name
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+        self.assertEqual(self.object()["metadata"]["ownerReferences"][0]["uid"], self.node()["metadata"]["uid"])
+        self.assertTrue(wait_for(lambda: SCORES in self.node()["metadata"].get("annotations", {})))
+
+    def test_many_agents_and_a_sick_server(self):
+        count = int(os.environ.get("GPUTOPO_TEST_AGENTS", "10"))
+        agents = []
+        for i in range(count):
+            self.api.add(NODES, f"m{i}")
+            agents.append(self.start("--no-device-plugin", "--heartbeat", "3", node=f"m{i}"))
+        for agent in agents:
+            self.wait_current(agent, 60)
+        self.api.fail(Status(503), times=100000)
+        began, before = time.monotonic(), len(self.api.requests)
+        time.sleep(30)
+        asked = len(self.api.requests) - before
+        rate = asked / count / (time.monotonic() - began)
+        print(f"{count} agents, a server that says 503 for 30 s: {rate:.2f} requests a second and agent")
+        self.assertLess(rate, 0.6)
+        with self.api.lock:
+            self.api.faults.clear()
+        stamps = {i: self.object(f"m{i}")["status"]["observedAt"] for i in range(count)}
+        for i, stamp in stamps.items():
+            self.assertTrue(wait_for(
+                lambda i=i, stamp=stamp: self.object(f"m{i}")["status"]["observedAt"] != stamp, 60))
+
+
+unittest.main(verbosity=2)
