@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An 8-GPU node of a real cluster: API server, scheduler, kubelet 1.34.1."""
 import datetime
+import json
 import time
 
 from harness import pods
@@ -160,6 +161,29 @@ class ClusterCases:
         except Exception:  # not yet listening
             return False
 
+    def who_uses_what(self):
+        """The agent, the kubelet's book, the pods as created and their containers agree; and what is left is free."""
+        def told():
+            usage = json.loads(self.node.agent.fetch("/usage") or "{}")
+            held = {}
+            for one in usage.get("used", []):
+                held.setdefault((one["pod"], one["container"]), []).append(one["gpu"])
+            book = self.node.used()
+            return (usage.get("known") and not usage["stale"] and held == book and usage) or (False, (usage, book))
+        usage = until("the agent and the kubelet's book to agree", told, 60)
+        asked = {(item["metadata"]["name"], container["name"]): int(container["resources"]["limits"][GPU])
+                 for item in self.cluster.get("pods")["items"] if item["status"]["phase"] == "Running"
+                 for container in item["spec"]["containers"] if GPU in container["resources"].get("limits", {})}
+        book = self.node.used()
+        same({who: len(gpus) for who, gpus in book.items()}, asked, "GPUs by container, against the pods as created")
+        for pod, container in book:
+            same(self.node.check_container(pod, container), book[pod, container], f"GPUs of {pod}/{container}")
+        same(set(usage["free"]), self.node.free(), "free GPUs")
+        same({one["namespace"] for one in usage["used"]}, {"default"}, "namespaces")
+        same((usage["twice"], usage["strangers"]), ([], []), "GPUs held twice, and devices that are none of ours")
+        same(self.node.agent.metric("gputopo_gpus_in_use"), sum(asked.values()), "GPUs in use by the metrics")
+        return f"{len(usage['used'])} GPUs in {len(book)} containers, {len(usage['free'])} free"
+
     def ill_in_use(self):
         ill = self.chosen[0][0]
         containers, book = self.running(), self.node.used()
@@ -251,10 +275,12 @@ class ClusterCases:
         under_pods = [
             ("pods of 4, 2, 1, 1 see exactly the GPUs that the loss table chooses", self.sequence),
             ("a ninth GPU is refused by the scheduler", self.ninth),
+            ("the agent, the kubelet's book and the pods agree on who uses what", self.who_uses_what),
             ("a killed kubelet comes back: assignments kept, allocatable 8", lambda: self.kubelet_restart("KILL")),
             ("a stopped kubelet comes back: likewise", lambda: self.kubelet_restart("TERM")),
             ("the agent restarts: likewise", self.agent_restart),
             ("kubelet and agent restart together: likewise", self.both_restart),
+            ("they still agree on who uses what", self.who_uses_what),
             ("a pod ends and the ninth gets its GPU", self.ninth_later),
             ("a GPU in use falls ill and recovers: allocatable 7, 8, its pod untouched", self.ill_in_use),
         ]

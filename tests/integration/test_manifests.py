@@ -1,0 +1,344 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""daemonset/ without a cluster: test_manifests.py BUILD_DIR VERSION [unittest arguments]"""
+
+import copy
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+import yaml
+
+BUILD, VERSION = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DAEMONSET = ROOT / "daemonset"
+PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text()
+GROUP = "topology.metax-tech.com"
+PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe")
+
+
+def documents(path):
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def crd(plural):
+    definition, = documents(DAEMONSET / "crds" / f"{plural}.yaml")
+    return definition
+
+
+def schema_of(plural):
+    version, = crd(plural)["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]
+
+
+def build(directory):
+    """What `kubectl kustomize` makes of a directory, as far as ours go: resources and JSON patches."""
+    made = []
+    kustomization, = documents(directory / "kustomization.yaml")
+    for resource in kustomization["resources"]:
+        path = (directory / resource).resolve()
+        made += build(path) if path.is_dir() else documents(path)
+    for patch in kustomization.get("patches", []):
+        target, = [item for item in made if item["kind"] == patch["target"]["kind"]
+                   and item["metadata"]["name"] == patch["target"]["name"]]
+        for step in yaml.safe_load(patch["patch"]):
+            apply_step(target, step)
+    return made
+
+
+def apply_step(target, step):
+    *path, last = step["path"].strip("/").split("/")
+    for key in path:
+        target = target[int(key)] if isinstance(target, list) else target[key]
+    if isinstance(target, list) and last != "-":
+        last = int(last)
+    if step["op"] == "test":
+        assert target[last] == step["value"], f"{step}: is {target[last]}"
+    elif step["op"] == "remove":
+        del target[last]
+    elif last == "-":
+        target.append(step["value"])
+    else:
+        assert step["op"] == "add" or last in target or isinstance(target, list), step
+        target[last] = step["value"]
+
+
+def one(objects, kind, name):
+    found, = [item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name]
+    return found
+
+
+def pod_of(objects, kind="DaemonSet", name="gputopo-agent"):
+    return one(objects, kind, name)["spec"]["template"]["spec"]
+
+
+def container(pod, name):
+    found, = [item for item in pod["containers"] if item["name"] == name]
+    return found
+
+
+class CustomResources(unittest.TestCase):
+    SCALARS = ("enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "pattern", "maxItems")
+
+    def plain(self, schema, defs):
+        """A JSON Schema in the words of a definition: no $ref, no null among types."""
+        schema = copy.deepcopy(schema)
+        if "$ref" in schema:
+            schema = {**defs[schema.pop("$ref").rsplit("/", 1)[1]], **schema}
+        if "anyOf" in schema:
+            first, null = schema.pop("anyOf")
+            self.assertEqual(null, {"type": "null"})
+            schema = {**self.plain(first, defs), **schema, "nullable": True}
+        if isinstance(schema.get("type"), list):
+            name, null = schema["type"]
+            self.assertEqual(null, "null")
+            schema.update(type=name, nullable=True)
+        if "exclusiveMinimum" in schema and not isinstance(schema["exclusiveMinimum"], bool):
+            schema["minimum"], schema["exclusiveMinimum"] = schema["exclusiveMinimum"], True
+        return schema
+
+    def compare(self, file, ours, defs, path):
+        file = self.plain(file, defs)
+        if "type" in file:
+            self.assertEqual(ours["type"], file["type"], path)
+        self.assertEqual(ours.get("nullable", False), file.get("nullable", False), f"{path}: nullable")
+        for key in self.SCALARS:
+            if key == "maxLength" and "pattern" in file and key not in file:
+                continue  # a definition needs a length for what the pattern bounds
+            self.assertEqual(ours.get(key), file.get(key), f"{path}: {key}")
+        if path != "status":  # an object is made without, and two writers fill it
+            self.assertEqual(sorted(ours.get("required", [])), sorted(file.get("required", [])), f"{path}: required")
+            self.assertEqual(set(ours.get("properties", {})), set(file.get("properties", {})), path)
+        for name, value in file.get("properties", {}).items():
+            self.compare(value, ours["properties"][name], defs, f"{path}.{name}")
+        if "items" in file:
+            self.compare(file["items"], ours["items"], defs, path + "[]")
+
+    def test_the_node_in_a_status_is_the_node_in_a_file(self):
+        schema = json.loads((ROOT / "docs/node.schema.json").read_text())
+        self.compare(schema, schema_of("nodegputopologies")["properties"]["status"], schema["$defs"], "status")
+
+    def bounded(self, schema, path):
+        if path not in ("", ".apiVersion", ".kind", ".metadata") and not path.endswith("[]"):
+            self.assertIn("description", schema, path)
+        kind = schema["type"]
+        if kind == "array":
+            self.assertIn("maxItems", schema, path)
+            self.bounded(schema["items"], path + "[]")
+        elif kind == "string" and path not in (".apiVersion", ".kind") and schema.get("format") != "date-time":
+            self.assertTrue({"enum", "maxLength"} & set(schema), f"{path} may have any length")
+        elif kind in ("integer", "number"):
+            self.assertIn("minimum", schema, path)
+        for name, value in schema.get("properties", {}).items():
+            self.bounded(value, f"{path}.{name}")
+
+    def test_everything_is_described_and_has_limits(self):
+        for plural in ("nodegputopologies", "supernodes"):
+            self.bounded(schema_of(plural), "")
+
+    def test_what_the_api_knows_them_by(self):
+        for plural in ("nodegputopologies", "supernodes"):
+            spec = crd(plural)["spec"]
+            self.assertEqual((spec["group"], spec["scope"], spec["names"]["categories"]), (GROUP, "Cluster", ["gputopo"]))
+            version, = spec["versions"]
+            self.assertEqual((version["name"], version["subresources"]), ("v1alpha1", {"status": {}}))
+            self.assertNotIn("spec", version["schema"]["openAPIV3Schema"]["properties"])
+            for column in version["additionalPrinterColumns"]:
+                self.follow(column["jsonPath"], version["schema"]["openAPIV3Schema"])
+
+    def follow(self, path, schema):
+        """A column's path leads somewhere."""
+        if path.startswith(".metadata."):
+            return
+        for key in re.sub(r"\[[^]]*\]", "", path).strip(".").split("."):
+            schema = schema["items"] if "items" in schema else schema
+            self.assertIn(key, schema["properties"], path)
+            schema = schema["properties"][key]
+
+
+class Permissions(unittest.TestCase):
+    def setUp(self):
+        self.objects = build(DAEMONSET / "base")
+
+    def rows(self, heading):
+        section = PERMISSIONS.split(f"## {heading}\n")[1].split("\n## ")[0]
+        return [line for line in section.splitlines() if line.startswith("| ")]
+
+    def test_every_rule_is_justified(self):
+        rows = self.rows("The API server")
+        for role in (item for item in self.objects if item["kind"] in ("Role", "ClusterRole")):
+            name = role["metadata"]["name"]
+            for rule in role["rules"]:
+                words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+                self.assertFalse({"*", "escalate", "bind", "impersonate", "secrets", "nodes/proxy"} & set(words), rule)
+                for resource in rule["resources"]:
+                    verbs = ", ".join(rule["verbs"])
+                    account = "both" if name == "gputopo-events" else name
+                    found = [row for row in rows if row.startswith(f"| {account} |") and f"`{resource}`" in row
+                             and verbs in row.split("|")[2]]
+                    self.assertEqual(len(found), 1, f"{name}: {resource}: {verbs}")
+
+    def test_roles_are_given_to_our_accounts_only(self):
+        accounts = {item["metadata"]["name"]: item for item in self.objects if item["kind"] == "ServiceAccount"}
+        self.assertEqual(set(accounts), {"gputopo-agent", "gputopo-scheduler"})
+        for account in accounts.values():
+            self.assertIs(account["automountServiceAccountToken"], False)
+        for binding in (item for item in self.objects if item["kind"] in ("RoleBinding", "ClusterRoleBinding")):
+            for subject in binding["subjects"]:
+                self.assertEqual((subject["kind"], subject["namespace"]), ("ServiceAccount", "gputopo-system"))
+                self.assertIn(subject["name"], accounts)
+            kind = binding["kind"].removesuffix("Binding")
+            self.assertEqual(binding["roleRef"]["kind"], kind)
+            one(self.objects, kind, binding["roleRef"]["name"])
+
+    def test_every_policy_is_in_force_and_told(self):
+        policies = {item["metadata"]["name"]: item["spec"] for item in self.objects
+                    if item["kind"] == "ValidatingAdmissionPolicy"}
+        bindings = {item["spec"]["policyName"]: item["spec"]["validationActions"] for item in self.objects
+                    if item["kind"] == "ValidatingAdmissionPolicyBinding"}
+        self.assertEqual(bindings, {name: ["Deny"] for name in policies})
+        for name, spec in policies.items():
+            self.assertEqual(spec["failurePolicy"], "Fail", name)
+            self.assertIn(f"| {name} |", PERMISSIONS)
+            users = re.findall(r"system:serviceaccount:gputopo-system:(\S+?)\"", json.dumps(spec).replace("\\", ""))
+            self.assertTrue(users and set(users) <= {"gputopo-agent", "gputopo-scheduler"}, name)
+
+    def test_the_policy_allows_what_the_agent_writes(self):
+        text = (DAEMONSET / "base/policy.yaml").read_text()
+        source = ROOT / "agent/publish_node.c"
+        self.assertTrue(source.exists())
+        labels = set(re.findall(r'"(metax-tech\.com/gpu\.[a-z]+)"', source.read_text()))
+        allowed, = re.findall(r"name: ownLabels\n\s+expression: '(.*)'", text)
+        self.assertEqual(set(json.loads(allowed)), labels)
+
+    def test_the_agents_container_is_not_privileged(self):
+        for directory in ("base", "no-probe", "recorded"):
+            pod = pod_of(build(DAEMONSET / directory))
+            self.assertFalse({"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & set(pod))
+            self.assertIs(pod["automountServiceAccountToken"], False)
+            self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+            security = container(pod, "agent")["securityContext"]
+            self.assertEqual((security["privileged"], security["allowPrivilegeEscalation"],
+                              security["readOnlyRootFilesystem"], security["capabilities"]),
+                             (False, False, True, {"drop": ["ALL"]}))
+            paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+            mounts = {mount["name"]: mount for mount in container(pod, "agent")["volumeMounts"]}
+            writable = {paths[name] for name, mount in mounts.items() if name in paths and not mount.get("readOnly")}
+            self.assertEqual(writable, {"/var/lib/kubelet/device-plugins"})
+            # what the kubelet is told must be true on the host: a path is the same inside
+            for name, path in paths.items():
+                if name in mounts:
+                    self.assertEqual(mounts[name]["mountPath"], path)
+            if directory == "base":
+                for path in paths.values():
+                    self.assertIn(f"hostPath `{path}`", PERMISSIONS)
+
+    def test_the_probes_container_knows_nothing(self):
+        pod = pod_of(self.objects)
+        probe = container(pod, "probe")
+        self.assertIs(pod["containers"][0], probe, "its socket has to be there first")
+        self.assertEqual({mount["name"] for mount in probe["volumeMounts"]}, {"probe", "opt", "dev"})
+        self.assertEqual(probe["command"][:3], ["/usr/bin/unshare", "--net", "--"])
+        self.assertIs(probe["securityContext"]["readOnlyRootFilesystem"], True)
+        for directory in ("no-probe", "recorded"):
+            pod = pod_of(build(DAEMONSET / directory))
+            self.assertEqual([item["name"] for item in pod["containers"]], ["agent"])
+            self.assertFalse({"probe", "opt"} & {volume["name"] for volume in pod["volumes"]})
+            self.assertFalse([item for item in pod["containers"] if item["securityContext"]["privileged"]])
+
+    def test_the_companion(self):
+        deployment, = documents(DAEMONSET / "base/companion.yaml")
+        pod = pod_of([deployment], "Deployment", "gputopo-scheduler")
+        self.assertIs(pod["securityContext"]["runAsNonRoot"], True)
+        self.assertEqual(pod["serviceAccountName"], "gputopo-scheduler")
+        self.assertEqual([volume for volume in pod["volumes"] if "hostPath" in volume], [])
+        self.assertEqual(container(pod, "scheduler")["securityContext"]["capabilities"], {"drop": ["ALL"]})
+
+    def test_mounts_and_volumes_belong_together(self):
+        pods = [pod_of(build(DAEMONSET / directory)) for directory in ("base", "no-probe", "recorded")]
+        pods.append(pod_of(documents(DAEMONSET / "base/companion.yaml"), "Deployment", "gputopo-scheduler"))
+        for pod in pods:
+            names = [volume["name"] for volume in pod["volumes"]]
+            used = [mount["name"] for item in pod["containers"] for mount in item["volumeMounts"]]
+            self.assertEqual(set(names), set(used))
+            for item in pod["containers"]:
+                self.assertEqual(item["image"], f"localhost/gputopo:{VERSION}")
+                paths = [mount["mountPath"] for mount in item["volumeMounts"]]
+                for path in paths:  # below a read-only mount nothing else can be mounted
+                    self.assertFalse([other for other in paths if other.startswith(path + "/")], paths)
+
+    def test_the_options_are_known(self):
+        if not (BUILD / "bin/gputopo-agent").exists():
+            self.skipTest("gputopo-agent is not built")
+        told = subprocess.run([BUILD / "bin/gputopo-agent", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        for directory in ("base", "no-probe", "recorded"):
+            for argument in container(pod_of(build(DAEMONSET / directory)), "agent")["args"]:
+                self.assertIn(argument.split("=")[0], told)
+
+    def test_a_wish_for_everything_is_one_command(self):
+        self.assertEqual(build(DAEMONSET), self.objects)
+        kinds = [item["kind"] for item in self.objects]
+        self.assertEqual((kinds[0], kinds.count("CustomResourceDefinition")), ("Namespace", 2))
+
+
+@unittest.skipUnless(all((BUILD / "bin" / name).exists() for name in PROGRAMS), "the programs are not built")
+class Image(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.directory = pathlib.Path(scratch.name)
+        cls.archive = cls.make("one.tar")
+        with tarfile.open(cls.archive) as tar:
+            tar.extractall(cls.directory / "oci")
+        cls.index = json.loads((cls.directory / "oci/index.json").read_text())
+        cls.manifest = json.loads(cls.blob(cls.index["manifests"][0]))
+        layer = cls.directory / "layer.tar.gz"
+        layer.write_bytes(cls.blob(cls.manifest["layers"][0]))
+        cls.tree = cls.directory / "tree"
+        with tarfile.open(layer) as tar:
+            cls.members = tar.getmembers()
+            tar.extractall(cls.tree)
+
+    @classmethod
+    def make(cls, name, *more):
+        out = cls.directory / name
+        subprocess.run([DAEMONSET / "image", BUILD, out, *more], check=True, stdout=subprocess.DEVNULL)
+        return out
+
+    @classmethod
+    def blob(cls, descriptor):
+        return (cls.directory / "oci/blobs/sha256" / descriptor["digest"].split(":")[1]).read_bytes()
+
+    def test_names(self):
+        names = self.index["manifests"][0]["annotations"]
+        self.assertEqual(names["io.containerd.image.name"], f"localhost/gputopo:{VERSION}")
+
+    def test_the_same_input_gives_the_same_bytes(self):
+        self.assertEqual(self.make("two.tar").read_bytes(), self.archive.read_bytes())
+
+    def test_programs_run_with_what_is_in_it(self):
+        loader, = [path for path in self.tree.glob("lib*/ld-linux*")]
+        libraries = ":".join(str(path) for path in (*self.tree.glob("lib/*-linux-*"), *self.tree.glob("usr/lib/*-linux-*")))
+        for program, option in (*((name, "--version") for name in PROGRAMS), ("unshare", "--version")):
+            done = subprocess.run([loader, "--inhibit-cache", "--library-path", libraries, self.tree / "usr/bin" / program,
+                                   option], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env={"ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
+            self.assertEqual(done.returncode, 0, f"{program}: {done.stdout}")
+
+    def test_nothing_odd_is_in_it(self):
+        for member in self.members:
+            self.assertTrue(member.isdir() or member.isfile(), member.name)
+            self.assertEqual((member.uid, member.gid, member.mtime, member.mode & 0o6000), (0, 0, 0, 0), member.name)
+        names = {member.name for member in self.members}
+        self.assertFalse({name for name in names if name.endswith(("/sh", "/bash"))})
+        self.assertIn("usr/share/doc/gputopo/copyright", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
