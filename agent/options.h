@@ -16,7 +16,7 @@ struct gt_agent_options {
     const char *probe; /* a program or a socket; "none"; NULL: the program beside the agent's own */
     const char *http;  /* NULL: off */
     const char *node_name;
-    const char *kubeconfig; /* NULL: the pod's service account, where this is one */
+    const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */
     unsigned heartbeat_s;

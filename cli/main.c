@@ -89,7 +89,8 @@ int main(int argc, char **argv)
         return cli_usage(NULL, "expected a verb: show, record, loss, plan or simulate; see --help");
     const struct cli_verb *verb = find_verb(argv[options.verb]);
     if (!verb)
-        return cli_usage(NULL, "expected show, record, loss, plan or simulate, is '%.100s'", argv[options.verb]);
+        return cli_usage(NULL, "expected show, record, loss, plan or simulate, is '%.100s'",
+                         argv[options.verb]);
     snprintf(name, sizeof(name), "gputopo: %s", verb->name);
     argv[options.verb] = name;
     return verb->run(verb, argc - options.verb, argv + options.verb);

@@ -37,7 +37,8 @@
     X(curl_slist_free_all)
 
 struct gt_curl {
-#define GT_CURL_FIELD(name) __typeof__(&(name)) name;
+#define GT_CURL_FIELD(name)                                                                                  \
+    __typeof__(&(name)) name; /* NOLINT(bugprone-macro-parentheses): a member's name */
     GT_CURL_FUNCTIONS(GT_CURL_FIELD)
 #undef GT_CURL_FIELD
 };
