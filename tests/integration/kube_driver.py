@@ -108,10 +108,11 @@ def make_certificate(folder, name, subject, extension="basicConstraints=CA:FALSE
 
 def kubeconfig(path, server, cluster="", user=""):
     """Writes one; `cluster` and `user` are YAML flow members, such as "token: x"."""
-    with open(path, "w", encoding="ascii") as file:
+    with open(path + ".new", "w", encoding="ascii") as file:  # renamed: another program may be reading the old one
         file.write("apiVersion: v1\nkind: Config\n"
                    f'clusters: [{{name: c, cluster: {{server: "{server}", {cluster}}}}}]\n'
                    f"users: [{{name: u, user: {{{user}}}}}]\n"
                    "contexts: [{name: x, context: {cluster: c, user: u, namespace: default}}]\n"
                    "current-context: x\n")
+    os.rename(path + ".new", path)
     return path

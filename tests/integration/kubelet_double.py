@@ -256,10 +256,11 @@ class KubeletDouble(stubs.RegistrationServicer):
             plugin.close()
 
     def stop(self, leave_socket=True):
-        self._forget_plugin()
+        # The server first: a kubelet that has ended takes no registration of the plugin whose stream it ended.
         if self.server:
             self.server.stop(None).wait()
             self.server = None
+        self._forget_plugin()
         self.book.stop(leave_socket)
         if not leave_socket and os.path.exists(self.socket):
             os.unlink(self.socket)

@@ -2,6 +2,8 @@
 #ifndef TESTS_UNIT_CORE_WORLD_H
 #define TESTS_UNIT_CORE_WORLD_H
 
+#include <stdlib.h>
+
 #include "base/buf.h"
 #include "scheduler-ext/core/plan.h"
 #include "tests/unit/model/loss_wirings.h"
@@ -20,9 +22,11 @@ enum { TEST_SANITIZED = 0 };
 enum { TEST_SANITIZED = 0 };
 #endif
 
-/* So many rounds, a tenth of them under a sanitizer. */
+/* So many rounds, a tenth of them under a sanitizer, a twentieth under valgrind. */
 static inline unsigned test_rounds(unsigned rounds)
 {
+    if (getenv("GPUTOPO_UNDER_VALGRIND"))
+        return rounds / 20 ? rounds / 20 : 1;
     return TEST_SANITIZED ? rounds / 10 : rounds;
 }
 
