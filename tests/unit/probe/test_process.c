@@ -146,6 +146,8 @@ static unsigned foreign_sockets(pid_t pid)
 
 static void worker_holds_nothing_of_others(void **state)
 {
+    if (getenv("GPUTOPO_UNDER_VALGRIND")) /* which needs the system call that is taken away here */
+        skip();
     (void)state;
     struct machine machine;
     machine_new(&machine, "");
