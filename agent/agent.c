@@ -13,18 +13,19 @@
 #include "base/version.h"
 #include "topology/model/render.h"
 
-enum { STOP_MS = 2000 };
+enum { STOP_MS = 2000, FIRST_AGAIN_MS = 5000 };
 
 static const char uuid_variable[] = "METAX_GPU_UUIDS";
 
-static void log_start(const struct gt_agent *agent)
+static void log_start(struct gt_agent *agent)
 {
     const struct gt_agent_options *options = agent->options;
     gt_info("gputopo-agent started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
             GT_STR("node", options->node_name), GT_STR("from", options->from ? options->from : "live"),
             GT_STR("http", options->http ? options->http : "none"),
             GT_STR("probe", agent->probe ? "yes" : agent->no_probe_why),
-            GT_STR("publish", agent->publish ? "yes" : agent->no_publish_why));
+            GT_STR("publish", gt_agent_api_state(agent)));
+    gt_agent_api_complain(agent);
 }
 
 /* A recording or a root that cannot be read is to be answered with that one line alone. */
@@ -44,12 +45,17 @@ static void arm_timers(struct gt_agent *agent, const struct gt_scan_result *resu
         gt_source_arm(agent->health_timer, (uint64_t)options->health_s * 1000);
 }
 
+static void on_told(void *arg, bool warning, const char *reason, const char *note)
+{
+    gt_agent_tell(arg, warning, reason, "%s", note);
+}
+
 static void take_inventory(struct gt_agent *agent, struct gt_inventory *inventory)
 {
     bool first = !agent->inventory;
     if (first && must_be_read(agent->options))
         log_start(agent);
-    unsigned changes = gt_changes_log(agent->inventory, inventory);
+    unsigned changes = gt_changes_log(agent->inventory, inventory, on_told, agent);
     gt_inventory_unref(agent->inventory);
     agent->inventory = inventory;
     if (agent->plugin)
@@ -68,7 +74,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     if (result->ids_only)
         return;
     agent->scans.health_checks += result->health_check;
-    if (result->err && !agent->inventory) {
+    if (result->err && !agent->inventory && must_be_read(agent->options)) {
         gt_fail(&agent->start_error, gt_err_code(result->err), "%s", gt_err_text(result->err));
         gt_loop_stop(agent->loop, -EIO);
         return;
@@ -93,6 +99,9 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     agent->publish_anew = false;
     gt_agent_events_resume(agent);
     arm_timers(agent, result);
+    if (!agent->inventory)
+        gt_source_arm(agent->rescan_timer,
+                      FIRST_AGAIN_MS); /* nothing is known: soon, whatever the interval */
 }
 
 static void on_rescan(void *arg)
@@ -157,6 +166,7 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
         .kubelet_dir = options->kubelet_dir,
         .dev_root = options->dev_root,
         .uuid_variable = uuid_variable,
+        .honour_plans = options->honour_plan,
     };
     struct gt_plugin_events events = gt_agent_plugin_events(agent);
     return options->device_plugin ? gt_plugin_new(agent->loop, &plugin, &events, &agent->plugin, err) : 0;
@@ -189,8 +199,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0)
         r = gt_agent_events_start(agent, err);
     if (r >= 0)
-        r = gt_agent_publish_start(agent, &agent->publish, agent->no_publish_why,
-                                   sizeof(agent->no_publish_why), err);
+        r = gt_agent_api_start(agent, err);
     if (r >= 0)
         r = gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err);
     if (r < 0)
@@ -202,7 +211,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
 
 static void stop(struct gt_agent *agent, int result)
 {
-    gt_agent_publish_stop(gt_steal(agent->publish));
+    gt_agent_api_stop(agent);
     gt_agent_usage_stop(agent);
     gt_plugin_free(agent->plugin);
     gt_http_free(agent->http);

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "agent/agent_private.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { PAUSE_MS = 200, BETWEEN_MS = 1000 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* Events come in bunches: the first one starts a pause, then one scan answers them all. In a storm the pauses
  * are longer. */
@@ -21,7 +14,7 @@ static void wait_for_more(struct gt_agent *agent)
     if (agent->event_waits)
         return;
     agent->event_waits = true;
-    bool storm = agent->event_scan_ms && now_ms() - agent->event_scan_ms < BETWEEN_MS;
+    bool storm = agent->event_scan_ms && gt_clock_ms() - agent->event_scan_ms < BETWEEN_MS;
     gt_source_arm(agent->event_timer, storm ? BETWEEN_MS : PAUSE_MS);
 }
 
@@ -29,7 +22,7 @@ static void on_event_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     agent->event_waits = false;
-    agent->event_scan_ms = now_ms();
+    agent->event_scan_ms = gt_clock_ms();
     gt_scanner_request(agent->scanner, GT_SCAN_FULL);
 }
 

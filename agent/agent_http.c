@@ -4,6 +4,7 @@
 
 #include "agent/agent_private.h"
 #include "agent/status.h"
+#include "base/prometheus.h"
 
 static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
 {
@@ -30,12 +31,22 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         .inventory = agent->inventory,
         .scans = agent->scans,
         .has_plugin = agent->plugin != NULL,
+        .honours_plans = agent->plugin && agent->options->honour_plan,
+        .api_wanted = agent->api_timer != NULL,
+        .api_used = agent->kube != NULL,
+        .api_failures = agent->api_failures,
         .has_probe = agent->probe != NULL,
         .hotplug_events = agent->hotplug_events,
         .vendor_events = agent->vendor_events,
         .usage = gt_usage_now(agent->usage),
     };
     gt_podresources_stats(agent->podresources, &metrics.lists);
+    struct gt_plan_counts plans;
+    if (gt_agent_plans_stats(agent, &plans, &metrics.plans_current))
+        metrics.plans = &plans;
+    struct gt_kube_recorder_counters events;
+    if (gt_agent_tell_stats(agent, &events))
+        metrics.events = &events;
     struct gt_publish_stats publish;
     if (gt_agent_publish_stats(agent->publish, &publish, &metrics.client))
         metrics.publish = &publish;
@@ -43,7 +54,7 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         gt_plugin_stats(agent->plugin, &metrics.plugin);
     if (agent->probe)
         gt_probe_client_stats(agent->probe, &metrics.probe);
-    response->content_type = GT_METRICS_TYPE;
+    response->content_type = GT_PROM_TYPE;
     gt_metrics_write(&metrics, &response->body);
 }
 
@@ -63,9 +74,10 @@ static void serve_usage(struct gt_agent *agent, struct gt_http_response *respons
     gt_usage_json(agent->usage, agent->options->node_name, stats.last_s, &response->body);
 }
 
-void gt_agent_serve(void *arg, const char *path, struct gt_http_response *response)
+void gt_agent_serve(void *arg, const struct gt_http_request *request, struct gt_http_response *response)
 {
     struct gt_agent *agent = arg;
+    const char *path = request->path;
     if (strcmp(path, "/metrics") == 0)
         serve_metrics(agent, response);
     else if (strcmp(path, "/healthz") == 0)

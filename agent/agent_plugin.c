@@ -9,6 +9,10 @@ enum { IDS_LOGGED = 4096 };
 static void on_registered(void *arg)
 {
     struct gt_agent *agent = arg;
+    if (agent->told_unregistered)
+        gt_agent_tell(agent, false, "PluginRegistered", "the kubelet has registered the device plugin of %s",
+                      agent->options->resource);
+    agent->told_unregistered = false;
     agent->registration_error[0] = '\0';
     gt_info("registered", GT_STR("resource", agent->options->resource),
             GT_INT("gpus", agent->inventory ? agent->inventory->device_count : 0));
@@ -23,6 +27,14 @@ static void on_registration_failed(void *arg, const char *why, unsigned retry_ms
     bool again = strncmp(agent->registration_error, why, sizeof(agent->registration_error) - 1) == 0;
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration failed", GT_STR("why", why),
            GT_INT("retry_ms", retry_ms));
+    /* One failure is usual while a kubelet starts; the second in a row is for people. */
+    if (agent->registration_error[0] && !agent->told_unregistered) {
+        gt_agent_tell(
+            agent, true, "PluginNotRegistered",
+            "the kubelet does not register the device plugin of %s, so that no new pod gets GPUs: %.500s",
+            agent->options->resource, why);
+        agent->told_unregistered = true;
+    }
     snprintf(agent->registration_error, sizeof(agent->registration_error), "%s", why);
     gt_agent_publish_changed(agent->publish);
 }
@@ -58,16 +70,24 @@ static void on_allocated(void *arg, const struct gt_allocation *allocation)
         gt_info("allocated", GT_INT("gpus", allocation->count), GT_STR("ids", ids.data));
 }
 
-static void on_preferred(void *arg, const char *const *ids, unsigned count, const struct gt_choice *choice)
+static void on_preferred(void *arg, const struct gt_preference *preference)
 {
+    const struct gt_choice *choice = &preference->choice;
+    unsigned count = preference->count;
     (void)arg;
     gt_auto_buf struct gt_buf list = GT_BUF(IDS_LOGGED);
-    add_ids(&list, ids, count);
-    if (choice && choice->mask)
+    add_ids(&list, preference->ids, count);
+    if (preference->plan == GT_PLAN_HIT)
+        gt_info("preferred as planned", GT_INT("gpus", count), GT_STR("namespace", preference->namespace),
+                GT_STR("pod", preference->pod), GT_STR("container", preference->container),
+                GT_STR("ids", list.data));
+    else if (choice->mask)
         gt_info("preferred", GT_INT("gpus", count), GT_INT("score", choice->score),
-                GT_INT("loss", choice->loss), GT_BOOL("exact", choice->exact), GT_STR("ids", list.data));
+                GT_INT("loss", choice->loss), GT_BOOL("exact", choice->exact), GT_STR("ids", list.data),
+                GT_STR("plan", gt_plan_result_name(preference->plan)));
     else
-        gt_info("preferred", GT_INT("gpus", count), GT_STR("ids", list.data));
+        gt_info("preferred", GT_INT("gpus", count), GT_STR("ids", list.data),
+                GT_STR("plan", gt_plan_result_name(preference->plan)));
 }
 
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent)

@@ -4,12 +4,15 @@
 
 #include "agent/metrics.h"
 #include "agent/options.h"
+#include "agent/plans.h"
 #include "agent/publish_agent.h"
 #include "agent/scanner.h"
 #include "agent/usage.h"
 #include "base/loop.h"
 #include "deviceplugin/plugin.h"
 #include "http/http.h"
+#include "kube/event.h"
+#include "kube/informer.h"
 #include "topology/discovery/hotplug.h"
 #include "topology/probe/client.h"
 
@@ -38,18 +41,29 @@ struct gt_agent {
     struct gt_usage_book *usage;
     struct gt_source *first_timer; /* the end of waiting for the kubelet's first answer */
     bool scans_begun;
-    double listed_s;       /* when the kubelet last answered, monotonic */
-    char usage_error[512]; /* why it did not the last time, "" it did */
+    bool told_unregistered; /* people were, of registration_error */
+    int pods_error;         /* of the last failure to follow `pods`, 0: none since the last list */
+    double listed_s;        /* when the kubelet last answered, monotonic */
+    char usage_error[512];  /* why it did not the last time, "" it did */
 
-    struct gt_agent_publish *publish; /* NULL: nothing is published */
-    char no_publish_why[256];
+    struct gt_kube *kube; /* NULL: there is no API server for us, or not yet */
+    struct gt_source *api_timer;
+    uint64_t api_failures;
+    char no_api_why[256];
+    struct gt_agent_publish *publish;  /* NULL: nothing is published, as the three below without `kube` */
+    struct gt_kube_recorder *recorder; /* of events */
+    struct gt_kube_informer *pods;     /* of this node; NULL also where plans are not honoured */
+    struct gt_plan_table *plans;
+    struct gt_plan_counts plan_counts;
+    uint64_t pods_error_ms;
+
     bool publish_anew; /* after the next scan, whoever has changed what is there */
 
     struct gt_err *start_error; /* why the first scan failed: the agent ends */
 };
 
 /* agent_http.c: the handler of /healthz, /readyz, /metrics and /usage. */
-void gt_agent_serve(void *agent, const char *path, struct gt_http_response *response);
+void gt_agent_serve(void *agent, const struct gt_http_request *request, struct gt_http_response *response);
 
 /* agent_plugin.c: what the plugin tells. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
@@ -58,6 +72,30 @@ struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
  * Started last, stopped before the plugin. */
 int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_usage_stop(struct gt_agent *agent);
+
+/* agent_api.c: the API server, and everything that needs it. Not finding it is no error: it is looked for
+ * again. */
+int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err);
+/* "yes", or why nothing is published. */
+const char *gt_agent_api_state(const struct gt_agent *agent);
+/* Logs why there is no API server where there should be one. */
+void gt_agent_api_complain(struct gt_agent *agent);
+void gt_agent_api_close(struct gt_agent *agent);
+void gt_agent_api_stop(struct gt_agent *agent);
+
+/* agent_plans.c: follows what is planned for this node's pods. The plugin must be there. */
+int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_plans_stop(struct gt_agent *agent);
+void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings);
+/* False, nothing written, where none are followed. `*ret_current`: the API server tells of every change. */
+bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
+
+/* agent_tell.c: Events about the Node. Does nothing without an API server. */
+int gt_agent_tell_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_tell_stop(struct gt_agent *agent);
+void gt_agent_tell(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+bool gt_agent_tell_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret);
 
 /* agent_events.c: hotplug and vendor events call for a scan, after a pause in which more may come. */
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);

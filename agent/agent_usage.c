@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
-#include <time.h>
 
 #include "agent/agent_private.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { FIRST_ANSWER_MS = 2000, STALE_S = 60, GPUS_LOGGED = 4096 };
 
 static double now_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)gt_clock_ns() / 1e9;
 }
 
 /* The first scan waits for the kubelet's first answer, whatever it is: a GPU that a container holds by an ID
@@ -67,12 +65,16 @@ static void log_owners(const struct gt_usage *now, const struct gt_usage *other,
     }
 }
 
-static void log_alarms(const struct gt_usage *before, const struct gt_usage *now)
+static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, const struct gt_usage *now)
 {
     for (unsigned i = 0; i < now->gpu_count; i++)
-        if (now->twice & ~before->twice & 1ULL << i)
+        if (now->twice & ~before->twice & 1ULL << i) {
             gt_warning("two containers hold one GPU", GT_INT("gpu", i), GT_STR("id", now->owners[i].id),
                        GT_STR("namespace", now->owners[i].namespace), GT_STR("pod", now->owners[i].pod));
+            gt_agent_tell(agent, true, "GPUHeldTwice",
+                          "two containers hold the GPU %s, one of them in pod %s/%s", now->owners[i].id,
+                          now->owners[i].namespace, now->owners[i].pod);
+        }
     for (unsigned i = 0; i < now->strangers; i++) {
         const struct gt_usage_owner *stranger = &now->owners[now->gpu_count + i];
         bool was = false;
@@ -87,12 +89,15 @@ static void log_alarms(const struct gt_usage *before, const struct gt_usage *now
 
 static void on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
 {
-    const struct gt_agent *agent = arg;
+    struct gt_agent *agent = arg;
     log_owners(before, now, "GPUs freed");
     log_owners(now, before, "GPUs in use");
-    log_alarms(before, now);
-    if (now->stale && !before->stale)
+    log_alarms(agent, before, now);
+    if (now->stale && !before->stale) {
         gt_warning("the kubelet does not say who uses the GPUs, the state before is kept");
+        gt_agent_tell(agent, true, "GPUUsageUnknown",
+                      "the kubelet has not said for a minute who uses the GPUs: %s", agent->usage_error);
+    }
     gt_agent_publish_changed(agent->publish);
 }
 
@@ -126,6 +131,7 @@ static void on_listed(void *arg, const struct gt_holdings *holdings)
     agent->listed_s = now_s();
     gt_usage_listed(agent->usage, holdings);
     tell_scanner(agent);
+    gt_agent_plans_listed(agent, holdings);
     begin_scans(agent);
 }
 

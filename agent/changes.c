@@ -3,7 +3,56 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/log.h"
+
+/* What is told, by reason: a list of who. */
+enum told { LOST, BACK, UNHEALTHY, RECOVERED, LINK_DOWN, LINK_UP, TOLDS };
+
+static const struct {
+    const char *reason, *what;
+    bool warning;
+} facts[TOLDS] = {
+    [LOST] = {"GPULost", "GPUs are not on the PCI bus any more", true},
+    [BACK] = {"GPUBack", "GPUs are on the PCI bus again", false},
+    [UNHEALTHY] = {"GPUUnhealthy", "GPUs are unhealthy, and no new container gets them", true},
+    [RECOVERED] = {"GPURecovered", "GPUs are healthy again", false},
+    [LINK_DOWN] = {"LinkDown", "direct links between GPUs are down", true},
+    [LINK_UP] = {"LinkUp", "direct links between GPUs are up again", false},
+};
+
+enum { NOTE_MAX = 960 }; /* an Event takes 1,024 bytes, and is cut there */
+
+struct news {
+    struct gt_buf who[TOLDS];
+};
+
+static void add(struct news *news, enum told told, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add(struct news *news, enum told told, const char *format, ...)
+{
+    struct gt_buf *who = &news->who[told];
+    va_list args;
+    if (who->len > NOTE_MAX)
+        return;
+    gt_buf_puts(who, who->len ? ", " : "");
+    va_start(args, format);
+    gt_buf_vprintf(who, format, args);
+    va_end(args);
+}
+
+static void tell(const struct news *news, gt_changes_told *told, void *arg)
+{
+    for (unsigned i = 0; told && i < TOLDS; i++) {
+        gt_auto_buf struct gt_buf note = GT_BUF(4 * NOTE_MAX);
+        if (!news->who[i].len)
+            continue;
+        gt_buf_printf(&note, "%s: %s", facts[i].what, news->who[i].data);
+        if (!note.failed)
+            told(arg, facts[i].warning, facts[i].reason, note.data);
+    }
+}
 
 static unsigned count_links(const struct gt_node *node, bool down_only)
 {
@@ -67,16 +116,19 @@ static unsigned log_node(const struct gt_node *before, const struct gt_node *aft
     return lines;
 }
 
-static unsigned log_device(const struct gt_device *was, const struct gt_device *is, bool first)
+static unsigned log_device(const struct gt_device *was, const struct gt_device *is, bool first,
+                           struct news *news)
 {
     bool was_there = was && was->gpu >= 0, is_there = is->gpu >= 0, was_healthy = !was || was->healthy;
     unsigned lines = 0;
     if (was_there && !is_there) {
         gt_warning("GPU lost", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
+        add(news, LOST, "%s at %s", is->id, is->bdf);
         return 1;
     }
     if (was && !was_there && is_there) {
         gt_info("GPU back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_BOOL("healthy", is->healthy));
+        add(news, BACK, "%s at %s", is->id, is->bdf);
         lines++;
         was_healthy = true;
     } else if (!was && !first) {
@@ -85,9 +137,12 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     }
     if (was_healthy && !is->healthy) {
         gt_warning("GPU unhealthy", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
+        if (is->gpu >= 0)
+            add(news, UNHEALTHY, "%s at %s (%s)", is->id, is->bdf, is->reason);
         lines++;
     } else if (!was_healthy && is->healthy) {
         gt_info("GPU recovered", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
+        add(news, RECOVERED, "%s at %s", is->id, is->bdf);
         lines++;
     }
     return lines;
@@ -101,7 +156,7 @@ static int index_of(const struct gt_node *node, const char *bdf)
     return -1;
 }
 
-static unsigned log_links(const struct gt_node *before, const struct gt_node *after)
+static unsigned log_links(const struct gt_node *before, const struct gt_node *after, struct news *news)
 {
     unsigned lines = 0;
     for (unsigned i = 0; i < after->link_count; i++) {
@@ -114,6 +169,7 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
         bool is_down = link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
         if (is_down == was_down)
             continue;
+        add(news, is_down ? LINK_DOWN : LINK_UP, "%s - %s", a, b);
         if (is_down)
             gt_warning("link down", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
         else
@@ -123,13 +179,21 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
     return lines;
 }
 
-unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after)
+unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
+                        gt_changes_told *told, void *arg)
 {
     const struct gt_node *was = before ? before->node : NULL, *is = after->node;
+    struct news news;
+    for (unsigned i = 0; i < TOLDS; i++)
+        news.who[i] = (struct gt_buf)GT_BUF(2 * NOTE_MAX);
     unsigned lines = log_node(was, is);
     for (unsigned i = 0; i < after->device_count; i++) {
         const struct gt_device *device = &after->devices[i];
-        lines += log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before);
+        lines += log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before, &news);
     }
-    return lines + log_links(was, is) + log_missing(was, is);
+    lines += log_links(was, is, &news);
+    tell(&news, told, arg);
+    for (unsigned i = 0; i < TOLDS; i++)
+        gt_buf_done(&news.who[i]);
+    return lines + log_missing(was, is);
 }

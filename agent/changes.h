@@ -8,7 +8,12 @@
  * Logs what is different between two inventories, one line a difference: GPUs lost, back, new, unhealthy or
  * recovered, direct links down or up, things that cannot be read any more. `before` is NULL for the first
  * one, which is summed up. Returns the number of lines, 0: nothing changed.
+ *
+ * What people in the cluster should hear is told as well, at most once for each reason: GPULost, GPUBack,
+ * GPUUnhealthy, GPURecovered, LinkDown, LinkUp. `told` may be NULL.
  */
-unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after);
+typedef void gt_changes_told(void *arg, bool warning, const char *reason, const char *note);
+unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
+                        gt_changes_told *told, void *arg);
 
 #endif

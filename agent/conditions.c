@@ -7,7 +7,7 @@
 #include "kube/status.h"
 
 static const char *const type_names[GT_CONDITIONS] = {"Discovered", "VendorLibrary", "Registered",
-                                                      "LinksHealthy"};
+                                                      "LinksHealthy", "UsageKnown"};
 static const char *const status_names[] = {"Unknown", "False", "True"};
 
 enum { TIME_LENGTH = 20, PAIRS_NAMED = 32 }; /* "2026-01-31T12:00:00Z" */
@@ -114,6 +114,20 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
         say(to, GT_CONDITION_TRUE, "NoDirectLinks", "the GPUs have no direct links");
 }
 
+static void say_usage(const struct gt_condition_facts *facts, struct gt_condition *to)
+{
+    const char *why = facts->usage_error[0] ? facts->usage_error : "it has only just started";
+    if (facts->usage_stale)
+        say(to, GT_CONDITION_FALSE, "Stale",
+            "the kubelet last said at %.30s who uses the GPUs, what is free is of then: %.500s",
+            facts->usage_at, why);
+    else if (!facts->usage_known)
+        say(to, GT_CONDITION_FALSE, "NotKnown", "the kubelet has not said yet who uses the GPUs: %.500s",
+            why);
+    else
+        say(to, GT_CONDITION_TRUE, "Answering", "the kubelet says who uses the GPUs");
+}
+
 void gt_conditions_update(struct gt_condition conditions[static GT_CONDITIONS],
                           const struct gt_condition_facts *facts, const char *now)
 {
@@ -124,6 +138,7 @@ void gt_conditions_update(struct gt_condition conditions[static GT_CONDITIONS],
     say_registered(facts, &news[GT_CONDITION_REGISTERED]);
     say_links(node, news[GT_CONDITION_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
               &news[GT_CONDITION_LINKS_HEALTHY]);
+    say_usage(facts, &news[GT_CONDITION_USAGE_KNOWN]);
     for (unsigned i = 0; i < GT_CONDITIONS; i++) {
         bool same = conditions[i].since[0] && conditions[i].status == news[i].status;
         snprintf(news[i].since, sizeof(news[i].since), "%s", same ? conditions[i].since : now);

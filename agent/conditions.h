@@ -12,6 +12,7 @@ enum gt_condition_type {
     GT_CONDITION_VENDOR_LIBRARY,
     GT_CONDITION_REGISTERED,
     GT_CONDITION_LINKS_HEALTHY,
+    GT_CONDITION_USAGE_KNOWN,
     GT_CONDITIONS,
 };
 
@@ -30,6 +31,9 @@ struct gt_condition_facts {
     const char *scan_error;               /* why the last scan failed, "" it did not */
     bool has_plugin, registered;
     const char *registration_error; /* "" none since the last registration */
+    bool usage_known, usage_stale;  /* as in agent/usage.h */
+    const char *usage_error;        /* why the kubelet did not answer the last time, "" it did */
+    const char *usage_at;           /* when it last answered, RFC 3339; "" never */
 };
 
 /* Works them out anew; where a status is another than before, it changed at `now`. */

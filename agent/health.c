@@ -15,8 +15,8 @@ static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
     return NULL;
 }
 
-/* A new entry, in the place of the GPU that has been away for longest where all are taken. */
-static struct gt_health_entry *add(struct gt_health *health, const struct gt_gpu *gpu)
+/* For a new entry: that of the GPU that has been away for longest where all are taken. */
+static struct gt_health_entry *find_place(struct gt_health *health)
 {
     struct gt_health_entry *entry = &health->gpus[0];
     if (health->count < GT_COUNT(health->gpus))
@@ -25,8 +25,6 @@ static struct gt_health_entry *add(struct gt_health *health, const struct gt_gpu
         for (unsigned i = 1; i < health->count; i++)
             if (health->gpus[i].away > entry->away)
                 entry = &health->gpus[i];
-    *entry = (struct gt_health_entry){.healthy = true};
-    gt_text_copy(entry->bdf, sizeof(entry->bdf), gpu->bdf);
     return entry;
 }
 
@@ -62,6 +60,23 @@ static void apply(struct gt_health *health, struct gt_health_entry *entry, struc
     memcpy(gpu->unhealthy_reason, entry->reason, sizeof(gpu->unhealthy_reason));
 }
 
+static void begin(struct gt_health_entry *entry, const struct gt_gpu *gpu)
+{
+    *entry = (struct gt_health_entry){.healthy = true};
+    gt_text_copy(entry->bdf, sizeof(entry->bdf), gpu->bdf);
+    gt_text_copy(entry->uuid, sizeof(entry->uuid), gpu->uuid);
+}
+
+/* Whether the card is another one than that of the entry; who has no UUID today may be the same. */
+static bool is_swapped(struct gt_health_entry *entry, const struct gt_gpu *gpu)
+{
+    if (!gpu->uuid[0] || strcmp(entry->uuid, gpu->uuid) == 0)
+        return false;
+    bool known = entry->uuid[0];
+    gt_text_copy(entry->uuid, sizeof(entry->uuid), gpu->uuid);
+    return known;
+}
+
 void gt_health_apply(struct gt_health *health, struct gt_node *node, unsigned flags)
 {
     for (unsigned i = 0; i < health->count; i++)
@@ -69,9 +84,11 @@ void gt_health_apply(struct gt_health *health, struct gt_node *node, unsigned fl
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         struct gt_health_entry *entry = find(health, gpu->bdf);
-        bool is_new = !entry;
+        bool is_new = !entry || is_swapped(entry, gpu);
+        if (!entry)
+            entry = find_place(health);
         if (is_new)
-            entry = add(health, gpu);
+            begin(entry, gpu);
         entry->away = 0;
         apply(health, entry, gpu, flags | (is_new ? GT_HEALTH_AT_ONCE : 0));
     }

@@ -6,18 +6,20 @@
 
 /*
  * Debouncing of health: what a scan saw becomes what the agent says only after so many scans in a row. Keeps
- * one entry per GPU, by BDF; a GPU that left the node is forgotten after it has been away for some scans.
+ * one entry per GPU, by BDF; a GPU that left the node is forgotten after it has been away for some scans, and
+ * one in whose place another UUID is seen, at once: a new card does not inherit the health of the old one.
  */
 struct gt_health {
     unsigned unhealthy_after, healthy_after; /* scans in a row, at least 1 */
     unsigned count;
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];
-        bool healthy;     /* as last said */
-        unsigned ill_by;  /* the words of the vendor library that called it so, gt_told */
-        char reason[128]; /* why not healthy, as last said */
-        unsigned streak;  /* scans in a row that saw the opposite */
-        unsigned away;    /* scans in a row without this GPU */
+        char uuid[GT_ID_SIZE]; /* as last known, "" never */
+        bool healthy;          /* as last said */
+        unsigned ill_by;       /* the words of the vendor library that called it so, gt_told */
+        char reason[128];      /* why not healthy, as last said */
+        unsigned streak;       /* scans in a row that saw the opposite */
+        unsigned away;         /* scans in a row without this GPU */
     } gpus[2 * GT_GPUS_MAX];
 };
 

@@ -2,10 +2,12 @@
 #ifndef GPUTOPO_AGENT_METRICS_H
 #define GPUTOPO_AGENT_METRICS_H
 
+#include "agent/plans.h"
 #include "agent/publish.h"
 #include "agent/usage.h"
 #include "base/buf.h"
 #include "deviceplugin/plugin.h"
+#include "kube/event.h"
 #include "topology/probe/client.h"
 
 /* What the agent counts, and what it knows at the time of a scrape (docs/reference/metrics.md). */
@@ -31,12 +33,17 @@ struct gt_metrics {
     uint64_t hotplug_events, vendor_events;
     const struct gt_usage *usage; /* NULL: nobody asks who uses the GPUs */
     struct gt_podresources_stats lists;
-    const struct gt_publish_stats *publish; /* NULL: nothing is published */
+    bool honours_plans;
+    const struct gt_plan_counts *plans; /* NULL: none are followed */
+    bool plans_current;
+    bool api_wanted, api_used; /* an API server is looked for; is found */
+    uint64_t api_failures;
+    const struct gt_kube_recorder_counters *events; /* NULL: there are none */
+    const struct gt_publish_stats *publish;         /* NULL: nothing is published */
     struct gt_kube_counters client;
 };
 
 /* Appends the Prometheus text format, version 0.0.4. */
 void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to);
-#define GT_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 #endif

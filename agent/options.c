@@ -2,10 +2,9 @@
 #include "agent/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "http/http.h"
 
@@ -28,8 +27,10 @@ enum option_key {
     OPTION_LOG_LEVEL,
     OPTION_LOG_FORMAT,
     OPTION_NO_DEVICE_PLUGIN,
+    OPTION_HONOUR_PLAN,
     OPTION_KUBECONFIG,
     OPTION_HEARTBEAT,
+    OPTION_PUBLISH,
     OPTION_NO_PUBLISH,
     OPTION_ONESHOT,
     OPTION_HELP,
@@ -37,10 +38,7 @@ enum option_key {
 };
 
 /* One table for the parser and for --help. */
-static const struct {
-    const char *name, *value, *help;
-    enum option_key key;
-} table[] = {
+static const struct gt_option table[] = {
     {"from", "FILE", "read the node from a recording, an hwloc XML file or a recorded sysfs tree",
      OPTION_FROM},
     {"root", "DIR", "where sys/, proc/ and opt/ are read (/)", OPTION_ROOT},
@@ -60,10 +58,13 @@ static const struct {
     {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
     {"log-format", "FORMAT", "text or json (text)", OPTION_LOG_FORMAT},
     {"no-device-plugin", NULL, "advertise nothing to the kubelet", OPTION_NO_DEVICE_PLUGIN},
+    {"honour-plan", "=false", "do not give containers the GPUs that were planned for them",
+     OPTION_HONOUR_PLAN},
     {"kubeconfig", "FILE", "publish to this API server (the pod's, where this is a pod)", OPTION_KUBECONFIG},
     {"heartbeat", "SECONDS", "publish again at least this often, plus or minus a fifth (300)",
      OPTION_HEARTBEAT},
-    {"no-publish", NULL, "publish nothing to the API server", OPTION_NO_PUBLISH},
+    {"publish", "WHAT", "all, annotations (and labels of the Node alone) or none (all)", OPTION_PUBLISH},
+    {"no-publish", NULL, "the same as --publish=none", OPTION_NO_PUBLISH},
     {"oneshot", NULL, "scan once, print the node as JSON and end", OPTION_ONESHOT},
     {"help", NULL, "print this", OPTION_HELP},
     {"version", NULL, "print the version", OPTION_VERSION},
@@ -75,12 +76,7 @@ void gt_agent_options_help(struct gt_buf *to)
                 "Usage: gputopo-agent [OPTION]...\n"
                 "The node's daemon of gputopo: discovers the wiring of the GPUs and advertises them to the "
                 "kubelet.\n\n");
-    for (size_t i = 0; i < GT_COUNT(table); i++) {
-        char left[48];
-        snprintf(left, sizeof(left), "--%s%s%s", table[i].name, table[i].value ? " " : "",
-                 table[i].value ? table[i].value : "");
-        gt_buf_printf(to, "  %-27s %s\n", left, table[i].help);
-    }
+    gt_options_help(table, GT_COUNT(table), 27, to);
     gt_buf_puts(to, "\nSIGHUP scans again (and reads FILE again), SIGTERM and SIGINT end the agent.\n"
                     "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
 }
@@ -109,71 +105,42 @@ static int read_vendor(const char *text, unsigned *ret, struct gt_err **err)
     return 0;
 }
 
-static int read_word(const char *name, const char *text, const char *const *words, unsigned count,
-                     const char *expected, unsigned *ret, struct gt_err **err)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(text, words[i]) == 0) {
-            *ret = i;
-            return 0;
-        }
-    return gt_fail(err, EINVAL, "--%s: \"%.40s\" is not one of %s", name, text, expected);
-}
-
-static bool all_of(const char *text, size_t len, const char *more)
-{
-    for (size_t i = 0; i < len; i++) {
-        bool letter = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z');
-        if (!letter && !(text[i] >= '0' && text[i] <= '9') && !strchr(more, text[i]))
-            return false;
-    }
-    return len > 0;
-}
-
 /* "domain/name", as the kubelet takes extended resources. */
 static int check_resource(const char *text, struct gt_err **err)
 {
     const char *slash = strchr(text, '/');
     size_t name_len = slash ? strlen(slash + 1) : 0;
     if (!slash || strlen(text) > RESOURCE_MAX || name_len > 63 ||
-        !all_of(text, (size_t)(slash - text), "-.") || !all_of(slash + 1, name_len, "-._"))
+        !gt_option_is_name(text, (size_t)(slash - text), "-.") ||
+        !gt_option_is_name(slash + 1, name_len, "-._"))
         return gt_fail(err, EINVAL, "--resource: \"%.80s\" is not of the form domain/name", text);
     return 0;
 }
 
 static int check_node_name(const char *text, const char *where, struct gt_err **err)
 {
-    if (strlen(text) > 253 || !all_of(text, strlen(text), "-._"))
+    if (strlen(text) > 253 || !gt_option_is_name(text, strlen(text), "-._"))
         return gt_fail(err, EINVAL, "%s: \"%.80s\" is no name of a node", where, text);
     return 0;
 }
 
-static int read_text(const char *name, const char *text, const char **ret, struct gt_err **err)
+static int take_option(void *arg, int key, const char *name, const char *value, struct gt_err **err)
 {
-    if (!*text)
-        return gt_fail(err, EINVAL, "--%s: is empty", name);
-    if (strlen(text) >= 4096)
-        return gt_fail(err, EINVAL, "--%s: is longer than a path may be", name);
-    *ret = text;
-    return 0;
-}
-
-static int read_option(enum option_key key, const char *name, const char *value, struct gt_agent_options *to,
-                       struct gt_err **err)
-{
-    static const char *const levels[] = {"error", "warning", "info", "debug"};
-    static const char *const formats[] = {"text", "json"};
+    static const char *const switches[] = {"false", "true"};
+    static const char *const what[] = {
+        [GT_PUBLISH_NOTHING] = "none", [GT_PUBLISH_NODE_ONLY] = "annotations", [GT_PUBLISH_ALL] = "all"};
+    struct gt_agent_options *to = arg;
     unsigned word = 0;
     int r = 0;
-    switch (key) {
+    switch ((enum option_key)key) {
     case OPTION_FROM:
-        return read_text(name, value, &to->from, err);
+        return gt_option_text(name, value, &to->from, err);
     case OPTION_ROOT:
-        return read_text(name, value, &to->root, err);
+        return gt_option_text(name, value, &to->root, err);
     case OPTION_DEV_ROOT:
-        return read_text(name, value, &to->dev_root, err);
+        return gt_option_text(name, value, &to->dev_root, err);
     case OPTION_KUBELET_DIR:
-        return read_text(name, value, &to->kubelet_dir, err);
+        return gt_option_text(name, value, &to->kubelet_dir, err);
     case OPTION_RESOURCE:
         to->resource = value;
         return check_resource(value, err);
@@ -183,7 +150,7 @@ static int read_option(enum option_key key, const char *name, const char *value,
         to->node_name = value;
         return check_node_name(value, "--node-name", err);
     case OPTION_PROBE:
-        return read_text(name, value, &to->probe, err);
+        return gt_option_text(name, value, &to->probe, err);
     case OPTION_HTTP:
         to->http = *value && strcmp(value, "none") != 0 ? value : NULL;
         if (to->http && gt_http_check_address(value, err) < 0)
@@ -198,22 +165,27 @@ static int read_option(enum option_key key, const char *name, const char *value,
     case OPTION_HEALTHY_AFTER:
         return read_number(name, value, 1, SCANS_MAX, &to->healthy_after, err);
     case OPTION_LOG_LEVEL:
-        r = read_word(name, value, levels, GT_COUNT(levels), "error, warning, info, debug", &word, err);
-        to->log_level = (enum gt_log_level)word;
-        return r;
+        return gt_option_log_level(name, value, &to->log_level, err);
     case OPTION_LOG_FORMAT:
-        r = read_word(name, value, formats, GT_COUNT(formats), "text, json", &word, err);
-        to->log_format = (enum gt_log_format)word;
-        return r;
+        return gt_option_log_format(name, value, &to->log_format, err);
     case OPTION_NO_DEVICE_PLUGIN:
         to->device_plugin = false;
         return 0;
+    case OPTION_HONOUR_PLAN:
+        r = gt_option_word(name, *value ? value : "true", switches, GT_COUNT(switches), "true, false", &word,
+                           err);
+        to->honour_plan = word == 1;
+        return r;
     case OPTION_KUBECONFIG:
-        return read_text(name, value, &to->kubeconfig, err);
+        return gt_option_text(name, value, &to->kubeconfig, err);
     case OPTION_HEARTBEAT:
         return read_number(name, value, 1, SECONDS_MAX, &to->heartbeat_s, err);
+    case OPTION_PUBLISH:
+        r = gt_option_word(name, value, what, GT_COUNT(what), "all, annotations, none", &word, err);
+        to->publish = (enum gt_publish_what)word;
+        return r;
     case OPTION_NO_PUBLISH:
-        to->publish = false;
+        to->publish = GT_PUBLISH_NOTHING;
         return 0;
     case OPTION_ONESHOT:
         to->oneshot = true;
@@ -259,31 +231,12 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
         .device_plugin = true,
-        .publish = true,
+        .honour_plan = true,
+        .publish = GT_PUBLISH_ALL,
     };
-    struct option longs[GT_COUNT(table) + 1] = {0};
-    for (size_t i = 0; i < GT_COUNT(table); i++)
-        longs[i] = (struct option){table[i].name, table[i].value ? required_argument : no_argument, NULL,
-                                   (int)table[i].key};
-    optind = 0; /* glibc: start afresh */
-    for (;;) {
-        int position = optind ? optind : 1, index = -1, r;
-        int key = getopt_long(argc, argv, ":", longs, &index);
-        if (key == -1)
-            break;
-        if (key == ':')
-            return gt_fail(err, EINVAL, "option \"%.80s\" needs a value", argv[position]);
-        if (key == '?' && optopt >= 256)
-            return gt_fail(err, EINVAL, "option \"%.80s\" takes no value", argv[position]);
-        if (key == '?')
-            return gt_fail(err, EINVAL, "unknown or ambiguous option \"%.80s\", see --help", argv[position]);
-        r = read_option((enum option_key)key, longs[index].name, optarg ? optarg : "", &options, err);
-        if (r < 0)
-            return r;
-    }
-    if (optind < argc)
-        return gt_fail(err, EINVAL, "\"%.80s\": only options are taken, see --help", argv[optind]);
-    int r = default_node_name(environment_node, &options, err);
+    int r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
+    if (r >= 0)
+        r = default_node_name(environment_node, &options, err);
     if (r < 0)
         return r;
     *ret = options;

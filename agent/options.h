@@ -7,6 +7,12 @@
 #include "base/err.h"
 #include "base/log.h"
 
+enum gt_publish_what {
+    GT_PUBLISH_NOTHING,
+    GT_PUBLISH_NODE_ONLY, /* annotations and labels of the Node */
+    GT_PUBLISH_ALL,
+};
+
 /* The command line of gputopo-agent (docs/reference/agent.md). Texts point into argv, the environment or
  * literals. */
 struct gt_agent_options {
@@ -23,7 +29,8 @@ struct gt_agent_options {
     unsigned unhealthy_after, healthy_after;
     enum gt_log_level log_level;
     enum gt_log_format log_format;
-    bool device_plugin, publish, oneshot;
+    enum gt_publish_what publish;
+    bool device_plugin, honour_plan, oneshot;
     bool help, version; /* asked for: print it and do nothing else */
     char host_name[256];
 };

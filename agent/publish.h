@@ -59,6 +59,7 @@ struct gt_publish_options {
     const char *node_name; /* lives as long as the publisher */
     uint64_t heartbeat_ms; /* plus or minus a fifth */
     bool force_annotations;
+    bool node_only; /* no NodeGPUTopology: annotations and labels of the Node alone */
 };
 
 enum {

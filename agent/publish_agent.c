@@ -12,7 +12,7 @@
 
 struct gt_agent_publish {
     struct gt_agent *agent;
-    struct gt_kube *kube;
+    struct gt_kube *kube;      /* the agent's */
     struct gt_kube_call *call; /* the one that runs */
     uint64_t throttled;        /* as it was when that began */
     gt_kube_done *done;
@@ -33,13 +33,17 @@ static uint64_t port_now_ms(void *arg)
     return gt_clock_ms();
 }
 
-static void port_now_text(void *arg, char *to)
+static void time_text(time_t time, char *to)
 {
     struct tm calendar;
-    time_t now = time(NULL);
-    (void)arg;
-    gmtime_r(&now, &calendar);
+    gmtime_r(&time, &calendar);
     strftime(to, GT_PUBLISH_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &calendar);
+}
+
+static void port_now_text(void *arg, char *to)
+{
+    (void)arg;
+    time_text(time(NULL), to);
 }
 
 static void port_wake(void *arg, uint64_t ms)
@@ -73,7 +77,8 @@ static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_d
     return gt_kube_start(publish->kube, request, on_answer, publish, &publish->call, err);
 }
 
-/* Ours is the client's only request: while none runs, it waits. */
+/* While the client has nothing under way, ours waits. Others share it, so that it may be busy with theirs:
+ * then this is asked again in a second. */
 static bool port_is_idle(void *arg)
 {
     const struct gt_agent_publish *publish = arg;
@@ -94,15 +99,24 @@ static void update_conditions(struct gt_agent_publish *publish)
 {
     const struct gt_agent *agent = publish->agent;
     struct gt_plugin_stats stats = {0};
-    char now[GT_PUBLISH_TIME_SIZE];
+    struct gt_podresources_stats lists;
+    const struct gt_usage *usage = gt_usage_now(agent->usage);
+    char now[GT_PUBLISH_TIME_SIZE], asked[GT_PUBLISH_TIME_SIZE] = "";
     if (agent->plugin)
         gt_plugin_stats(agent->plugin, &stats);
+    gt_podresources_stats(agent->podresources, &lists);
+    if (lists.last_s > 0)
+        time_text((time_t)lists.last_s, asked);
     const struct gt_condition_facts facts = {
         .inventory = agent->inventory,
         .scan_error = agent->scan_error,
         .has_plugin = agent->plugin != NULL,
         .registered = stats.registered,
         .registration_error = agent->registration_error,
+        .usage_known = usage->known,
+        .usage_stale = usage->stale,
+        .usage_error = agent->usage_error,
+        .usage_at = asked,
     };
     port_now_text(publish, now);
     gt_conditions_update(publish->conditions, &facts, now);
@@ -209,30 +223,10 @@ void gt_agent_publish_stop(struct gt_agent_publish *publish)
         return;
     gt_publish_free(publish->engine);
     gt_source_free(publish->timer);
-    gt_kube_free(publish->kube);
     gt_publish_scores_done(&publish->scores);
     free(publish);
 }
 GT_DEFINE_CLEANUP(struct gt_agent_publish *, gt_agent_publish_stop)
-
-/* 1: found; 0: there is none, and `why` says why. */
-static int find_server(const struct gt_agent_options *options, struct gt_kube_config *config, char *why,
-                       size_t size, struct gt_err **err)
-{
-    gt_auto_err struct gt_err *pod = NULL;
-    if (!options->publish) {
-        snprintf(why, size, "switched off by --no-publish");
-        return 0;
-    }
-    if (options->kubeconfig) {
-        int r = gt_kube_config_file(options->kubeconfig, NULL, config, err);
-        return r < 0 ? r : 1;
-    }
-    if (gt_kube_config_pod(NULL, config, &pod) >= 0)
-        return 1;
-    snprintf(why, size, "%s", gt_err_text(pod));
-    return 0;
-}
 
 static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
 {
@@ -241,6 +235,7 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
         .node_name = options->node_name,
         .heartbeat_ms = (uint64_t)options->heartbeat_s * 1000,
         .force_annotations = options->device_plugin,
+        .node_only = options->publish == GT_PUBLISH_NODE_ONLY,
     };
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,
                                              publish};
@@ -249,22 +244,16 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
     return gt_publish_new(&engine, &source, &port, &publish->engine, err);
 }
 
-int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, char *ret_why,
-                           size_t ret_why_size, struct gt_err **err)
+int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, struct gt_err **err)
 {
-    gt_auto_kube_config struct gt_kube_config config = {0};
-    __attribute__((cleanup(gt_agent_publish_stop_p))) struct gt_agent_publish *publish = NULL;
-    int r = find_server(agent->options, &config, ret_why, ret_why_size, err);
-    if (r <= 0)
-        return r;
-    publish = calloc(1, sizeof(*publish));
+    __attribute__((cleanup(gt_agent_publish_stop_p))) struct gt_agent_publish *publish =
+        calloc(1, sizeof(*publish));
     if (!publish)
         return gt_fail_sys(err, ENOMEM, "publisher");
     publish->agent = agent;
+    publish->kube = agent->kube;
     gt_jitter_seed(&publish->jitter);
-    r = gt_kube_new(agent->loop, &config, "gputopo-agent", &publish->kube, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, on_timer, publish, &publish->timer, err);
+    int r = gt_loop_add_timer(agent->loop, on_timer, publish, &publish->timer, err);
     if (r >= 0)
         r = make_engine(publish, err);
     if (r < 0)

@@ -9,9 +9,8 @@ struct gt_agent;
 /* Publishing in the daemon: the connection, and what the agent knows as text. */
 struct gt_agent_publish;
 
-/* *ret is NULL where there is nowhere to publish to, or nothing shall be; `ret_why` then says why. */
-int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, char *ret_why,
-                           size_t ret_why_size, struct gt_err **err);
+/* By agent->kube, which must live longer. */
+int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, struct gt_err **err);
 
 /* All take NULL. Something that is published may have changed; somebody asked for everything anew. */
 void gt_agent_publish_changed(struct gt_agent_publish *publish);

@@ -10,6 +10,7 @@
 
 #include "agent/health.h"
 #include "agent/vendor_digest.h"
+#include "base/clock.h"
 
 enum { CLASSES_KEPT = 8, POST_RETRY_MS = 50, STACK_BYTES = 1 << 20 };
 
@@ -36,24 +37,10 @@ struct gt_scanner {
     uint64_t digest; /* of the vendor's answers that `last` was made from */
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static struct timespec in_ms(unsigned milliseconds)
 {
-    struct timespec when;
-    clock_gettime(CLOCK_MONOTONIC, &when);
-    when.tv_sec += milliseconds / 1000;
-    when.tv_nsec += (long)(milliseconds % 1000) * 1000000;
-    if (when.tv_nsec >= 1000000000) {
-        when.tv_sec++;
-        when.tv_nsec -= 1000000000;
-    }
-    return when;
+    uint64_t at = gt_clock_ns() + milliseconds * 1000000ULL;
+    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
 }
 
 /* The inventory that follows the last one. */
@@ -70,7 +57,7 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    int r = gt_inventory_next(node, scanner->classes, scanner->last, in_use, now_ms(), &inventory, err);
+    int r = gt_inventory_next(node, scanner->classes, scanner->last, in_use, gt_clock_ms(), &inventory, err);
     if (r < 0)
         return r;
     gt_inventory_unref(scanner->last);
@@ -120,7 +107,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
 {
     struct gt_scan_result result = {.health_check = !(requests & GT_SCAN_FULL),
                                     .ids_only = requests == GT_SCAN_IDS};
-    uint64_t begin = now_ms();
+    uint64_t begin = gt_clock_ms();
     atomic_store(&scanner->busy_since_ms, begin ? begin : 1);
     if (!result.ids_only && (!result.health_check || !vendor_unchanged(scanner)))
         scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
@@ -128,7 +115,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
     result.pending = gt_health_pending(&scanner->health);
-    result.seconds = (double)(now_ms() - begin) / 1000;
+    result.seconds = (double)(gt_clock_ms() - begin) / 1000;
     malloc_trim(0); /* a scan leaves large holes */
     return result;
 }
@@ -218,7 +205,7 @@ bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_us
 double gt_scanner_busy(const struct gt_scanner *scanner)
 {
     uint64_t since = atomic_load(&scanner->busy_since_ms);
-    return since ? (double)(now_ms() - since) / 1000 : 0;
+    return since ? (double)(gt_clock_ms() - since) / 1000 : 0;
 }
 
 static void scanner_free(struct gt_scanner *scanner)

@@ -44,6 +44,12 @@ void gt_text_quote(struct gt_buf *buf, const char *text)
 {
     gt_buf_puts(buf, "\"");
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        const unsigned char *plain = p;
+        while (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+            p++;
+        gt_buf_add(buf, plain, (size_t)(p - plain));
+        if (!*p)
+            break;
         unsigned n = gt_text_utf8_length((const char *)p);
         if (!n) {
             gt_buf_puts(buf, "\xef\xbf\xbd");

@@ -2,7 +2,8 @@
 #ifndef GPUTOPO_BASE_VERSION_H
 #define GPUTOPO_BASE_VERSION_H
 
-/* The release ("0.1.0") and the commit that it was configured from ("unknown" outside a checkout). */
+/* The release ("0.1.0"), and the commit that it was built from: 12 hexadecimal digits, with "-dirty" where
+ * files were changed; "unknown" where the sources are neither a checkout nor from `git archive`. */
 extern const char *const gt_version;
 extern const char *const gt_commit;
 

@@ -24,7 +24,8 @@ struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate;
+extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_cluster,
+    cli_supernodes, cli_explain, cli_withdraw;
 
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;
@@ -32,6 +33,8 @@ extern const char *cli_program;
 /* Messages, message.c. Each writes one line on stderr, whatever the text holds, and returns the exit code. */
 int cli_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const char *verb, const struct gt_err *err);
+/* The same for something that makes no sense while the rest is done. */
+void cli_warn(const char *verb, const char *text);
 
 /* Output, output.c. */
 
@@ -59,7 +62,38 @@ bool cli_parse_options(const struct argp *argp, int argc, char **argv, struct cl
 /* What a verb's parser does with keys that are not its own: --help, and arguments that no verb has. */
 error_t cli_parse_rest(int key, char *arg, struct argp_state *state);
 
-enum { CLI_KEY_HELP = 0x100, CLI_KEY_FROM, CLI_KEY_ROOT, CLI_KEY_VENDOR, CLI_KEY_PROBE, CLI_KEY_FREE };
+/* What a verb's parser does with an argument; each says the line of a wrong one and returns EINVAL then.
+ * `option` is how the message names the option, "-o". */
+
+/* "OPTION: expected WHAT, is 'ARG'" */
+error_t cli_refuse(const struct cli_parse *parse, const char *option, const char *what, const char *arg);
+
+/* One of `words`, a list that ends with NULL: its place in the list. */
+error_t cli_parse_word(const struct cli_parse *parse, const char *option, const char *const *words,
+                       const char *arg, unsigned *ret);
+
+/* A decimal number from min to max. */
+error_t cli_parse_number(const struct cli_parse *parse, const char *option, const char *what, uint64_t min,
+                         uint64_t max, const char *arg, uint64_t *ret);
+
+enum {
+    CLI_KEY_HELP = 0x100,
+    CLI_KEY_FROM,
+    CLI_KEY_ROOT,
+    CLI_KEY_VENDOR,
+    CLI_KEY_PROBE,
+    CLI_KEY_FREE,
+    CLI_KEY_KUBECONFIG,
+    CLI_KEY_CONTEXT,
+    CLI_KEY_OWN, /* keys of one verb begin here */
+};
+
+/* The options that every verb has, the end of its list. */
+#define CLI_LAST_OPTIONS                                                                                     \
+    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},                            \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
 
 /* Where a node comes from, source.c. */
 struct cli_source {

@@ -13,14 +13,16 @@ struct options {
     struct cli_parse parse;
     struct cli_source source;
     const char *free; /* NULL: all healthy GPUs */
-    unsigned k;       /* 0: not given */
-    bool json;
+    uint64_t k;       /* 0: not given */
+    unsigned format;
 };
+
+enum { FORMAT_TEXT, FORMAT_JSON };
+static const char *const formats[] = {"text", "json", NULL};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
-    uint64_t number;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->source;
@@ -29,18 +31,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         options->free = arg;
         return 0;
     case 'k':
-        if (!gt_text_to_unsigned(arg, UINT32_MAX, &number) || number == 0) {
-            cli_usage(options->parse.verb, "-k: expected a number of GPUs from 1, is '%.100s'", arg);
-            return EINVAL;
-        }
-        options->k = (unsigned)number;
-        return 0;
+        return cli_parse_number(&options->parse, "-k", "a number of GPUs from 1", 1, UINT32_MAX, arg,
+                                &options->k);
     case 'o':
-        options->json = strcmp(arg, "json") == 0;
-        if (options->json || strcmp(arg, "text") == 0)
-            return 0;
-        cli_usage(options->parse.verb, "-o: expected text or json, is '%.100s'", arg);
-        return EINVAL;
+        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
     default:
         return cli_parse_rest(key, arg, state);
     }
@@ -54,8 +48,7 @@ static const struct argp_option own_options[] = {
      .doc = "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas "
             "(default: all healthy GPUs)"},
     {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
-    {0},
+    CLI_LAST_OPTIONS,
 };
 static const struct argp_child children[] = {{.argp = &cli_source_argp}, {0}};
 static const struct argp argp = {
@@ -114,14 +107,14 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         cli_source_no_gpus(&options.source, node, &err);
         return cli_failed(verb->name, err);
     }
-    struct cli_answer answer = {.node = node, .free = gt_node_healthy(node), .k = options.k};
+    struct cli_answer answer = {.node = node, .free = gt_node_healthy(node), .k = (unsigned)options.k};
     if (options.free && cli_gpu_list(node, options.free, &answer.free, &err) < 0)
         return cli_usage(verb->name, "%s", gt_err_text(err));
     if (choose(&answer, &err) < 0)
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.json)
+    if (options.format == FORMAT_JSON)
         cli_answer_json(&answer, &text);
     else
         cli_answer_text(&answer, &text);

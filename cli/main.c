@@ -6,7 +6,9 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_show, &cli_record, &cli_loss, &cli_plan, &cli_simulate};
+static const struct cli_verb *const verbs[] = {&cli_show,       &cli_record,   &cli_loss,
+                                               &cli_plan,       &cli_simulate, &cli_cluster,
+                                               &cli_supernodes, &cli_explain,  &cli_withdraw};
 
 const char *cli_program = "gputopo";
 
@@ -35,20 +37,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option own_options[] = {
     {.name = "version", .key = 'V', .doc = "print the version", .group = -1},
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
-    {0},
+    CLI_LAST_OPTIONS,
 };
 
 static const struct argp argp = {
     .options = own_options,
     .parser = parse,
     .args_doc = "VERB [OPTION...]",
-    .doc = "How the GPUs of a node are wired, and which of them to give.\n\n"
-           "  show      print the GPUs and NICs of a node and how they are wired\n"
-           "  record    save a node in a file that --from replays\n"
-           "  loss      choose the best connected GPUs of those that are free\n"
-           "  plan      place a job on a cluster that a file describes\n"
-           "  simulate  play jobs through a cluster and compare policies of placement\n"
+    .doc = "How the GPUs of a node and of a cluster are wired, and which of them to give.\n\n"
+           "  show        print the GPUs and NICs of a node and how they are wired\n"
+           "  record      save a node in a file that --from replays\n"
+           "  loss        choose the best connected GPUs of those that are free\n"
+           "  plan        place a job on a cluster that a file describes\n"
+           "  simulate    play jobs through a cluster and compare policies of placement\n"
+           "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
+           "  supernodes  list the supernodes of a Kubernetes cluster\n"
+           "  explain     tell why a pod or a job is where it is, or waits\n"
+           "  withdraw    take back what a removed gputopo has written into a Kubernetes cluster\n"
            "\vVERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
 };
 
@@ -58,6 +63,13 @@ static const struct cli_verb *find_verb(const char *name)
         if (strcmp(name, verbs[i]->name) == 0)
             return verbs[i];
     return NULL;
+}
+
+/* "show, record, ... or supernodes" */
+static void list_verbs(struct gt_buf *to)
+{
+    for (size_t i = 0; i < GT_COUNT(verbs); i++)
+        gt_buf_printf(to, "%s%s", i == 0 ? "" : i + 1 == GT_COUNT(verbs) ? " or " : ", ", verbs[i]->name);
 }
 
 static int print_version(void)
@@ -85,12 +97,13 @@ int main(int argc, char **argv)
         return exit_code;
     if (options.version)
         return print_version();
+    gt_auto_buf struct gt_buf list = GT_BUF(256);
+    list_verbs(&list);
     if (!options.verb)
-        return cli_usage(NULL, "expected a verb: show, record, loss, plan or simulate; see --help");
+        return cli_usage(NULL, "expected a verb: %s; see --help", list.data ? list.data : "");
     const struct cli_verb *verb = find_verb(argv[options.verb]);
     if (!verb)
-        return cli_usage(NULL, "expected show, record, loss, plan or simulate, is '%.100s'",
-                         argv[options.verb]);
+        return cli_usage(NULL, "expected %s, is '%.100s'", list.data ? list.data : "", argv[options.verb]);
     snprintf(name, sizeof(name), "gputopo: %s", verb->name);
     argv[options.verb] = name;
     return verb->run(verb, argc - options.verb, argv + options.verb);

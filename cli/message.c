@@ -24,6 +24,13 @@ int cli_usage(const char *verb, const char *format, ...)
     return CLI_USAGE;
 }
 
+void cli_warn(const char *verb, const char *text)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    gt_fail(&err, EINVAL, "%s", text);
+    say(verb, err);
+}
+
 int cli_failed(const char *verb, const struct gt_err *err)
 {
     say(verb, err);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 
 /* getopt shows an option that it does not know as it is: one that would break the line is refused before. */
@@ -75,4 +76,34 @@ error_t cli_parse_rest(int key, char *arg, struct argp_state *state)
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+error_t cli_refuse(const struct cli_parse *parse, const char *option, const char *what, const char *arg)
+{
+    cli_usage(parse->verb, "%s: expected %s, is '%.100s'", option, what, arg);
+    return EINVAL;
+}
+
+error_t cli_parse_word(const struct cli_parse *parse, const char *option, const char *const *words,
+                       const char *arg, unsigned *ret)
+{
+    for (unsigned i = 0; words[i]; i++)
+        if (strcmp(arg, words[i]) == 0) {
+            *ret = i;
+            return 0;
+        }
+    gt_auto_buf struct gt_buf list = GT_BUF(256);
+    for (unsigned i = 0; words[i]; i++)
+        gt_buf_printf(&list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    return cli_refuse(parse, option, list.data ? list.data : "", arg);
+}
+
+error_t cli_parse_number(const struct cli_parse *parse, const char *option, const char *what, uint64_t min,
+                         uint64_t max, const char *arg, uint64_t *ret)
+{
+    uint64_t number;
+    if (!gt_text_to_unsigned(arg, max, &number) || number < min)
+        return cli_refuse(parse, option, what, arg);
+    *ret = number;
+    return 0;
 }

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "scheduler-ext/core/score.h"
 
-enum { KEY_CLUSTER = 0x200, KEY_PODS, KEY_GROUP, KEY_ATOMIC, KEY_CHAIN, KEY_EXPLAIN, KEY_ADVISE };
+enum { KEY_CLUSTER = CLI_KEY_OWN, KEY_PODS, KEY_GROUP, KEY_ATOMIC, KEY_CHAIN, KEY_EXPLAIN, KEY_ADVISE };
 
 enum { GPUS_OF_POD_MAX = 1024 };
 
@@ -17,14 +17,12 @@ struct options {
     const char *cluster, *group, *atomic;
     uint64_t pods, gpus;
     unsigned chain[GT_CHAIN_MAX], chain_count;
-    bool explain, advise, json;
+    bool explain, advise;
+    unsigned format;
 };
 
-static error_t refuse(const struct options *options, const char *option, const char *what, const char *arg)
-{
-    cli_usage(options->parse.verb, "%s: expected %s, is '%.100s'", option, what, arg);
-    return EINVAL;
-}
+enum { FORMAT_TEXT, FORMAT_JSON };
+static const char *const formats[] = {"text", "json", NULL};
 
 static error_t parse_chain(struct options *options, const char *arg)
 {
@@ -37,7 +35,8 @@ static error_t parse_chain(struct options *options, const char *arg)
             memcpy(item, p, len);
         if (options->chain_count == GT_CHAIN_MAX || !gt_text_to_unsigned(item, GT_GROUP_MAX, &size) ||
             !size || (options->chain_count && size <= options->chain[options->chain_count - 1]))
-            return refuse(options, "--chain", "at most 16 ascending numbers of GPUs such as 8,16,32", arg);
+            return cli_refuse(&options->parse, "--chain",
+                              "at most 16 ascending numbers of GPUs such as 8,16,32", arg);
         options->chain[options->chain_count++] = (unsigned)size;
         if (!p[len])
             return 0;
@@ -53,13 +52,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         options->cluster = arg;
         return 0;
     case KEY_PODS:
-        if (!gt_text_to_unsigned(arg, GT_PLAN_PODS_MAX, &options->pods) || !options->pods)
-            return refuse(options, "--pods", "a number of pods from 1 to 131072", arg);
-        return 0;
+        return cli_parse_number(&options->parse, "--pods", "a number of pods from 1 to 131072", 1,
+                                GT_PLAN_PODS_MAX, arg, &options->pods);
     case 'k':
-        if (!gt_text_to_unsigned(arg, GPUS_OF_POD_MAX, &options->gpus) || !options->gpus)
-            return refuse(options, "--gpus", "a pod's number of GPUs from 1 to 1024", arg);
-        return 0;
+        return cli_parse_number(&options->parse, "--gpus", "a pod's number of GPUs from 1 to 1024", 1,
+                                GPUS_OF_POD_MAX, arg, &options->gpus);
     case KEY_GROUP:
         options->group = arg;
         return 0;
@@ -75,8 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         options->advise = true;
         return 0;
     case 'o':
-        options->json = strcmp(arg, "json") == 0;
-        return options->json || strcmp(arg, "text") == 0 ? 0 : refuse(options, "-o", "text or json", arg);
+        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
     default:
         return cli_parse_rest(key, arg, state);
     }
@@ -103,8 +99,7 @@ static const struct argp_option own_options[] = {
      .key = KEY_ADVISE,
      .doc = "where the job does not fit, say which movable pods must leave for it"},
     {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
-    {0},
+    CLI_LAST_OPTIONS,
 };
 static const struct argp argp = {
     .options = own_options,
@@ -318,7 +313,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return exit_code == CLI_USAGE ? cli_usage(verb->name, "%s", gt_err_text(err))
                                       : cli_failed(verb->name, err);
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.json)
+    if (options.format == FORMAT_JSON)
         cli_plan_json(plan, &text);
     else
         cli_plan_text(plan, &text);

@@ -97,8 +97,8 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
     uint32_t split = 0;
     for (uint32_t u = 0; u < plan->unit_count; u++)
         split += plan->placed && plan->units[u].supernodes > 1;
-    gt_buf_printf(to, "%u unit%s of %u GPUs (%u pod%s of %u)", plan->unit_count, plural(plan->unit_count),
-                  plan->sizes.group, unit->pods, plural(unit->pods), plan->gpus);
+    gt_buf_printf(to, "%u unit%s of %u GPU%s (%u pod%s of %u)", plan->unit_count, plural(plan->unit_count),
+                  plan->sizes.group, plural(plan->sizes.group), unit->pods, plural(unit->pods), plan->gpus);
     if (unit->atom)
         gt_buf_printf(to, ", in atoms of %u GPUs", plan->sizes.atomic);
     if (split)

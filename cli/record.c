@@ -31,8 +31,7 @@ static const struct argp_option own_options[] = {
      .key = 'o',
      .arg = "FILE",
      .doc = "write the recording to FILE, whole or not at all; - for standard output"},
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
-    {0},
+    CLI_LAST_OPTIONS,
 };
 static const struct argp_child children[] = {{.argp = &cli_live_source_argp}, {0}};
 static const struct argp argp = {

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/show_use.h"
+#include "topology/model/node_json.h"
 #include "topology/model/render.h"
 
-static const struct format {
-    const char *name;
-    void (*render)(const struct gt_node *node, struct gt_buf *to);
-} formats[] = {
-    {"matrix", gt_render_matrix}, {"json", gt_render_json}, {"yaml", gt_render_yaml},
-    {"dot", gt_render_dot},       {"svg", gt_render_svg},
-};
+enum { KEY_NODE = CLI_KEY_OWN, KEY_AGENT };
+
+enum { FORMAT_MATRIX, FORMAT_JSON };
+static const char *const formats[] = {"matrix", "json", "yaml", "dot", "svg", NULL};
+static void (*const renderers[])(const struct gt_node *node, struct gt_buf *to) = {
+    gt_render_matrix, gt_render_json, gt_render_yaml, gt_render_dot, gt_render_svg};
 
 struct options {
     struct cli_parse parse;
     struct cli_source source;
-    const struct format *format;
+    struct cli_api_options api;
+    const char *node, *agent; /* NULL: not given */
+    unsigned format;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -25,15 +29,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->source;
+        state->child_inputs[1] = &options->api;
         return cli_parse_rest(key, arg, state);
+    case KEY_NODE:
+        options->node = arg;
+        return *arg ? 0 : cli_refuse(&options->parse, "--node", "the name of a node", arg);
+    case KEY_AGENT:
+        options->agent = arg;
+        return 0;
     case 'o':
-        for (size_t i = 0; i < GT_COUNT(formats); i++)
-            if (strcmp(arg, formats[i].name) == 0) {
-                options->format = &formats[i];
-                return 0;
-            }
-        cli_usage(options->parse.verb, "-o: expected matrix, json, yaml, dot or svg, is '%.100s'", arg);
-        return EINVAL;
+        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
     default:
         return cli_parse_rest(key, arg, state);
     }
@@ -41,42 +46,117 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option own_options[] = {
     {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "matrix (default), json, yaml, dot or svg"},
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
-    {0},
+    {.name = "node",
+     .key = KEY_NODE,
+     .arg = "NAME",
+     .doc = "a node of the cluster as its NodeGPUTopology tells it, instead of this machine"},
+    {.name = "agent",
+     .key = KEY_AGENT,
+     .arg = "ADDRESS:PORT|none",
+     .doc = "ask this agent who uses the GPUs (default: 127.0.0.1:9400, if one answers there)"},
+    CLI_LAST_OPTIONS,
 };
-static const struct argp_child children[] = {{.argp = &cli_source_argp}, {0}};
+static const struct argp_child children[] = {{.argp = &cli_source_argp}, {.argp = &cli_api_argp}, {0}};
 static const struct argp argp = {
     .options = own_options,
     .parser = parse,
-    .doc = "Print the GPUs and NICs of a node and how they are wired, on standard output.",
+    .doc = "Print the GPUs and NICs of a node and how they are wired, on standard output; and which of them "
+           "are free, where that is known.",
     .children = children,
 };
 
+static bool check(const struct options *options)
+{
+    const struct cli_source *source = &options->source;
+    const char *other = source->from     ? "--from"
+                        : source->root   ? "--root"
+                        : source->probe  ? "--probe"
+                        : source->vendor ? "--vendor"
+                        : options->agent ? "--agent"
+                                         : NULL;
+    const char *alone = options->api.kubeconfig ? "--kubeconfig" : options->api.context ? "--context" : NULL;
+    if (options->node && other) {
+        cli_usage(options->parse.verb, "%s: not together with --node", other);
+        return false;
+    }
+    if (!options->node && alone) {
+        cli_usage(options->parse.verb, "%s: only together with --node", alone);
+        return false;
+    }
+    if (source->from && options->agent) {
+        cli_usage(options->parse.verb, "--agent: not together with --from");
+        return false;
+    }
+    return cli_source_check(source);
+}
+
+static void render_json(const struct gt_node *node, const struct cli_use *use, struct gt_buf *to)
+{
+    cJSON *json = gt_node_to_json(node);
+    if (json && cli_use_add_json(use, json))
+        gt_json_print(json, to);
+    else
+        to->failed = true;
+    cJSON_Delete(json);
+}
+
+static int print(const struct options *options, const struct gt_node *node, const struct cli_use *use,
+                 const char *notes)
+{
+    const char *verb = options->parse.verb;
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    if (options->format == FORMAT_JSON)
+        render_json(node, use, &text);
+    else
+        renderers[options->format](node, &text);
+    if (options->format == FORMAT_MATRIX && (use->known || notes)) {
+        gt_buf_puts(&text, "\n");
+        cli_use_text(use, &text);
+        gt_buf_puts(&text, notes ? notes : "");
+    }
+    return cli_print(verb, &text);
+}
+
+static int show_cluster_node(const struct options *options)
+{
+    __attribute__((cleanup(cli_shown_done))) struct cli_shown shown = {0};
+    gt_auto_err struct gt_err *err = NULL;
+    if (cli_show_cluster_node(&options->api, options->node, &shown, &err) < 0)
+        return cli_failed(options->parse.verb, err);
+    if (shown.problem)
+        cli_warn(options->parse.verb, shown.problem);
+    return print(options, shown.node, &shown.use, shown.notes);
+}
+
+static int show_machine(const struct options *options)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_node struct gt_node *node = NULL;
+    const char *verb = options->parse.verb;
+    if (cli_source_scan(&options->source, &node, NULL, &err) < 0)
+        return cli_failed(verb, err);
+    if (node->gpu_count == 0 && options->format == FORMAT_MATRIX) {
+        gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+        cli_source_no_gpus(&options->source, node, &err); /* in place of a matrix without rows */
+        gt_buf_printf(&text, "%s\n", gt_err_text(err));
+        return cli_print(verb, &text);
+    }
+    struct cli_use use = {0};
+    bool is_recorded = options->source.from || (options->source.root && !options->agent);
+    if (!is_recorded && node->gpu_count && cli_show_ask_agent(options->agent, node, &use, &err) < 0)
+        return cli_failed(verb, err);
+    return print(options, node, &use, NULL);
+}
+
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {
-        .parse = {.verb = verb->name},
-        .source = {.verb = verb->name},
-        .format = &formats[0],
-    };
+    struct options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
         return exit_code;
-    if (!cli_source_check(&options.source))
+    if (!check(&options))
         return CLI_USAGE;
-
-    gt_auto_err struct gt_err *err = NULL;
-    gt_auto_node struct gt_node *node = NULL;
-    if (cli_source_scan(&options.source, &node, NULL, &err) < 0)
-        return cli_failed(verb->name, err);
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (node->gpu_count == 0 && options.format->render == gt_render_matrix) {
-        cli_source_no_gpus(&options.source, node, &err); /* in place of a matrix without rows */
-        gt_buf_printf(&text, "%s\n", gt_err_text(err));
-    } else {
-        options.format->render(node, &text);
-    }
-    return cli_print(verb->name, &text);
+    return options.node ? show_cluster_node(&options) : show_machine(&options);
 }
 
 const struct cli_verb cli_show = {"show", run};

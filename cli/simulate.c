@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "cli/simulate.h"
+#include "scheduler-ext/core/score.h"
 
 enum {
-    KEY_CLUSTER = 0x200,
+    KEY_CLUSTER = CLI_KEY_OWN,
     KEY_TRACE,
     KEY_POLICY,
     KEY_SEED,
@@ -32,93 +32,45 @@ static const char *const formats[] = {"table", "csv", "json", "svg", NULL}; /* a
 static const char *const queues[] = {"none", "fifo", "backfill", NULL};     /* as enum gt_queue */
 static const char *const ties[] = {"name", "random", NULL};
 
-/* Each of these says what is wrong itself. */
-static bool read_number(const struct cli_simulation *options, const char *name, const char *arg, uint64_t min,
-                        uint64_t max, uint64_t *ret)
+static error_t read_number(const struct cli_simulation *options, const char *option, const char *arg,
+                           uint64_t min, uint64_t max, uint64_t *ret)
 {
-    uint64_t value;
-    if (gt_text_to_unsigned(arg, max, &value) && value >= min) {
-        *ret = value;
-        return true;
-    }
-    cli_usage(options->parse.verb, "--%s: expected a number from %llu to %llu, is '%.100s'", name,
-              (unsigned long long)min, (unsigned long long)max, arg);
-    return false;
+    char what[80];
+    snprintf(what, sizeof(what), "a number from %llu to %llu", (unsigned long long)min,
+             (unsigned long long)max);
+    return cli_parse_number(&options->parse, option, what, min, max, arg, ret);
 }
 
-static bool read_real(const struct cli_simulation *options, const char *name, const char *arg, double min,
-                      double max, double *ret)
+static error_t read_real(const struct cli_simulation *options, const char *option, const char *arg,
+                         double min, double max, double *ret)
 {
-    char *end;
+    char *end, what[80];
     double value = strtod(arg, &end);
     if (*arg && !*end && strspn(arg, "0123456789.") == strlen(arg) && value >= min && value <= max) {
         *ret = value;
-        return true;
+        return 0;
     }
-    cli_usage(options->parse.verb, "--%s: expected a number from %g to %g, is '%.100s'", name, min, max, arg);
-    return false;
+    snprintf(what, sizeof(what), "a number from %g to %g", min, max);
+    return cli_refuse(&options->parse, option, what, arg);
 }
 
-static bool read_word(const struct cli_simulation *options, const char *name, const char *arg,
-                      const char *const *words, unsigned *ret)
+static error_t read_count(const struct cli_simulation *options, const char *option, const char *arg,
+                          uint32_t max, uint32_t *ret)
 {
-    for (unsigned i = 0; words[i]; i++)
-        if (strcmp(arg, words[i]) == 0) {
-            *ret = i;
-            return true;
-        }
-    gt_auto_buf struct gt_buf list = GT_BUF(256);
-    for (unsigned i = 0; words[i]; i++)
-        gt_buf_printf(&list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-    cli_usage(options->parse.verb, "%s: expected %s, is '%.100s'", name, list.data ? list.data : "", arg);
-    return false;
-}
-
-static bool read_numbers(int key, const char *arg, struct cli_simulation *options)
-{
-    struct gt_experiment *experiment = &options->experiment;
     uint64_t number = 0;
-    switch (key) {
-    case KEY_SEED:
-        return read_number(options, "seed", arg, 0, UINT32_MAX, &experiment->seed);
-    case KEY_SEEDS:
-        if (!read_number(options, "seeds", arg, 1, GT_EXPERIMENT_SEEDS_MAX, &number))
-            return false;
-        experiment->seeds = (uint32_t)number;
-        return true;
-    case KEY_JOBS:
-        if (!read_number(options, "jobs", arg, 1, GT_EXPERIMENT_JOBS_MAX, &number))
-            return false;
-        experiment->draw.jobs = (uint32_t)number;
-        return true;
-    case KEY_GROUP:
-        if (!read_number(options, "group", arg, 1, GT_TRACE_JOB_GPUS_MAX, &number))
-            return false;
-        experiment->draw.group = (uint32_t)number;
-        return true;
-    case KEY_ATOMIC:
-        if (!read_number(options, "atomic", arg, 1, GT_TRACE_JOB_GPUS_MAX, &number))
-            return false;
-        experiment->draw.atom = (uint32_t)number;
-        return true;
-    case KEY_LOAD:
-        return read_real(options, "load", arg, 0.01, 100, &options->load);
-    case KEY_MTBF:
-        return read_real(options, "mtbf", arg, 0.01, 1e9, &options->mtbf_hours);
-    case KEY_REPAIR:
-        return read_real(options, "repair", arg, 0.01, 1e9, &options->repair_hours);
-    case KEY_WARM_UP:
-        return read_real(options, "warm-up", arg, 0, 0.9, &experiment->group.warm_up);
-    default:
-        return read_real(options, "loss-weight", arg, 0, 1e6, &experiment->pod.loss_weight);
-    }
+    error_t r = read_number(options, option, arg, 1, max, &number);
+    if (!r)
+        *ret = (uint32_t)number;
+    return r;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct cli_simulation *options = state->input;
+    struct gt_experiment *experiment = &options->experiment;
+    const struct cli_parse *parsed = &options->parse;
     unsigned word = 0;
-    bool good = true;
+    error_t r = 0;
     switch (key) {
     case KEY_CLUSTER:
         options->cluster = arg;
@@ -133,41 +85,59 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         options->plot = arg;
         break;
     case KEY_STAY:
-        options->experiment.draw.departures = false;
+        experiment->draw.departures = false;
         break;
     case KEY_WHOLE:
         options->whole = true;
         break;
     case KEY_GPU_ONLY:
-        options->experiment.pod.gpu_only = true;
+        experiment->pod.gpu_only = true;
         break;
     case KEY_QUEUE:
-        good = read_word(options, "--queue", arg, queues, &word);
-        options->experiment.group.queue = (enum gt_queue)word;
+        r = cli_parse_word(parsed, "--queue", queues, arg, &word);
+        experiment->group.queue = (enum gt_queue)word;
         break;
     case KEY_TIES:
-        good = read_word(options, "--ties", arg, ties, &word);
-        options->experiment.pod.random_ties = word == 1;
+        r = cli_parse_word(parsed, "--ties", ties, arg, &word);
+        experiment->pod.random_ties = word == 1;
         break;
     case 'o':
-        good = read_word(options, "-o", arg, formats, &options->format);
+        r = cli_parse_word(parsed, "-o", formats, arg, &options->format);
         break;
     case KEY_SEED:
+        r = read_number(options, "--seed", arg, 0, UINT32_MAX, &experiment->seed);
+        break;
     case KEY_SEEDS:
+        r = read_count(options, "--seeds", arg, GT_EXPERIMENT_SEEDS_MAX, &experiment->seeds);
+        break;
     case KEY_JOBS:
+        r = read_count(options, "--jobs", arg, GT_EXPERIMENT_JOBS_MAX, &experiment->draw.jobs);
+        break;
     case KEY_GROUP:
+        r = read_count(options, "--group", arg, GT_TRACE_JOB_GPUS_MAX, &experiment->draw.group);
+        break;
     case KEY_ATOMIC:
+        r = read_count(options, "--atomic", arg, GT_TRACE_JOB_GPUS_MAX, &experiment->draw.atom);
+        break;
     case KEY_LOAD:
+        r = read_real(options, "--load", arg, 0.01, 100, &options->load);
+        break;
     case KEY_MTBF:
+        r = read_real(options, "--mtbf", arg, 0.01, 1e9, &options->mtbf_hours);
+        break;
     case KEY_REPAIR:
+        r = read_real(options, "--repair", arg, 0.01, 1e9, &options->repair_hours);
+        break;
     case KEY_WARM_UP:
+        r = read_real(options, "--warm-up", arg, 0, 0.9, &experiment->group.warm_up);
+        break;
     case KEY_LOSS_WEIGHT:
-        good = read_numbers(key, arg, options);
+        r = read_real(options, "--loss-weight", arg, 0, 1e6, &experiment->loss_weight);
         break;
     default:
         return cli_parse_rest(key, arg, state);
     }
-    return good ? 0 : EINVAL;
+    return r;
 }
 
 static const struct argp_option own_options[] = {
@@ -211,11 +181,13 @@ static const struct argp_option own_options[] = {
      .key = KEY_TIES,
      .arg = "HOW",
      .doc = "openb: of equal nodes the first by name (name, default) or any (random)"},
-    {.name = "loss-weight", .key = KEY_LOSS_WEIGHT, .arg = "X", .doc = "openb: loss.weight of gputopo"},
+    {.name = "loss-weight",
+     .key = KEY_LOSS_WEIGHT,
+     .arg = "X",
+     .doc = "loss.weight of gpu-aware (default 0.5)"},
     {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "table (default), csv, json or svg"},
     {.name = "plot", .key = KEY_PLOT, .arg = "DIR", .doc = "write a picture of each measure into DIR too"},
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},
-    {0},
+    CLI_LAST_OPTIONS,
 };
 static const struct argp argp = {
     .options = own_options,
@@ -233,7 +205,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                        .seeds = 1,
                        .draw = {.jobs = 20000, .departures = true},
                        .group = {.warm_up = 0.3},
-                       .pod = {.loss_weight = (double)NAN}},
+                       .loss_weight = GT_AWARE_DEFAULT.loss_weight},
     };
     int exit_code;
     if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))

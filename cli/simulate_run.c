@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/simulate.h"
 
@@ -101,13 +101,6 @@ static bool choose_policies(struct cli_simulation *options, char *list, enum gt_
 
 /* ---- running and printing ---- */
 
-static uint64_t nanoseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void show_progress(void *arg, uint32_t done, uint32_t total)
 {
     enum { BAR = 40 };
@@ -182,7 +175,7 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
 {
     struct gt_experiment *experiment = &options->experiment;
     uint32_t shown = UINT32_MAX;
-    experiment->watch.nanoseconds = nanoseconds;
+    experiment->watch.nanoseconds = gt_clock_ns;
     if (isatty(STDERR_FILENO)) {
         experiment->watch.progress = show_progress;
         experiment->watch.arg = &shown;

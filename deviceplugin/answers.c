@@ -73,8 +73,9 @@ void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)
     gt_pack(&list.base, to);
 }
 
-/* Fills one container's response; false without memory. */
+/* Fills one container's response; false without memory. `planner` NULL: there is none to ask. */
 static bool prefer_for(const struct gt_inventory *inventory, const Dp__ContainerPreferredRequest *request,
+                       const struct gt_preferred_callbacks *planner, void *arg,
                        Dp__ContainerPreferredResponse *response, struct gt_choice *ret_choice)
 {
     size_t most = request->n_available + request->n_must,
@@ -85,17 +86,22 @@ static bool prefer_for(const struct gt_inventory *inventory, const Dp__Container
     response->ids = calloc(size + 1, sizeof(*response->ids));
     if (!ids || !response->ids)
         return false;
-    response->n_ids = gt_inventory_prefer(inventory, (const char *const *)request->available,
-                                          (unsigned)request->n_available, (const char *const *)request->must,
-                                          (unsigned)request->n_must, (unsigned)size, ids, ret_choice);
+    const char *const *available = (const char *const *)request->available;
+    if (planner && size && !request->n_must &&
+        planner->planned(arg, available, (unsigned)request->n_available, (unsigned)size, ids))
+        response->n_ids = size;
+    else
+        response->n_ids = gt_inventory_prefer(inventory, available, (unsigned)request->n_available,
+                                              (const char *const *)request->must, (unsigned)request->n_must,
+                                              (unsigned)size, ids, ret_choice);
     for (size_t i = 0; i < response->n_ids; i++)
         response->ids[i] = unconst(ids[i]);
     return true;
 }
 
 enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *bytes, size_t len,
-                                       gt_answer_preferred_callback *chosen, void *arg, struct gt_buf *to,
-                                       struct gt_err **err)
+                                       const struct gt_preferred_callbacks *callbacks, void *arg,
+                                       struct gt_buf *to, struct gt_err **err)
 {
     Dp__PreferredRequest *request = dp__preferred_request__unpack(NULL, len, bytes);
     if (!request) {
@@ -107,14 +113,16 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
     gt_auto_free Dp__ContainerPreferredResponse **pointers =
         calloc(count + 1, sizeof(Dp__ContainerPreferredResponse *));
     Dp__PreferredResponse response = DP__PREFERRED_RESPONSE__INIT;
+    bool has_planner = callbacks && callbacks->planned && count == 1;
     for (size_t i = 0; all && pointers && i < count; i++) {
         struct gt_choice choice = {0};
         dp__container_preferred_response__init(&all[i]);
-        if (!prefer_for(inventory, request->containers[i], &all[i], &choice))
+        if (!prefer_for(inventory, request->containers[i], has_planner ? callbacks : NULL, arg, &all[i],
+                        &choice))
             break;
         pointers[response.n_containers++] = &all[i];
-        if (chosen)
-            chosen(arg, (const char *const *)all[i].ids, (unsigned)all[i].n_ids, &choice);
+        if (callbacks && callbacks->chosen)
+            callbacks->chosen(arg, (const char *const *)all[i].ids, (unsigned)all[i].n_ids, &choice);
     }
     if (response.n_containers < count)
         response.n_containers = 0;

@@ -32,10 +32,16 @@ void gt_answer_prestart(struct gt_buf *to);
  * GetPreferredAllocation, one response for each container of the request. Fails only where the bytes are no
  * such request; without memory the answer is empty, and the kubelet chooses by itself.
  */
-typedef void gt_answer_preferred_callback(void *arg, const char *const *ids, unsigned count,
-                                          const struct gt_choice *choice);
+struct gt_preferred_callbacks { /* both may be NULL */
+    /* Somebody else knows better: `size` of the available IDs, each once, are in ret_ids then. Not asked
+     * where something must be included, nor where there are several containers. */
+    bool (*planned)(void *arg, const char *const *available, unsigned available_count, unsigned size,
+                    const char **ret_ids);
+    /* What was answered for a container; the choice has mask 0 where the loss table had no say. */
+    void (*chosen)(void *arg, const char *const *ids, unsigned count, const struct gt_choice *choice);
+};
 enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *request,
-                                       size_t len, gt_answer_preferred_callback *chosen, void *arg,
+                                       size_t len, const struct gt_preferred_callbacks *callbacks, void *arg,
                                        struct gt_buf *to, struct gt_err **err);
 
 /*

@@ -179,6 +179,20 @@ static bool is_ours_by_name(const char *name)
            strcmp(name + len - 5, ".sock") == 0;
 }
 
+static bool is_socket(DIR *in, const char *name)
+{
+    struct stat st;
+    return fstatat(dirfd(in), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* A descriptor, -ECONNREFUSED where nobody listens, or another error. */
+static int connect_to(const struct gt_kubelet_dir *dir, const char *name)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", dir->path, name);
+    return gt_unix_connect(path, NULL);
+}
+
 void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
 {
     gt_auto_dir DIR *entries = opendir(dir->path);
@@ -186,16 +200,29 @@ void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
         return;
     unsigned removed = 0;
     for (const struct dirent *entry; removed < STALE_MAX && (entry = readdir(entries));) {
-        struct stat st;
-        char path[PATH_MAX];
-        if (!is_ours_by_name(entry->d_name) ||
-            fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode))
+        if (!is_ours_by_name(entry->d_name) || !is_socket(entries, entry->d_name))
             continue;
-        snprintf(path, sizeof(path), "%s/%s", dir->path, entry->d_name);
-        int fd = gt_unix_connect(path, NULL);
+        gt_auto_close int fd = connect_to(dir, entry->d_name);
         if (fd == -ECONNREFUSED && unlinkat(dirfd(entries), entry->d_name, 0) == 0)
             removed++;
-        if (fd >= 0)
-            close(fd);
     }
+}
+
+bool gt_kubelet_dir_other(const struct gt_kubelet_dir *dir, char *ret_name, size_t size)
+{
+    gt_auto_dir DIR *entries = opendir(dir->path);
+    unsigned sockets = 0;
+    for (const struct dirent *entry;
+         entries && sockets < GT_KUBELET_DIR_OTHERS && (entry = readdir(entries));) {
+        if (is_ours_by_name(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
+            !is_socket(entries, entry->d_name))
+            continue;
+        sockets++;
+        gt_auto_close int fd = connect_to(dir, entry->d_name);
+        if (fd < 0)
+            continue;
+        snprintf(ret_name, size, "%s", entry->d_name);
+        return true;
+    }
+    return false;
 }

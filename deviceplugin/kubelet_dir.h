@@ -42,4 +42,9 @@ bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id 
 #define GT_SOCKET_PREFIX "gputopo-"
 void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir);
 
+/* The name of a socket in the directory on which another program listens, some device plugin's; of its first
+ * GT_KUBELET_DIR_OTHERS sockets. False, nothing written, where there is none. */
+enum { GT_KUBELET_DIR_OTHERS = 64 };
+bool gt_kubelet_dir_other(const struct gt_kubelet_dir *dir, char *ret_name, size_t size);
+
 #endif

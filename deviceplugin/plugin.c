@@ -5,39 +5,36 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "deviceplugin/answers.h"
-#include "deviceplugin/mailbox.h"
+#include "deviceplugin/planner.h"
+#include "deviceplugin/plugin_news.h"
+#include "deviceplugin/podresources.h"
 #include "deviceplugin/registration.h"
 #include "deviceplugin/rpc.h"
 
 enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000 };
 
 struct gt_plugin {
-    struct gt_plugin_events events;
+    struct gt_news_owner news; /* first: the mailbox knows the plugin as this */
     char *resource, *kubelet_dir, *dev_root, *uuid_variable;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
     struct gt_rpc_service service;
     struct gt_registration *registration;
+    bool honour_plans;
+    unsigned plan_deadline_ms;
+    struct gt_planner *planner; /* there before the first plans, and stays */
 
     pthread_mutex_t lock;
-    struct gt_inventory *inventory; /* under lock, as stats */
+    struct gt_inventory *inventory; /* under lock, as all below */
+    struct gt_plans *plans;         /* NULL: there are none */
     struct gt_plugin_stats stats;
     uint64_t refused;            /* atomic */
     atomic_uint handlers;        /* that give out devices and are running */
     _Atomic uint64_t handled_at; /* when the last one ended, in us; 0: none has */
-};
-
-/* News of an answered container, with its IDs copied behind. */
-struct container_letter {
-    struct gt_letter letter;
-    struct gt_choice choice;
-    char *error; /* within text, NULL none */
-    unsigned count;
-    const char *ids[]; /* within text, which follows them */
 };
 
 static struct gt_inventory *current(struct gt_plugin *plugin)
@@ -48,11 +45,18 @@ static struct gt_inventory *current(struct gt_plugin *plugin)
     return inventory;
 }
 
+static struct gt_plans *current_plans(void *arg)
+{
+    struct gt_plugin *plugin = arg;
+    pthread_mutex_lock(&plugin->lock);
+    struct gt_plans *plans = gt_plans_ref(plugin->plans);
+    pthread_mutex_unlock(&plugin->lock);
+    return plans;
+}
+
 static uint64_t now_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return gt_clock_ns() / 1000;
 }
 
 static void measure(struct gt_plugin *plugin, struct gt_latency *latency, uint64_t us)
@@ -90,63 +94,61 @@ static void count(struct gt_plugin *plugin, uint64_t *counter)
     pthread_mutex_unlock(&plugin->lock);
 }
 
-/* Copies; without memory the news is lost, the answer is not. */
-static void send_letter(struct gt_plugin *plugin, void (*deliver)(void *, struct gt_letter *),
-                        const char *const *ids, unsigned ids_count, const char *error,
-                        const struct gt_choice *choice)
-{
-    size_t size = error ? strlen(error) + 1 : 0;
-    for (unsigned i = 0; i < ids_count; i++)
-        size += strlen(ids[i]) + 1;
-    struct container_letter *letter = calloc(1, sizeof(*letter) + ids_count * sizeof(letter->ids[0]) + size);
-    if (!letter)
-        return;
-    char *text = (char *)&letter->ids[ids_count];
-    for (unsigned i = 0; i < ids_count; i++) {
-        letter->ids[i] = text;
-        text = stpcpy(text, ids[i]) + 1;
-    }
-    if (error) {
-        letter->error = text;
-        stpcpy(text, error);
-    }
-    letter->letter.deliver = deliver;
-    letter->count = ids_count;
-    if (choice)
-        letter->choice = *choice;
-    gt_mailbox_send(plugin->mailbox, &letter->letter);
-}
+/* One GetPreferredAllocation. */
+struct preferring {
+    struct gt_plugin *plugin;
+    const struct gt_inventory *inventory;
+    struct gt_plans *plans;     /* NULL: there are none; owned */
+    const struct gt_plan *plan; /* one of them; NULL: none was found */
+    enum gt_plan_result result;
+};
 
-static void deliver_preferred(void *owner, struct gt_letter *letter)
+static bool on_planned(void *arg, const char *const *available, unsigned available_count, unsigned size,
+                       const char **ret_ids)
 {
-    const struct gt_plugin *plugin = owner;
-    const struct container_letter *news = (const struct container_letter *)letter;
-    plugin->events.preferred(plugin->events.arg, news->ids, news->count, &news->choice);
-}
-
-static void deliver_allocated(void *owner, struct gt_letter *letter)
-{
-    const struct gt_plugin *plugin = owner;
-    const struct container_letter *news = (const struct container_letter *)letter;
-    struct gt_allocation allocation = {news->ids, news->count, news->error};
-    plugin->events.allocated(plugin->events.arg, &allocation);
+    struct preferring *preferring = arg;
+    struct gt_plugin *plugin = preferring->plugin;
+    preferring->plans = current_plans(plugin);
+    if (preferring->plans) {
+        const struct gt_plan_request request =
+            gt_plan_request_make(preferring->inventory, available, available_count, size);
+        preferring->result = gt_planner_find(plugin->planner, &preferring->plans, current_plans, plugin,
+                                             &request, &preferring->plan);
+        if (preferring->result == GT_PLAN_HIT)
+            gt_plan_ids(preferring->plan, &request, ret_ids);
+    }
+    count(plugin, &plugin->stats.plans[preferring->result]);
+    return preferring->result == GT_PLAN_HIT;
 }
 
 static void on_preferred(void *arg, const char *const *ids, unsigned ids_count,
                          const struct gt_choice *choice)
 {
-    struct gt_plugin *plugin = arg;
+    const struct preferring *preferring = arg;
+    struct gt_plugin *plugin = preferring->plugin;
+    const struct gt_plan *plan = preferring->plan;
     count(plugin, &plugin->stats.preferred);
-    if (plugin->events.preferred)
-        send_letter(plugin, deliver_preferred, ids, ids_count, NULL, choice);
+    if (!plugin->news.events.preferred)
+        return;
+    const struct gt_preference preference = {
+        .ids = ids,
+        .count = ids_count,
+        .choice = *choice,
+        .plan = preferring->result,
+        .namespace = plan ? plan->namespace : "",
+        .pod = plan ? plan->pod : "",
+        .container = plan ? plan->container : "",
+    };
+    gt_news_preferred(plugin->mailbox, &preference);
 }
 
 static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
 {
     struct gt_plugin *plugin = arg;
+    const struct gt_allocation allocation = {ids, ids_count, error};
     count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
-    if (plugin->events.allocated)
-        send_letter(plugin, deliver_allocated, ids, ids_count, error, NULL);
+    if (plugin->news.events.allocated)
+        gt_news_allocated(plugin->mailbox, &allocation);
 }
 
 static enum gt_rpc_status handle_options(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
@@ -180,8 +182,11 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
+    struct preferring preferring = {.plugin = plugin, .inventory = inventory};
+    const struct gt_preferred_callbacks callbacks = {plugin->honour_plans ? on_planned : NULL, on_preferred};
     enum gt_rpc_status status =
-        gt_answer_preferred(inventory, request, len, on_preferred, plugin, reply, err);
+        gt_answer_preferred(inventory, request, len, &callbacks, &preferring, reply, err);
+    gt_plans_unref(preferring.plans);
     end_handler(plugin, &plugin->stats.prefer, start);
     return status;
 }
@@ -224,8 +229,8 @@ static void on_registered(void *arg)
     plugin->stats.registered = true;
     plugin->stats.registrations++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->events.registered)
-        plugin->events.registered(plugin->events.arg);
+    if (plugin->news.events.registered)
+        plugin->news.events.registered(plugin->news.events.arg);
 }
 
 static void on_failed(void *arg, const char *why, unsigned retry_ms)
@@ -235,8 +240,8 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     plugin->stats.registered = false;
     plugin->stats.registration_failures++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->events.registration_failed)
-        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
+    if (plugin->news.events.registration_failed)
+        plugin->news.events.registration_failed(plugin->news.events.arg, why, retry_ms);
 }
 
 static void on_streaming(void *arg, bool open)
@@ -249,8 +254,21 @@ static void on_streaming(void *arg, bool open)
     else
         plugin->stats.registered = false;
     pthread_mutex_unlock(&plugin->lock);
-    if (!open && plugin->events.stream_ended)
-        plugin->events.stream_ended(plugin->events.arg);
+    if (!open && plugin->news.events.stream_ended)
+        plugin->news.events.stream_ended(plugin->news.events.arg);
+}
+
+static bool on_offered(void *arg, const struct gt_holdings *offered)
+{
+    gt_auto_inventory struct gt_inventory *inventory = current(arg);
+    for (unsigned i = 0; i < inventory->device_count; i++) {
+        unsigned k = 0;
+        while (k < offered->count && strcmp(offered->holders[k].id, inventory->devices[i].id) != 0)
+            k++;
+        if (inventory->devices[i].healthy && k == offered->count)
+            return true;
+    }
+    return false;
 }
 
 /* Go refuses a message whose strings are not UTF-8, and protobuf-c does not look. */
@@ -283,7 +301,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
         return gt_fail_sys(err, ENOMEM, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
     if (events)
-        plugin->events = *events;
+        plugin->news.events = *events;
     int r = copy_options(plugin, options, err);
     if (r == 0)
         r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
@@ -298,8 +316,11 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
         .register_timeout_ms =
             options->register_timeout_ms ? options->register_timeout_ms : REGISTER_TIMEOUT_MS,
         .stream_timeout_ms = options->stream_timeout_ms ? options->stream_timeout_ms : STREAM_TIMEOUT_MS,
+        .check_ms = options->check_ms,
         .refused = &plugin->refused};
-    const struct gt_registration_events news = {on_registered, on_failed, on_streaming, plugin};
+    const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
+    plugin->honour_plans = options->honour_plans;
+    plugin->plan_deadline_ms = options->plan_deadline_ms;
     r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,
                             &plugin->registration, err);
     if (r < 0)
@@ -324,6 +345,22 @@ void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inve
     gt_inventory_unref(before);
 }
 
+int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_err **err)
+{
+    bool some = plugin->honour_plans && plans && (plans->count || plans->is_complete);
+    int r = 0;
+    if (some && !plugin->planner)
+        r = gt_planner_new(plugin->kubelet_dir, plugin->resource, plugin->plan_deadline_ms, &plugin->planner,
+                           err);
+    struct gt_plans *next = some && r == 0 ? gt_plans_ref(plans) : NULL;
+    pthread_mutex_lock(&plugin->lock);
+    struct gt_plans *before = plugin->plans;
+    plugin->plans = next;
+    pthread_mutex_unlock(&plugin->lock);
+    gt_plans_unref(before);
+    return r;
+}
+
 void gt_plugin_free(struct gt_plugin *plugin)
 {
     if (!plugin)
@@ -331,7 +368,9 @@ void gt_plugin_free(struct gt_plugin *plugin)
     gt_registration_free(plugin->registration); /* nobody sends letters any more */
     gt_mailbox_free(plugin->mailbox);
     gt_rpc_free(plugin->rpc);
+    gt_planner_free(plugin->planner);
     gt_inventory_unref(plugin->inventory);
+    gt_plans_unref(plugin->plans);
     pthread_mutex_destroy(&plugin->lock);
     free(plugin->resource);
     free(plugin->kubelet_dir);

@@ -3,7 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_PLUGIN_H
 
 #include "base/loop.h"
-#include "deviceplugin/inventory.h"
+#include "deviceplugin/plans.h"
 
 /*
  * The kubelet's device plugin API v1beta1 for one resource: serves it on a unix socket below the kubelet's
@@ -20,12 +20,20 @@ struct gt_allocation { /* one container's Allocate, for the log and metrics */
     const char *error; /* NULL: done */
 };
 
+struct gt_preference { /* one container's GetPreferredAllocation */
+    const char *const *ids;
+    unsigned count;
+    struct gt_choice choice;                 /* mask 0: the loss table had no say */
+    enum gt_plan_result plan;                /* GT_PLAN_NONE also where none was looked for */
+    const char *namespace, *pod, *container; /* whose plan it is; "" but for GT_PLAN_HIT */
+};
+
 struct gt_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */
     void (*registered)(void *arg);
     void (*registration_failed)(void *arg, const char *why, unsigned retry_ms);
     void (*stream_ended)(void *arg);
     void (*allocated)(void *arg, const struct gt_allocation *allocation);
-    void (*preferred)(void *arg, const char *const *ids, unsigned count, const struct gt_choice *choice);
+    void (*preferred)(void *arg, const struct gt_preference *preference);
     void *arg;
 };
 
@@ -35,8 +43,11 @@ struct gt_plugin_options {
     const char *dev_root;    /* where the host's device nodes are taken from: "/dev" */
     const char
         *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"...; NULL: none */
+    bool honour_plans;  /* false: gt_plugin_plan() does nothing */
+    unsigned plan_deadline_ms;    /* 0: GT_PLANNER_DEADLINE_MS (deviceplugin/planner.h) */
     unsigned register_timeout_ms; /* 0: 20 s; the kubelet dials back within Register, for up to 10 s */
     unsigned stream_timeout_ms;   /* 0: 10 s; how long after Register ListAndWatch may come */
+    unsigned check_ms; /* 0: 30 s; how often the kubelet is asked whether it still has the devices */
 };
 
 /* -EINVAL for a text that gRPC peers would refuse. Set up the loop's signals before, so that gRPC's threads
@@ -48,6 +59,16 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
  * it changed. The first one with at least one device starts registration. One without devices is ignored: the
  * kubelet would take an empty list for a capacity of 0, and a GPU once served never leaves. */
 void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inventory);
+
+/*
+ * What is planned from now on; NULL: nothing is. A GetPreferredAllocation without anything that must be
+ * included asks the kubelet who waits, and answers with the devices that were planned for that container
+ * where exactly one can be meant, else as without plans. It waits up to GT_PLANNER_NEWS_MS for plans that
+ * know who waits. The kubelet is not asked where no plan fits and the node's pods are not known. Takes its
+ * own reference. The first plans start a thread; an error means that it could not be, and that nothing is
+ * planned.
+ */
+int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_err **err);
 
 /* Ends streams and server cleanly and removes its own socket. */
 void gt_plugin_free(struct gt_plugin *plugin);
@@ -63,7 +84,8 @@ struct gt_plugin_stats {
     bool registered, streaming;
     uint64_t registrations, registration_failures, streams, unknown_methods, refused_connections;
     uint64_t allocations, allocation_errors, preferred; /* by container */
-    struct gt_latency allocate, prefer;                 /* handler time without gRPC */
+    uint64_t plans[GT_PLAN_RESULTS]; /* preferred ones without anything to include; all 0 if not honoured */
+    struct gt_latency allocate, prefer; /* handler time without gRPC */
 };
 /* Milliseconds since the last GetPreferredAllocation or Allocate handler has ended, 0 while one runs,
  * UINT64_MAX where none has yet. Whoever wants to ask the kubelet about its devices waits until this has

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/mailbox.h"
 #include "deviceplugin/podresources_call.h"
@@ -55,24 +56,17 @@ struct done_letter {
     uint8_t reply[];
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static unsigned some_number(void)
 {
     unsigned number = 0;
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
-        number = (unsigned)now_ms();
+        number = (unsigned)gt_clock_ms();
     return number;
 }
 
 static void arm(struct gt_podresources *client)
 {
-    uint64_t now = now_ms(), at = client->due_ms;
+    uint64_t now = gt_clock_ms(), at = client->due_ms;
     if (client->soon_ms && client->soon_ms < at && !client->limited)
         at = client->soon_ms;
     gt_source_arm(client->timer, at > now ? at - now : 0);
@@ -106,7 +100,7 @@ static void fail(struct gt_podresources *client, const char *why, bool limited)
         client->stats.limited++;
     else
         client->stats.failed++;
-    client->due_ms = now_ms() + pause;
+    client->due_ms = gt_clock_ms() + pause;
     arm(client);
     if (client->events.failed)
         client->events.failed(client->events.arg, why, pause);
@@ -126,10 +120,10 @@ static void take_answer(struct gt_podresources *client, const struct done_letter
     client->stats.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     client->failures = 0;
     client->limited = false;
-    answer.holdings.settling = now_ms() < client->settled_ms;
-    client->due_ms = now_ms() + (answer.holdings.settling && client->options.poll_ms > SETTLE_POLL_MS
-                                     ? SETTLE_POLL_MS
-                                     : client->options.poll_ms);
+    answer.holdings.settling = gt_clock_ms() < client->settled_ms;
+    client->due_ms = gt_clock_ms() + (answer.holdings.settling && client->options.poll_ms > SETTLE_POLL_MS
+                                          ? SETTLE_POLL_MS
+                                          : client->options.poll_ms);
     arm(client);
     if (client->events.listed)
         client->events.listed(client->events.arg, &answer.holdings);
@@ -182,7 +176,7 @@ static void look_at_socket(struct gt_podresources *client)
     int64_t age_ms =
         client->has_id ? 0 : (now.tv_sec - id.seconds) * 1000 + (now.tv_nsec - id.nanoseconds) / 1000000;
     if (age_ms >= 0 && age_ms < GT_PODRESOURCES_SETTLE_MS)
-        client->settled_ms = now_ms() + GT_PODRESOURCES_SETTLE_MS - (uint64_t)age_ms;
+        client->settled_ms = gt_clock_ms() + GT_PODRESOURCES_SETTLE_MS - (uint64_t)age_ms;
     client->has_id = true;
     client->id = id;
 }
@@ -259,14 +253,14 @@ void gt_podresources_soon(struct gt_podresources *client)
 {
     if (client->soon_ms)
         return;
-    client->soon_ms = now_ms() + client->options.settle_quiet_ms;
+    client->soon_ms = gt_clock_ms() + client->options.settle_quiet_ms;
     if (!client->call)
         arm(client);
 }
 
 void gt_podresources_restarted(struct gt_podresources *client)
 {
-    client->settled_ms = now_ms() + GT_PODRESOURCES_SETTLE_MS;
+    client->settled_ms = gt_clock_ms() + GT_PODRESOURCES_SETTLE_MS;
     gt_podresources_soon(client);
 }
 

@@ -38,6 +38,18 @@ static const ProtobufCMessageDescriptor *descriptor_of(enum gt_pod_method method
     return &pr__list_response__descriptor;
 }
 
+static int unpack(enum gt_pod_method method, const uint8_t *bytes, size_t len, void **ret,
+                  struct gt_err **err)
+{
+    size_t room = UNPACKED_MAX;
+    ProtobufCAllocator allocator = {limited_alloc, limited_free, &room};
+    void *message = protobuf_c_message_unpack(descriptor_of(method), &allocator, len, bytes);
+    if (!message)
+        return gt_fail(err, EBADMSG, "pod-resources: the answer of %zu bytes cannot be read", len);
+    *ret = message;
+    return 0;
+}
+
 static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, struct gt_err **err)
 {
     if (answer->holdings.count == GT_HOLDERS_MAX)
@@ -111,13 +123,11 @@ static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, cons
 int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
                        struct gt_pod_answer *ret, struct gt_err **err)
 {
-    size_t room = UNPACKED_MAX;
-    ProtobufCAllocator allocator = {limited_alloc, limited_free, &room};
     struct gt_pod_answer answer = {0};
-    answer.message = protobuf_c_message_unpack(descriptor_of(method), &allocator, len, bytes);
-    if (!answer.message)
-        return gt_fail(err, EBADMSG, "pod-resources: the answer of %zu bytes cannot be read", len);
-    int r = add_all(&answer, method, resource, err);
+    int r = unpack(method, bytes, len, &answer.message, err);
+    if (r < 0)
+        return r;
+    r = add_all(&answer, method, resource, err);
     if (r < 0) {
         gt_pod_answer_done(&answer);
         return r;
@@ -133,4 +143,49 @@ void gt_pod_answer_done(struct gt_pod_answer *answer)
         gt_unpacked_free(answer->message);
     free(answer->holders);
     *answer = (struct gt_pod_answer){0};
+}
+
+static bool holds(const Pr__Container *container, const char *resource)
+{
+    for (size_t i = 0; i < container->n_devices; i++)
+        if (container->devices[i]->n_ids && strcmp(container->devices[i]->resource, resource) == 0)
+            return true;
+    return false;
+}
+
+int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resource,
+                           struct gt_pod_containers *ret, struct gt_err **err)
+{
+    struct gt_pod_containers all = {0};
+    int r = unpack(GT_POD_LIST, bytes, len, &all.message, err);
+    if (r < 0)
+        return r;
+    const Pr__ListResponse *list = all.message;
+    size_t count = 0;
+    for (size_t i = 0; i < list->n_pods; i++)
+        count += list->pods[i]->n_containers;
+    if (count > GT_POD_CONTAINERS_MAX)
+        r = gt_fail(err, E2BIG, "pod-resources: more than %d containers", GT_POD_CONTAINERS_MAX);
+    else if (!(all.containers = calloc(count + 1, sizeof(*all.containers))))
+        r = gt_fail_sys(err, ENOMEM, "pod-resources");
+    for (size_t i = 0; r == 0 && i < list->n_pods; i++) {
+        const Pr__Pod *pod = list->pods[i];
+        for (size_t k = 0; k < pod->n_containers; k++)
+            all.containers[all.count++] = (struct gt_pod_container){
+                pod->namespace_, pod->name, pod->containers[k]->name, holds(pod->containers[k], resource)};
+    }
+    if (r < 0) {
+        gt_pod_containers_done(&all);
+        return r;
+    }
+    *ret = all;
+    return 0;
+}
+
+void gt_pod_containers_done(struct gt_pod_containers *containers)
+{
+    if (containers->message)
+        gt_unpacked_free(containers->message);
+    free(containers->containers);
+    *containers = (struct gt_pod_containers){0};
 }

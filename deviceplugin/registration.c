@@ -2,13 +2,15 @@
 #include "deviceplugin/registration.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
+#include "deviceplugin/podresources_call.h"
 
 enum {
     PAUSE_FIRST_MS = 100,
@@ -16,6 +18,10 @@ enum {
     STEADY_MS = 10000, /* a stream that lived so long was no failure */
     OWN_SOCKET_MS = 1000,
     REGISTER_REQUEST_MAX = 4096,
+    ASK_MS = 2000, /* for what the kubelet offers of the resource */
+    CHECK_MS = 30000,
+    CHECK_AGAIN_MS = 3000, /* a list of ours may have been on its way */
+    LACKING_MAX = 2,       /* checks in a row */
     WHY_MAX = 512,
 };
 
@@ -23,6 +29,7 @@ enum state {
     STOPPED,     /* nothing to serve yet */
     WAITING,     /* for kubelet.sock */
     PAUSING,     /* after a failure */
+    ASKING,      /* who else serves the resource */
     REGISTERING, /* Register is under way */
     REGISTERED,
 };
@@ -35,11 +42,14 @@ struct gt_registration {
     struct gt_registration_options options;
     struct gt_registration_events events;
     struct gt_kubelet_dir *dir;
-    struct gt_source *timer; /* the end of a pause, or of waiting for ListAndWatch */
+    char *pod_resources;     /* the kubelet's socket */
+    struct gt_source *timer; /* the end of a pause, or of waiting for an answer or for ListAndWatch */
 
     enum state state;
     struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
     unsigned failures;
+    bool held_back;   /* the last attempt ended because another plugin serves the resource */
+    unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
     bool streaming, stream_lost; /* lost: one was there and ended, during this attempt */
 
@@ -65,18 +75,20 @@ struct done_letter {
     char message[WHY_MAX];
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+struct offer_letter {
+    struct gt_letter letter;
+    struct gt_registration *registration;
+    unsigned epoch;
+    int status;
+    size_t len;
+    uint8_t reply[];
+};
 
 static uint32_t some_number(void)
 {
     uint32_t number = 0;
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
-        number = (uint32_t)now_ms() ^ (uint32_t)getpid() << 16;
+        number = (uint32_t)gt_clock_ms() ^ (uint32_t)getpid() << 16;
     return number;
 }
 
@@ -101,6 +113,7 @@ static void end_attempt(struct gt_registration *registration)
     registration->server = NULL;
     registration->epoch++; /* what those have still sent is old news now */
     registration->stream_lost = false;
+    registration->lacking = 0;
     if (registration->streaming) {
         registration->streaming = false;
         if (registration->events.stream)
@@ -139,8 +152,8 @@ static void deliver_done(void *owner, struct gt_letter *letter)
         retry_later(registration, "the kubelet ended ListAndWatch at once");
         return;
     }
-    if (!registration->streaming)
-        gt_source_arm(registration->timer, registration->options.stream_timeout_ms);
+    gt_source_arm(registration->timer, registration->streaming ? registration->options.check_ms
+                                                               : registration->options.stream_timeout_ms);
     if (registration->events.registered)
         registration->events.registered(registration->events.arg);
 }
@@ -200,15 +213,8 @@ static int call_register(struct gt_registration *registration, const char *endpo
                            &registration->call, err);
 }
 
-static void attempt(struct gt_registration *registration)
+static void register_now(struct gt_registration *registration)
 {
-    end_attempt(registration);
-    gt_kubelet_dir_clean(registration->dir);
-    registration->attempt_at = now_ms();
-    if (!gt_kubelet_dir_socket(registration->dir, &registration->kubelet)) {
-        registration->state = WAITING;
-        return;
-    }
     gt_auto_err struct gt_err *err = NULL;
     char endpoint[96];
     registration->state = REGISTERING;
@@ -223,28 +229,146 @@ static void attempt(struct gt_registration *registration)
     gt_source_arm(registration->timer, registration->options.register_timeout_ms + 1000ULL);
 }
 
+/* ---- two plugins of one resource would take turns, and the kubelet would mix their devices ---- */
+
+/* Healthy devices, though ours are not there: a plugin that has gone leaves none. */
+static void register_if_free(struct gt_registration *registration, const struct gt_holdings *offered)
+{
+    char name[NAME_MAX + 1], why[WHY_MAX];
+    if (!offered->count || !gt_kubelet_dir_other(registration->dir, name, sizeof(name))) {
+        register_now(registration);
+        return;
+    }
+    snprintf(why, sizeof(why),
+             "another device plugin serves %u devices of %s, perhaps that of %.200s in %.100s",
+             offered->count, registration->options.resource, name, gt_kubelet_dir_path(registration->dir));
+    retry_later(registration, why);
+    registration->held_back = true;
+}
+
+static void check(struct gt_registration *registration, const struct gt_holdings *offered)
+{
+    bool was_lost = registration->lacking >= LACKING_MAX;
+    char why[WHY_MAX];
+    gt_source_arm(registration->timer, registration->options.check_ms);
+    if (!registration->events.lacks || !registration->events.lacks(registration->events.arg, offered)) {
+        registration->lacking = 0;
+        if (was_lost && registration->events.registered)
+            registration->events.registered(registration->events.arg);
+    } else if (++registration->lacking < LACKING_MAX) {
+        gt_source_arm(registration->timer, CHECK_AGAIN_MS);
+    } else if (!offered->count) {
+        retry_later(registration, "the kubelet has lost our devices without ending ListAndWatch");
+    } else if (!was_lost && registration->events.failed) {
+        /* To end our stream would take the devices of the other one from the kubelet too. */
+        snprintf(why, sizeof(why),
+                 "another device plugin has taken over %s: the kubelet has %u devices of it",
+                 registration->options.resource, offered->count);
+        registration->events.failed(registration->events.arg, why, registration->options.check_ms);
+    }
+}
+
+static void deliver_offer(void *owner, struct gt_letter *letter)
+{
+    const struct offer_letter *offer = (const struct offer_letter *)letter;
+    struct gt_registration *registration = offer->registration;
+    struct gt_pod_answer answer = {0};
+    (void)owner;
+    if (offer->epoch != registration->epoch || !registration->call)
+        return;
+    gt_rpc_call_free(registration->call);
+    registration->call = NULL;
+    bool known =
+        offer->status == GT_RPC_OK && gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply, offer->len,
+                                                         registration->options.resource, &answer, NULL) == 0;
+    if (registration->state == ASKING)
+        register_if_free(registration, &answer.holdings); /* who cannot be asked stops nobody */
+    else if (known)
+        check(registration, &answer.holdings);
+    else
+        gt_source_arm(registration->timer, registration->options.check_ms);
+    if (known)
+        gt_pod_answer_done(&answer);
+}
+
+static void on_offer(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+{
+    struct gt_registration *registration = arg;
+    (void)message;
+    struct offer_letter *letter = malloc(sizeof(*letter) + len);
+    if (!letter)
+        return; /* the timer goes off */
+    *letter = (struct offer_letter){.letter = {.deliver = deliver_offer},
+                                    .registration = registration,
+                                    .epoch = registration->epoch,
+                                    .status = status,
+                                    .len = len};
+    if (len)
+        memcpy(letter->reply, reply, len);
+    gt_mailbox_send(registration->mailbox, &letter->letter);
+}
+
+/* False: nobody can be asked. */
+static bool ask(struct gt_registration *registration)
+{
+    if (gt_pod_call_allocatable(registration->rpc, registration->pod_resources, ASK_MS, on_offer,
+                                registration, &registration->call, NULL) < 0)
+        return false;
+    gt_source_arm(registration->timer, ASK_MS + 1000ULL); /* for its news getting lost */
+    return true;
+}
+
+static void attempt(struct gt_registration *registration)
+{
+    char other[NAME_MAX + 1];
+    end_attempt(registration);
+    gt_kubelet_dir_clean(registration->dir);
+    registration->attempt_at = gt_clock_ms();
+    registration->held_back = false;
+    if (!gt_kubelet_dir_socket(registration->dir, &registration->kubelet)) {
+        registration->state = WAITING;
+        return;
+    }
+    if (gt_kubelet_dir_other(registration->dir, other, sizeof(other)) && ask(registration))
+        registration->state = ASKING;
+    else
+        register_now(registration);
+}
+
 static void on_timer(void *arg)
 {
     struct gt_registration *registration = arg;
+    bool asked = registration->call && registration->state != REGISTERING;
+    if (asked) {
+        gt_rpc_call_free(registration->call);
+        registration->call = NULL;
+    }
     if (registration->state == PAUSING)
         attempt(registration);
+    else if (registration->state == ASKING)
+        register_now(registration);
     else if (registration->state == REGISTERING)
         retry_later(registration, "the kubelet does not answer Register");
     else if (registration->state == REGISTERED && !registration->streaming)
         retry_later(registration, "the kubelet accepted Register, but did not open ListAndWatch");
+    else if (registration->state == REGISTERED && (asked || !ask(registration)))
+        gt_source_arm(registration->timer, registration->options.check_ms);
 }
 
 static void on_dir_changed(void *arg)
 {
     struct gt_registration *registration = arg;
     struct gt_socket_id now;
+    char other[NAME_MAX + 1];
     if (registration->state == STOPPED || !gt_kubelet_dir_socket(registration->dir, &now))
         return;
     if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->kubelet)) {
         registration->failures = 0;
         attempt(registration);
+    } else if (registration->held_back && !gt_kubelet_dir_other(registration->dir, other, sizeof(other))) {
+        attempt(registration);
     } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
-        if (now_ms() - registration->attempt_at < OWN_SOCKET_MS)
+        if (gt_clock_ms() - registration->attempt_at < OWN_SOCKET_MS)
             retry_later(registration, "our socket was removed");
         else
             attempt(registration);
@@ -273,14 +397,14 @@ static void deliver_stream(void *owner, struct gt_letter *letter)
     if (registration->events.stream)
         registration->events.stream(registration->events.arg, news->open);
     if (news->open) {
-        registration->stream_at = now_ms();
+        registration->stream_at = gt_clock_ms();
         registration->stream_lost = false;
         if (registration->state == REGISTERED)
-            gt_source_disarm(registration->timer);
+            gt_source_arm(registration->timer, registration->options.check_ms);
     } else if (registration->state == REGISTERING)
         registration->stream_lost = true; /* what Register answers decides */
     else {
-        if (now_ms() - registration->stream_at >= STEADY_MS)
+        if (gt_clock_ms() - registration->stream_at >= STEADY_MS)
             registration->failures = 0;
         register_again(registration);
     }
@@ -314,6 +438,12 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
                                              .events = *events,
                                              .state = STOPPED,
                                              .instance = some_number()};
+    if (!options->check_ms)
+        registration->options.check_ms = CHECK_MS;
+    if (asprintf(&registration->pod_resources, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
+        registration->pod_resources = NULL;
+        return gt_fail_sys(err, ENOMEM, "registration");
+    }
     int r = gt_loop_add_timer(loop, on_timer, registration, &registration->timer, err);
     if (r == 0)
         r = gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
@@ -345,5 +475,6 @@ void gt_registration_free(struct gt_registration *registration)
         end_attempt(registration);
     gt_kubelet_dir_free(registration->dir);
     gt_source_free(registration->timer);
+    free(registration->pod_resources);
     free(registration);
 }

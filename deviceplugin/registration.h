@@ -11,14 +11,20 @@
  *   - at once, when kubelet.sock is another one (the kubelet was restarted), when our own socket is gone, or
  *     when ListAndWatch ends for the first time in a while;
  *   - after a pause that doubles from 100 ms to 30 s, with jitter, when anything fails or ends early.
- * Without kubelet.sock it waits for it. All on the loop's thread, except gt_registration_stream().
+ * Without kubelet.sock it waits for it. An attempt fails where another plugin serves the resource already:
+ * the kubelet has healthy devices of it, and somebody else listens in the directory. While registered it
+ * looks every half minute whether the kubelet still has our devices: one that has given the resource to
+ * another plugin, and lost that one, has none and says nothing. All on the loop's thread, except
+ * gt_registration_stream().
  */
 struct gt_registration;
+struct gt_holdings; /* deviceplugin/podresources.h */
 
 struct gt_registration_options {
     const char *kubelet_dir, *resource;
     unsigned register_timeout_ms; /* the kubelet dials back during Register and takes up to 10 s for that */
     unsigned stream_timeout_ms;   /* how long after Register ListAndWatch may come */
+    unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
     uint64_t *refused;            /* counts connections that were not let in, atomically */
 };
 
@@ -26,6 +32,8 @@ struct gt_registration_events {
     void (*registered)(void *arg);
     void (*failed)(void *arg, const char *why, unsigned retry_ms);
     void (*stream)(void *arg, bool open);
+    /* Whether a device that we serve as healthy is missing in what the kubelet offers. */
+    bool (*lacks)(void *arg, const struct gt_holdings *offered);
     void *arg;
 };
 

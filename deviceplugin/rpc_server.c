@@ -3,8 +3,8 @@
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "deviceplugin/rpc_grpc.h"
 
 /*
@@ -425,11 +425,8 @@ void gt_rpc_server_changed(struct gt_rpc_server *server)
 /* Until nothing refers to the server, or for GRACE_MS. Under the lock. */
 static void wait_gracefully(struct gt_rpc_server *server)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += GRACE_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
+    uint64_t at = gt_clock_ns() + GRACE_MS * 1000000ULL;
+    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
     while (server->references && pthread_cond_timedwait(&server->ended, &server->lock, &until) == 0)
         ;
 }

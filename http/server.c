@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/http.h"
-
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "http/listen.h"
+#include "http/request.h"
 
 /*
  * libmicrohttpd keeps its connections in an epoll set of its own, which is one descriptor of our loop. The
@@ -16,99 +16,236 @@
  */
 
 enum {
-    SILENCE_S = 10,
-    REQUEST_MS = 20000, /* the most a request may take, whatever the peer's pace */
-    SWEEP_MS = 5000,
+    SWEEP_MS = 5000, /* at most */
     ACCEPT_PAUSE_MS = 1000,
+    IDLE_SPARE_MS = 1000, /* this long a connection between two requests is safe */
     RUNS_AT_ONCE = 16,
 };
 
-struct peer {
-    struct peer *previous, *next;
-    int fd;
-    uint64_t since_ms; /* connected, or done with the request before */
-};
-
-struct gt_http {
-    struct gt_loop *loop;
-    struct MHD_Daemon *daemon;
-    gt_http_handler *handler;
-    void *arg;
-    int listener;
-    unsigned port;
-    struct gt_source *listener_source; /* NULL while nothing more is accepted */
-    struct gt_source *daemon_source, *timeout, *sweep, *accept_again;
-    struct peer *peers;
-    unsigned peer_count;
-};
-
-static uint64_t now_ms(void)
+static void wake(struct gt_http *http)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t one = 1;
+    while (write(http->again_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
 }
 
-static enum MHD_Result answer(struct gt_http *http, struct MHD_Connection *connection, unsigned status,
-                              const char *content_type, struct gt_buf *body, const char *allow)
+static void run_daemon(struct gt_http *http)
 {
-    (void)http;
-    size_t len = body->len;
-    char *data = gt_buf_take(body);
-    if (!data)
-        return MHD_NO;
-    struct MHD_Response *response = MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
-    if (!response) {
-        free(data);
-        return MHD_NO;
+    MHD_UNSIGNED_LONG_LONG wait = 0;
+    bool has_wait = true;
+    for (int i = 0; i < RUNS_AT_ONCE && has_wait && wait == 0; i++) {
+        MHD_run(http->daemon);
+        has_wait = MHD_get_timeout(http->daemon, &wait) == MHD_YES;
     }
-    enum MHD_Result done = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    if (allow && done == MHD_YES) {
-        done = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
-        /* A body that may follow is never read: the connection cannot go on. */
-        if (done == MHD_YES)
-            done = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!has_wait)
+        return;
+    if (wait == 0) { /* others of the loop first */
+        wake(http);
+        return;
     }
-    if (done == MHD_YES)
-        done = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return done;
+    /* Most deadlines only move away: a timer that fires early looks again, and costs no call per request. */
+    uint64_t at = gt_clock_ms() + wait;
+    if (!http->timeout_at_ms || at < http->timeout_at_ms) {
+        http->timeout_at_ms = at;
+        gt_source_arm(http->timeout, wait);
+    }
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **state)
+static void on_daemon(void *arg, uint32_t events)
 {
-    static char header_seen;
+    (void)events;
+    run_daemon(arg);
+}
+
+static void on_again(void *arg, uint32_t events)
+{
     struct gt_http *http = arg;
-    (void)version;
-    (void)upload;
-    gt_auto_buf struct gt_buf body = GT_BUF(GT_HTTP_BODY_MAX);
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        gt_buf_puts(&body, "only GET and HEAD are served here\n");
-        return answer(http, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", &body,
-                      "GET, HEAD");
+    uint64_t count;
+    (void)events;
+    if (read(http->again_fd, &count, sizeof(count)) == sizeof(count))
+        run_daemon(http);
+}
+
+static void on_timeout(void *arg)
+{
+    struct gt_http *http = arg;
+    http->timeout_at_ms = 0;
+    run_daemon(http);
+}
+
+static unsigned sweep_ms(const struct gt_http *http)
+{
+    unsigned quarter = http->spec.request_ms / 4 + 1;
+    return quarter < SWEEP_MS ? quarter : SWEEP_MS;
+}
+
+static bool overdue(const struct gt_http_peer *peer, uint64_t now)
+{
+    const struct gt_http_spec *spec = &peer->http->spec;
+    unsigned limit = spec->request_ms;
+    /* Silence is the library's to end; here it is a request line that drips. */
+    if (!peer->in_request && peer->served && spec->idle_ms > limit)
+        limit = spec->idle_ms;
+    return now - peer->since_ms > limit;
+}
+
+/*
+ * The library misses the end of a stream that came together with the last bytes before it. To shut the
+ * reading side, which is at its end, makes it look again.
+ */
+static void show_end(struct gt_http_peer *peer)
+{
+    char byte;
+    if (!peer->end_shown && recv(peer->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+        peer->end_shown = true;
+        shutdown(peer->fd, SHUT_RD);
     }
-    if (!*state) {
-        *state = &header_seen;
-        return MHD_YES;
+}
+
+/* Cuts off who has had his time; the library notices the end of the stream and cleans up. */
+static void on_sweep(void *arg)
+{
+    struct gt_http *http = arg;
+    uint64_t now = gt_clock_ms();
+    for (struct gt_http_peer *peer = http->peers; peer; peer = peer->next)
+        if (!peer->cut && overdue(peer, now)) {
+            peer->cut = true;
+            http->stats.cut_slow++;
+            shutdown(peer->fd, SHUT_RDWR);
+        } else
+            show_end(peer);
+    run_daemon(http);
+    if (http->peers)
+        gt_source_arm(http->sweep, sweep_ms(http));
+}
+
+static void open_peer(struct gt_http *http, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int fd = info ? info->connect_fd : -1;
+    struct gt_http_peer *peer = calloc(1, sizeof(*peer));
+    *context = peer;
+    http->stats.connections++;
+    http->stats.connections_total++;
+    if (!peer) { /* without one no request is served */
+        shutdown(fd, SHUT_RDWR);
+        return;
     }
-    if (*upload_size) { /* a GET with a body: read over */
-        *upload_size = 0;
-        return MHD_YES;
+    *peer = (struct gt_http_peer){.http = http, .next = http->peers, .fd = fd, .since_ms = gt_clock_ms()};
+    if (http->tls) {
+        info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+        peer->tls_session = info ? info->tls_session : NULL;
+        peer->tls_set = peer->tls_session ? gt_tls_dress(http->tls, peer->tls_session) : NULL;
+        if (!peer->tls_set) /* the session has no certificate: no handshake succeeds */
+            shutdown(fd, SHUT_RDWR);
     }
-    struct gt_http_response response = {
-        .status = MHD_HTTP_OK, .content_type = "text/plain; charset=utf-8", .body = GT_BUF(GT_HTTP_BODY_MAX)};
-    http->handler(http->arg, url, &response);
-    enum MHD_Result done;
-    if (response.body.failed) {
-        gt_buf_puts(&body, "the answer is too large\n");
-        done = answer(http, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", &body,
-                      NULL);
-    } else
-        done = answer(http, connection, response.status, response.content_type, &response.body, NULL);
-    gt_buf_done(&response.body);
-    return done;
+    if (!http->peers)
+        gt_source_arm(http->sweep, sweep_ms(http));
+    else
+        http->peers->previous = peer;
+    http->peers = peer;
+}
+
+static void close_peer(struct gt_http *http, struct gt_http_peer *peer)
+{
+    if (http->stats.connections-- == http->spec.connections_max && http->accept_again)
+        gt_source_arm(http->accept_again, 0);
+    if (!peer)
+        return;
+    if (peer->linger && http->linger)
+        gt_linger_add(http->linger, peer->fd);
+    if (peer->previous)
+        peer->previous->next = peer->next;
+    else
+        http->peers = peer->next;
+    if (peer->next)
+        peer->next->previous = peer->previous;
+    gt_http_peer_reset(peer);
+    gt_tls_set_unref(peer->tls_set); /* its session is gone already */
+    free(peer->client);
+    free(peer);
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        open_peer(arg, connection, context);
+    else
+        close_peer(arg, gt_steal(*context));
+}
+
+static void pause_accepting(struct gt_http *http)
+{
+    gt_source_free(gt_steal(http->listener_source));
+}
+
+/* The connection that has been idle longest makes room for one that waits. */
+static void make_room(struct gt_http *http)
+{
+    struct gt_http_peer *oldest = NULL;
+    for (struct gt_http_peer *peer = http->peers; peer; peer = peer->next)
+        if (peer->served && !peer->in_request && !peer->cut && (!oldest || peer->since_ms < oldest->since_ms))
+            oldest = peer;
+    if (oldest && gt_clock_ms() - oldest->since_ms >= IDLE_SPARE_MS) {
+        oldest->cut = true;
+        shutdown(oldest->fd, SHUT_RDWR);
+    }
+}
+
+static void look_at_certificate(struct gt_http *http)
+{
+    gt_auto_err struct gt_err *why = NULL;
+    int r = gt_tls_look(http->tls, &why);
+    if (r > 0)
+        http->stats.tls_loads++;
+    else if (r < 0)
+        http->stats.tls_failures++;
+    if (r != 0 && http->spec.on_tls)
+        http->spec.on_tls(http->spec.arg, r < 0 ? gt_err_text(why) : NULL);
+}
+
+static void on_accept(void *arg, uint32_t events)
+{
+    struct gt_http *http = arg;
+    (void)events;
+    if (http->tls)
+        look_at_certificate(http);
+    while (http->stats.connections < http->spec.connections_max) {
+        struct sockaddr_storage address;
+        socklen_t len = sizeof(address);
+        int fd = accept4(http->listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                pause_accepting(http);
+                gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
+            }
+            break; /* no more, or one that its peer gave up: the next event comes by itself */
+        }
+        /* Closes the descriptor itself where it fails. */
+        MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len);
+    }
+    if (http->stats.connections >= http->spec.connections_max && http->listener_source) {
+        pause_accepting(http); /* until a connection ends */
+        gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
+    }
+    run_daemon(http);
+}
+
+static void on_accept_again(void *arg)
+{
+    struct gt_http *http = arg;
+    if (http->listener_source)
+        return;
+    if (http->stats.connections >= http->spec.connections_max) {
+        make_room(http);
+        run_daemon(http);
+    }
+    if (http->stats.connections >= http->spec.connections_max ||
+        gt_loop_add_fd(http->loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, NULL) <
+            0)
+        gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
 }
 
 /* Paths stay as they were written, so that "%00" ends no string. */
@@ -126,145 +263,18 @@ static void discard_log(void *arg, const char *format, va_list args)
     (void)args;
 }
 
-static void start_accepting(struct gt_http *http);
-
-static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode code)
-{
-    struct gt_http *http = arg;
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        struct peer *peer = *context;
-        if (!peer)
-            return;
-        if (peer->previous)
-            peer->previous->next = peer->next;
-        else
-            http->peers = peer->next;
-        if (peer->next)
-            peer->next->previous = peer->previous;
-        free(peer);
-        *context = NULL;
-        if (http->peer_count-- == GT_HTTP_CONNECTIONS_MAX && http->accept_again)
-            gt_source_arm(http->accept_again, 0);
-        return;
-    }
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct peer *peer = malloc(sizeof(*peer));
-    if (!peer || !info) { /* served without the limit on its time; silence still ends it */
-        free(peer);
-        *context = NULL;
-        return;
-    }
-    *peer = (struct peer){.next = http->peers, .fd = info->connect_fd, .since_ms = now_ms()};
-    if (peer->next)
-        peer->next->previous = peer;
-    http->peers = peer;
-    http->peer_count++;
-    *context = peer;
-    if (http->peer_count == 1)
-        gt_source_arm(http->sweep, SWEEP_MS);
-}
-
-static void on_request_done(void *arg, struct MHD_Connection *connection, void **state,
-                            enum MHD_RequestTerminationCode code)
-{
-    (void)arg;
-    (void)state;
-    (void)code;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (info && info->socket_context)
-        ((struct peer *)info->socket_context)->since_ms = now_ms();
-}
-
-static void run_daemon(struct gt_http *http)
-{
-    MHD_UNSIGNED_LONG_LONG wait = 0;
-    bool has_wait = true;
-    for (int i = 0; i < RUNS_AT_ONCE && has_wait && wait == 0; i++) {
-        MHD_run(http->daemon);
-        has_wait = MHD_get_timeout(http->daemon, &wait) == MHD_YES;
-    }
-    if (has_wait)
-        gt_source_arm(http->timeout, wait);
-    else
-        gt_source_disarm(http->timeout);
-}
-
-static void on_daemon(void *arg, uint32_t events)
-{
-    (void)events;
-    run_daemon(arg);
-}
-
-static void on_timeout(void *arg)
-{
-    run_daemon(arg);
-}
-
-/* Cuts off who has had his time; the library notices the end of the stream and cleans up. */
-static void on_sweep(void *arg)
-{
-    struct gt_http *http = arg;
-    uint64_t now = now_ms();
-    for (struct peer *peer = http->peers; peer; peer = peer->next)
-        if (now - peer->since_ms > REQUEST_MS)
-            shutdown(peer->fd, SHUT_RDWR);
-    run_daemon(http);
-    if (http->peers)
-        gt_source_arm(http->sweep, SWEEP_MS);
-}
-
-static void pause_accepting(struct gt_http *http)
-{
-    gt_source_free(gt_steal(http->listener_source));
-}
-
-static void on_accept(void *arg, uint32_t events)
-{
-    struct gt_http *http = arg;
-    (void)events;
-    while (http->peer_count < GT_HTTP_CONNECTIONS_MAX) {
-        struct sockaddr_storage address;
-        socklen_t len = sizeof(address);
-        int fd = accept4(http->listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                pause_accepting(http);
-                gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
-            }
-            break; /* no more, or one that its peer gave up: the next event comes by itself */
-        }
-        /* Closes the descriptor itself where it fails. */
-        MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len);
-    }
-    if (http->peer_count >= GT_HTTP_CONNECTIONS_MAX && http->listener_source)
-        pause_accepting(http); /* until a connection ends */
-    run_daemon(http);
-}
-
-static void start_accepting(struct gt_http *http)
-{
-    if (!http->listener_source && http->peer_count < GT_HTTP_CONNECTIONS_MAX &&
-        gt_loop_add_fd(http->loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, NULL) <
-            0)
-        gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
-}
-
-static void on_accept_again(void *arg)
-{
-    start_accepting(arg);
-}
-
 static int start_daemon(struct gt_http *http, struct gt_err **err)
 {
+    const struct gt_http_spec *spec = &http->spec;
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
-        discard_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)GT_HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GT_HTTP_HEADER_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)SILENCE_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
-        on_request_done, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | (http->tls ? MHD_USE_TLS : 0), 0, NULL, NULL,
+        gt_http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        spec->connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT, spec->buffer,
+        MHD_OPTION_CONNECTION_TIMEOUT, (spec->idle_ms + 999) / 1000, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, gt_http_on_request_done, http,
+        MHD_OPTION_URI_LOG_CALLBACK, gt_http_on_line, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+        MHD_OPTION_HTTPS_CERT_CALLBACK, gt_tls_no_certificate(), MHD_OPTION_HTTPS_PRIORITIES,
+        gt_tls_priorities, MHD_OPTION_END);
     if (!http->daemon)
         return gt_fail(err, EIO, "the HTTP server does not start");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -273,34 +283,75 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
     return gt_loop_add_fd(http->loop, info->epoll_fd, EPOLLIN, on_daemon, http, &http->daemon_source, err);
 }
 
-int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
-                struct gt_http **ret, struct gt_err **err)
+static int add_sources(struct gt_http *http, struct gt_err **err)
 {
-    gt_auto_http struct gt_http *http = calloc(1, sizeof(*http));
-    if (!http)
-        return gt_fail_sys(err, ENOMEM, "HTTP server");
-    *http = (struct gt_http){.loop = loop, .handler = handler, .arg = arg, .listener = -1};
-    int r = gt_http_listen(address, &http->listener, &http->port, err);
-    if (r < 0)
-        return r;
-    r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
+    struct gt_loop *loop = http->loop;
+    http->again_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->again_fd < 0)
+        return gt_fail_sys(err, errno, "eventfd");
+    int r = gt_loop_add_fd(loop, http->again_fd, EPOLLIN, on_again, http, &http->again_source, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_sweep, http, &http->sweep, err);
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_accept_again, http, &http->accept_again, err);
     if (r >= 0)
-        r = start_daemon(http, err);
+        r = gt_linger_new(loop, &http->linger, err);
     if (r >= 0)
-        r = gt_loop_add_fd(loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, err);
+        r = start_daemon(http, err);
+    return r < 0
+               ? r
+               : gt_loop_add_fd(loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, err);
+}
+
+static void fill_in(struct gt_http_spec *spec)
+{
+    spec->bodies_max = spec->bodies_max ? spec->bodies_max : 8 * spec->body_max;
+    spec->answer_max = spec->answer_max ? spec->answer_max : GT_HTTP_BODY_MAX;
+    spec->buffer = spec->buffer ? spec->buffer : GT_HTTP_HEADER_MAX;
+    spec->connections_max = spec->connections_max ? spec->connections_max : GT_HTTP_CONNECTIONS_MAX;
+    spec->idle_ms = spec->idle_ms ? spec->idle_ms : GT_HTTP_IDLE_MS;
+    spec->request_ms = spec->request_ms ? spec->request_ms : GT_HTTP_REQUEST_MS;
+}
+
+int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct gt_http **ret,
+                  struct gt_err **err)
+{
+    gt_auto_http struct gt_http *http = calloc(1, sizeof(*http));
+    if (!http)
+        return gt_fail_sys(err, ENOMEM, "HTTP server");
+    *http = (struct gt_http){.loop = loop, .spec = *spec, .listener = -1, .again_fd = -1};
+    fill_in(&http->spec);
+    int r = spec->tls.certificate ? gt_tls_new(&spec->tls, &http->tls, err) : 0;
+    if (r >= 0)
+        r = gt_http_listen(spec->address, &http->listener, &http->port, err);
     if (r < 0)
-        return gt_wrap(err, "HTTP server on %s", address);
+        return r;
+    http->stats.tls_loads = http->tls != NULL;
+    r = add_sources(http, err);
+    if (r < 0)
+        return gt_wrap(err, "HTTP server on %s", spec->address);
     *ret = gt_steal(http);
     return 0;
+}
+
+int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
+                struct gt_http **ret, struct gt_err **err)
+{
+    struct gt_http_spec spec = {.address = address, .handler = handler, .arg = arg};
+    return gt_http_start(loop, &spec, ret, err);
 }
 
 unsigned gt_http_port(const struct gt_http *http)
 {
     return http->port;
+}
+
+void gt_http_stats(const struct gt_http *http, struct gt_http_stats *ret)
+{
+    *ret = http->stats;
+    ret->tls_expires = http->tls ? gt_tls_expires(http->tls) : 0;
 }
 
 void gt_http_free(struct gt_http *http)
@@ -309,11 +360,16 @@ void gt_http_free(struct gt_http *http)
         return;
     gt_source_free(http->daemon_source);
     gt_source_free(http->listener_source);
+    gt_source_free(http->again_source);
     gt_source_free(http->timeout);
     gt_source_free(http->sweep);
     gt_source_free(gt_steal(http->accept_again));
+    gt_linger_free(gt_steal(http->linger));
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    gt_tls_free(http->tls);
+    if (http->again_fd >= 0)
+        close(http->again_fd);
     if (http->listener >= 0)
         close(http->listener);
     free(http);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/version.h"
 #include "kube/internal.h"
 #include "kube/status.h"
@@ -15,9 +15,7 @@ enum { AUTHORIZATION_EXTRA = 32, HEADER_MAX = 256 };
 
 uint64_t gt_kube_now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return gt_clock_ms();
 }
 
 static int copy_text(const char *from, char **to, struct gt_err **err)
@@ -135,6 +133,7 @@ int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchan
                                           .headers = headers,
                                           .body = exchange->body,
                                           .body_len = exchange->body ? strlen(exchange->body) : 0,
+                                          .http2 = exchange->http2,
                                           .timeout_ms = exchange->timeout_ms,
                                           .body_max = exchange->body_max,
                                           .on_data = exchange->on_data,

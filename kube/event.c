@@ -7,7 +7,8 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "kube/index.h"
+#include "kube/buckets.h"
+#include "kube/digest.h"
 #include "kube/internal.h"
 #include "kube/lease.h"
 
@@ -15,11 +16,19 @@ enum {
     BODY_MAX = 16 << 10,
     NOTE_MAX = 1000, /* the API takes 1,024 */
     ON_THE_WAY_MAX = 8,
-    REMEMBERED = 64,
-    REPEAT_MS = 600000,
     MINUTE_MS = 60000,
-    PER_MINUTE_MAX = 60,
     NAME_PART_MAX = 200,
+};
+
+/* Of the very same event, and of events with one reason about one object (client-go's figures, there per
+ * object). */
+static const struct gt_bucket_rate same = {1, 600000}, alike = {25, 300000};
+
+/* One that waits for its turn. */
+struct waiting {
+    struct waiting *next;
+    char *namespace_;
+    char body[];
 };
 
 struct gt_kube_recorder {
@@ -30,33 +39,63 @@ struct gt_kube_recorder {
         struct gt_kube_recorder *recorder;
         unsigned number;
     } slots[ON_THE_WAY_MAX];
-    struct {
-        uint64_t digest, at; /* digest 0: free */
-    } seen[REMEMBERED];
-    unsigned seen_next;
-    uint64_t minute_began;
-    unsigned minute_count;
+    struct waiting *first, **last;
+    unsigned waiting_count;
+    struct gt_buckets seen; /* of both rates */
+    struct gt_bucket minute;
+    unsigned per_minute;
     struct gt_kube_recorder_counters counters;
 };
 
+static void free_waiting(struct waiting *waiting)
+{
+    free(waiting->namespace_);
+    free(waiting);
+}
+
+static struct waiting *take_first(struct gt_kube_recorder *recorder)
+{
+    struct waiting *waiting = recorder->first;
+    if (!waiting)
+        return NULL;
+    recorder->first = waiting->next;
+    if (!recorder->first)
+        recorder->last = &recorder->first;
+    recorder->waiting_count--;
+    return waiting;
+}
+
 void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
 {
+    struct waiting *waiting;
     if (!recorder)
         return;
     for (unsigned i = 0; i < ON_THE_WAY_MAX; i++)
         gt_kube_cancel(recorder->calls[i]);
+    while ((waiting = take_first(recorder)))
+        free_waiting(waiting);
+    free(recorder->seen.places);
     free(recorder->controller);
     free(recorder->instance);
     free(recorder);
 }
 
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
-                         struct gt_kube_recorder **ret, struct gt_err **err)
+                         unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err)
 {
     gt_auto_kube_recorder struct gt_kube_recorder *recorder = calloc(1, sizeof(*recorder));
-    if (!recorder || !(recorder->controller = strdup(controller)) || !(recorder->instance = strdup(instance)))
+    if (!recorder)
         return gt_fail_sys(err, ENOMEM, "event recorder");
+    recorder->last = &recorder->first;
     recorder->kube = kube;
+    recorder->per_minute = per_minute;
+    /* Two for each event that may be written while it counts as the same. */
+    recorder->seen.count = 2 * per_minute * (unsigned)(1 + same.refill_ms / MINUTE_MS);
+    recorder->seen.places = calloc(recorder->seen.count, sizeof(*recorder->seen.places));
+    recorder->controller = strdup(controller);
+    recorder->instance = strdup(instance);
+    if (!recorder->seen.places || !recorder->controller || !recorder->instance)
+        return gt_fail_sys(err, ENOMEM, "event recorder");
     for (unsigned i = 0; i < ON_THE_WAY_MAX; i++)
         recorder->slots[i] = (struct slot){recorder, i};
     *ret = gt_steal(recorder);
@@ -68,32 +107,12 @@ void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder, struct g
     *ret = recorder->counters;
 }
 
-static uint64_t digest_of(const struct gt_kube_event *event)
+static uint64_t digest_of(const char *const *texts, unsigned count)
 {
-    const char *texts[] = {event->kind,   event->namespace_, event->name, event->uid,
-                           event->reason, event->action,     event->note};
-    uint64_t digest = event->warning;
-    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+    uint64_t digest = count;
+    for (unsigned i = 0; i < count; i++)
         digest = digest * 0x100000001b3U + gt_index_digest(texts[i] ? texts[i] : "");
-    return digest ? digest : 1;
-}
-
-static bool is_repeated(struct gt_kube_recorder *recorder, uint64_t digest, uint64_t now)
-{
-    for (unsigned i = 0; i < REMEMBERED; i++)
-        if (recorder->seen[i].digest == digest && now - recorder->seen[i].at < REPEAT_MS)
-            return true;
-    return false;
-}
-
-/* Counts what is in its minute. */
-static bool is_too_much(struct gt_kube_recorder *recorder, uint64_t now)
-{
-    if (!recorder->minute_began || now - recorder->minute_began >= MINUTE_MS) {
-        recorder->minute_began = now;
-        recorder->minute_count = 0;
-    }
-    return recorder->minute_count++ >= PER_MINUTE_MAX;
+    return digest;
 }
 
 static void member(struct gt_buf *to, const char *key, const char *value)
@@ -154,6 +173,8 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_
     gt_buf_puts(to, "}}");
 }
 
+static void send_waiting(struct gt_kube_recorder *recorder);
+
 static void on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct slot *slot = arg;
@@ -162,33 +183,68 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
         slot->recorder->counters.failed++;
     else
         slot->recorder->counters.written++;
+    send_waiting(slot->recorder);
+}
+
+static void send_waiting(struct gt_kube_recorder *recorder)
+{
+    for (unsigned place = 0; place < ON_THE_WAY_MAX; place++) {
+        struct waiting *waiting = recorder->calls[place] ? NULL : take_first(recorder);
+        if (!waiting)
+            continue;
+        const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
+                                                .resource = &gt_kube_events,
+                                                .namespace_ = waiting->namespace_,
+                                                .body = waiting->body,
+                                                .no_object = true};
+        if (gt_kube_start(recorder->kube, &request, on_written, &recorder->slots[place],
+                          &recorder->calls[place], NULL) < 0)
+            recorder->counters.dropped++;
+        free_waiting(waiting);
+    }
+}
+
+static bool enqueue(struct gt_kube_recorder *recorder, const struct gt_kube_event *event)
+{
+    const char *namespace_ = event->namespace_ ? event->namespace_ : "default";
+    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    write_event(recorder, event, namespace_, &body);
+    struct waiting *waiting = body.failed ? NULL : malloc(sizeof(*waiting) + body.len + 1);
+    if (!waiting)
+        return false;
+    *waiting = (struct waiting){.namespace_ = strdup(namespace_)};
+    memcpy(waiting->body, body.data, body.len + 1);
+    if (!waiting->namespace_) {
+        free(waiting);
+        return false;
+    }
+    *recorder->last = waiting;
+    recorder->last = &waiting->next;
+    recorder->waiting_count++;
+    return true;
 }
 
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_kube_event *event)
 {
-    uint64_t now = gt_kube_now_ms(), digest = digest_of(event);
-    if (is_repeated(recorder, digest, now)) {
+    const char *texts[] = {event->kind,   event->namespace_, event->name,
+                           event->uid,    event->reason,     event->warning ? "Warning" : "",
+                           event->action, event->note};
+    const uint64_t whole = digest_of(texts, GT_COUNT(texts)), about = digest_of(texts, 5);
+    const uint64_t now = gt_kube_now_ms();
+    const struct gt_bucket_rate rate = {recorder->per_minute, MINUTE_MS / recorder->per_minute};
+    struct gt_buckets minute = {&recorder->minute, 1};
+    if (!gt_bucket_has(&recorder->seen, whole, same, now)) {
         recorder->counters.repeated++;
         return;
     }
-    unsigned place = 0;
-    while (place < ON_THE_WAY_MAX && recorder->calls[place])
-        place++;
-    if (place == ON_THE_WAY_MAX || is_too_much(recorder, now)) {
+    if (recorder->waiting_count >= recorder->per_minute ||
+        !gt_bucket_has(&recorder->seen, about, alike, now) || !gt_bucket_has(&minute, 0, rate, now) ||
+        !enqueue(recorder, event)) {
         recorder->counters.dropped++;
         return;
     }
-    const char *namespace_ = event->namespace_ ? event->namespace_ : "default";
-    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
-    write_event(recorder, event, namespace_, &body);
-    const struct gt_kube_request request = {
-        .verb = GT_KUBE_CREATE, .resource = &gt_kube_events, .namespace_ = namespace_, .body = body.data};
-    if (body.failed || gt_kube_start(recorder->kube, &request, on_written, &recorder->slots[place],
-                                     &recorder->calls[place], NULL) < 0) {
-        recorder->counters.dropped++;
-        return;
-    }
-    recorder->seen[recorder->seen_next].digest = digest;
-    recorder->seen[recorder->seen_next].at = now;
-    recorder->seen_next = (recorder->seen_next + 1) % REMEMBERED;
+    gt_bucket_take(&recorder->seen, whole, same, now);
+    gt_bucket_take(&recorder->seen, about, alike, now);
+    gt_bucket_take(&minute, 0, rate, now);
+    send_waiting(recorder);
 }

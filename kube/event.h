@@ -6,8 +6,9 @@
 
 /*
  * Writes Events (events.k8s.io/v1), as a courtesy to people: nothing waits for them, what fails is counted
- * and forgotten. The same event about the same object is written once in ten minutes, 8 are on their way at
- * most, and 60 are written in a minute at most.
+ * and forgotten. The same event about the same object is written once in ten minutes; events with one reason
+ * about one object 25 times at once and then once in five minutes; all together `per_minute` times at once
+ * and as often in a minute. 8 are on their way at most, the others wait.
  */
 struct gt_kube_recorder;
 
@@ -22,12 +23,12 @@ struct gt_kube_event {
 };
 
 struct gt_kube_recorder_counters {
-    uint64_t written, failed, repeated, dropped;
+    uint64_t written, failed, repeated, dropped; /* dropped: for a limit, or without memory */
 };
 
 /* `controller`: "metax-tech.com/gputopo-agent"; `instance`: who of them, the pod's or node's name. */
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
-                         struct gt_kube_recorder **ret, struct gt_err **err);
+                         unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err);
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_kube_event *event);
 void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
                                struct gt_kube_recorder_counters *ret);

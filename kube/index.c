@@ -6,22 +6,9 @@
 
 enum { SLOTS_FIRST = 16, KEY_PART_MAX = 8 << 10 };
 
-static uint64_t fnv(uint64_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3U;
-    return hash;
-}
-
-uint64_t gt_index_digest(const char *text)
-{
-    return fnv(0xcbf29ce484222325U, text);
-}
-
 static size_t slot_of(const struct gt_index *index, const char *namespace_, const char *name)
 {
-    uint64_t hash = fnv(gt_index_digest(namespace_) * 31, name);
-    return (hash ^ hash >> 32) & (index->slot_count - 1);
+    return (gt_index_digest(namespace_) * 31 + gt_index_digest(name)) & (index->slot_count - 1);
 }
 
 static struct gt_index_entry **place_of(const struct gt_index *index, const char *namespace_,

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kube/digest.h"
+
 /*
  * What an informer remembers of each object: its namespace and name, and digests of its resourceVersion and
  * uid. About 60 bytes and the name.
@@ -22,8 +24,6 @@ struct gt_index {
     struct gt_index_entry **slots;
     size_t slot_count, count, max;
 };
-
-uint64_t gt_index_digest(const char *text);
 
 /* NULL where it is not there. */
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name);

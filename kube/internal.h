@@ -31,6 +31,7 @@ struct gt_kube_exchange {
     const char *body; /* NULL: none */
     const char *content_type;
     const char *accept;
+    bool http2;
     uint64_t timeout_ms;
     size_t body_max;
     gt_transfer_data *on_data;
@@ -48,8 +49,11 @@ bool gt_kube_count(struct gt_kube *kube, const struct gt_transfer_result *result
 /* The error of a result that is not a 2xx; `*ret_object`: its JSON, or NULL. */
 void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object, struct gt_err **ret_error);
 
-#define GT_KUBE_ACCEPT          "application/json"
-#define GT_KUBE_ACCEPT_META     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+#define GT_KUBE_ACCEPT      "application/json"
+#define GT_KUBE_ACCEPT_META "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+/* Errors are never metadata, and so come as JSON. */
+#define GT_KUBE_ACCEPT_SHORT                                                                                 \
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," GT_KUBE_ACCEPT
 #define GT_KUBE_ACCEPT_METALIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 /*

@@ -3,19 +3,17 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/file.h"
 #include "kube/base64.h"
 #include "kube/config.h"
-
-/* The only file that reads YAML: kubeconfigs. */
+#include "kube/yaml.h"
 
 enum { KUBECONFIG_MAX = 1 << 20, FILES_MAX = 16 };
 
 struct file {
     char *path;
-    yaml_document_t document;
+    cJSON *root; /* a mapping, or null */
 };
 
 struct files {
@@ -26,47 +24,28 @@ struct files {
 /* A node together with the file that it stands in: paths are relative to that. */
 struct place {
     struct file *file;
-    yaml_node_t *node;
+    const cJSON *node;
 };
 
 static void files_done(struct files *files)
 {
     for (unsigned i = 0; i < files->count; i++) {
-        yaml_document_delete(&files->files[i].document);
+        cJSON_Delete(files->files[i].root);
         free(files->files[i].path);
     }
 }
 #define gt_auto_files __attribute__((cleanup(files_done)))
 
-static const char *text_of(const yaml_node_t *node)
+static const cJSON *member(const cJSON *mapping, const char *key)
 {
-    return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
-}
-
-static yaml_node_t *member(struct file *file, const yaml_node_t *mapping, const char *key)
-{
-    if (!mapping || mapping->type != YAML_MAPPING_NODE)
-        return NULL;
-    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start; pair < mapping->data.mapping.pairs.top;
-         pair++) {
-        const char *name = text_of(yaml_document_get_node(&file->document, pair->key));
-        if (name && strcmp(name, key) == 0)
-            return yaml_document_get_node(&file->document, pair->value);
-    }
-    return NULL;
+    return cJSON_GetObjectItemCaseSensitive(mapping, key);
 }
 
 /* The text of a member; NULL where it is absent, null or empty. */
 static const char *text(struct place in, const char *key)
 {
-    const yaml_node_t *node = member(in.file, in.node, key);
-    const char *value = text_of(node);
-    if (!value || !*value)
-        return NULL;
-    if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-        (strcmp(value, "null") == 0 || strcmp(value, "~") == 0))
-        return NULL;
-    return value;
+    const char *value = cJSON_GetStringValue(member(in.node, key));
+    return value && *value ? value : NULL;
 }
 
 static int parse(const char *path, struct files *files, struct gt_err **err)
@@ -78,25 +57,19 @@ static int parse(const char *path, struct files *files, struct gt_err **err)
         gt_wrap(err, "kubeconfig");
         return r;
     }
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        return gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
     struct file *file = &files->files[files->count];
-    if (!yaml_parser_load(&parser, &file->document)) {
-        r = gt_fail(err, EINVAL, "kubeconfig %s: not YAML: %s at line %zu", path,
-                    parser.problem ? parser.problem : "no memory", parser.problem_mark.line + 1);
-    } else {
-        yaml_node_t *root = yaml_document_get_root_node(&file->document);
-        file->path = strdup(path);
-        if (!file->path)
-            r = gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
-        else if (root && root->type != YAML_MAPPING_NODE)
-            r = gt_fail(err, EINVAL, "kubeconfig %s: not a mapping", path);
-        files->count++;
+    r = gt_yaml_read(data, len, &file->root, err);
+    if (r < 0) {
+        gt_wrap(err, "kubeconfig %s", path);
+        return r;
     }
-    yaml_parser_delete(&parser);
-    return r;
+    files->count++;
+    file->path = strdup(path);
+    if (!file->path)
+        return gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
+    if (!cJSON_IsObject(file->root) && !cJSON_IsNull(file->root))
+        return gt_fail(err, EINVAL, "kubeconfig %s: not a mapping", path);
+    return 0;
 }
 
 static int parse_all(const char *paths, struct files *files, struct gt_err **err)
@@ -138,17 +111,16 @@ static int find(struct files *files, const char *list, const char *inner, const 
 {
     for (unsigned i = 0; i < files->count; i++) {
         struct file *file = &files->files[i];
-        yaml_node_t *entries = member(file, yaml_document_get_root_node(&file->document), list);
-        if (!entries || entries->type != YAML_SEQUENCE_NODE)
+        const cJSON *entry, *entries = member(file->root, list);
+        if (!cJSON_IsArray(entries))
             continue;
-        for (yaml_node_item_t *item = entries->data.sequence.items.start;
-             item < entries->data.sequence.items.top; item++) {
-            struct place entry = {file, yaml_document_get_node(&file->document, *item)};
-            const char *its = text(entry, "name");
+        cJSON_ArrayForEach(entry, entries)
+        {
+            const char *its = text((struct place){file, entry}, "name");
             if (!its || strcmp(its, name) != 0)
                 continue;
-            yaml_node_t *node = member(file, entry.node, inner);
-            if (!node || node->type != YAML_MAPPING_NODE)
+            const cJSON *node = member(entry, inner);
+            if (!cJSON_IsObject(node))
                 return gt_fail(err, EINVAL, "kubeconfig %s: %s '%s' is empty", file->path, inner, name);
             *ret = (struct place){file, node};
             return 0;
@@ -161,8 +133,8 @@ static int refuse(struct place in, const char *what, const char *const *keys, st
 {
     for (; *keys; keys++) {
         const char *value = text(in, *keys);
-        const yaml_node_t *node = member(in.file, in.node, *keys);
-        bool set = value ? strcmp(value, "false") != 0 : node && node->type != YAML_SCALAR_NODE;
+        const cJSON *node = member(in.node, *keys);
+        bool set = value ? strcmp(value, "false") != 0 : cJSON_IsObject(node) || cJSON_IsArray(node);
         if (set)
             return gt_fail(err, EOPNOTSUPP, "kubeconfig %s: %s: %s is not supported", in.file->path, what,
                            *keys);
@@ -270,7 +242,7 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
         return r;
     for (unsigned i = 0; i < files.count && !context; i++) {
         struct file *file = &files.files[i];
-        context = text((struct place){file, yaml_document_get_root_node(&file->document)}, "current-context");
+        context = text((struct place){file, file->root}, "current-context");
     }
     if (!context)
         return gt_fail(err, EINVAL, "kubeconfig %s: no current-context, and no context was named",

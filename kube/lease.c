@@ -44,6 +44,12 @@ int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt
     return 0;
 }
 
+const char *gt_kube_lease_note(const cJSON *object)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    return gt_kube_text(cJSON_GetObjectItemCaseSensitive(metadata, "annotations"), GT_KUBE_LEASE_NOTE);
+}
+
 static void member(struct gt_buf *to, const char *key, const char *value)
 {
     if (!*value)
@@ -59,6 +65,11 @@ void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *
     gt_text_quote(to, name);
     member(to, "namespace", namespace_);
     member(to, "resourceVersion", lease->resource_version);
+    if (lease->note && *lease->note) {
+        gt_buf_puts(to, ",\"annotations\":{\"" GT_KUBE_LEASE_NOTE "\":");
+        gt_text_quote(to, lease->note);
+        gt_buf_puts(to, "}");
+    }
     gt_buf_printf(to, "},\"spec\":{\"leaseTransitions\":%u", lease->transitions);
     if (lease->duration_s)
         gt_buf_printf(to, ",\"leaseDurationSeconds\":%u", lease->duration_s);

@@ -23,10 +23,17 @@ struct gt_kube_lease {
     char acquired[GT_KUBE_TIME_MAX]; /* as it was read; "" where it was not there */
     char renewed[GT_KUBE_TIME_MAX];
     char resource_version[GT_KUBE_VERSION_MAX]; /* "" for a create */
+    const char
+        *note; /* written as the annotation GT_KUBE_LEASE_NOTE, borrowed; NULL, and after a read: none */
 };
+
+#define GT_KUBE_LEASE_NOTE "topology.metax-tech.com/note"
 
 /* -EBADMSG where the object is no lease. */
 int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt_err **err);
+
+/* What the holder has noted there; "" for nothing. */
+const char *gt_kube_lease_note(const cJSON *object);
 
 /* Appends the object as JSON. */
 void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *name,

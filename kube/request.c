@@ -25,8 +25,10 @@ struct gt_kube_call {
     uint64_t try_ms, deadline; /* a time of gt_kube_now_ms(); GT_KUBE_FOREVER: none */
     struct gt_backoff backoff;
     unsigned tries;
+    bool no_object;
     bool refreshed;
-    struct gt_err *failed; /* to be answered with this when due */
+    struct gt_err *failed;  /* to be answered with this when due */
+    struct gt_err *earlier; /* why a try before this one failed, other than for its time */
     bool in_callback;
     gt_kube_done *done;
     gt_kube_raw_done *raw_done;
@@ -38,6 +40,7 @@ static void run_call(struct gt_kube_call *call);
 static void free_call(struct gt_kube_call *call)
 {
     gt_err_free(call->failed);
+    gt_err_free(call->earlier);
     free(call->path);
     free(call->body);
     free(call);
@@ -128,7 +131,8 @@ static void answer_success(struct gt_kube_call *call, const struct gt_transfer_r
 {
     gt_auto_err struct gt_err *error = NULL;
     cJSON *object = NULL;
-    if (!call->raw_done && !(object = cJSON_ParseWithLength(result->body, result->body_len)))
+    if (!call->raw_done && !call->no_object &&
+        !(object = cJSON_ParseWithLength(result->body, result->body_len)))
         gt_fail(&error, EBADMSG, "the answer is not JSON (%zu bytes)", result->body_len);
     answer_call(call, result->status, object, gt_steal(error), result);
 }
@@ -149,11 +153,23 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
         wait_for(call, 0);
         return;
     }
-    if (passing && try_again(call, result->retry_after))
-        return;
     cJSON *object;
     struct gt_err *error = NULL;
     gt_kube_result(result, &object, &error);
+    bool cut_off = result->error == ETIMEDOUT;
+    if (passing && try_again(call, result->retry_after)) {
+        if (result->error && !cut_off) {
+            gt_err_free(call->earlier);
+            call->earlier = gt_steal(error);
+        }
+        gt_err_free(error);
+        cJSON_Delete(object);
+        return;
+    }
+    if (cut_off && call->earlier) { /* that the last try had little time says nothing */
+        gt_err_free(error);
+        error = gt_steal(call->earlier);
+    }
     if (passing && call->tries > 1)
         gt_wrap(&error, "after %u tries", call->tries);
     answer_call(call, result->error ? 0 : result->status, object, error, NULL);
@@ -173,6 +189,7 @@ static void run_call(struct gt_kube_call *call)
                                               .body = call->body,
                                               .content_type = call->content_type,
                                               .accept = call->accept,
+                                              .http2 = !call->raw_done,
                                               .timeout_ms = left,
                                               .body_max = call->response_max,
                                               .on_done = on_done,
@@ -219,6 +236,15 @@ void gt_kube_on_kick(void *arg)
     schedule(kube);
 }
 
+/* Nobody else waits for a place: with one free, those in line have theirs at the next kick. */
+static bool is_alone_in_line(const struct gt_kube_call *call)
+{
+    for (const struct gt_kube_call *other = call->next; other; other = other->next)
+        if (other->state == CALL_QUEUED)
+            return false;
+    return true;
+}
+
 static int enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t deadline_ms, uint64_t try_ms,
                    struct gt_err **err)
 {
@@ -234,7 +260,7 @@ static int enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t dea
     kube->calls = call;
     kube->call_count++;
     call->state = CALL_QUEUED;
-    if (kube->counters.running < RUNNING_MAX)
+    if (kube->counters.running < RUNNING_MAX && is_alone_in_line(call))
         run_call(call);
     return 0;
 }
@@ -285,7 +311,10 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
         return gt_fail_sys(err, ENOMEM, "Kubernetes client");
     call->method = verbs[request->verb].method;
     call->content_type = verbs[request->verb].type;
-    call->accept = request->metadata_only ? GT_KUBE_ACCEPT_META : GT_KUBE_ACCEPT;
+    call->accept = request->no_object       ? GT_KUBE_ACCEPT_SHORT
+                   : request->metadata_only ? GT_KUBE_ACCEPT_META
+                                            : GT_KUBE_ACCEPT;
+    call->no_object = request->no_object;
     call->response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
     call->done = done;
     call->arg = arg;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
 #include "kube/curl_load.h"
 #include "kube/pem.h"
 
@@ -16,9 +17,14 @@
  */
 
 enum {
-    IDLE_HANDLES_MAX = 4,
-    CONNECTIONS_KEPT = 4,
+    IDLE_HANDLES_MAX = 16,
+    /* Those in use count: with fewer than there are watches and requests at a time, every request would begin
+     * with a handshake, which costs either side 2 ms of CPU. Who needs few keeps few. */
+    CONNECTIONS_KEPT = 64,
     CONNECT_TIMEOUT_MS = 10000,
+    IDLE_MAX_S = 90, /* a connection that was not used for longer is not used again */
+    /* By then one of HTTP/2 that has failed is too old. */
+    HTTP1_AFTER_FAILURE_MS = 2 * IDLE_MAX_S * 1000,
     KEEPALIVE_IDLE_S = 30,
     KEEPALIVE_INTERVAL_S = 10,
     STREAM_PENDING_MAX = 8 << 20, /* libcurl reads at most 1.6 MB between two rounds */
@@ -36,8 +42,9 @@ struct gt_transport {
     const struct gt_kube_config *config;
     char *user_agent;
     struct gt_pem ca, certificate, key;
-    bool busy; /* within round() */
-    bool dead; /* freed within it: the end of round() does the rest */
+    uint64_t http1_until; /* HTTP/2 is not offered before */
+    bool busy;            /* within round() */
+    bool dead;            /* freed within it: the end of round() does the rest */
 };
 
 struct gt_transfer {
@@ -47,6 +54,7 @@ struct gt_transfer {
     struct curl_slist *headers;
     char error_text[CURL_ERROR_SIZE];
     struct gt_buf body; /* collected, or waiting for on_data */
+    bool http2;
     bool too_large;
     bool streaming; /* status 2xx and on_data: looked up at the first byte */
     bool has_status;
@@ -176,10 +184,20 @@ static void free_transfer(struct gt_transfer *transfer)
     free(transfer);
 }
 
+/* HTTP/2 keeps a connection on which a transfer was ended before its time, by a timeout for instance, and
+ * would give it to the next. If it is dead, only a transfer that does without HTTP/2 is safe from it. */
+static void distrust(const struct gt_transfer *transfer)
+{
+    if (transfer->http2)
+        transfer->transport->http1_until = gt_clock_ms() + HTTP1_AFTER_FAILURE_MS;
+}
+
 void gt_transfer_cancel(struct gt_transfer *transfer)
 {
     if (!transfer || transfer->cancelled)
         return;
+    if (transfer->easy)
+        distrust(transfer);
     detach(transfer);
     transfer->cancelled = true;
     if (!transfer->in_callback)
@@ -237,6 +255,8 @@ static void finish(struct gt_transfer *transfer, CURLcode code)
     curl.curl_easy_getinfo(transfer->easy, CURLINFO_RETRY_AFTER, &retry_after);
     result.status = status > 0 && status < 1000 ? (unsigned)status : 0;
     result.retry_after = retry_after > 0 && retry_after < 86400 ? (unsigned)retry_after : 0;
+    if (code != CURLE_OK)
+        distrust(transfer);
     char too_large[64];
     if (transfer->too_large) {
         result.error = EFBIG;
@@ -394,7 +414,7 @@ static CURLcode set_connection(CURL *easy, const struct gt_transport *transport)
     SET(CURLOPT_PROXY, ""); /* nothing in the environment may send the token elsewhere */
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1); /* a connection for each transfer */
+    SET(CURLOPT_MAXAGE_CONN, (long)IDLE_MAX_S);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -409,6 +429,7 @@ static CURLcode set_exchange(CURL *easy, struct gt_transfer *transfer, const str
     CURLcode code = CURLE_OK;
     SET(CURLOPT_URL, spec->url);
     SET(CURLOPT_HTTPHEADER, transfer->headers);
+    SET(CURLOPT_HTTP_VERSION, (long)(transfer->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     SET(CURLOPT_TIMEOUT_MS, (long)(spec->timeout_ms < LONG_MAX ? spec->timeout_ms : LONG_MAX));
     SET(CURLOPT_ERRORBUFFER, transfer->error_text);
     SET(CURLOPT_WRITEFUNCTION, write_callback);
@@ -432,6 +453,7 @@ int gt_transfer_start(struct gt_transport *transport, const struct gt_transfer_s
     *transfer = (struct gt_transfer){.transport = transport,
                                      .body = GT_BUF(spec->body_max),
                                      .body_max = spec->body_max,
+                                     .http2 = spec->http2 && gt_clock_ms() >= transport->http1_until,
                                      .on_data = spec->on_data,
                                      .on_done = spec->on_done,
                                      .arg = spec->arg};

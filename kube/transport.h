@@ -8,9 +8,9 @@
 
 /*
  * Single HTTPS exchanges in the event loop: the only file that knows libcurl is behind this. Connections are
- * kept and used again; a running transfer has one for itself. Neither redirects nor proxies are followed.
- * Callbacks run on the loop's thread, never before gt_transfer_start() has returned, and may start and cancel
- * transfers and free the transport.
+ * kept and used again; a running transfer has one for itself, also of HTTP/2. Neither redirects nor proxies
+ * are followed. Callbacks run on the loop's thread, never before gt_transfer_start() has returned, and may
+ * start and cancel transfers and free the transport.
  */
 struct gt_transport;
 struct gt_transfer;
@@ -37,6 +37,7 @@ struct gt_transfer_spec {
     const char *const *headers; /* "Name: value", ends with NULL */
     const char *body;           /* NULL: none */
     size_t body_len;
+    bool http2;          /* offered; the server may take HTTP/1.1 */
     uint64_t timeout_ms; /* of the whole exchange */
     size_t body_max;     /* what may be collected */
     gt_transfer_data *on_data;

@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate)
+        show | record | loss | plan | simulate | cluster | supernodes | explain | withdraw)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,12 +34,24 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate --help --version" "$current"
+        _gputopo_words "show record loss plan simulate cluster supernodes explain withdraw --help --version" "$current"
         return
     fi
     case $verb$previous in
     show-o | show--output)
         _gputopo_words "matrix json yaml dot svg" "$current"
+        return
+        ;;
+    cluster-o | cluster--output)
+        _gputopo_words "table json svg" "$current"
+        return
+        ;;
+    explain-o | explain--output)
+        _gputopo_words "text json" "$current"
+        return
+        ;;
+    supernodes-o | supernodes--output)
+        _gputopo_words "table json" "$current"
         return
         ;;
     simulate-o | simulate--output)
@@ -53,7 +65,7 @@ _gputopo()
         ;;
     simulate--policy)
         _gputopo_words "gputopo gputopo-static kueue slurm-block huawei volcano first-fit best-fit worst-fit random
-            least-allocated most-allocated fgd dot-product packing clustering" "$current"
+            least-allocated most-allocated gpu-aware fgd dot-product packing clustering" "$current"
         return
         ;;
     simulate--queue)
@@ -73,7 +85,11 @@ _gputopo()
         [[ none == "$current"* ]] && COMPREPLY+=(none)
         return
         ;;
-    *--from | *--root | *--cluster | simulate--plot | record-o | record--output)
+    show--agent)
+        _gputopo_words "none 127.0.0.1:9400" "$current"
+        return
+        ;;
+    *--from | *--root | *--kubeconfig | *--cluster | simulate--plot | record-o | record--output)
         _gputopo_files "$current"
         return
         ;;
@@ -85,12 +101,17 @@ _gputopo()
         _gputopo_words "8 16 32 64 128" "$current"
         return
         ;;
-    *--vendor | *--free | *--pods | *--chain)
+    *--vendor | *--free | *--pods | *--chain | *--node | *--context | explain-n | *--namespace | *--companion)
         return
         ;;
     esac
     case $verb in
-    show) _gputopo_words "--from --root --vendor --probe -o --output --help" "$current" ;;
+    show)
+        _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
+        ;;
+    cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
+    withdraw) _gputopo_words "--kubeconfig --context --help" "$current" ;;
+    explain) _gputopo_words "-n --namespace --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)

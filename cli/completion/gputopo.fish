@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate
+set -l verbs show record loss plan simulate cluster supernodes explain withdraw
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a loss -d "Choose the best connected GPUs"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a plan -d "Place a job on a cluster that a file describes"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a simulate -d "Play jobs through a cluster"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a cluster -d "Show the GPUs of a Kubernetes cluster"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a supernodes -d "List the supernodes of a Kubernetes cluster"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a explain -d "Tell why a pod or a job is where it is"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a withdraw -d "Take back what a removed gputopo has written"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -s V -l version -d "Print the version"
 complete -c gputopo -l help -d "Print the help"
 complete -c gputopo -n "__fish_seen_subcommand_from show loss" -l from -r -F -d "Read a recording"
@@ -15,6 +19,15 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss" -l root -r
 complete -c gputopo -n "__fish_seen_subcommand_from show record loss" -l vendor -x -d "PCI vendor id of the GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from show record loss" -l probe -r -F -a none -d "How the vendor library is asked"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "matrix json yaml dot svg" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -d "A node of the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes withdraw" -l kubeconfig -r -F -d "How to reach the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes withdraw" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from cluster" -s o -l output -x -a "table json svg" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from supernodes" -s o -l output -x -a "table json" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from explain" -s n -l namespace -x -d "Where the pod or job is"
+complete -c gputopo -n "__fish_seen_subcommand_from explain" -l companion -x -d "Where gputopo-scheduler answers"
+complete -c gputopo -n "__fish_seen_subcommand_from explain" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from record" -s o -l output -r -F -d "Where to write"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -s k -l gpus -x -d "How many GPUs"
@@ -45,6 +58,6 @@ complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l warm-up -x -d "
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l whole-gpus -d "Without pods that share a GPU"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l gpu-only -d "Scores see no CPU"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l ties -x -a "name random" -d "Of equal nodes"
-complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l loss-weight -x -d "Of gputopo"
+complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l loss-weight -x -d "Of gpu-aware"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -s o -l output -x -a "table csv json svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l plot -r -F -d "Directory for pictures"

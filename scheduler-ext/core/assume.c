@@ -99,6 +99,16 @@ uint32_t gt_cluster_forget_owner(struct gt_cluster *cluster, uint64_t owner)
     return count;
 }
 
+uint32_t gt_cluster_find_assumption(const struct gt_cluster *cluster, uint32_t node, uint64_t mask,
+                                    uint64_t owner)
+{
+    uint32_t id = gt_core_has_node(cluster, node) ? cluster->first_assumption[node] : GT_NONE;
+    while (id != GT_NONE &&
+           (cluster->assumptions[id].owner != owner || cluster->assumptions[id].mask != mask))
+        id = cluster->assumptions[id].next;
+    return id;
+}
+
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
 {
     return cluster->assumptions_live;

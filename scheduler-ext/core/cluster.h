@@ -126,6 +126,9 @@ void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption);
 void gt_cluster_forget(struct gt_cluster *cluster, uint32_t assumption);
 uint32_t gt_cluster_expire(struct gt_cluster *cluster, uint64_t now); /* how many */
 uint32_t gt_cluster_forget_owner(struct gt_cluster *cluster, uint64_t owner);
+/* The owner's assumption of just these GPUs; GT_NONE: there is none. */
+uint32_t gt_cluster_find_assumption(const struct gt_cluster *cluster, uint32_t node, uint64_t mask,
+                                    uint64_t owner);
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster); /* how many there are */
 
 /* Bytes allocated, class tables not counted. */

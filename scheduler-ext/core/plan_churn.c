@@ -187,6 +187,19 @@ static unsigned node_above(const struct gt_cluster *cluster, unsigned gpus)
     return 0;
 }
 
+/* The unit's pods that have no place: one that runs on a node nobody knows may stand among them. */
+static void place_on(struct job *job, uint32_t node, const struct gt_plan_unit *unit)
+{
+    uint32_t end = unit->first + unit->pods;
+    for (uint32_t pod = unit->first, count; pod < end; pod += count + 1) {
+        count = 0;
+        while (pod + count < end && !job->pods[pod + count].running)
+            count++;
+        if (count)
+            gt_place_on_node(job->cluster, node, unit->gpus, job->pods + pod, count);
+    }
+}
+
 static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
                         const struct room *nodes)
 {
@@ -198,7 +211,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
             unit->feasible += room->slots[s] >= unit->pods;
         unit->slots_before = room->slots[cluster->super[node]];
         unit->node_in_use = true;
-        gt_place_on_node(cluster, node, unit->gpus, job->pods + unit->first, unit->pods);
+        place_on(job, node, unit);
         return;
     }
     start(&churn, cluster, nodes, 1); /* a whole node is broken: it counts as one */

@@ -243,6 +243,8 @@ static void place_over(struct job *job, struct gt_plan_unit *unit, struct spread
 bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room)
 {
     uint32_t *scratch = job->cluster->scratch, capacity = job->cluster->super_capacity;
+    if (!capacity) /* a cluster that never had a node: there is no scratch */
+        return atoms_left(job, unit) == 0;
     struct spread spread = {
         .room = room,
         .cluster = job->cluster,

@@ -16,8 +16,8 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
                         struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
-    gt_buf_printf(to, "%u %s%s of %u GPUs needed, supernodes can hold %u", failure->wanted, what,
-                  plural(failure->wanted), failure->size, failure->held);
+    gt_buf_printf(to, "%u %s%s of %u GPU%s needed, supernodes can hold %u", failure->wanted, what,
+                  plural(failure->wanted), failure->size, plural(failure->size), failure->held);
     if (failure->beside)
         gt_buf_puts(to, " beside the rest of the job");
     if (failure->supernode != GT_NONE)

@@ -336,8 +336,14 @@ uint32_t gt_score_best(struct gt_cluster *cluster, unsigned k)
     return best;
 }
 
-bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret)
+bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+                   struct gt_score_parts *ret)
 {
     return is_asked(k) && gt_core_has_node(cluster, node) &&
-           compute(cluster, cluster->class[node], cluster -> available[node], k, ret);
+           compute(cluster, cluster->class[node], left & cluster -> available[node], k, ret);
+}
+
+bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret)
+{
+    return gt_score_left(cluster, node, UINT64_MAX, k, ret);
 }

@@ -50,4 +50,8 @@ struct gt_score_parts {
 };
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret);
 
+/* The same as if these of its available GPUs were all: for a scheduler that has given some away already. */
+bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+                   struct gt_score_parts *ret);
+
 #endif

@@ -57,11 +57,34 @@ static int check_order(const struct gt_at *at, const cJSON *gpus, const struct g
     return 0;
 }
 
+/* Wired as a node that stands before it in the file, where only what is ill is told apart. */
+static int read_like(struct reader *reader, const struct gt_at *at, const cJSON *json, uint32_t *ret_class,
+                     unsigned *ret_count, uint64_t *ret_healthy)
+{
+    struct gt_cluster *cluster = reader->file->cluster;
+    char name[READER_NAME_SIZE];
+    if (gt_get(json, "gpus") || gt_get(json, "topology"))
+        return gt_at_fail(at, "like", "there is %s too, expected one of them",
+                          gt_get(json, "gpus") ? "gpus" : "a topology");
+    TRY(gt_reader_name(at, json, "like", name));
+    struct gt_cluster_node other;
+    uint32_t id = gt_cluster_find_node(cluster, name);
+    if (id == GT_NONE || !gt_cluster_get_node(cluster, id, &other))
+        return gt_at_fail(at, "like", "there is no node \"%.100s\" before this one", name);
+    *ret_count = gt_class_gpus(other.class);
+    uint64_t ill;
+    TRY(gt_reader_gpus(at, json, "unhealthy", *ret_count, &ill));
+    *ret_healthy = ~ill;
+    return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, ret_class, reader->err));
+}
+
 /* The hardware of a node: its class, how many GPUs, which are healthy. */
 static int read_hardware(struct reader *reader, const struct gt_at *at, const cJSON *json,
                          uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
 {
     const cJSON *topology;
+    if (gt_get(json, "like"))
+        return read_like(reader, at, json, ret_class, ret_count, ret_healthy);
     TRY(gt_get_object(at, json, "topology", &topology));
     if (topology && gt_get(json, "gpus"))
         return gt_at_fail(at, "gpus", "there is a topology too, expected one of them");
@@ -69,7 +92,7 @@ static int read_hardware(struct reader *reader, const struct gt_at *at, const cJ
         unsigned n = UINT32_MAX;
         TRY(gt_get_unsigned(at, json, "gpus", GT_GPUS_MAX, &n));
         if (n == UINT32_MAX)
-            return gt_at_fail(at, "", "expected gpus (a number) or topology (a node)");
+            return gt_at_fail(at, "", "expected gpus (a number), topology (a node) or like (a name)");
         *ret_count = n;
         *ret_healthy = ~UINT64_C(0);
         return class_of_count(reader, at, n, ret_class);

@@ -70,12 +70,14 @@ static int run_seed(const struct gt_experiment *experiment, uint32_t number, str
         if (pods) {
             struct gt_pod_options options = experiment->pod;
             options.seed = seed;
+            options.loss_weight = experiment->loss_weight;
             options.watch = watch;
             r = gt_pod_run(experiment->site, experiment->trace, find_pod(experiment->policies[p]), &options,
                            run, err);
         } else {
             struct gt_group_options options = experiment->group;
             options.seed = seed;
+            options.loss_weight = experiment->loss_weight;
             options.watch = watch;
             r = gt_group_run(experiment->site, &jobs, find_group(experiment->policies[p]), &options, run,
                              err);

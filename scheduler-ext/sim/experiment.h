@@ -14,6 +14,7 @@ struct gt_experiment {
     struct gt_draw draw; /* its seed is not used */
     struct gt_group_options group;
     struct gt_pod_options pod;
+    double loss_weight; /* of gpu-aware, as in core/score.h */
     uint64_t seed;
     uint32_t seeds;
     const char *policies[GT_EXPERIMENT_POLICIES_MAX];

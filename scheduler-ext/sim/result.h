@@ -25,6 +25,7 @@ struct gt_sample { /* at equal steps of the run */
     X("acceptance", acceptance)                                                                              \
     X("occupancy", occupancy)                                                                                \
     X("fragmentation", fragmentation)                                                                        \
+    X("linkFragmentation", link_fragmentation)                                                               \
     X("splitShare", split_share)                                                                             \
     X("spreadMean", spread_mean)                                                                             \
     X("spreadP99", spread_p99)                                                                               \

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "scheduler-ext/sim/csv.h"
 
-enum { LINK_WITHIN = 64, LINK_ACROSS = 8, LINKED = 4, SHAPE_GPUS = 8 };
+enum { LINK_WITHIN = 64, LINK_ACROSS = 8, LINKED = 4, SHAPE_GPUS = 8, SHAPE_PARTS_MAX = 16 };
 
 void gt_site_free(struct gt_site *site)
 {
@@ -47,33 +47,60 @@ static void site_finish(struct gt_site *site)
     site->first_node[super] = site->node_count;
 }
 
+struct shape {
+    uint32_t supers, nodes, gpus, linked;
+};
+
+static bool read_shape(char *text, struct shape *ret)
+{
+    uint64_t number[4] = {0, 0, SHAPE_GPUS, LINKED};
+    unsigned count = 0;
+    for (char *part = text, *next; part; part = next) {
+        next = strchr(part, 'x');
+        if (next)
+            *next++ = '\0';
+        if (count == GT_COUNT(number) || !gt_text_to_unsigned(part, GT_SITE_NODES_MAX, &number[count]) ||
+            !number[count++])
+            return false;
+    }
+    *ret = (struct shape){(uint32_t)number[0], (uint32_t)number[1], (uint32_t)number[2], (uint32_t)number[3]};
+    return count >= 2 && number[2] <= GT_GPUS_MAX && number[3] <= GT_GPUS_MAX &&
+           number[0] * number[1] <= GT_SITE_NODES_MAX;
+}
+
 int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err)
 {
-    char copy[64];
-    uint64_t number[3] = {0, 0, SHAPE_GPUS};
+    struct shape shapes[SHAPE_PARTS_MAX];
+    char copy[256];
+    uint32_t nodes = 0, node = 0, super = 0;
     unsigned count = 0;
     bool good = gt_text_copy(copy, sizeof(copy), text);
-    for (char *part = copy; good && part; count++) {
-        char *x = strchr(part, 'x');
-        if (x)
-            *x++ = '\0';
-        good = count < 3 && gt_text_to_unsigned(part, GT_SITE_NODES_MAX, &number[count]) && number[count];
-        part = x;
+    for (char *part = copy, *next; good && part; part = next) {
+        next = strchr(part, '+');
+        if (next)
+            *next++ = '\0';
+        good = count < SHAPE_PARTS_MAX && read_shape(part, &shapes[count]);
+        if (good)
+            nodes += shapes[count].supers * shapes[count].nodes;
+        good = good && nodes <= GT_SITE_NODES_MAX;
+        count++;
     }
-    if (!good || count < 2 || number[2] > GT_GPUS_MAX || number[0] * number[1] > GT_SITE_NODES_MAX)
+    if (!good)
         return gt_fail(
             err, EINVAL,
             "expected a shape such as 320x32x8 (supernodes x nodes x GPUs; at most %d nodes and %d "
             "GPUs a node) or a file, is '%.100s'",
             GT_SITE_NODES_MAX, GT_GPUS_MAX, text);
-    struct gt_site *site = site_new((uint32_t)(number[0] * number[1]));
+    struct gt_site *site = site_new(nodes);
     if (!site)
         return gt_fail_sys(err, ENOMEM, "cluster %s", text);
-    for (uint32_t i = 0; i < site->node_count; i++)
-        site->nodes[i] = (struct gt_site_node){.super = i / (uint32_t)number[1],
-                                               .gpus = (uint32_t)number[2],
-                                               .cpu_milli = GT_SITE_CPU_MILLI,
-                                               .memory_mib = GT_SITE_MEMORY_MIB};
+    for (unsigned i = 0; i < count; super += shapes[i++].supers)
+        for (uint32_t n = 0; n < shapes[i].supers * shapes[i].nodes; n++)
+            site->nodes[node++] = (struct gt_site_node){.super = super + n / shapes[i].nodes,
+                                                        .gpus = shapes[i].gpus,
+                                                        .linked = shapes[i].linked,
+                                                        .cpu_milli = GT_SITE_CPU_MILLI,
+                                                        .memory_mib = GT_SITE_MEMORY_MIB};
     site_finish(site);
     *ret = site;
     return 0;
@@ -95,8 +122,14 @@ static int by_super(const struct row *a, const struct row *b)
 static int by_name(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
-    int order = by_super(x, y);
-    return order ? order : strcmp(x->name, y->name);
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    int order = by_super(a, b);
+    return order ? order : by_name(a, b);
 }
 
 static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
@@ -115,11 +148,14 @@ static int read_row(const struct gt_csv *csv, bool topo, struct row *ret, struct
     if (topo) {
         ret->super[0] = csv->fields[2];
         ret->super[1] = csv->fields[3];
-        ret->node = (struct gt_site_node){
-            .gpus = SHAPE_GPUS, .cpu_milli = GT_SITE_CPU_MILLI, .memory_mib = GT_SITE_MEMORY_MIB};
+        ret->node = (struct gt_site_node){.gpus = SHAPE_GPUS,
+                                          .linked = LINKED,
+                                          .cpu_milli = GT_SITE_CPU_MILLI,
+                                          .memory_mib = GT_SITE_MEMORY_MIB};
         return 0;
     }
     ret->super[0] = csv->fields[0];
+    ret->node.linked = LINKED;
     int r = gt_csv_whole(csv, 1, "cpu_milli", UINT32_MAX / 2, &ret->node.cpu_milli, err);
     if (r >= 0)
         r = gt_csv_whole(csv, 2, "memory_mib", UINT32_MAX / 2, &ret->node.memory_mib, err);
@@ -177,9 +213,9 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
         return r;
     qsort(rows, count, sizeof(*rows), by_name);
     for (uint32_t i = 1; i < count; i++)
-        if (by_name(&rows[i - 1], &rows[i]) == 0)
-            return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file,
-                           rows[i].line > rows[i - 1].line ? rows[i].line : rows[i - 1].line, rows[i].name);
+        if (strcmp(rows[i - 1].name, rows[i].name) == 0)
+            return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file, rows[i].line, rows[i].name);
+    qsort(rows, count, sizeof(*rows), by_place);
     struct gt_site *site = site_new(count);
     if (!site)
         return gt_fail_sys(err, ENOMEM, "%s", file);
@@ -215,12 +251,13 @@ uint32_t gt_site_largest_node(const struct gt_site *site)
     return largest;
 }
 
-static int add_class(struct gt_cluster *cluster, unsigned gpus, uint32_t *ret, struct gt_err **err)
+static int add_class(struct gt_cluster *cluster, unsigned gpus, unsigned linked, uint32_t *ret,
+                     struct gt_err **err)
 {
     struct gt_weights weights = {.n = gpus};
     for (unsigned a = 0; a < gpus; a++)
         for (unsigned b = 0; b < gpus; b++)
-            weights.w[a][b] = a == b ? 0 : a / LINKED == b / LINKED ? LINK_WITHIN : LINK_ACROSS;
+            weights.w[a][b] = a == b ? 0 : a / linked == b / linked ? LINK_WITHIN : LINK_ACROSS;
     gt_auto_class struct gt_class *class = NULL;
     int r = gt_class_new(&weights, &class, err);
     return r < 0 ? r : gt_cluster_add_class(cluster, class, ret, err);
@@ -229,18 +266,20 @@ static int add_class(struct gt_cluster *cluster, unsigned gpus, uint32_t *ret, s
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err)
 {
     gt_auto_cluster struct gt_cluster *cluster = NULL;
-    uint32_t class[GT_GPUS_MAX + 1], super = GT_NONE, id;
-    bool known[GT_GPUS_MAX + 1] = {false};
+    uint32_t class[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1]; /* [GPUs][of them linked] */
+    bool known[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1] = {{false}};
+    uint32_t super = GT_NONE, id;
     char name[32];
     int r = gt_cluster_new(&cluster, err);
     for (uint32_t i = 0; i < site->node_count && r >= 0; i++) {
         const struct gt_site_node *node = &site->nodes[i];
-        if (!known[node->gpus]) {
+        if (!known[node->gpus][node->linked]) {
             /* A node without GPUs: one GPU that is never free. */
-            r = add_class(cluster, node->gpus ? node->gpus : 1, &class[node->gpus], err);
+            r = add_class(cluster, node->gpus ? node->gpus : 1, node->linked,
+                          &class[node->gpus][node->linked], err);
             if (r < 0)
                 return r;
-            known[node->gpus] = true;
+            known[node->gpus][node->linked] = true;
         }
         if (i == site->first_node[node->super]) {
             snprintf(name, sizeof(name), "s%06u", node->super);
@@ -249,7 +288,7 @@ int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt
                 return r;
         }
         snprintf(name, sizeof(name), "n%06u", i);
-        r = gt_cluster_add_node(cluster, name, class[node->gpus], super, &id, err);
+        r = gt_cluster_add_node(cluster, name, class[node->gpus][node->linked], super, &id, err);
         if (r >= 0 && node->gpus == 0)
             gt_cluster_set_eligible(cluster, id, false);
     }

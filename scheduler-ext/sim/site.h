@@ -23,7 +23,8 @@ enum {
 
 struct gt_site_node {
     uint32_t super;
-    uint32_t gpus; /* 0 to 64 */
+    uint32_t gpus;   /* 0 to 64 */
+    uint32_t linked; /* so many of them, side by side, have direct links to each other */
     uint32_t cpu_milli, memory_mib;
 };
 
@@ -36,7 +37,8 @@ struct gt_site {
     bool single_nodes;    /* a list without supernodes: each node is one of itself */
 };
 
-/* "SxN" or "SxNxG": S supernodes of N nodes of G GPUs (8). -EINVAL when the text is not a shape. */
+/* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (8), groups of L (4) of them linked
+ * directly; several such with "+" between. -EINVAL when the text is not a shape. */
 int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err);
 
 /* A file's text, recognised by its header line: "ip,DSW,PSW,ASW" (the Lingjun topology: hosts of 8 GPUs, a
@@ -52,7 +54,7 @@ GT_DEFINE_CLEANUP(struct gt_site *, gt_site_free)
 uint32_t gt_site_largest_super(const struct gt_site *site);
 uint32_t gt_site_largest_node(const struct gt_site *site);
 
-/* The core's model of it, everything free: GPUs in groups of four with direct links (64 GB/s), 8 GB/s
+/* The core's model of it, everything free: direct links of 64 GB/s within a group of linked GPUs, 8 GB/s
  * between groups. Nodes without GPUs are in it with a class of none that fits nothing. Ids are those of the
  * site. */
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err);

@@ -8,10 +8,8 @@ void gt_world_free(struct gt_world *world)
 {
     if (!world)
         return;
-    for (unsigned g = 0; g <= GT_GPUS_MAX; g++) {
+    for (unsigned g = 0; g <= GT_GPUS_MAX; g++)
         free(world->slots[g]);
-        gt_class_unref(world->class[g]);
-    }
     free(world->all);
     free(world->free);
     free(world->up);
@@ -45,8 +43,6 @@ int gt_world_new(const struct gt_site *site, struct gt_world **ret, struct gt_er
         world->all[i] = world->free[i] = node.all;
         world->free_gpus += gpus;
         world->super_gpus[site->nodes[i].super] += gpus;
-        if (!world->class[gpus])
-            world->class[gpus] = gt_class_ref(node.class);
     }
     world->up_gpus = world->free_gpus;
     *ret = gt_steal(world);

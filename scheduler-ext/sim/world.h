@@ -12,7 +12,6 @@ struct gt_world {
     bool *up;                         /* [node] */
     uint32_t *slots[GT_GPUS_MAX + 1]; /* [pod's GPUs][supernode]: pods that have room; NULL: not tracked */
     uint32_t *super_gpus;             /* [supernode] GPUs of nodes that are up */
-    struct gt_class *class[GT_GPUS_MAX + 1]; /* [node's GPUs], where there is such a node */
     uint32_t free_gpus, up_gpus;
     bool broken; /* a GPU was taken twice or given back twice: a bug of a policy */
 };

@@ -1,29 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/supernodes/join.h"
+#include "scheduler-ext/supernodes/join_internal.h"
 
 #include <errno.h>
 #include <stdarg.h>
-#include <string.h>
 
-/*
- * Names and UUIDs are looked up in sorted indexes. While joining, every supernode is a number in `build`,
- * which grows; at the end they are put in order and the members counted out.
- */
-struct work {
-    const struct gt_join_node *nodes;
-    uint32_t node_count;
-    const struct gt_join_group *groups;
-    uint32_t group_count;
-    struct gt_join *join;
-    uint32_t *by_name; /* nodes, by name */
-    uint32_t *by_uuid; /* nodes that have one, by server UUID */
-    uint32_t uuid_count;
-    uint32_t *groups_by_name;
-    uint32_t *group_super; /* [group]: its supernode, GT_JOIN_NONE: left out */
-    uint32_t *root;        /* [node]: union-find of the reports */
-};
-
-static void work_done(struct work *work)
+static void work_done(struct gt_join_work *work)
 {
     free(work->by_name);
     free(work->by_uuid);
@@ -31,7 +12,7 @@ static void work_done(struct work *work)
     free(work->group_super);
     free(work->root);
 }
-static void work_done_p(struct work *work)
+static void work_done_p(struct gt_join_work *work)
 {
     work_done(work);
 }
@@ -47,8 +28,8 @@ void gt_join_free(struct gt_join *join)
     free(join);
 }
 
-__attribute__((format(printf, 4, 5))) static void problem(struct work *work, enum gt_join_problem_kind kind,
-                                                          uint32_t supernode, const char *format, ...)
+void gt_join_problem(struct gt_join_work *work, enum gt_join_problem_kind kind, struct gt_join_about about,
+                     const char *format, ...)
 {
     struct gt_join *join = work->join;
     if (join->problem_count == GT_JOIN_PROBLEMS_MAX)
@@ -56,14 +37,17 @@ __attribute__((format(printf, 4, 5))) static void problem(struct work *work, enu
     struct gt_join_problem *p = &join->problems[join->problem_count++];
     va_list args;
     p->kind = kind;
-    p->supernode = supernode;
+    p->supernode = about.supernode;
+    p->node = about.node;
+    p->other = about.other;
+    p->in_config = about.in_config;
     va_start(args, format);
     vsnprintf(p->text, sizeof(p->text), format, args);
     va_end(args);
 }
 
 /* A DNS label, as object names must be where they are used in labels too. */
-static bool is_name(const char *name)
+bool gt_join_is_name(const char *name)
 {
     size_t len = strnlen(name, GT_JOIN_NAME_SIZE);
     if (len == 0 || len == GT_JOIN_NAME_SIZE || name[0] == '-' || name[len - 1] == '-')
@@ -74,7 +58,7 @@ static bool is_name(const char *name)
     return true;
 }
 
-static uint32_t add_supernode(struct work *work, const char *name, unsigned tier, enum gt_join_source source)
+uint32_t gt_join_add(struct gt_join_work *work, const char *name, unsigned tier, enum gt_join_source source)
 {
     struct gt_join *join = work->join;
     uint32_t id = join->supernode_count++;
@@ -83,337 +67,6 @@ static uint32_t add_supernode(struct work *work, const char *name, unsigned tier
     snprintf(s->name, sizeof(s->name), "%s", name);
     return id;
 }
-
-/* ---- indexes ---- */
-
-static int compare_node_names(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_node *nodes = arg;
-    return strcmp(nodes[*(const uint32_t *)a].name, nodes[*(const uint32_t *)b].name);
-}
-
-static int compare_uuids(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_node *nodes = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(nodes[x].server_uuid, nodes[y].server_uuid);
-    return order ? order : (x > y) - (x < y);
-}
-
-static int compare_group_names(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_group *groups = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(groups[x].name, groups[y].name);
-    return order ? order : (x > y) - (x < y);
-}
-
-/* The first place in a sorted index whose text is not before `text`. */
-static uint32_t lower_bound(const uint32_t *index, uint32_t count, const char *text,
-                            const char *(*text_of)(const struct work *work, uint32_t item),
-                            const struct work *work)
-{
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (strcmp(text_of(work, index[middle]), text) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static const char *node_name(const struct work *work, uint32_t item)
-{
-    return work->nodes[item].name;
-}
-
-static const char *node_uuid(const struct work *work, uint32_t item)
-{
-    return work->nodes[item].server_uuid;
-}
-
-static const char *group_name(const struct work *work, uint32_t item)
-{
-    return work->groups[item].name;
-}
-
-static uint32_t find(const struct work *work, const uint32_t *index, uint32_t count, const char *text,
-                     const char *(*text_of)(const struct work *work, uint32_t item))
-{
-    uint32_t at = lower_bound(index, count, text, text_of, work);
-    return at < count && strcmp(text_of(work, index[at]), text) == 0 ? index[at] : GT_JOIN_NONE;
-}
-
-static bool has_text(const char *text)
-{
-    return text && text[0];
-}
-
-/* ---- the configuration ---- */
-
-static void add_groups(struct work *work)
-{
-    for (uint32_t i = 0; i < work->group_count; i++) {
-        const struct gt_join_group *group = &work->groups[i];
-        work->group_super[i] = GT_JOIN_NONE;
-        if (!is_name(group->name))
-            problem(work, GT_JOIN_BAD_NAME, GT_JOIN_NONE,
-                    "group \"%.64s\": the name of a group is 1 to 63 of a-z, 0-9 and -", group->name);
-        else if (group->tier < 1 || group->tier > GT_JOIN_TIERS_MAX)
-            problem(work, GT_JOIN_BAD_TIER, GT_JOIN_NONE, "group %s: tier %u, expected 1 to %d", group->name,
-                    group->tier, GT_JOIN_TIERS_MAX);
-        else if (find(work, work->groups_by_name, work->group_count, group->name, group_name) != i)
-            problem(work, GT_JOIN_GROUP_TWICE, GT_JOIN_NONE,
-                    "group %s: there are two groups of that name, the first one counts", group->name);
-        else
-            work->group_super[i] = add_supernode(work, group->name, group->tier, GT_JOIN_CONFIG);
-    }
-}
-
-/* A parent of a higher tier than its child: so there is no circle of parents. */
-static void link_groups(struct work *work)
-{
-    for (uint32_t i = 0; i < work->group_count; i++) {
-        const struct gt_join_group *group = &work->groups[i];
-        uint32_t id = work->group_super[i];
-        if (id == GT_JOIN_NONE || !has_text(group->parent))
-            continue;
-        uint32_t parent = find(work, work->groups_by_name, work->group_count, group->parent, group_name);
-        if (parent == GT_JOIN_NONE || work->group_super[parent] == GT_JOIN_NONE)
-            problem(work, GT_JOIN_UNKNOWN_PARENT, id, "group %s: there is no group %.64s to be its parent",
-                    group->name, group->parent);
-        else if (work->groups[parent].tier <= group->tier)
-            problem(work, GT_JOIN_BAD_TIER, id,
-                    "group %s of tier %u: its parent %s is of tier %u, expected a higher one", group->name,
-                    group->tier, group->parent, work->groups[parent].tier);
-        else
-            work->join->supernodes[id].parent = work->group_super[parent];
-    }
-}
-
-static void place_by_config(struct work *work)
-{
-    for (uint32_t i = 0; i < work->group_count; i++) {
-        const struct gt_join_group *group = &work->groups[i];
-        uint32_t id = work->group_super[i];
-        if (id == GT_JOIN_NONE)
-            continue;
-        if (group->tier > 1 && group->node_count) {
-            problem(work, GT_JOIN_BAD_TIER, id,
-                    "group %s of tier %u has nodes, expected them in groups of tier 1", group->name,
-                    group->tier);
-            continue;
-        }
-        for (uint32_t n = 0; n < group->node_count; n++) {
-            uint32_t node = find(work, work->by_name, work->node_count, group->nodes[n], node_name);
-            if (node == GT_JOIN_NONE)
-                problem(work, GT_JOIN_UNKNOWN_NODE, id, "group %s: there is no node %.128s", group->name,
-                        group->nodes[n]);
-            else if (work->join->supernode_of[node] != GT_JOIN_NONE)
-                problem(work, GT_JOIN_NODE_TWICE, id,
-                        "group %s: node %s is in group %s already, which counts", group->name,
-                        group->nodes[n], work->join->supernodes[work->join->supernode_of[node]].name);
-            else
-                work->join->supernode_of[node] = id;
-        }
-    }
-}
-
-/* ---- labels ---- */
-
-static uint32_t find_supernode(const struct work *work, const char *name, uint32_t from)
-{
-    for (uint32_t i = from; i < work->join->supernode_count; i++)
-        if (strcmp(work->join->supernodes[i].name, name) == 0)
-            return i;
-    return GT_JOIN_NONE;
-}
-
-static int compare_labels(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_node *nodes = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(nodes[x].label, nodes[y].label);
-    return order ? order : (x > y) - (x < y);
-}
-
-/* `order` is room for a number a node. */
-static void place_by_label(struct work *work, uint32_t *order)
-{
-    struct gt_join *join = work->join;
-    uint32_t count = 0, configured = join->supernode_count;
-    for (uint32_t i = 0; i < work->node_count; i++) {
-        if (join->supernode_of[i] != GT_JOIN_NONE || !has_text(work->nodes[i].label))
-            continue;
-        if (is_name(work->nodes[i].label))
-            order[count++] = i;
-        else
-            problem(
-                work, GT_JOIN_BAD_NAME, GT_JOIN_NONE,
-                "node %s: its label \"%.64s\" is no name for a supernode, expected 1 to 63 of a-z, 0-9 and -",
-                work->nodes[i].name, work->nodes[i].label);
-    }
-    qsort_r(order, count, sizeof(*order), compare_labels, (void *)(uintptr_t)work->nodes);
-    for (uint32_t i = 0, id = GT_JOIN_NONE; i < count; i++) {
-        const char *label = work->nodes[order[i]].label;
-        if (i == 0 || strcmp(label, work->nodes[order[i - 1]].label) != 0) {
-            id = find_supernode(work, label, 0);
-            if (id != GT_JOIN_NONE && id < configured && join->supernodes[id].tier > 1) {
-                problem(work, GT_JOIN_BAD_TIER, id,
-                        "label %s: the group of that name is of tier %u, expected 1", label,
-                        join->supernodes[id].tier);
-                id = GT_JOIN_NONE;
-            } else if (id == GT_JOIN_NONE)
-                id = add_supernode(work, label, 1, GT_JOIN_LABEL);
-        }
-        join->supernode_of[order[i]] = id;
-    }
-}
-
-/* ---- reports ---- */
-
-static uint32_t root_of(struct work *work, uint32_t node)
-{
-    while (work->root[node] != node) {
-        work->root[node] = work->root[work->root[node]];
-        node = work->root[node];
-    }
-    return node;
-}
-
-static bool reports(const struct gt_join_node *node, const char *uuid)
-{
-    for (uint32_t i = 0; i < node->remote_count; i++)
-        if (strcmp(node->remotes[i], uuid) == 0)
-            return true;
-    return false;
-}
-
-/* Two nodes of one server UUID cannot both be meant by it: neither is joined. */
-static bool is_alone_with_uuid(const struct work *work, uint32_t node)
-{
-    const char *uuid = work->nodes[node].server_uuid;
-    uint32_t at = lower_bound(work->by_uuid, work->uuid_count, uuid, node_uuid, work);
-    return at + 1 >= work->uuid_count || strcmp(work->nodes[work->by_uuid[at + 1]].server_uuid, uuid) != 0;
-}
-
-static void find_same_uuids(struct work *work)
-{
-    for (uint32_t i = 1; i < work->uuid_count; i++) {
-        const struct gt_join_node *a = &work->nodes[work->by_uuid[i - 1]],
-                                  *b = &work->nodes[work->by_uuid[i]];
-        if (strcmp(a->server_uuid, b->server_uuid) == 0)
-            problem(work, GT_JOIN_SAME_UUID, GT_JOIN_NONE, "nodes %s and %s both report server UUID %.64s",
-                    a->name, b->name, a->server_uuid);
-    }
-}
-
-/* Whether the node takes part in joining by report. */
-static bool by_report(const struct work *work, uint32_t node)
-{
-    return work->join->supernode_of[node] == GT_JOIN_NONE && has_text(work->nodes[node].server_uuid) &&
-           is_alone_with_uuid(work, node);
-}
-
-static void join_reports(struct work *work)
-{
-    find_same_uuids(work);
-    for (uint32_t i = 0; i < work->node_count; i++)
-        work->root[i] = i;
-    for (uint32_t i = 0; i < work->node_count; i++) {
-        if (!by_report(work, i))
-            continue;
-        const struct gt_join_node *node = &work->nodes[i];
-        for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++) {
-            uint32_t other = find(work, work->by_uuid, work->uuid_count, node->remotes[r], node_uuid);
-            /* A server that is no node of this cluster, or that something else places, joins nothing. */
-            if (other == GT_JOIN_NONE || other == i || !by_report(work, other))
-                continue;
-            if (reports(&work->nodes[other], node->server_uuid)) {
-                uint32_t a = root_of(work, i), b = root_of(work, other);
-                work->root[a > b ? a : b] = a > b ? b : a;
-            } else
-                problem(work, GT_JOIN_ASYMMETRIC, GT_JOIN_NONE,
-                        "node %s sees node %s over MetaXLink, but %s does not see %s", node->name,
-                        work->nodes[other].name, work->nodes[other].name, node->name);
-        }
-    }
-}
-
-/* FNV-1a, for a name that stays the same as long as the least UUID does. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return h;
-}
-
-struct roots {
-    const struct gt_join_node *nodes;
-    const char **least; /* [root] */
-};
-
-static int compare_least(const void *a, const void *b, void *arg)
-{
-    const struct roots *roots = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(roots->least[x], roots->least[y]);
-    return order ? order : strcmp(roots->nodes[x].server_uuid, roots->nodes[y].server_uuid);
-}
-
-/*
- * Makes the supernodes of the joined nodes. Each is named after the least server UUID of its members and of
- * all they see, so that the name survives a member that is away. Two with the same one are parts of what
- * should be one. `size` and `order` are room for a number a node.
- */
-static void place_by_report(struct work *work, uint32_t *size, uint32_t *order, const char **least)
-{
-    struct gt_join *join = work->join;
-    uint32_t roots = 0;
-    for (uint32_t i = 0; i < work->node_count; i++) {
-        if (!by_report(work, i))
-            continue;
-        uint32_t root = root_of(work, i);
-        const struct gt_join_node *node = &work->nodes[i];
-        if (!size[root]++)
-            least[root] = node->server_uuid;
-        if (strcmp(node->server_uuid, least[root]) < 0)
-            least[root] = node->server_uuid;
-        for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++)
-            if (strcmp(node->remotes[r], least[root]) < 0)
-                least[root] = node->remotes[r];
-    }
-    for (uint32_t i = 0; i < work->node_count; i++) {
-        if (size[i] > 1)
-            order[roots++] = i;
-        else if (size[i] == 0 && work->root[i] == i)
-            work->root[i] = GT_JOIN_NONE; /* takes no part */
-    }
-    struct roots arg = {work->nodes, least};
-    qsort_r(order, roots, sizeof(*order), compare_least, &arg);
-    for (uint32_t i = 0; i < roots; i++) {
-        uint32_t root = order[i];
-        bool part = i && strcmp(least[root], least[order[i - 1]]) == 0;
-        char name[GT_JOIN_NAME_SIZE];
-        snprintf(name, sizeof(name), "mx-%016llx",
-                 (unsigned long long)hash(part ? work->nodes[root].server_uuid : least[root]));
-        size[root] = add_supernode(work, name, 1, GT_JOIN_REPORT); /* its number from here on */
-        if (part)
-            problem(work, GT_JOIN_SPLIT, size[root],
-                    "the servers of node %s and of node %s both see server %.64s, but not one another",
-                    work->nodes[root].name, work->nodes[order[i - 1]].name, least[root]);
-    }
-    for (uint32_t i = 0; i < roots; i++)
-        join->supernode_of[order[i]] = size[order[i]];
-    for (uint32_t i = 0; i < work->node_count; i++)
-        if (work->root[i] != GT_JOIN_NONE && root_of(work, i) != i)
-            join->supernode_of[i] = size[root_of(work, i)];
-}
-
-/* ---- the whole ---- */
 
 static void count_out_members(struct gt_join *join)
 {
@@ -442,7 +95,7 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
         return gt_fail(err, E2BIG, "supernodes: %u nodes in %u groups, at most %d and %d are joined",
                        node_count, group_count, GT_JOIN_NODES_MAX, GT_JOIN_GROUPS_MAX);
     gt_auto_join struct gt_join *join = calloc(1, sizeof(*join));
-    __attribute__((cleanup(work_done_p))) struct work work = {
+    __attribute__((cleanup(work_done_p))) struct gt_join_work work = {
         .nodes = nodes, .node_count = node_count, .groups = groups, .group_count = group_count, .join = join};
     size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
     gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
@@ -464,26 +117,13 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
         !work.group_super || !join->supernodes || !join->members || !join->supernode_of || !join->problems)
         return gt_fail_sys(err, ENOMEM, "supernodes");
 
-    for (uint32_t i = 0; i < node_count; i++) {
+    for (uint32_t i = 0; i < node_count; i++)
         join->supernode_of[i] = GT_JOIN_NONE;
-        work.by_name[i] = i;
-        if (has_text(nodes[i].server_uuid))
-            work.by_uuid[work.uuid_count++] = i;
-    }
-    for (uint32_t i = 0; i < group_count; i++)
-        work.groups_by_name[i] = i;
-    void *node_arg = (void *)(uintptr_t)nodes, *group_arg = (void *)(uintptr_t)groups;
-    qsort_r(work.by_name, node_count, sizeof(uint32_t), compare_node_names, node_arg);
-    qsort_r(work.by_uuid, work.uuid_count, sizeof(uint32_t), compare_uuids, node_arg);
-    qsort_r(work.groups_by_name, group_count, sizeof(uint32_t), compare_group_names, group_arg);
-
-    add_groups(&work);
-    link_groups(&work);
-    place_by_config(&work);
-    place_by_label(&work, order);
-    join_reports(&work);
+    gt_join_index(&work);
+    gt_join_by_config(&work);
+    gt_join_by_label(&work, order);
     memset(order, 0, room * sizeof(*order));
-    place_by_report(&work, order, join->members, least);
+    gt_join_by_report(&work, order, join->members, least);
     count_out_members(join);
     *ret = gt_steal(join);
     return 0;
@@ -497,7 +137,7 @@ const char *gt_join_source_name(enum gt_join_source source)
 
 const char *gt_join_problem_name(enum gt_join_problem_kind kind)
 {
-    static const char *const names[] = {"Asymmetric", "NodeTwice",  "UnknownNode", "UnknownParent",
-                                        "BadTier",    "GroupTwice", "SameUUID",    "BadName"};
+    static const char *const names[] = {"Asymmetric", "NodeTwice", "UnknownNode", "UnknownParent", "BadTier",
+                                        "GroupTwice", "SameUUID",  "BadName",     "Split"};
     return names[kind];
 }

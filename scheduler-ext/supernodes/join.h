@@ -72,6 +72,8 @@ enum gt_join_problem_kind {
 struct gt_join_problem {
     enum gt_join_problem_kind kind;
     uint32_t supernode;           /* the one it concerns, GT_JOIN_NONE */
+    uint32_t node, other;         /* the nodes it concerns, GT_JOIN_NONE; it concerns their supernodes, too */
+    bool in_config;               /* the configuration is to be mended, otherwise a node */
     char text[GT_JOIN_TEXT_SIZE]; /* one sentence that names the culprit */
 };
 

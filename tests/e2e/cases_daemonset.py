@@ -2,59 +2,32 @@
 """The DaemonSet as an operator applies it: image, ConfigMap of recordings, pods on real nodes."""
 import json
 import os
-import shutil
-import subprocess
+import re
 
-from cases_api import DAEMONSET, topology, use
-from harness import pods
+from cases_api import topology, use
+from cases_faults import FaultCases
+from cases_monitoring import MonitoringCases
+from cases_supernodes import SupernodeCases
+from harness import install, pods
 from harness.account import Account, apply
+from harness.install import DAEMONSET, DEVICES, NAMESPACE, SERVERS
 from harness.node import Node
 from harness.podresources import PodResources
-from harness.recordings import C500, C550, MACHINES
+from harness.recordings import C500, C550
 from harness.waiting import Failed, same, until
 
-NAMESPACE = "gputopo-system"
 SELECTOR = "app.kubernetes.io/name=gputopo-agent"
-DEVICES = "/run/gputopo-dev"  # as in daemonset/recorded
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-LIVE = "/run/gputopo-live"
-LIBRARY = "tests/fake-mxsml/libmxsml.so"
+HEARTBEAT = 5  # seconds; 300 are the default, and too many to wait for
 FETCH = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
-
-# daemonset/base on a node whose sysfs, vendor library and device nodes are made ones
-OVERLAY = """apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [{base}]
-patches:
-- target: {{kind: DaemonSet, name: gputopo-agent}}
-  patch: |
-    - {{op: add, path: /spec/template/spec/volumes/-, value: {{name: live, hostPath: {{path: {live}}}}}}}
-    - {{op: test, path: /spec/template/spec/volumes/2/name, value: dev}}
-    - {{op: replace, path: /spec/template/spec/volumes/2/hostPath/path, value: {devices}}}
-    - {{op: test, path: /spec/template/spec/containers/1/volumeMounts/2/name, value: dev}}
-    - {{op: replace, path: /spec/template/spec/containers/1/volumeMounts/2/mountPath, value: {devices}}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --root={live}/root}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --dev-root={devices}}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --health-interval=2}}
-    - op: add
-      path: /spec/template/spec/containers/1/volumeMounts/-
-      value: {{name: live, mountPath: {live}, readOnly: true}}
-    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --root={live}/root}}
-    - op: add
-      path: /spec/template/spec/containers/0/env
-      value: [{{name: GPUTOPO_FAKE_MXSML, value: {live}/scenario.json}}]
-    - op: add
-      path: /spec/template/spec/containers/0/volumeMounts/-
-      value: {{name: live, mountPath: {live}, readOnly: true}}
-    - {{op: test, path: /spec/template/spec/containers/0/volumeMounts/2/name, value: dev}}
-    - {{op: remove, path: /spec/template/spec/containers/0/volumeMounts/2}}
-"""
 
 
 class DaemonSetCases:
-    def __init__(self, report, cluster, build):
-        self.report, self.cluster, self.build = report, cluster, build
+    def __init__(self, report, cluster, build, crds):
+        self.report, self.cluster, self.build, self.crds = report, cluster, build, crds
         self.nodes = {}
+        self.machines = {}  # those that are discovered live
+        self.applied = None  # the last overlay
 
     # steps
 
@@ -92,6 +65,34 @@ class DaemonSetCases:
     def status(self, pid):
         return dict(line.split(":\t", 1) for line in self.proc(pid, "status").splitlines() if ":\t" in line)
 
+    def metrics_of(self, address):
+        return self.cluster.ask("control", "/usr/bin/python3", "-c", FETCH, f"http://{address}:9400/metrics")
+
+    def metric(self, address, name):
+        """Asked of the pod itself, so also while there is no API server. None: there is no such metric."""
+        found = re.search(rf"^{re.escape(name)} (\S+)$", self.metrics_of(address), re.M)
+        return float(found.group(1)) if found else None
+
+    def log(self, number, pod, container="agent"):
+        """Of a pod's container; without the API server, which would have to know the Node."""
+        files = (self.cluster.state / f"node{number}" / "logs").glob(
+            f"{NAMESPACE}_*_{pod['metadata']['uid']}/{container}/*.log")
+        return "".join(file.read_text(errors="replace") for file in files)
+
+    def stored(self, number):
+        """The node's object, {} while there is none."""
+        return next((item for item in self.cluster.get("ngt")["items"] if item["metadata"]["name"] == f"node{number}"), {})
+
+    @staticmethod
+    def owners(stored):
+        return [(one["namespace"], one["pod"], one["container"], one["gpu"])
+                for one in stored.get("status", {}).get("owners", [])]
+
+    @staticmethod
+    def said(stored):
+        """{condition: (status, reason)}"""
+        return {one["type"]: (one["status"], one["reason"]) for one in stored.get("status", {}).get("conditions", [])}
+
     def allocatable(self, number, want):
         def told():
             got = self.cluster.get("node", f"node{number}")["status"]["allocatable"].get(pods.RESOURCE)
@@ -108,26 +109,18 @@ class DaemonSetCases:
     # cases, in order
 
     def image(self):
-        archive = self.cluster.state / "gputopo.tar"
-        done = subprocess.run([DAEMONSET / "image", self.build, archive], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True)
-        if done.returncode != 0:
-            raise Failed(done.stderr.strip())
-        for number in (1, 2):
-            self.cluster.ask(number, "ctr", "images", "import", archive)
-        return done.stdout.strip()
+        return install.import_image(self.cluster, self.build, (1, 2))
 
     def rollout(self):
         self.nodes = {number: Node(self.cluster, self.build, recording, number)
                       for number, recording in enumerate((C500, C550), 1)}
-        for number, node in self.nodes.items():  # each node's own below the shared /run
-            self.cluster.ask(number, "mkdir", "-p", DEVICES)
-            self.cluster.ask(number, "mount", "--bind", node.machine.dev, DEVICES)
+        for number, node in self.nodes.items():
+            install.mount(self.cluster, number, node.machine.dev, DEVICES)
         self.cluster.kubectl("apply", "--server-side", "-f", DAEMONSET / "base" / "namespace.yaml")
         self.cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", NAMESPACE,
                              *(f"--from-file=node{number}.json={recording}"
                                for number, recording in enumerate((C500, C550), 1)))
-        self.cluster.kubectl("apply", "--server-side", "-k", DAEMONSET / "recorded")
+        self.applied = install.apply(self.cluster, "recorded", install.RECORDED, HEARTBEAT)
         for number in self.nodes:
             self.ready_agent(number)
             self.allocatable(number, 8)
@@ -154,8 +147,26 @@ class DaemonSetCases:
         for path in ("/", DEVICES, "/var/lib/kubelet/pod-resources", "/etc/gputopo/recordings"):
             if "ro" not in mounts[path]:
                 raise Failed(f"{path} is writable in the agent's container: {mounts[path]}")
-        kept = {name: int(value.split()[0]) / 1000 for name, value in status.items() if name in ("VmRSS", "RssAnon")}
-        return f"{kept['VmRSS']:.1f} MB resident, {kept['RssAnon']:.1f} MB anonymous"
+
+    def memory(self):
+        """Of the agent in its pod, registered with its kubelet and with its TLS session open; by what is mapped."""
+        address, pid = self.ready_agent(1)["status"]["podIP"], self.pid(self.ready_agent(1))
+        until("the agent to have published", lambda: self.metric(address, "gputopo_publish_current") == 1)
+        parts, name, anonymous = {}, "", 0
+        for line in self.proc(pid, "smaps").splitlines():
+            fields = line.split()
+            if not fields[0].endswith(":"):
+                name = os.path.basename(fields[5]) if len(fields) > 5 else "[anonymous]"
+            elif fields[0] == "Rss:":
+                parts[name] = parts.get(name, 0) + int(fields[1]) * 1024 / 1e6
+            elif fields[0] == "Anonymous:":
+                anonymous += int(fields[1]) * 1024 / 1e6
+        resident = sum(parts.values())
+        if resident > 20 or anonymous > 4:
+            raise Failed(f"{resident:.1f} MB resident, {anonymous:.1f} MB anonymous: {parts}")
+        largest = sorted(parts.items(), key=lambda part: -part[1])[:6]
+        return (f"{resident:.1f} MB resident, {anonymous:.1f} MB of it anonymous; "
+                + ", ".join(f"{name} {size:.1f}" for name, size in largest))
 
     def pods_run(self):
         got = {number: self.run_pod(f"gpus-{number}", number, 2) for number in self.nodes}
@@ -170,10 +181,10 @@ class DaemonSetCases:
             held = node.machine.indices(node.book.used()[f"gpus-{number}", "c0"])
 
             def told(number=number, held=held):
-                status = next((item.get("status", {}) for item in self.cluster.get("ngt")["items"]
-                               if item["metadata"]["name"] == f"node{number}"), {})
-                owners = [(one["namespace"], one["pod"], one["container"], one["gpu"]) for one in status.get("owners", [])]
-                return (owners == [("default", f"gpus-{number}", "c0", gpu) for gpu in held] and status) or (False, owners)
+                stored = self.stored(number)
+                owners = self.owners(stored)
+                return (owners == [("default", f"gpus-{number}", "c0", gpu) for gpu in held] and stored["status"]) or (
+                    False, owners)
             status = until(f"the owners in the object of node{number}", told, 60)
             same(status["free"], sorted(node.all - set(held)), "free GPUs")
             same([gpu["uuid"] for gpu in status["gpus"]], [gpu["uuid"] for gpu in node.machine.gpus], "UUIDs")
@@ -217,36 +228,35 @@ class DaemonSetCases:
 
     def metrics(self):
         address = self.ready_agent(2)["status"]["podIP"]
-        text = self.cluster.ask("control", "/usr/bin/python3", "-c", FETCH, f"http://{address}:9400/metrics")
+        text = self.metrics_of(address)
         if "gputopo_plugin_registered 1" not in text:
             raise Failed(f"the agent of node2 does not say that it is registered: {text[:300]}")
 
     def live(self):
         """Both nodes find out live: the agent reads a sysfs tree, the probe's container loads the fake library."""
-        made = self.cluster.state / "live"
-        subprocess.run([MACHINES / "make-machine", MACHINES / "specs" / "c500-8.json", made], check=True)
-        library = made / "root" / "opt" / "mxdriver" / "lib"
-        library.mkdir(parents=True)
-        shutil.copy(self.build / LIBRARY, library)
-        uuids = {device["bdf"]: device["uuid"] for device in json.loads((made / "scenario.json").read_text())["devices"]}
-        for number in self.nodes:
-            node = self.nodes[number] = Node(self.cluster, self.build, made / "root", 10 + number)
+        for number, spec in ((1, "c500-8"), (2, "c550-8")):
+            live = self.machines[number] = install.make_live(self.cluster, self.build, number, spec)
+            node = self.nodes[number] = Node(self.cluster, self.build, live.root, 10 + number)
             node.number, node.book = number, PodResources(self.cluster.kubelet_dir(number))
             for gpu in node.machine.gpus:
-                gpu["uuid"] = uuids[gpu["bdf"]]
-            self.cluster.ask(number, "umount", DEVICES)
-            self.cluster.ask(number, "mount", "--bind", node.machine.dev, DEVICES)
-            self.cluster.ask(number, "mkdir", "-p", LIVE)
-            self.cluster.ask(number, "mount", "--bind", made, LIVE)
-        (made / "kustomization.yaml").write_text(OVERLAY.format(
-            base=os.path.relpath(DAEMONSET / "base", made), live=LIVE, devices=DEVICES))
-        self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", made)
+                gpu["uuid"] = live.uuids()[gpu["bdf"]]
+            install.mount(self.cluster, number, node.machine.dev, DEVICES)
+        self.applied = install.apply(self.cluster, "live", install.MADE, HEARTBEAT, "hypernodes")
         self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=110s")
         for number, node in self.nodes.items():
             self.ready_agent(number)
+            uuids = self.machines[number].uuids()
             until("the UUIDs that only the vendor's library knows", lambda: node.book.allocatable() == set(uuids.values())
                   or (False, sorted(node.book.allocatable())))
             self.allocatable(number, 8)
+
+            def told():
+                stored = self.stored(number)
+                said, status = self.said(stored), stored.get("status", {})
+                return (said.get("VendorLibrary"), status.get("supernode"), [gpu["uuid"] for gpu in status.get("gpus", [])]) == (
+                    ("True", "Answering"), {"uuid": SERVERS[number], "remote": [SERVERS[3 - number]]},
+                    [gpu["uuid"] for gpu in node.machine.gpus]) or (False, (said, status.get("supernode")))
+            until(f"the object of node{number} to tell what the library tells", told)
         got = self.run_pod("live", 1, 4)
         self.cluster.kubectl("delete", "pod", "live", "--wait")
         return f"a pod of 4 has {','.join(map(str, got))}"
@@ -270,10 +280,11 @@ class DaemonSetCases:
             same("libmxsml" in seen, False, f"the vendor's library in the first process of {container}")
 
     def end(self):
-        self.cluster.kubectl("delete", "-k", DAEMONSET / "base", "--wait")
-        left = self.cluster.kubectl("get", "crd", "-o", "name")
-        if "metax" in left:
+        self.cluster.kubectl("delete", "-k", self.applied, "--wait", "--ignore-not-found")
+        left = self.cluster.kubectl("get", "crd,clusterrole,clusterrolebinding,validatingadmissionpolicy,namespace", "-o", "name")
+        if "metax" in left or "gputopo" in left:
             raise Failed(f"left: {left}")
+
 
     def run(self):
         case = self.report.case
@@ -282,13 +293,23 @@ class DaemonSetCases:
         if not case("the DaemonSet runs on both nodes: allocatable 8", self.rollout):
             return
         case("the agent's process has no capability and a read-only root", self.unprivileged)
+        faults = FaultCases(self)
         if case("pods with GPUs run", self.pods_run):
             case("the agents publish their nodes, and the pods as owners", self.published)
+            case("an agent has at most 20 MB, 4 MB of it anonymous", self.memory)
+            faults.under_pods()
             case("the agent's pod is deleted: assignments kept", self.agent_deleted)
+        faults.recorded()
         case("the token of the agent's pod writes its own node's objects only", self.own_token)
         case("metrics of an agent are served on its pod's address", self.metrics)
-        if not (self.build / LIBRARY).exists():
-            self.report.skip("live discovery with the probe's container", f"{self.build / LIBRARY} is not built")
-        elif case("both nodes discover live, with the probe's container", self.live):
+        supernodes = SupernodeCases(self, self.crds)
+        supernodes.prepare()
+        if case("both nodes discover live, with the probe's container", self.live):
             case("the probe's container has no network and no token", self.probe)
+            joined = supernodes.begin()  # what goes wrong next goes wrong under the companion, too
+            if joined:
+                MonitoringCases(self).run()
+            faults.live()
+            if joined:
+                supernodes.rest()
         case("everything can be deleted again", self.end)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives kube-tool, and makes the certificates of a test's API server."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -116,3 +118,52 @@ def kubeconfig(path, server, cluster="", user=""):
                    "current-context: x\n")
     os.rename(path + ".new", path)
     return path
+
+
+class Relay:
+    """Passes TCP on and counts the bytes: of all (up, down), and of each question with its answer (exchanges), which
+    are as many as there are turns from down to up."""
+
+    def __init__(self, port):
+        self.target, self.up, self.down = port, 0, 0
+        self.exchanges, self.asking = [], False
+        self.count, self.dead = 0, 0  # connections
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                near.close()
+                continue
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.count += 1
+            threading.Thread(target=self.copy, args=(near, far, "up", self.count), daemon=True).start()
+            threading.Thread(target=self.copy, args=(far, near, "down", self.count), daemon=True).start()
+
+    def kill(self):
+        """Passes on nothing more of the connections so far, without a word."""
+        self.dead = self.count
+
+    def copy(self, source, to, way, number):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                setattr(self, way, getattr(self, way) + len(data))
+                if way == "up" and not self.asking:
+                    self.exchanges.append(0)
+                self.asking = way == "up"
+                self.exchanges[-1:] = [sum(self.exchanges[-1:]) + len(data)]
+                if number > self.dead:
+                    to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.listener.close()

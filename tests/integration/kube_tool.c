@@ -35,6 +35,7 @@ struct order {
     struct gt_kube_informer *informer;
     bool quiet;       /* objects are counted, not printed */
     int cancel_after; /* objects or events; 0: never */
+    unsigned again;   /* a get of the ConfigMap "again" is started within the answer, so many times */
     unsigned seen, began;
     struct timespec start;
 };
@@ -99,6 +100,13 @@ static void count_and_cancel(struct order *order)
 static void on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct order *order = arg;
+    if (order->again) {
+        const struct gt_kube_request request = {
+            .verb = GT_KUBE_GET, .resource = &gt_kube_configmaps, .namespace_ = "default", .name = "again"};
+        order->again--;
+        if (gt_kube_start(kube, &request, on_answer, order, &order->call, NULL) == 0)
+            return;
+    }
     cJSON *json = answer_to(order);
     cJSON_AddNumberToObject(json, "status", answer->status);
     cJSON_AddNumberToObject(json, "tries", answer->tries);
@@ -260,6 +268,7 @@ static int start_call(struct order *order, const cJSON *json, enum gt_kube_verb 
                                             .metadata_only = flag(json, "metadataOnly"),
                                             .deadline_ms = flag(json, "forever") ? GT_KUBE_FOREVER
                                                                                  : number(json, "deadlineMs"),
+                                            .no_object = flag(json, "noObject"),
                                             .try_ms = number(json, "tryMs"),
                                             .response_max = number(json, "responseMax")};
     order->type = ORDER_CALL;
@@ -434,8 +443,10 @@ static bool on_line(void *arg, const char *line, size_t len)
     unsigned id = number(json, "id") % ORDERS_MAX;
     struct order *order = &orders[id];
     cancel(order);
-    *order = (struct order){
-        .id = (int)id, .quiet = flag(json, "quiet"), .cancel_after = (int)number(json, "cancelAfter")};
+    *order = (struct order){.id = (int)id,
+                            .quiet = flag(json, "quiet"),
+                            .cancel_after = (int)number(json, "cancelAfter"),
+                            .again = (unsigned)number(json, "again")};
     clock_gettime(CLOCK_MONOTONIC, &order->start);
     read_resource(order, json);
     gt_auto_err struct gt_err *error = NULL;
@@ -477,7 +488,7 @@ static int start(int argc, char **argv, struct gt_err **err)
     if (r == 0)
         r = gt_kube_new(loop, &config, "kube-tool", &kube, err);
     if (r == 0)
-        r = gt_kube_recorder_new(kube, "metax-tech.com/kube-tool", "test", &recorder, err);
+        r = gt_kube_recorder_new(kube, "metax-tech.com/kube-tool", "test", 60, &recorder, err);
     if (r == 0)
         r = gt_loop_add_fd(loop, STDIN_FILENO, EPOLLIN, on_input, NULL, NULL, err);
     return r;

@@ -98,6 +98,9 @@ class Book:
         self.hang = 0.0  # this long an answer takes
         self.padding = 0  # bytes of pods without devices in front
         self.extra = []  # (namespace, pod, container, resource, IDs), listed besides
+        self.others = []  # devices of the resource that another plugin serves
+        self.lost = None  # the plugin whose devices it has lost, though their stream goes on
+        self.shows_waiting = True  # a pod that is being admitted is listed with what it has so far
 
     def start(self):
         """As KubeletDouble._serve(): listens elsewhere, so that the socket's place is ours alone."""
@@ -163,6 +166,10 @@ class Book:
             return {}
         pods = {(self.NAMESPACE, pod): [(f"c{i}", RESOURCE, ids) for i, ids in enumerate(containers)]
                 for pod, containers in list(self.kubelet.pods.items())}
+        if self.shows_waiting and self.kubelet.admitting:
+            pod, count = self.kubelet.admitting
+            has = pods.get((self.NAMESPACE, pod), [])
+            pods[self.NAMESPACE, pod] = has + [(f"c{i}", RESOURCE, []) for i in range(len(has), count)]
         for namespace, pod, container, resource, ids in self.extra:
             pods.setdefault((namespace, pod), []).append((container, resource, ids))
         return pods
@@ -190,7 +197,10 @@ class Book:
     def _allocatable(self, _request, _context):
         return pb.AllocatableResourcesResponse(
             devices=[pb.ContainerDevices(resource_name=RESOURCE, device_ids=[name])
-                     for name in self.kubelet.healthy()])
+                     for name in [*self._ours(), *self.others]])
+
+    def _ours(self):
+        return [] if self.lost and self.kubelet.plugin is self.lost else self.kubelet.healthy()
 
 
 class KubeletDouble(stubs.RegistrationServicer):
@@ -218,6 +228,7 @@ class KubeletDouble(stubs.RegistrationServicer):
         self.drop_at_once = 0  # this many get it ended after the first message
         self.changed_now = threading.Condition()  # what may not wait for a pod's admission
         self.calling = 0  # calls to the plugin that are under way
+        self.admitting = None  # (pod, number of its containers); init containers are never listed
         self.book = Book(self)
         self._read_checkpoint()
 
@@ -395,9 +406,11 @@ class KubeletDouble(stubs.RegistrationServicer):
                 must_include_deviceIDs=must, allocation_size=size)]))
         return list(response.container_responses[0].deviceIDs) if response.container_responses else []
 
-    def _choose(self, plugin, size, aligned):
-        """The kubelet's devicesToAllocate for one container, without init containers' devices."""
+    def _choose(self, plugin, size, aligned, reusable=()):
+        """The kubelet's devicesToAllocate for one container; what init containers had comes first."""
         available = self.free()
+        if len(reusable) >= size:
+            return random.sample(list(reusable), size)
         if len(available) < size:
             raise AdmissionError(
                 f"requested number of devices unavailable for {RESOURCE}: "
@@ -409,9 +422,11 @@ class KubeletDouble(stubs.RegistrationServicer):
                 if name in available and name not in taken and len(taken) < size:
                     taken.append(name)
 
+        take(reusable)
+
         aligned = [name for name in aligned or [] if name in available]
         preferred = plugin.options.get_preferred_allocation_available
-        if len(aligned) > size:
+        if len(aligned) > size and not taken:
             if preferred:
                 answer = self._prefer(plugin, aligned, [], size)
                 take(random.sample([name for name in answer if name in aligned],
@@ -425,34 +440,51 @@ class KubeletDouble(stubs.RegistrationServicer):
         take(random.sample(available, len(available)))
         return taken
 
-    def admit(self, pod, *sizes, aligned=None):
-        """Returns the IDs of each container. A pod that is known keeps what it has."""
+    def _give(self, plugin, size, aligned, reusable):
+        """GetPreferredAllocation and Allocate for one container: its devices and the response."""
+        names = self._choose(plugin, size, aligned, reusable)
+        answer = plugin.stub.Allocate(pb.AllocateRequest(
+            container_requests=[pb.ContainerAllocateRequest(devices_ids=names)]))
+        if len(answer.container_responses) != 1:
+            raise AdmissionError(f"{len(answer.container_responses)} container responses")
+        return names, answer.container_responses[0]
+
+    def admit(self, pod, *sizes, aligned=None, init=()):
+        """Returns the IDs of each container. A pod that is known keeps what it has. `init` are the sizes of
+        ordinary init containers, whose devices the others take over."""
         with self.changed, self._under_way():
             if pod in self.pods:
                 return self.pods[pod]
-            plugin = self.plugin
-            if not plugin or not self.order:
-                raise AdmissionError(f"no healthy devices present for {RESOURCE}")
-            chosen, responses = [], []
+            self.admitting = (pod, len(sizes))
             try:
-                for size in sizes:
-                    names = self._choose(plugin, size, aligned)
-                    answer = plugin.stub.Allocate(pb.AllocateRequest(
-                        container_requests=[pb.ContainerAllocateRequest(devices_ids=names)]))
-                    if len(answer.container_responses) != 1:
-                        raise AdmissionError(f"{len(answer.container_responses)} container responses")
-                    chosen.append(names)
-                    responses.append(answer.container_responses[0])
-                    self.pods[pod] = chosen
-            except grpc.RpcError as error:
-                self.pods.pop(pod, None)
-                raise AdmissionError(f"{error.code().name}: {error.details()}") from error
-            except AdmissionError:
-                self.pods.pop(pod, None)
-                raise
-            self.responses[pod] = responses
-            self._write_checkpoint()
-            return chosen
+                return self._admit(pod, sizes, aligned, init)
+            finally:
+                self.admitting = None
+
+    def _admit(self, pod, sizes, aligned, init):
+        plugin = self.plugin
+        if not plugin or not self.order:
+            raise AdmissionError(f"no healthy devices present for {RESOURCE}")
+        chosen, responses, reusable = [], [], []
+        try:
+            for size in init:
+                names, _ = self._give(plugin, size, aligned, reusable)
+                reusable += [name for name in names if name not in reusable]
+            for size in sizes:
+                names, response = self._give(plugin, size, aligned, reusable)
+                reusable = [name for name in reusable if name not in names]
+                chosen.append(names)
+                responses.append(response)
+                self.pods[pod] = chosen
+        except grpc.RpcError as error:
+            self.pods.pop(pod, None)
+            raise AdmissionError(f"{error.code().name}: {error.details()}") from error
+        except AdmissionError:
+            self.pods.pop(pod, None)
+            raise
+        self.responses[pod] = responses
+        self._write_checkpoint()
+        return chosen
 
     def release(self, pod):
         with self.changed:

@@ -88,10 +88,10 @@ static void on_allocated(void *arg, const struct gt_allocation *allocation)
     say_ids("allocated", allocation->ids, allocation->count, allocation->error, NULL);
 }
 
-static void on_preferred(void *arg, const char *const *ids, unsigned count, const struct gt_choice *choice)
+static void on_preferred(void *arg, const struct gt_preference *preference)
 {
     (void)arg;
-    say_ids("preferred", ids, count, NULL, choice);
+    say_ids("preferred", preference->ids, preference->count, NULL, &preference->choice);
 }
 
 static int read_node(struct host *host, struct gt_err **err)
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4) {
         fprintf(stderr, "usage: plugin-host NODE.json KUBELET_DIR DEV_ROOT [DESCRIPTORS [REGISTER_MS "
-                        "[STREAM_MS]]]\n");
+                        "[STREAM_MS [CHECK_MS]]]]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -198,7 +198,8 @@ int main(int argc, char **argv)
                                               .dev_root = argv[3],
                                               .uuid_variable = "METAX_GPU_UUIDS",
                                               .register_timeout_ms = argument(argc, argv, 5),
-                                              .stream_timeout_ms = argument(argc, argv, 6)};
+                                              .stream_timeout_ms = argument(argc, argv, 6),
+                                              .check_ms = argument(argc, argv, 7)};
     gt_auto_err struct gt_err *err = NULL;
     int r = run(&host, &options, &err);
     gt_plugin_free(host.plugin);

@@ -4,112 +4,32 @@
 
 Usage: test_kube_real.py KUBE_TOOL [unittest arguments]
 
-kube-apiserver is looked for in $GPUTOPO_KUBE_BIN and on PATH, etcd too; without them the test is skipped (77).
+kube-apiserver, kubectl and etcd are looked for in $GPUTOPO_KUBE_BIN and on PATH; without them the test is skipped (77).
 """
 
-import json
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import urllib.request
 
-from kube_driver import Tool, kubeconfig, make_authority, make_certificate, openssl
+from kube_driver import Relay, Tool, kubeconfig
+from real_api import RealServer
 
 TOOL = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
-SEARCH = os.pathsep.join(filter(None, [os.environ.get("GPUTOPO_KUBE_BIN"), os.environ.get("PATH")]))
-APISERVER = shutil.which("kube-apiserver", path=SEARCH)
-ETCD = shutil.which("etcd", path=SEARCH)
 MAPS = "/v1/configmaps"
 NODES = "/v1/nodes"
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    """etcd and kube-apiserver."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.port, self.etcd_port, self.peer_port = free_port(), free_port(), free_port()
-        make_authority(folder)
-        make_certificate(folder, "server", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1,DNS:localhost")
-        make_certificate(folder, "admin", "/O=system:masters/CN=admin")
-        openssl("genrsa", "-out", f"{folder}/sa.key", "2048")
-        self.log = open(f"{folder}/log", "wb")
-        etcd = f"http://127.0.0.1:{self.etcd_port}"
-        self.etcd = subprocess.Popen(
-            [ETCD, "--data-dir", f"{folder}/etcd", "--unsafe-no-fsync", "--listen-client-urls", etcd,
-             "--advertise-client-urls", etcd, "--listen-peer-urls", f"http://127.0.0.1:{self.peer_port}",
-             "--initial-advertise-peer-urls", f"http://127.0.0.1:{self.peer_port}", "--initial-cluster",
-             f"default=http://127.0.0.1:{self.peer_port}"],
-            stdout=self.log, stderr=self.log)
-        self.apiserver = None
-        self.start()
-        self.url = f"https://127.0.0.1:{self.port}"
-        self.kubeconfig = kubeconfig(f"{folder}/admin.kubeconfig", self.url, "certificate-authority: ca.crt",
-                                     "client-certificate: admin.crt, client-key: admin.key")
-
-    def start(self):
-        f = self.folder
-        self.apiserver = subprocess.Popen(
-            [APISERVER, f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1",
-             f"--secure-port={self.port}", "--service-cluster-ip-range=10.96.0.0/24",
-             f"--tls-cert-file={f}/server.crt", f"--tls-private-key-file={f}/server.key",
-             f"--client-ca-file={f}/ca.crt", f"--service-account-key-file={f}/sa.key",
-             f"--service-account-signing-key-file={f}/sa.key", f"--cert-dir={f}",
-             "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC",
-             "--endpoint-reconciler-type=none", "--etcd-compaction-interval=0"],
-            stdout=self.log, stderr=self.log)
-
-    def compact(self):
-        """Makes etcd forget all but the present."""
-        etcd = f"http://127.0.0.1:{self.etcd_port}/v3/kv/"
-        with urllib.request.urlopen(etcd + "range", data=b'{"key": "AA=="}', timeout=10) as answer:
-            revision = json.load(answer)["header"]["revision"]
-        data = json.dumps({"revision": revision}).encode()
-        with urllib.request.urlopen(etcd + "compaction", data=data, timeout=10) as answer:
-            answer.read()
-
-    def stop(self, process):
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    def close(self):
-        self.stop(self.apiserver)
-        self.stop(self.etcd)
-        self.log.close()
-
-
-class RealServer(unittest.TestCase):
+class RealClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="gputopo-kube-")
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.server = Server(cls.folder)
+        cls.server = RealServer(cls.folder)
         cls.addClassCleanup(cls.server.close)
-        tool = Tool(TOOL, "--kubeconfig", cls.server.kubeconfig)
-        end = time.monotonic() + 90
-        while True:
-            answer = tool.ask("get", "/v1/namespaces", name="default", deadlineMs=5000)
-            if answer["status"] == 200:
-                break
-            if time.monotonic() > end:
-                raise AssertionError(f"the API server does not come up: {answer}")
-            time.sleep(0.2)
-        assert tool.close() == (0, "")
+        cls.server.wait_ready()
 
     def setUp(self):
         self.tool = Tool(TOOL, "--kubeconfig", self.server.kubeconfig)
@@ -153,6 +73,55 @@ class RealServer(unittest.TestCase):
         answer = self.tool.ask("apply", MAPS, namespace="default", name="applied", manager="other", body=body,
                                force=True)
         self.assertEqual((answer["status"], answer["object"]["data"]), (200, {"a": "2"}))
+
+    def through_a_relay(self):
+        relay = Relay(self.server.port)
+        self.addCleanup(relay.close)
+        tool = Tool(TOOL, "--kubeconfig", kubeconfig(
+            f"{self.folder}/relay.kubeconfig", f"https://127.0.0.1:{relay.port}", "certificate-authority: ca.crt",
+            "client-certificate: admin.crt, client-key: admin.key"))
+        self.addCleanup(lambda: self.assertEqual(tool.close(), (0, "")))
+        return relay, tool
+
+    def test_short_writes(self):
+        """No object in the answer, little on the wire, and errors that can be read."""
+        relay, tool = self.through_a_relay()
+        sizes = []
+        for number in range(10):
+            before = relay.up, relay.down
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "short"}, "data": {"a": str(number)}}
+            answer = tool.ask("apply", MAPS, namespace="default", name="short", manager="one", noObject=True, body=body)
+            self.assertEqual((answer["status"], answer.get("error"), answer.get("object")),
+                             (200 if number else 201, None, None), answer)
+            sizes.append((relay.up - before[0], relay.down - before[1]))
+        self.assertLess(max(up for up, _ in sizes[2:]), 280, sizes)
+        self.assertLess(max(down for _, down in sizes[2:]), 420, sizes)
+        self.assertEqual(relay.count, 1)
+        answer = tool.ask("apply", MAPS, namespace="default", name="short", manager="two", noObject=True, body=body | {
+            "data": {"a": "x"}})
+        self.assertEqual((answer["status"], answer["code"]), (409, "EBUSY"))
+        self.assertIn('conflict with "one"', answer["error"])
+
+    def test_a_connection_that_died_without_a_word(self):
+        """It carries several requests one after another, and must not take more than one of them with it."""
+        relay, tool = self.through_a_relay()
+        ask = {"namespace": "default", "name": "dead", "noObject": True, "manager": "test", "tryMs": 1500}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dead"}}
+        tool.ask("apply", MAPS, body=body, **ask)
+        self.assertEqual(tool.ask("apply", MAPS, body=body, **ask)["tries"], 1)
+        self.assertEqual(relay.count, 1)
+        relay.kill()
+        self.assertEqual([tool.ask("apply", MAPS, body=body, **ask)["tries"] for _ in range(4)], [2, 1, 1, 1])
+        self.assertEqual(relay.count, 2)
+
+    def test_a_request_given_up_on_a_dead_connection(self):
+        relay, tool = self.through_a_relay()
+        ask = {"namespace": "default", "name": "dead", "noObject": True, "manager": "test", "tryMs": 5000}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dead"}}
+        tool.ask("apply", MAPS, body=body, **ask)
+        relay.kill()
+        tool.start("cancel", of=tool.start("apply", MAPS, body=body, **ask))
+        self.assertEqual(tool.ask("apply", MAPS, body=body, **ask)["tries"], 1)
 
     def test_node_and_its_status(self):
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
@@ -208,7 +177,7 @@ class RealServer(unittest.TestCase):
         for i in range(3):
             self.make_map("old", a=f"x{i}")
         self.server.compact()
-        self.server.stop(self.server.apiserver)  # its watch cache remembers longer than etcd
+        self.server.end(self.server.apiserver)  # its watch cache remembers longer than etcd
         self.server.start()
         self.assertEqual(self.tool.ask("get", MAPS, namespace="default", name="old", forever=True,
                                        timeout=60)["status"], 200)
@@ -230,7 +199,7 @@ class RealServer(unittest.TestCase):
     def test_informer_over_a_restart_of_the_server(self):
         number = self.tool.start("inform", MAPS, namespace="default")
         self.tool.event(number, "SYNCED")
-        self.server.stop(self.server.apiserver)
+        self.server.end(self.server.apiserver)
         time.sleep(1)
         self.server.start()
         self.tool.ask("apply", MAPS, namespace="default", name="after", manager="test", forever=True, timeout=60,
@@ -291,7 +260,7 @@ class RealServer(unittest.TestCase):
         self.assertEqual(tool.close(), (0, ""))
 
 
-if not APISERVER or not ETCD:
-    print("skipped: kube-apiserver or etcd is not there ($GPUTOPO_KUBE_BIN, PATH)")
+if not RealServer.is_there():
+    print("skipped: kube-apiserver, kubectl or etcd is not there ($GPUTOPO_KUBE_BIN, PATH)")
     sys.exit(77)
 unittest.main(verbosity=2)

@@ -19,7 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DAEMONSET = ROOT / "daemonset"
 PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text()
 GROUP = "topology.metax-tech.com"
-PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe")
+PROJECTED = ("hypernodes", "nodefeatures")
+COMPONENTS = ("placement", "recreate", *PROJECTED)
+PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
 
 
 def documents(path):
@@ -43,12 +45,25 @@ def build(directory):
     for resource in kustomization["resources"]:
         path = (directory / resource).resolve()
         made += build(path) if path.is_dir() else documents(path)
+    patch_all(made, kustomization)
+    return made
+
+
+def add_component(made, directory):
+    """A component's resources, and its patches on what is there."""
+    kustomization, = documents(directory / "kustomization.yaml")
+    assert kustomization["kind"] == "Component"
+    for resource in kustomization["resources"]:
+        made += documents(directory / resource)
+    patch_all(made, kustomization)
+
+
+def patch_all(made, kustomization):
     for patch in kustomization.get("patches", []):
         target, = [item for item in made if item["kind"] == patch["target"]["kind"]
                    and item["metadata"]["name"] == patch["target"]["name"]]
         for step in yaml.safe_load(patch["patch"]):
             apply_step(target, step)
-    return made
 
 
 def apply_step(target, step):
@@ -171,6 +186,8 @@ class Permissions(unittest.TestCase):
 
     def test_every_rule_is_justified(self):
         rows = self.rows("The API server")
+        for component in COMPONENTS:
+            add_component(self.objects, DAEMONSET / "components" / component)
         for role in (item for item in self.objects if item["kind"] in ("Role", "ClusterRole")):
             name = role["metadata"]["name"]
             for rule in role["rules"]:
@@ -184,6 +201,8 @@ class Permissions(unittest.TestCase):
                     self.assertEqual(len(found), 1, f"{name}: {resource}: {verbs}")
 
     def test_roles_are_given_to_our_accounts_only(self):
+        for component in COMPONENTS:
+            add_component(self.objects, DAEMONSET / "components" / component)
         accounts = {item["metadata"]["name"]: item for item in self.objects if item["kind"] == "ServiceAccount"}
         self.assertEqual(set(accounts), {"gputopo-agent", "gputopo-scheduler"})
         for account in accounts.values():
@@ -279,6 +298,63 @@ class Permissions(unittest.TestCase):
         for directory in ("base", "no-probe", "recorded"):
             for argument in container(pod_of(build(DAEMONSET / directory)), "agent")["args"]:
                 self.assertIn(argument.split("=")[0], told)
+
+    def test_the_companions_options_are_known(self):
+        """Also those of the components; and what they say in each other's company."""
+        program = BUILD / "bin/gputopo-scheduler"
+        if not program.exists():
+            self.skipTest("gputopo-scheduler is not built")
+        for component in COMPONENTS:
+            add_component(self.objects, DAEMONSET / "components" / component)
+        arguments = container(pod_of(self.objects, "Deployment", "gputopo-scheduler"), "scheduler")["args"]
+        self.assertEqual(arguments[-2:], [f"--project={component}" for component in PROJECTED])
+        done = subprocess.run([program, *arguments, "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_the_webhooks(self):
+        """They reach our Service, leave our namespace alone, and fail open; their CA comes from the script."""
+        add_component(self.objects, DAEMONSET / "components/placement")
+        service = one(self.objects, "Service", "gputopo-scheduler")
+        self.assertIn(443, [port["port"] for port in service["spec"]["ports"]])
+        pod = pod_of(self.objects, "Deployment", "gputopo-scheduler")
+        ports = {port["name"] for port in container(pod, "scheduler")["ports"]}
+        self.assertEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports)
+        hooks = [hook for kind in ("Mutating", "Validating")
+                 for hook in one(self.objects, f"{kind}WebhookConfiguration", "gputopo-scheduler")["webhooks"]]
+        self.assertEqual(len(hooks), 4)
+        for hook in hooks:
+            self.assertEqual(hook["failurePolicy"], "Ignore")
+            self.assertEqual(hook["sideEffects"], "NoneOnDryRun" if hook["name"].startswith("gate.") else "None")
+            self.assertIn(hook["clientConfig"]["service"]["path"], ("/webhook/mutate", "/webhook/validate"))
+            expression, = hook["namespaceSelector"]["matchExpressions"]
+            self.assertEqual((expression["operator"], sorted(expression["values"])), ("NotIn", ["gputopo-system", "kube-system"]))
+
+    def test_the_script_makes_certificates_that_fit(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            directory = pathlib.Path(scratch) / "tls"
+            for _ in range(2):  # the second run renews, under the same CA
+                before = (directory / "ca.crt").read_bytes() if directory.exists() else None
+                subprocess.run([DAEMONSET / "tls", directory, "10.1.2.3", "extender.example.com"], check=True)
+            self.assertEqual((directory / "ca.crt").read_bytes(), before)
+            told = subprocess.run(["openssl", "x509", "-in", directory / "tls.crt", "-noout", "-ext", "subjectAltName"],
+                                  stdout=subprocess.PIPE, text=True, check=True).stdout
+            for name in ("DNS:gputopo-scheduler.gputopo-system.svc", "DNS:extender.example.com", "IP Address:10.1.2.3"):
+                self.assertIn(name, told)
+            for file, purpose in (("tls.crt", "sslserver"), ("scheduler.crt", "sslclient")):
+                subprocess.run(["openssl", "verify", "-purpose", purpose, "-CAfile", directory / "ca.crt", directory / file],
+                               check=True, stdout=subprocess.DEVNULL)
+            for key in directory.glob("*.key"):
+                self.assertEqual(key.stat().st_mode & 0o077, 0, key)
+            component, = documents(directory / "kustomization.yaml")
+            secret, = component["secretGenerator"]
+            self.assertEqual((secret["name"], secret["namespace"]), ("gputopo-scheduler-tls", "gputopo-system"))
+            objects = build(DAEMONSET / "base")
+            add_component(objects, DAEMONSET / "components/placement")
+            patch_all(objects, component)
+            for kind in ("Mutating", "Validating"):
+                for hook in one(objects, f"{kind}WebhookConfiguration", "gputopo-scheduler")["webhooks"]:
+                    self.assertTrue(hook["clientConfig"]["caBundle"])
 
     def test_a_wish_for_everything_is_one_command(self):
         self.assertEqual(build(DAEMONSET), self.objects)

@@ -44,14 +44,14 @@ def node(count=GPUS, unhealthy=(), without=()):
 class Host:
     """A running plugin-host."""
 
-    def __init__(self, directory, descriptors=0, register_ms=0, stream_ms=0):
+    def __init__(self, directory, descriptors=0, register_ms=0, stream_ms=0, check_ms=0):
         self.directory = directory
         self.path = os.path.join(directory, "node.json")
         self.events = []
         self.changed = threading.Condition()
         self.process = subprocess.Popen(
             [PLUGIN_HOST, self.path, os.path.join(directory, "kubelet"), os.path.join(directory, "dev"),
-             str(descriptors), str(register_ms), str(stream_ms)],
+             str(descriptors), str(register_ms), str(stream_ms), str(check_ms)],
             stdout=subprocess.PIPE, text=True, env={"ASAN_OPTIONS": "quarantine_size_mb=1", **os.environ})
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -374,6 +374,81 @@ class Registering(Case):
         self.assertTrue(kubelet.wait_healthy(GPUS))
         self.assertEqual(len(self.sockets()), 1)
         self.assertTrue(os.path.exists(foreign))
+
+
+class Rivals(Case):
+    """Another device plugin of the same resource is there first."""
+
+    def other_plugin(self, kubelet, *ids):
+        kubelet.book.others = list(ids)
+        path = os.path.join(kubelet.directory, "other-plugin.sock")
+        other = socket.socket(socket.AF_UNIX)
+        self.addCleanup(other.close)
+        other.bind(path)
+        other.listen()
+        return other, path
+
+    def test_holds_back_until_it_goes(self):
+        kubelet = self.kubelet()
+        other, path = self.other_plugin(kubelet, "GPU-x", "GPU-y")
+        host = self.host()
+        self.assertTrue(host.wait("failed", 2))
+        self.assertIn("another device plugin serves 2 devices of metax-tech.com/gpu, perhaps that of other-plugin.sock",
+                      host.last("failed")["why"])
+        self.assertEqual((kubelet.registrations, self.sockets()), ([], []))
+        kubelet.book.others = []
+        other.close()
+        os.unlink(path)
+        self.assertTrue(kubelet.wait_healthy(GPUS, 5), "its socket has gone: no pause is waited for")
+
+    def test_plugins_of_other_resources(self):
+        kubelet = self.kubelet()
+        self.other_plugin(kubelet)
+        host = self.host()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+        self.assertEqual(host.count("failed"), 0)
+
+    def test_devices_of_a_plugin_that_is_gone(self):
+        kubelet = self.kubelet()
+        other, _ = self.other_plugin(kubelet, "GPU-x")
+        other.close()
+        self.host()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+
+    def test_the_kubelet_does_not_say(self):
+        kubelet = self.kubelet(start=False)
+        kubelet.book.serves = False
+        kubelet.start()
+        self.other_plugin(kubelet, "GPU-x")
+        self.host()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+        kubelet.stop()
+        kubelet.book.serves, kubelet.book.hang = True, 30
+        kubelet.start()
+        self.other_plugin(kubelet, "GPU-x")
+        self.assertTrue(kubelet.wait_healthy(GPUS, 20))
+
+
+    def test_one_that_came_later_has_gone_and_taken_our_devices_along(self):
+        kubelet, host = self.pair(check_ms=200)
+        time.sleep(1)
+        self.assertEqual(host.count("failed"), 0, "nothing is lost")
+        kubelet.book.lost = first = kubelet.plugin
+        self.assertTrue(kubelet.wait(lambda: kubelet.plugin not in (None, first)))
+        self.assertIn("lost our devices", host.last("failed")["why"])
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+
+    def test_one_that_came_later_stays(self):
+        kubelet, host = self.pair(check_ms=200)
+        kubelet.book.lost, kubelet.book.others = kubelet.plugin, ["GPU-x", "GPU-y"]
+        self.assertTrue(host.wait("failed"))
+        self.assertEqual(host.last("failed")["why"], "another device plugin has taken over metax-tech.com/gpu: "
+                                                     "the kubelet has 2 devices of it")
+        time.sleep(1)
+        self.assertEqual((host.count("failed"), len(kubelet.registrations)), (1, 1), "said once, and no fight")
+        before = host.count("registered")
+        kubelet.book.lost, kubelet.book.others = None, []
+        self.assertTrue(host.wait("registered", before + 1))
 
 
 class Listing(Case):

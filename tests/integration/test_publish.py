@@ -16,11 +16,11 @@ import time
 import unittest
 
 import jsonschema
-import yaml
-from api_double import ApiDouble, ApiError, Status, owned_leaves
+from api_double import Status, StrictDouble
 from kube_driver import kubeconfig
 from kubelet_double import KubeletDouble
-from publish_driver import CRDS, MACHINES, Agent, wait_for
+from crds import status_schema
+from publish_driver import MACHINES, Agent, wait_for
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 NODES = "/api/v1/nodes"
@@ -28,61 +28,6 @@ TOPOLOGIES = "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies"
 LABELS = {"metax-tech.com/gpu.family": "MXC", "metax-tech.com/gpu.memory": "64GB",
           "metax-tech.com/gpu.product": "MXC500"}
 LOSSES, SCORES = "metax-tech.com/gpu.topology.losses", "metax-tech.com/gpu.topology.scores"
-
-
-class StrictDouble(ApiDouble):
-    """Beyond the double: a subresource of nothing is 404, a UID is a precondition, owners are kept, and a refusal
-    names the fields, as the real one does (test_publish_real.py)."""
-
-    def apply(self, collection, name, request):
-        body = json.loads(request.body)
-        request = copy.copy(request)
-        if self.place(request.path)[2]:  # what a manager owns in the status is apart from the rest
-            request.query = {**request.query, "fieldManager": request.query["fieldManager"] + "/status"}
-        old = self.objects.get((collection, name))
-        if old is None and self.place(request.path)[2]:
-            raise ApiError(404, f'{collection[2]} "{name}" not found')
-        uid = body["metadata"].get("uid")
-        if uid and (old is None or old["metadata"]["uid"] != uid):
-            raise ApiError(409, f"uid mismatch: the provided object specified uid {uid}")
-        self.refuse_taken(collection, name, request, body)
-        owners = body["metadata"].get("ownerReferences")
-        code, obj = super().apply(collection, name, request)
-        if owners and obj["metadata"].get("ownerReferences") != owners:
-            obj = copy.deepcopy(obj)
-            obj["metadata"]["ownerReferences"] = owners
-            self.store(collection, name, obj, "MODIFIED")
-        return code, obj
-
-    def refuse_taken(self, collection, name, request, body):
-        owners = self.owners.get((collection, name), {})
-        had = dict(owned_leaves(self.objects.get((collection, name), {})))
-        taken = [p for p, v in owned_leaves(body)
-                 if owners.get(p, set()) - {request.query["fieldManager"]} and had.get(p) != v]
-        if taken and request.query.get("force") != "true":
-            error = ApiError(409, f"Apply failed with {len(taken)} conflicts")
-            error.body["details"] = {"causes": [{"reason": "FieldManagerConflict", "message": "conflict",
-                                                 "field": "." + ".".join(p)} for p in taken]}
-            raise error
-
-
-def json_schema(openapi):
-    """A structural schema as JSON Schema (draft 4), in which what the API server would prune is an error."""
-    schema = {k: v for k, v in openapi.items() if not k.startswith("x-kubernetes") and k not in ("nullable", "format")}
-    if "properties" in schema:
-        schema["properties"] = {k: json_schema(v) for k, v in schema["properties"].items()}
-        schema["additionalProperties"] = False
-    if "items" in schema:
-        schema["items"] = json_schema(schema["items"])
-    if openapi.get("nullable"):
-        schema["type"] = [schema["type"], "null"]
-    return schema
-
-
-def status_schema():
-    with open(f"{CRDS}/nodegputopologies.yaml", encoding="utf-8") as file:
-        crd = yaml.safe_load(file)
-    return json_schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"])
 
 
 class Case(unittest.TestCase):
@@ -168,11 +113,13 @@ class First(Case):
             values = json.loads(node["annotations"][name])
             self.assertEqual(list(values), [str(k) for k in range(1, 9)])
             self.assertTrue(all(isinstance(v, int) and 0 <= v < 2000 for v in values.values()), values)
-        self.assertEqual([c["status"] for c in self.status()["conditions"]], ["True"] * 4)
+        said = {c["type"]: c["status"] for c in self.status()["conditions"]}
+        self.assertEqual(said, {"Discovered": "True", "VendorLibrary": "True", "Registered": "True",
+                                "LinksHealthy": "True", "UsageKnown": "False"})  # its answers settle for ten seconds
         self.assertEqual(len(self.writes("gputopo-agent", "/status")), 1)  # the registration was waited for
 
     def test_every_machine_fits_the_schema(self):
-        validator = jsonschema.Draft4Validator(status_schema())
+        validator = jsonschema.Draft4Validator(status_schema("nodegputopologies"))
         for machine in ("c500-4", "c500-8", "c500-8-deadlink", "c500-8-nolib", "c550-8"):
             with self.subTest(machine):
                 if self.object():
@@ -188,8 +135,33 @@ class First(Case):
                 self.assertEqual(links, {"c500-8-deadlink": "False", "c500-8-nolib": "Unknown"}.get(machine, "True"))
                 self.end(agent)
 
+    def test_annotations_only(self):
+        """Of the Node, and its labels; neither is the custom resource asked for, nor missed."""
+        kubelet = self.kubelet()
+        agent = self.start("--publish=annotations", "--heartbeat=1")
+        self.assertTrue(wait_for(lambda: self.node()["metadata"].get("labels") == LABELS), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.wait_current(agent)
+        self.assertEqual(set(self.node()["metadata"]["annotations"]), {LOSSES, SCORES})
+        self.assertTrue(wait_for(lambda: len(self.writes(path=NODES)) > 4, 20))
+        self.assertEqual([r.path for r in self.api.asked() if "nodegputopologies" in r.path], [])
+        self.assertIsNone(self.object())
+        self.assertEqual(agent.events("cannot publish"), [])
+
+    def test_annotations_only_of_no_gpu(self):
+        """What an agent before this one wrote is taken back, though no object tells of it."""
+        agent = self.start("--publish=annotations")
+        self.assertTrue(wait_for(lambda: LOSSES in self.node()["metadata"].get("annotations", {})), agent.lines)
+        self.end(agent)
+        empty = f"{self.directory}/empty.json"
+        with open(empty, "w", encoding="utf-8") as file:
+            file.write('{"gpus": [], "pairs": []}')
+        agent = self.start("--publish=annotations", "--from", empty)
+        self.assertTrue(wait_for(lambda: not self.node()["metadata"].get("annotations")), agent.lines)
+        self.assertFalse(self.node()["metadata"].get("labels"))
+
     def test_no_credentials(self):
-        for arguments, why in ((["--no-publish"], "--no-publish"), ([], "not in a pod")):
+        for arguments, why in ((["--no-publish"], "--no-publish"), (["--publish=none"], "--no-publish"), ([], "not in a pod")):
             env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
             agent = Agent(AGENT, self.directory, "--from", f"{MACHINES}/c500-8.json", *arguments, env=env)
             self.addCleanup(agent.stop)
@@ -197,12 +169,43 @@ class First(Case):
             self.assertIn(why, started[0]["publish"])
             self.assertFalse([name for name in agent.metrics() if "publish" in name])
 
+    def goes_on_without(self, why, *arguments, env=None, mend):
+        """An agent that cannot use the API server does all the rest, and finds it when it can."""
+        warning = "the API server cannot be used, going on without"
+        kubelet = self.kubelet()
+        agent = self.start(*arguments, env=env)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.metrics().get("gputopo_api_server_failures_total") == 2, 20))
+        self.assertEqual(agent.metrics()["gputopo_api_server_known"], 0)
+        self.assertEqual(len(agent.events(warning)), 1, agent.lines)
+        self.assertIn(why, agent.events(warning)[0]["why"])
+        self.assertIn(why, agent.events("gputopo-agent started")[0]["publish"])
+        self.assertEqual(self.api.requests, [])
+        mend()
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 40), agent.lines)
+        self.assertEqual(agent.metrics()["gputopo_api_server_known"], 1)
+
+    def test_a_kubeconfig_that_comes_later(self):
+        late = f"{self.directory}/late"
+        self.goes_on_without("late", "--kubeconfig", late,
+                             mend=lambda: shutil.copy(f"{self.directory}/config", late))
+
     def test_a_kubeconfig_that_is_none(self):
-        done = subprocess.run([AGENT, "--from", f"{MACHINES}/c500-8.json", "--kubeconfig", "/nowhere", "--http",
-                               "none"], capture_output=True, text=True, timeout=20, check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("/nowhere", done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        late = f"{self.directory}/late"
+        with open(late, "w", encoding="ascii") as file:
+            file.write("clusters: [")
+        self.goes_on_without("late", "--kubeconfig", late,
+                             mend=lambda: shutil.copy(f"{self.directory}/config", late))
+
+    def test_no_http_client_library(self):
+        if b"libcurl" in subprocess.run(["ldd", AGENT], capture_output=True, check=True).stdout:
+            self.skipTest("built with AddressSanitizer, the agent is linked with libcurl (kube/CMakeLists.txt)")
+        fake = f"{self.directory}/lib"
+        os.makedirs(fake)
+        with open(f"{fake}/libcurl-gnutls.so.4", "wb"):
+            pass
+        self.goes_on_without("libcurl-gnutls.so.4", env={"LD_LIBRARY_PATH": fake},
+                             mend=lambda: os.unlink(f"{fake}/libcurl-gnutls.so.4"))
 
     def test_times_of_conditions_outlive_the_agent(self):
         agent = self.start("--no-device-plugin")
@@ -214,6 +217,68 @@ class First(Case):
         observed = self.status()["observedAt"]
         self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed, 20))
         self.assertEqual(self.condition("Discovered")["lastTransitionTime"], since)
+
+
+class Told(Case):
+    """Events about the Node, for people."""
+
+    def events(self):
+        with self.api.lock:
+            return [copy.deepcopy(o) for (where, _), o in self.api.objects.items() if where[2] == "events"]
+
+    def event(self, reason, seconds=15):
+        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason], seconds)
+        self.assertTrue(found, f"{reason}: {[e['reason'] for e in self.events()]}")
+        self.assertEqual(found[0]["regarding"], {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"})
+        return found[0]
+
+    def start_changing(self, *arguments):
+        """An agent on a machine's file, and a function that changes the node in it."""
+        with open(f"{MACHINES}/c500-8.json", encoding="utf-8") as file:
+            node = json.load(file)["node"]
+        path = f"{self.directory}/node.json"
+
+        def change(gpus=(), links=()):
+            changed = copy.deepcopy(node)
+            for i in gpus:
+                changed["gpus"][i].update(healthy=False, unhealthyReason="too hot")
+            for link in changed["links"]:
+                if (link["a"], link["b"]) in links:
+                    link["state"] = "down"
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(changed, file)
+        change()
+        agent = self.start("--from", path, *arguments)
+        self.assertTrue(wait_for(lambda: agent.events("registered")), agent.lines)
+
+        def again(**what):
+            change(**what)
+            agent.hangup()
+        return agent, again, [(link["a"], link["b"]) for link in node["links"] if link["kind"] == "MX"], node["gpus"]
+
+    def test_health_and_links(self):
+        self.kubelet()
+        _, again, direct, gpus = self.start_changing()
+        again(gpus=[2, 3], links=direct[:2])
+        ill, down = self.event("GPUUnhealthy"), self.event("LinkDown")
+        self.assertEqual((ill["type"], down["type"]), ("Warning", "Warning"))
+        for i in (2, 3):
+            self.assertIn(f"{gpus[i]['uuid']} at {gpus[i]['bdf']} (too hot)", ill["note"])
+        a, b = (gpus[i]["bdf"] for i in direct[1])
+        self.assertIn(f"{a} - {b}", down["note"])
+        again()
+        self.assertEqual((self.event("GPURecovered")["type"], self.event("LinkUp")["type"]), ("Normal", "Normal"))
+        self.assertEqual(len(self.events()), 4, "one for each thing that happened")
+
+    def test_a_kubelet_that_refuses(self):
+        kubelet = self.kubelet()
+        kubelet.refuse = 3
+        agent, _, _, _ = self.start_changing()
+        event = self.event("PluginNotRegistered")
+        self.assertIn("metax-tech.com/gpu", event["note"])
+        self.assertEqual(self.event("PluginRegistered")["type"], "Normal")
+        self.assertEqual(len(self.events()), 2, agent.lines)
+        self.assertEqual(agent.metrics()['gputopo_events_total{result="written"}'], 2)
 
 
 class Change(Case):
@@ -273,7 +338,7 @@ class Faults(Case):
         self.assertTrue(wait_for(lambda: self.status()["freeCount"] == 4, 60), agent.lines)
         self.wait_current(agent, 60)
         time.sleep(2)
-        self.assertEqual([r.query.get("fieldManager") for r in self.api.requests[before:]],
+        self.assertEqual([r.query["fieldManager"] for r in self.api.requests[before:] if "fieldManager" in r.query],
                          ["gputopo-agent-usage", "gputopo-agent"])
 
     def test_silent_for_long(self):

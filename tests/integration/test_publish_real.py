@@ -11,52 +11,19 @@ skipped (77).
 import json
 import os
 import shutil
-import socket
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
-from kube_driver import kubeconfig
+from kube_driver import Relay, kubeconfig
 from kubelet_double import KubeletDouble
-from publish_driver import MACHINES, Agent, RealServer, wait_for
+from publish_driver import MACHINES, Agent, wait_for
+from real_api import RealServer
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 SANITIZED = b"__asan_init" in open(AGENT, "rb").read() if AGENT else False  # noqa: SIM115
 SCORES = "metax-tech.com/gpu.topology.scores"
-
-
-class Relay:
-    """Passes TCP on and counts the bytes each way."""
-
-    def __init__(self, port):
-        self.target, self.up, self.down = port, 0, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection(("127.0.0.1", self.target))
-            threading.Thread(target=self.copy, args=(near, far, "up"), daemon=True).start()
-            threading.Thread(target=self.copy, args=(far, near, "down"), daemon=True).start()
-
-    def copy(self, source, to, way):
-        try:
-            while data := source.recv(65536):
-                setattr(self, way, getattr(self, way) + len(data))
-                to.sendall(data)
-            to.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def close(self):
-        self.listener.close()
 
 
 class RealPublish(unittest.TestCase):
@@ -138,15 +105,53 @@ class RealPublish(unittest.TestCase):
         print(self.server.kubectl("get", "nodegputopologies"))
         print(self.server.kubectl("get", "nodegputopologies", "-o", "wide"))
         self.assertEqual(sum(sent.values()), 2)
-        self.assertLess(spent[0], 2 * 2000)  # the status and the annotations together
+        status, annotations = relay.exchanges[-2:]
+        self.assertEqual(status + annotations, sum(spent))
+        self.assertLess(status, 2000)
+        self.assertLess(annotations, 1700)
         if not SANITIZED:
             self.assertLess(rss, 20 << 10)
             self.assertLess(anonymous, 4 << 10)
         managers = {m["manager"]: m for m in self.server.get("ngt", "n1")["metadata"]["managedFields"]
                     if m.get("subresource") == "status"}
         self.assertEqual(set(managers), {"gputopo-agent", "gputopo-agent-usage"})
+        self.assertNotIn("f:message", json.dumps(managers["gputopo-agent"]))  # conditions are atomic: less to answer
         self.assertEqual(set(managers["gputopo-agent-usage"]["fieldsV1"]["f:status"]),
                          {"f:free", "f:freeCount", "f:owners", "f:scoreByCount", "f:lossByCount"})
+
+    def make_pod(self, name, node, annotations):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+               "spec": {"nodeName": node, "containers": [{"name": "c0", "image": "none"}]}}
+        self.server.kubectl("create", "-f", "-", text=json.dumps(pod))
+        self.addCleanup(self.server.kubectl, "delete", "pod", name, "--ignore-not-found", "--force", "--grace-period=0")
+
+    def test_plans_are_followed(self):
+        """The plans of this node's pods, by a watch of metadata: honoured, changed, gone with the pod."""
+        if "default" not in self.server.kubectl("get", "serviceaccounts", "-o", "name"):
+            self.server.kubectl("create", "serviceaccount", "default")
+        key = "plan.topology.metax-tech.com/gpus"
+        kubelet = self.kubelet()
+        kubelet.book.empty_for = 0
+        agent = self.start()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        first = {key: json.dumps({"c0": [kubelet.order[0], kubelet.order[7]]})}
+        second = {key: json.dumps({"c0": [kubelet.order[1], kubelet.order[6]]})}
+        self.make_pod("p", "n1", first)
+        self.make_pod("elsewhere", "n2", first)
+        self.make_pod("plain", "n1", {})
+        planned = lambda: agent.metrics().get("gputopo_planned_pods")  # noqa: E731
+        self.assertTrue(wait_for(lambda: planned() == 1), agent.lines)
+        self.assertEqual(sorted(kubelet.admit("p", 2)[0]), sorted([kubelet.order[0], kubelet.order[7]]))
+        self.make_pod("q", "n1", first)
+        self.assertTrue(wait_for(lambda: planned() == 2), agent.lines)
+        self.server.kubectl("annotate", "pod", "q", "--overwrite", f"{key}={second[key]}")
+        time.sleep(1)
+        self.assertEqual(sorted(kubelet.admit("q", 2)[0]), sorted([kubelet.order[1], kubelet.order[6]]))
+        self.server.kubectl("delete", "pod", "p", "q", "--force", "--grace-period=0")
+        self.assertTrue(wait_for(lambda: planned() == 0), agent.lines)
+        values = agent.metrics()
+        self.assertEqual(values['gputopo_plan_preferences_total{result="hit"}'], 2)
+        self.assertEqual(values['gputopo_planned_containers_total{result="otherwise"}'], 0)
 
     def test_owner_annotations_and_labels(self):
         self.server.kubectl("label", "node", "n1", "metax-tech.com/gpu.product=theirs")

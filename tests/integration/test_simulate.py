@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TRACES = os.path.join(HERE, "..", "..", "..", "shared", "data", "traces")
 TIMEOUT_S = 120
 GROUP = ["gputopo", "gputopo-static", "kueue", "slurm-block", "huawei", "volcano", "first-fit", "best-fit",
-         "worst-fit", "random", "least-allocated", "most-allocated"]
+         "worst-fit", "random", "least-allocated", "most-allocated", "gpu-aware"]
 POD = ["gputopo", "fgd", "best-fit", "dot-product", "packing", "clustering", "random"]
 SMALL = ["--cluster", "8x4x8", "--trace", "mix:1,8,16,32", "--jobs", "800"]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,64000,1000,8,\nb,64000,1000,4,\nc,64000,1000,0,\n"
@@ -60,7 +60,8 @@ class Simulate(unittest.TestCase):
         self.assertEqual([r["policy"] for r in reports], GROUP)
         for r in reports:
             for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "decisionsPerSecond", "splitShare",
-                        "spreadMean", "spreadP99", "spreadBound", "fragmentation", "waitP50", "waitP99"):
+                        "spreadMean", "spreadP99", "spreadBound", "fragmentation", "linkFragmentation", "linkShare",
+                        "waitP50", "waitP99"):
                 self.assertIsInstance(r[key], (int, float), key)
                 self.assertIn(key, r["ci95"])
             self.assertEqual(r["jobs"], 800)
@@ -71,7 +72,7 @@ class Simulate(unittest.TestCase):
             self.assertEqual(r["fragmentationSize"], 32)
             self.assertTrue(1 <= r["spreadBound"] <= r["spreadMean"] + 1e-9)
             self.assertTrue(r["series"])
-            if not r["policy"].endswith("-allocated"):
+            if r["policy"] not in ("least-allocated", "most-allocated", "gpu-aware"):
                 self.assertEqual((r["splitShare"], r["spreadMean"]), (0, 1))
 
     def test_same_seed_same_answer(self):
@@ -114,6 +115,15 @@ class Simulate(unittest.TestCase):
         self.assertGreater(run("--atomic", "8")["spreadMean"], 1)
         self.assertGreater(run("--no-departures")["occupancy"], 0.8)
 
+    def test_loss_weight(self):
+        def run(weight):
+            return json.loads(self.good("--cluster", "20x1x8x8+20x1x8x4+20x1x8x1", "--trace", "mix:1,2,4,8", "--load", "0.8",
+                                        "--policy", "gpu-aware", "--loss-weight", weight, "-o", "json"))[0]
+
+        self.assertLess(run("16")["linkFragmentation"], run("0.5")["linkFragmentation"])
+        self.assertLess(run("0.5")["linkFragmentation"], run("0")["linkFragmentation"])
+        self.assertLess(run("16")["linkShare"], run("0.5")["linkShare"])
+
     def test_files(self):
         nodes, pods = self.file("n.csv", NODES), self.file("p.csv", PODS)
         reports = json.loads(self.good("--cluster", nodes, "--trace", pods, "-o", "json"))
@@ -131,6 +141,8 @@ class Simulate(unittest.TestCase):
         self.bad(1, f"{broken}:5: expected 5 fields, is 1", "--cluster", nodes, "--trace", broken)
         broken = self.file("c.csv", NODES + "a,1,1,1,\n")
         self.bad(1, f"{broken}:5: node a is there twice", "--cluster", broken, "--trace", pods)
+        broken = self.file("f.csv", TOPO + "a,G,P,S2\n")  # the same host in another rack
+        self.bad(1, f"{broken}:5: node a is there twice", "--cluster", broken, "--trace", "seren")
         broken = self.file("d.csv", "hello\nworld\n")
         self.bad(1, f"{broken}:1: not a trace", "--cluster", nodes, "--trace", broken)
         self.bad(1, f"{broken}:1: not a cluster", "--cluster", broken, "--trace", pods)
@@ -146,6 +158,7 @@ class Simulate(unittest.TestCase):
         self.bad(2, "--cluster: expected", "--trace", "seren")
         self.bad(2, "--trace: expected", "--cluster", "2x2")
         self.bad(2, "is '2y2'", "--cluster", "2y2", "--trace", "seren")
+        self.bad(2, "is '2x2+'", "--cluster", "2x2+", "--trace", "seren")
         self.bad(2, "is 'alibaba'", "--cluster", "2x2", "--trace", "alibaba")
         self.bad(2, "is '0,1'", "--cluster", "2x2", "--trace", "mix:0,1")
         self.bad(2, "is 'best'", *SMALL, "--policy", "gputopo,best")

@@ -20,7 +20,16 @@ FLOORS = {
     "scheduler-ext/jobs": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/file": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/sim": {"base", "topology/model", "scheduler-ext/core", "scheduler-ext/file"},
-    "cli": {"base", "topology/model", "topology/probe", "topology/discovery", "scheduler-ext/core", "scheduler-ext/jobs",
+    "scheduler-ext/feed": {"base", "topology/model", "scheduler-ext/core", "scheduler-ext/jobs"},
+    "scheduler-ext/wire": {"base"},
+    "scheduler-ext/placement": {"base", "topology/model", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
+                                "scheduler-ext/feed"},
+    "scheduler-ext/doors": {"base", "topology/model", "http", "scheduler-ext/core", "scheduler-ext/jobs",
+                            "scheduler-ext/feed", "scheduler-ext/wire", "scheduler-ext/placement"},
+    "scheduler-ext/companion": {"base", "topology/model", "http", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
+                                "scheduler-ext/supernodes", "scheduler-ext/feed", "scheduler-ext/wire",
+                                "scheduler-ext/placement", "scheduler-ext/doors"},
+    "cli": {"base", "kube", "topology/model", "topology/probe", "topology/discovery", "scheduler-ext/core", "scheduler-ext/jobs",
             "scheduler-ext/file", "scheduler-ext/sim"},
 }
 
@@ -29,8 +38,9 @@ THIRD_PARTY = {
     r"<hwloc": 1,
     r"<pci/": 1,
     r"<libudev": 1,
-    r"<microhttpd": 1,
-    r"<yaml\.h": 2,  # one writes YAML, one reads kubeconfigs
+    r"<microhttpd": 2,  # the server, and its requests
+    r"<gnutls/": 1,
+    r"<yaml\.h": 2,  # one writes YAML, one reads it
     r"<curl/": 1,
     r"<dlfcn\.h": 2,  # the vendor library, and libcurl
     r"<grpc/": 4,  # queue, server, client and the small header they share

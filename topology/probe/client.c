@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "topology/probe/child.h"
 #include "topology/probe/protocol.h"
@@ -38,9 +39,7 @@ struct gt_probe_client {
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)gt_clock_ms();
 }
 
 static void pause_ms(int64_t milliseconds)

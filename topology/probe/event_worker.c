@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/probe/event_worker.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 enum { PAUSE_MS = 60000, DEVICES_MAX = 64 }; /* before one that ended is started again */
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)gt_clock_ms();
 }
 
 void gt_event_worker_stop(struct gt_event_worker *events)
@@ -29,7 +27,8 @@ static bool tell(const struct gt_event_worker *events, const char *request)
 void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
                           bool verbose)
 {
-    if (events->worker.pid && !gt_library_same(library, &events->library))
+    bool others = devices && devices != events->devices && now_ms() >= events->again;
+    if (events->worker.pid && (others || !gt_library_same(library, &events->library)))
         gt_event_worker_stop(events);
     if (!events->wanted || events->worker.pid || !devices || now_ms() < events->again)
         return;
@@ -37,6 +36,7 @@ void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_librar
     if (gt_worker_start(&events->worker, "gputopo-events", verbose, NULL) < 0)
         return;
     events->library = *library;
+    events->devices = devices;
     /* All requests at once: the answers come when they come. */
     char open[PATH_MAX + 8], list[8 + 4 * DEVICES_MAX];
     snprintf(open, sizeof(open), "open %s", library->path);

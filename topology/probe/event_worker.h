@@ -12,12 +12,13 @@
 struct gt_event_worker {
     struct gt_worker worker;
     struct gt_library library; /* what it has open */
+    uint64_t devices;          /* whose events it waits for */
     bool wanted;               /* somebody watches */
     int64_t again;             /* milliseconds; not started before */
 };
 
-/* After a scan: ends the one of another library, and starts one where it is wanted and there are devices
- * (a mask of the vendor's numbers). */
+/* After a scan: ends the one of another library or of other devices, and starts one where it is wanted and
+ * there are devices (a mask of the vendor's numbers); not more than one a minute. */
 void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
                           bool verbose);
 

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -55,9 +55,7 @@ struct gt_prober {
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)gt_clock_ms();
 }
 
 int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err)

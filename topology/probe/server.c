@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "topology/probe/event_worker.h"
 #include "topology/probe/protocol.h"
@@ -41,9 +42,7 @@ struct server {
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)gt_clock_ms();
 }
 
 static void drop(struct server *server, struct client *client)

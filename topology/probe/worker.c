@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "topology/probe/worker_main.h"
 
 enum { STOP_PATIENCE_MS = 500, STUCK_MAX = 8 };
@@ -18,9 +19,7 @@ static pid_t stuck[STUCK_MAX];
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)gt_clock_ms();
 }
 
 unsigned gt_worker_stuck(void)

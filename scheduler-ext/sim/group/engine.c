@@ -63,7 +63,8 @@ static void add_size(struct gt_group_setup *setup, uint32_t size)
 
 static int run_open(struct run *run, const struct gt_site *site, struct gt_err **err)
 {
-    struct gt_group_setup setup = {.seed = run->options->seed, .pods_max = 1};
+    struct gt_group_setup setup = {
+        .seed = run->options->seed, .pods_max = 1, .loss_weight = run->options->loss_weight};
     uint32_t count = run->jobs->count, largest = 0, largest_gpus = 1;
     int r = gt_world_new(site, &run->world, err);
     if (r >= 0)

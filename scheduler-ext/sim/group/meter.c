@@ -23,13 +23,14 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     meter->ran = calloc(count + 1, sizeof(*meter->ran));
     if (!meter->waits || !meter->ran)
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
-    return 0;
+    return gt_links_open(&meter->links, world->site, err);
 }
 
 void gt_meter_done(struct gt_meter *meter)
 {
     free(meter->waits);
     free(meter->ran);
+    gt_links_done(&meter->links);
 }
 
 /* The part of the free GPUs that no further unit of the largest size can use. */
@@ -43,6 +44,16 @@ static double fragmentation(const struct gt_meter *meter)
     for (uint32_t s = 0; s < world->site->super_count; s++)
         held += slots[s] / meter->unit;
     return 1 - (double)held * meter->unit * meter->gpus / world->free_gpus;
+}
+
+static uint64_t free_of(const void *world, uint32_t node)
+{
+    return gt_world_available(world, node);
+}
+
+static double link_fragmentation(const struct gt_meter *meter)
+{
+    return gt_links_fragmentation(&meter->links, free_of, meter->world);
 }
 
 static double accepted_share(const struct gt_meter *meter)
@@ -66,6 +77,7 @@ static void sample(struct gt_meter *meter, double at)
     meter->recent_units = 0;
     if (at >= meter->begin) {
         meter->fragmentation_sum += meter->series[meter->samples - 1].fragmentation;
+        meter->link_fragmentation_sum += link_fragmentation(meter);
         meter->fragmentation_count++;
     }
 }
@@ -146,18 +158,6 @@ static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *jo
     return largest ? (need + largest - 1) / largest : 1;
 }
 
-static void add_links(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places)
-{
-    if (job->gpus < 2)
-        return;
-    for (uint32_t i = 0; i < job->pods; i++) {
-        const struct gt_class *class = meter->world->class[meter->world->site->nodes[places[i].node].gpus];
-        uint32_t best = gt_class_best_score(class, job->gpus);
-        meter->link_sum += best ? (double)gt_class_sum(class, places[i].mask) / best : 1;
-        meter->link_count++;
-    }
-}
-
 /* Supernodes per unit, and for split ones how few it could have been. */
 static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places,
                        bool measured)
@@ -192,7 +192,8 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     meter->accepted += weight(job, seconds);
     if (!again)
         meter->waits[meter->wait_count++] = now - job->submit;
-    add_links(meter, job, places);
+    for (uint32_t i = 0; i < job->pods; i++)
+        gt_links_add(&meter->links, places[i].node, places[i].mask);
 }
 
 static int by_value(const void *a, const void *b)
@@ -232,11 +233,13 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .occupancy = meter->up_area > 0 ? meter->used_area / meter->up_area : 0,
         .fragmentation =
             meter->fragmentation_count ? meter->fragmentation_sum / meter->fragmentation_count : 0,
+        .link_fragmentation =
+            meter->fragmentation_count ? meter->link_fragmentation_sum / meter->fragmentation_count : 0,
         .split_share = meter->units ? 1 - (double)meter->spread[1] / meter->units : 0,
         .spread_mean = meter->units ? meter->spread_sum / meter->units : 0,
         .spread_p99 = spread_percentile(meter, 0.99),
         .spread_bound = meter->units ? meter->spread_bound_sum / meter->units : 0,
-        .link_share = meter->link_count ? meter->link_sum / meter->link_count : 1,
+        .link_share = gt_links_share(&meter->links),
         .wait_p50 = percentile(meter->waits, meter->wait_count, 0.5),
         .wait_p99 = percentile(meter->waits, meter->wait_count, 0.99),
         .decisions_per_second =
@@ -247,6 +250,7 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
     if (meter->lasting) { /* nothing leaves: the end is what counts */
         ret->occupancy = world->up_gpus ? 1 - (double)world->free_gpus / world->up_gpus : 0;
         ret->fragmentation = fragmentation(meter);
+        ret->link_fragmentation = link_fragmentation(meter);
     }
     memcpy(ret->series, meter->series, sizeof(ret->series));
 }

@@ -3,6 +3,7 @@
 #define GPUTOPO_SIM_GROUP_METER_H
 
 #include "scheduler-ext/sim/group/policy.h"
+#include "scheduler-ext/sim/links.h"
 #include "scheduler-ext/sim/result.h"
 
 /* What is measured while jobs run. Everything counts from the first job after the warm-up to the last. */
@@ -15,7 +16,7 @@ struct gt_meter {
     double used_area, up_area;
     double asked, accepted;         /* GPU seconds; GPUs where jobs never leave */
     double all_asked, all_accepted; /* from the start on, for the series */
-    double spread_sum, spread_bound_sum, link_sum, fragmentation_sum;
+    double spread_sum, spread_bound_sum, fragmentation_sum, link_fragmentation_sum;
     double recent_spread; /* of the units since the last sample */
     double last_spread;
     double *waits;
@@ -24,9 +25,10 @@ struct gt_meter {
     uint32_t first;      /* job after the warm-up */
     uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured at it */
     uint32_t submitted, started, rejected, interrupted;
-    uint32_t units, link_count, fragmentation_count, wait_count, recent_units, samples;
+    uint32_t units, fragmentation_count, wait_count, recent_units, samples;
     uint32_t spread[GT_SPREADS]; /* units by supernodes */
     struct gt_sample series[GT_SERIES_MAX];
+    struct gt_links links;
     bool lasting; /* jobs never leave */
 };
 

@@ -16,6 +16,7 @@ struct gt_group_setup {
     unsigned size_count;
     uint32_t pods_max; /* of a job */
     uint64_t seed;
+    double loss_weight; /* of gpu-aware */
 };
 
 struct gt_group_policy {
@@ -34,9 +35,10 @@ struct gt_group_policy {
     void (*changed)(void *state, const struct gt_world *world, uint32_t node);
 };
 
-extern const struct gt_group_policy gt_group_gputopo, gt_group_kueue, gt_group_slurm_block, gt_group_huawei,
-    gt_group_volcano, gt_group_first_fit, gt_group_best_fit, gt_group_worst_fit, gt_group_random,
-    gt_group_least_allocated, gt_group_most_allocated, gt_group_gputopo_static;
+extern const struct gt_group_policy gt_group_gputopo, gt_group_gpu_aware, gt_group_kueue,
+    gt_group_slurm_block, gt_group_huawei, gt_group_volcano, gt_group_first_fit, gt_group_best_fit,
+    gt_group_worst_fit, gt_group_random, gt_group_least_allocated, gt_group_most_allocated,
+    gt_group_gputopo_static;
 
 /* All of them, NULL at the end. */
 extern const struct gt_group_policy *const gt_group_policies[];

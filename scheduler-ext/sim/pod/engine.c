@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "scheduler-ext/sim/links.h"
+
 enum { MEMO_MAX = 32 << 20, PROGRESS_STEP = 256 };
 
 /* A score that was computed for a node as it was then. */
@@ -31,6 +33,7 @@ struct run {
     bool *fits;         /* [node] */
     double *scores;     /* [node] */
     void *state;
+    struct gt_links links;
     struct gt_rng rng, ties;
     uint64_t capacity, asked, used; /* thousandths of a GPU */
     uint64_t nanoseconds, decisions;
@@ -49,6 +52,7 @@ static void run_done(struct run *run)
     free(run->rest);
     free(run->fits);
     free(run->scores);
+    gt_links_done(&run->links);
 }
 
 /* ---- shapes: pods that look alike to a policy ---- */
@@ -133,7 +137,8 @@ static int run_open(struct run *run, const struct gt_site *site, struct gt_err *
         run->order[j] = row;
     }
     struct gt_pod_setup setup = {.seed = run->options->seed, .loss_weight = run->options->loss_weight};
-    return run->policy->open ? run->policy->open(&run->world, &setup, &run->state, err) : 0;
+    int r = gt_links_open(&run->links, site, err);
+    return r >= 0 && run->policy->open ? run->policy->open(&run->world, &setup, &run->state, err) : r;
 }
 
 /* ---- one pod ---- */
@@ -201,6 +206,8 @@ static void take(struct run *run, uint32_t number, uint32_t shape_number, const 
     for (uint32_t i = 0; i < node->gpus; i++)
         if (mask & UINT64_C(1) << i)
             node->gpu[i] = (uint16_t)(node->gpu[i] - shape->milli);
+    if (shape->milli == GT_GPU_MILLI)
+        gt_links_add(&run->links, number, mask);
     node->gpu_free -= shape->gpus * shape->milli;
     node->cpu -= shape->cpu;
     run->rest[number].cpu -= row->cpu_milli;
@@ -274,6 +281,16 @@ static double broken_share(const struct run *run)
     return free ? (double)broken / (double)free : 0;
 }
 
+static uint64_t idle_gpus(const void *arg, uint32_t number)
+{
+    const struct gt_pod_node *node = &((const struct run *)arg)->world.nodes[number];
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < node->gpus; i++)
+        if (node->gpu[i] == GT_GPU_MILLI)
+            mask |= UINT64_C(1) << i;
+    return mask;
+}
+
 static void sample(struct run *run)
 {
     double capacity = (double)run->capacity;
@@ -322,7 +339,9 @@ int gt_pod_run(const struct gt_site *site, const struct gt_trace *trace, const s
         run.result.occupancy = (double)run.used / (double)run.capacity;
         run.result.fragmentation = broken_share(&run);
         run.result.fragmentation_size = 1;
-        run.result.spread_mean = run.result.spread_p99 = run.result.spread_bound = run.result.link_share = 1;
+        run.result.spread_mean = run.result.spread_p99 = run.result.spread_bound = 1;
+        run.result.link_share = gt_links_share(&run.links);
+        run.result.link_fragmentation = gt_links_fragmentation(&run.links, idle_gpus, &run);
         if (run.nanoseconds)
             run.result.decisions_per_second = (double)run.decisions * 1e9 / (double)run.nanoseconds;
         *ret = run.result;

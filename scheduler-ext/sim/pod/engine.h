@@ -13,7 +13,7 @@ struct gt_pod_options {
     double load;        /* 1.3 for the published protocol */
     bool random_ties;   /* of equal nodes a random one; else the first by name */
     bool gpu_only;      /* scores see no CPU: it and memory decide only where a pod fits */
-    double loss_weight; /* of gpu-aware; NAN: its default */
+    double loss_weight; /* of gpu-aware */
     uint64_t seed;
     struct gt_sim_watch watch;
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <math.h>
 
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/sim/pod/policy.h"
@@ -27,6 +26,8 @@ static void close_state(void *p)
 static int open_state(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
                       struct gt_err **err)
 {
+    struct gt_aware_weights weights = GT_AWARE_DEFAULT;
+    weights.loss_weight = setup->loss_weight;
     struct state *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy gputopo");
@@ -34,11 +35,8 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     int r = state->barred ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
     if (r >= 0)
         r = gt_site_model(world->site, &state->cluster, err);
-    if (r >= 0 && !isnan(setup->loss_weight)) {
-        struct gt_aware_weights weights = GT_AWARE_DEFAULT;
-        weights.loss_weight = setup->loss_weight;
+    if (r >= 0)
         r = gt_score_set_weights(state->cluster, &weights, err);
-    }
     if (r < 0) {
         close_state(state);
         return r;

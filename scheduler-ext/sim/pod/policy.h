@@ -40,7 +40,7 @@ struct gt_pod_world {
 
 struct gt_pod_setup {
     uint64_t seed;
-    double loss_weight; /* of gpu-aware; NAN: the default */
+    double loss_weight; /* of gpu-aware */
 };
 
 struct gt_pod_policy {

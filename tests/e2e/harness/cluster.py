@@ -29,12 +29,18 @@ exec nsenter --target "$init" --mount --pid nsenter --target "$(cat {state}/node
 """
 
 
-def programs(*modules):
-    """The directories of the real programs, built where needed."""
+def programs_if_any(*modules):
+    """The directories of the real programs, built where needed; None where that fails, which it then has said."""
     done = subprocess.run([HERE / "build", *modules], stdout=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        raise SystemExit(done.returncode)  # it has said why
-    return done.stdout.split()
+    return done.stdout.split() if done.returncode == 0 else None
+
+
+def programs(*modules):
+    """The same, of programs without which nothing goes."""
+    directories = programs_if_any(*modules)
+    if directories is None:
+        raise SystemExit(1)
+    return directories
 
 
 def children(pid):
@@ -45,9 +51,10 @@ def children(pid):
 
 
 class Cluster:
-    def __init__(self, name, bins, nodes):
-        """`nodes`: their number, or "alone" for one kubelet without a cluster. `bins`: directories for PATH."""
-        self.name, self.nodes = name, nodes
+    def __init__(self, name, bins, nodes, **environment):
+        """`nodes`: their number, or "alone" for one kubelet without a cluster. `bins`: directories for PATH.
+        `environment`: of ../up."""
+        self.name, self.nodes, self.environment = name, nodes, environment
         self.state = pathlib.Path(tempfile.mkdtemp(prefix=f"gputopo-{name}.", dir="/tmp"))
         self.path = ":".join([*bins, os.environ["PATH"], "/usr/local/sbin:/usr/sbin:/sbin"])
         self.holder = None  # the process that holds the namespaces
@@ -63,7 +70,7 @@ class Cluster:
             ["setpriv", "--pdeathsig", "KILL",
              "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation",
              "private", HERE / "up", self.state, str(self.nodes)],
-            env={**os.environ, "PATH": self.path}, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PATH": self.path, **self.environment}, stdin=subprocess.DEVNULL,
             stdout=open(self.state / "up.log", "w"), stderr=subprocess.STDOUT, start_new_session=True)
         init = until("the namespaces", lambda: self.alive() and children(self.holder.pid), 30, 0.02)[0]
         self.init = os.pidfd_open(init)
@@ -122,6 +129,11 @@ class Cluster:
         return [path.name for path in
                 self.state.glob("node*/run/containerd/io.containerd.runtime.v2.task/k8s.io/*")]
 
+    def logs(self):
+        """Those of our own programs, as processes or in pods, then the kubelet's and what `up` has said."""
+        own = sorted(self.state.glob("log/agent*")) + sorted(self.state.glob("node*/logs/gputopo-system_*/*/*.log"))
+        return [*own, self.state / "log" / "kubelet1", self.state / "up.log"]
+
     def stop(self, keep_logs=False):
         """Ends everything, whatever state it is in. Returns the directory of the logs where they are kept."""
         containers = self.containers()
@@ -148,6 +160,9 @@ class Cluster:
         if not keep_logs:
             shutil.rmtree(self.state)
             return None
+        for logs in self.state.glob("node*/logs"):  # of pods
+            if (self.state / "log").is_dir():
+                logs.rename(self.state / "log" / f"pods-{logs.parent.name}")
         for entry in self.state.iterdir():
             if entry.name == "up.log":
                 entry.rename(self.state / "log" / "up" if (self.state / "log").is_dir() else entry)

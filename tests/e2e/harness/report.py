@@ -9,7 +9,7 @@ from .waiting import Failed
 class Report:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
-        self.logs = []  # files whose last lines are shown where a case fails
+        self.logs = list  # returns the files whose last lines are shown where a case fails
 
     def say(self, text):
         print(text, flush=True)
@@ -30,10 +30,10 @@ class Report:
     def lost(self, name, start, why):
         self.failed += 1
         self.say(f"FAIL {name} ({time.monotonic() - start:.1f} s): {why}")
-        for path in self.logs:
+        for path in self.logs():
             if path.exists():
                 for line in path.read_text(errors="replace").splitlines()[-6:]:
-                    self.say(f"     {path.name}: {line[:250]}")
+                    self.say(f"     {path.name if path.parent.name == 'log' else path.parent.name}: {line[:250]}")
         return False
 
     def skip(self, name, why):

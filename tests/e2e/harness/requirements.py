@@ -8,10 +8,14 @@ DEBIAN = {"etcd": "etcd-server", "runc": "runc", "ip": "iproute2", "openssl": "o
           "nsenter": "util-linux", "setpriv": "util-linux"}
 
 
-def check(build, *recordings):
+BUILT = ("bin/gputopo", "bin/gputopo-agent", "bin/gputopo-probe", "bin/gputopo-scheduler", "tests/fake-mxsml/libmxsml.so")
+
+
+def check(build, *more):
+    """`more`: other files that have to be there."""
     if os.geteuid() != 0:
         sys.exit("tests/e2e needs root: it starts containers in namespaces of its own")
-    for needed in (build / "bin" / "gputopo", build / "bin" / "gputopo-agent", *recordings):
+    for needed in (*(build / name for name in BUILT), *more):
         if not needed.exists():
             sys.exit(f"tests/e2e needs {needed}")
     path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"

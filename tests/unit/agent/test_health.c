@@ -68,6 +68,37 @@ static void test_at_once(void **state)
     assert_int_equal(scan(&health, 8, 0xff, 1, GT_HEALTH_AT_ONCE), 0xff);
 }
 
+static bool one_scan(struct gt_health *health, const char *uuid, bool healthy)
+{
+    gt_auto_node struct gt_node *node = NULL;
+    assert_return_code(gt_node_new(1, 0, &node, NULL), 0);
+    struct gt_gpu *gpu = &node->gpus[0];
+    snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:01:00.0");
+    snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+    gpu->healthy = healthy;
+    gpu->health_told = GT_TOLD_STATE;
+    gpu->ill_by = healthy ? 0 : GT_TOLD_STATE;
+    snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s", healthy ? "" : "ECC");
+    gt_health_apply(health, node, 0);
+    return gpu->healthy;
+}
+
+/* Another card at the same place begins anew, in both directions; one whose UUID is not told may be the old.
+ */
+static void test_a_card_is_swapped(void **state)
+{
+    struct gt_health health = {.unhealthy_after = 3, .healthy_after = 3};
+    (void)state;
+    assert_false(one_scan(&health, "", false));
+    assert_false(one_scan(&health, "GPU-a", true)); /* its UUID becomes known: the same card */
+    assert_false(one_scan(&health, "", true));
+    assert_true(one_scan(&health, "GPU-b", true));
+    assert_true(one_scan(&health, "GPU-b", false));
+    assert_false(one_scan(&health, "GPU-c", false));
+    assert_false(one_scan(&health, "GPU-c", true));
+    assert_int_equal(health.count, 1);
+}
+
 /* A vendor library that hangs says nothing: that is no recovery. */
 static void test_not_knowing_is_no_recovery(void **state)
 {
@@ -157,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_first_scan_is_believed),
         cmocka_unit_test(test_thresholds),
         cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_a_card_is_swapped),
         cmocka_unit_test(test_not_knowing_is_no_recovery),
         cmocka_unit_test(test_half_an_answer_is_no_recovery),
         cmocka_unit_test(test_without_a_library),

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/metrics.h"
-#include "agent/process.h"
+#include "base/process.h"
 
 static char *text_of(const struct gt_metrics *metrics)
 {
@@ -70,10 +70,40 @@ static void test_before_the_first_scan(void **state)
     gt_auto_free char *text = text_of(&metrics);
     check_form(text);
     expect_line(text, "gputopo_gpus{health=\"healthy\"} 0");
+    expect_line(text, "gputopo_plugin_devices 0");
     expect_line(text, "gputopo_plugin_registered 0");
     expect_line(text, "gputopo_scans_total{result=\"failed\"} 0");
     assert_null(strstr(text, "gputopo_last_scan_timestamp_seconds"));
     assert_non_null(strstr(text, "gputopo_build_info{version=\""));
+}
+
+static void test_plans(void **state)
+{
+    const struct gt_plan_counts plans = {.pods = 2, .as_planned = 5, .otherwise = 1, .refused = 3};
+    const struct gt_kube_recorder_counters events = {.written = 4, .dropped = 1};
+    struct gt_metrics metrics = {
+        .has_plugin = true, .honours_plans = true, .api_wanted = true, .api_failures = 2};
+    (void)state;
+    metrics.plugin.plans[GT_PLAN_HIT] = 7;
+    gt_auto_free char *without = text_of(&metrics);
+    check_form(without);
+    expect_line(without, "gputopo_plan_preferences_total{result=\"hit\"} 7");
+    expect_line(without, "gputopo_plan_preferences_total{result=\"late\"} 0");
+    expect_line(without, "gputopo_api_server_known 0");
+    expect_line(without, "gputopo_api_server_failures_total 2");
+    assert_null(strstr(without, "gputopo_planned_pods"));
+    metrics.plans = &plans;
+    metrics.events = &events;
+    metrics.plans_current = metrics.api_used = true;
+    gt_auto_free char *text = text_of(&metrics);
+    check_form(text);
+    expect_line(text, "gputopo_plans_current 1");
+    expect_line(text, "gputopo_planned_pods 2");
+    expect_line(text, "gputopo_planned_containers_total{result=\"as_planned\"} 5");
+    expect_line(text, "gputopo_planned_containers_total{result=\"otherwise\"} 1");
+    expect_line(text, "gputopo_plans_refused_total 3");
+    expect_line(text, "gputopo_api_server_known 1");
+    expect_line(text, "gputopo_events_total{result=\"dropped\"} 1");
 }
 
 static void test_publish(void **state)
@@ -179,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_the_first_scan),
         cmocka_unit_test(test_publish),
+        cmocka_unit_test(test_plans),
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_process),

@@ -45,11 +45,29 @@ static void test_defaults(void **state)
     assert_true(options.healthy_after > 1);
     assert_true(options.device_plugin);
     assert_false(options.oneshot);
-    assert_true(options.publish);
+    assert_int_equal(options.publish, GT_PUBLISH_ALL);
     assert_null(options.kubeconfig);
     assert_int_equal(options.heartbeat_s, 300);
     assert_return_code(gethostname(host, sizeof(host) - 1), errno);
     assert_string_equal(options.node_name, host);
+}
+
+static void test_honour_plan(void **state)
+{
+    struct gt_agent_options options;
+    gt_auto_err struct gt_err *err = NULL;
+    (void)state;
+    assert_return_code(read_line("", NULL, &options, NULL), 0);
+    assert_true(options.honour_plan);
+    assert_return_code(read_line("--honour-plan=false", NULL, &options, NULL), 0);
+    assert_false(options.honour_plan);
+    assert_return_code(read_line("--honour-plan=false --honour-plan", NULL, &options, NULL), 0);
+    assert_true(options.honour_plan);
+    assert_return_code(read_line("--honour-plan=true", NULL, &options, NULL), 0);
+    assert_true(options.honour_plan);
+    assert_int_equal(read_line("--honour-plan=maybe", NULL, &options, &err), -EINVAL);
+    assert_non_null(strstr(gt_err_text(err), "--honour-plan"));
+    assert_int_equal(read_line("--honour-plan false", NULL, &options, NULL), -EINVAL); /* a word of its own */
 }
 
 static void test_publish(void **state)
@@ -59,7 +77,14 @@ static void test_publish(void **state)
     assert_return_code(read_line("--kubeconfig /x --heartbeat 10 --no-publish", NULL, &options, NULL), 0);
     assert_string_equal(options.kubeconfig, "/x");
     assert_int_equal(options.heartbeat_s, 10);
-    assert_false(options.publish);
+    assert_int_equal(options.publish, GT_PUBLISH_NOTHING);
+    assert_return_code(read_line("--publish=annotations", NULL, &options, NULL), 0);
+    assert_int_equal(options.publish, GT_PUBLISH_NODE_ONLY);
+    assert_return_code(read_line("--publish=none", NULL, &options, NULL), 0);
+    assert_int_equal(options.publish, GT_PUBLISH_NOTHING);
+    assert_return_code(read_line("--no-publish --publish all", NULL, &options, NULL), 0);
+    assert_int_equal(options.publish, GT_PUBLISH_ALL);
+    assert_int_equal(read_line("--publish=labels", NULL, &options, NULL), -EINVAL);
     assert_int_equal(read_line("--heartbeat 0", NULL, &options, NULL), -EINVAL);
     assert_int_equal(read_line("--kubeconfig \"\"", NULL, &options, NULL), -EINVAL);
 }
@@ -177,9 +202,13 @@ static void test_help_names_every_option(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),    cmocka_unit_test(test_node_name),
-        cmocka_unit_test(test_publish),     cmocka_unit_test(test_values),
-        cmocka_unit_test(test_wrong_usage), cmocka_unit_test(test_help_names_every_option),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_node_name),
+        cmocka_unit_test(test_publish),
+        cmocka_unit_test(test_honour_plan),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_help_names_every_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,6 +228,16 @@ static void say(struct world *w, enum gt_publish_lane lane, const char *text)
     gt_publish_changed(w->publish);
 }
 
+static void make_publish(struct world *w, bool node_only)
+{
+    const struct gt_publish_options options = {"n1", HEARTBEAT, true, node_only};
+    const struct gt_publish_source source = {world_write, world_wanted, world_found, world_conflict, w};
+    const struct gt_publish_port port = {world_now,  world_text, world_wake,     world_random,
+                                         world_send, world_idle, world_withdraw, w};
+    gt_publish_free(w->publish);
+    assert_int_equal(gt_publish_new(&options, &source, &port, &w->publish, NULL), 0);
+}
+
 static int set_up(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
@@ -243,11 +253,7 @@ static int set_up(void **state)
                                  [GT_PUBLISH_USAGE] = "free",
                                  [GT_PUBLISH_ANNOTATIONS] = "maps",
                                  [GT_PUBLISH_LABELS] = "abc"}};
-    const struct gt_publish_options options = {"n1", HEARTBEAT, true};
-    const struct gt_publish_source source = {world_write, world_wanted, world_found, world_conflict, w};
-    const struct gt_publish_port port = {world_now,  world_text, world_wake,     world_random,
-                                         world_send, world_idle, world_withdraw, w};
-    assert_int_equal(gt_publish_new(&options, &source, &port, &w->publish, NULL), 0);
+    make_publish(w, false);
     *state = w;
     return 0;
 }
@@ -283,6 +289,24 @@ static void first(void **state)
     gt_publish_stats(w->publish, &stats);
     assert_true(stats.current);
     assert_int_equal(stats.writes[GT_PUBLISH_WIRING], 1);
+}
+
+/* The Node is told also that it has no GPU any more: no object remembers what it had. */
+static void the_node_only(void **state)
+{
+    struct world *w = *state;
+    make_publish(w, true);
+    w->wanted = false;
+    begin(w);
+    pass(w, 2 * HEARTBEAT);
+    gt_publish_refresh(w->publish);
+    pass(w, 2000);
+    assert_int_equal(count_of(w, GT_PUBLISH_OWNER), 1);
+    assert_true(count_of(w, GT_PUBLISH_ANNOTATIONS) > 2);
+    assert_int_equal(w->count, 1 + count_of(w, GT_PUBLISH_ANNOTATIONS) + count_of(w, GT_PUBLISH_LABELS));
+    struct gt_publish_stats stats;
+    gt_publish_stats(w->publish, &stats);
+    assert_true(stats.current);
 }
 
 static void no_change_no_write(void **state)
@@ -629,6 +653,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(first),
+        TEST(the_node_only),
         TEST(no_change_no_write),
         TEST(a_change_of_use_is_sent_alone),
         TEST(at_most_one_write_a_second),

@@ -211,7 +211,8 @@ static void wiring(void **state)
                                              .scan_error = "",
                                              .has_plugin = true,
                                              .registered = true,
-                                             .registration_error = ""};
+                                             .registration_error = "",
+                                             .usage_error = ""};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16), again = GT_BUF(1 << 16);
     (void)state;
     gt_conditions_update(conditions, &facts, "2026-01-31T12:00:00Z");
@@ -232,8 +233,11 @@ static void condition_times(void **state)
 {
     struct bench *b = new_bench(new_node());
     struct gt_condition conditions[GT_CONDITIONS] = {0};
-    struct gt_condition_facts facts = {
-        .inventory = b->inventory, .scan_error = "", .has_plugin = true, .registration_error = "no kubelet"};
+    struct gt_condition_facts facts = {.inventory = b->inventory,
+                                       .scan_error = "",
+                                       .has_plugin = true,
+                                       .registration_error = "no kubelet",
+                                       .usage_error = ""};
     cJSON *before = cJSON_Parse(
         "{\"status\":{\"conditions\":["
         "{\"type\":\"Discovered\",\"status\":\"True\",\"lastTransitionTime\":\"2020-01-01T00:00:00Z\"},"
@@ -264,7 +268,7 @@ static void condition_times(void **state)
 static void condition_reasons(void **state)
 {
     struct gt_condition c[GT_CONDITIONS] = {0};
-    struct gt_condition_facts facts = {.scan_error = "", .registration_error = ""};
+    struct gt_condition_facts facts = {.scan_error = "", .registration_error = "", .usage_error = ""};
     struct gt_node *node = new_node();
     (void)state;
     node->links[0].state = GT_LINK_STATE_DOWN;
@@ -285,13 +289,48 @@ static void condition_reasons(void **state)
     gt_node_missing(node, "vendor library", "%s", "it is not installed");
     node->gpus[2].mode = GT_GPU_SGPU;
     b = new_bench(node);
-    facts = (struct gt_condition_facts){
-        .inventory = b->inventory, .scan_error = "", .registration_error = "", .has_plugin = true};
+    facts = (struct gt_condition_facts){.inventory = b->inventory,
+                                        .scan_error = "",
+                                        .registration_error = "",
+                                        .has_plugin = true,
+                                        .usage_error = ""};
     gt_conditions_update(c, &facts, "t");
     assert_string_equal(c[GT_CONDITION_LINKS_HEALTHY].reason, "NotKnown");
     assert_int_equal(c[GT_CONDITION_LINKS_HEALTHY].status, GT_CONDITION_UNKNOWN);
     assert_string_equal(c[GT_CONDITION_VENDOR_LIBRARY].message, "it is not installed");
     assert_string_equal(c[GT_CONDITION_REGISTERED].reason, "NotAdvertised");
+    free_bench(b);
+}
+
+static void condition_of_use(void **state)
+{
+    struct bench *b = new_bench(new_node());
+    struct gt_condition c[GT_CONDITIONS] = {0};
+    const struct gt_condition *usage = &c[GT_CONDITION_USAGE_KNOWN];
+    struct gt_condition_facts facts = {.inventory = b->inventory,
+                                       .scan_error = "",
+                                       .registration_error = "",
+                                       .usage_error = "no socket",
+                                       .usage_at = ""};
+    (void)state;
+    gt_conditions_update(c, &facts, "t1");
+    assert_int_equal(usage->status, GT_CONDITION_FALSE);
+    assert_string_equal(usage->reason, "NotKnown");
+    assert_non_null(strstr(usage->message, "no socket"));
+    facts.usage_known = true;
+    facts.usage_error = "";
+    gt_conditions_update(c, &facts, "t2");
+    assert_int_equal(usage->status, GT_CONDITION_TRUE);
+    assert_string_equal(usage->since, "t2");
+    facts.usage_stale = true;
+    facts.usage_error = "no answer";
+    facts.usage_at = "2026-01-31T12:00:00Z";
+    gt_conditions_update(c, &facts, "t3");
+    assert_int_equal(usage->status, GT_CONDITION_FALSE);
+    assert_string_equal(usage->reason, "Stale");
+    assert_non_null(strstr(usage->message, "2026-01-31T12:00:00Z"));
+    assert_non_null(strstr(usage->message, "no answer"));
+    assert_string_equal(usage->since, "t3");
     free_bench(b);
 }
 
@@ -307,6 +346,7 @@ int main(void)
         cmocka_unit_test(wiring),
         cmocka_unit_test(condition_times),
         cmocka_unit_test(condition_reasons),
+        cmocka_unit_test(condition_of_use),
     };
     return cmocka_run_group_tests_name("publish_text", tests, NULL, NULL);
 }

@@ -138,6 +138,22 @@ static void test_topology(void **state)
     assert_int_equal(gt_class_sum(a.class, 5), 32);
 }
 
+static void test_like(void **state)
+{
+    (void)state;
+    gt_auto_cluster_file struct gt_cluster_file *file =
+        read_text("{\"nodes\": [{\"name\": \"a\", \"topology\": " TOPOLOGY "},"
+                  " {\"name\": \"b\", \"like\": \"a\", \"free\": [0, 1]},"
+                  " {\"name\": \"c\", \"like\": \"b\", \"unhealthy\": [0, 2]}]}");
+    struct gt_cluster_node a = node_of(file, "a"), b = node_of(file, "b"), c = node_of(file, "c");
+    assert_ptr_equal(a.class, b.class);
+    assert_ptr_equal(a.class, c.class);
+    assert_int_equal(a.available, 5);
+    assert_int_equal(b.available, 3); /* health is not inherited */
+    assert_int_equal(c.available, 2);
+    assert_int_equal(gt_cluster_check(file->cluster, NULL), 0);
+}
+
 static void test_pods(void **state)
 {
     (void)state;
@@ -173,7 +189,16 @@ static void test_wrong(void **state)
         {"{\"nodes\": [\n{\"name\": 7, \"gpus\": 8}]}",
          "file: line 2: nodes[0].name: expected a string, is a number"},
         {"{\"nodes\": [\n{\"name\": \"a\"}]}",
-         "file: line 2: nodes[0]: expected gpus (a number) or topology (a node)"},
+         "file: line 2: nodes[0]: expected gpus (a number), topology (a node) or like (a name)"},
+        {"{\"nodes\": [{\"name\": \"a\",\n\"like\": \"b\"}, {\"name\": \"b\", \"gpus\": 8}]}",
+         "file: line 2: nodes[0].like: there is no node \"b\" before this one"},
+        {"{\"nodes\": [{\"name\": \"a\", \"like\": \"a\"}]}",
+         "nodes[0].like: there is no node \"a\" before this one"},
+        {"{\"nodes\": [{\"name\": \"a\", \"gpus\": 8}, {\"name\": \"b\", \"like\": \"a\", \"gpus\": 8}]}",
+         "nodes[1].like: there is gpus too, expected one of them"},
+        {"{\"nodes\": [{\"name\": \"a\", \"gpus\": 8}, {\"name\": \"b\", \"like\": \"a\", \"unhealthy\": "
+         "[8]}]}",
+         "nodes[1].unhealthy[0]: there is no GPU 8, the node has 8"},
         {"{\"nodes\": [{\"name\": \"a\",\n\n\"gpus\": 65}]}",
          "file: line 3: nodes[0].gpus: expected 0 to 64, is 65"},
         {"{\"nodes\": [{\"name\": \"a\", \"gpus\": 1.5}]}", "nodes[0].gpus: expected a whole number"},
@@ -273,9 +298,9 @@ static void test_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),     cmocka_unit_test(test_counts), cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_topology), cmocka_unit_test(test_pods),   cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_line),     cmocka_unit_test(test_counts),  cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_topology), cmocka_unit_test(test_like),    cmocka_unit_test(test_pods),
+        cmocka_unit_test(test_wrong),    cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kube/backoff.h"
+#include "kube/buckets.h"
 #include "kube/index.h"
 #include "kube/lease.h"
 #include "kube/list.h"
@@ -115,6 +118,71 @@ static void test_status(void **state)
     assert_false(gt_kube_is_passing(409) || gt_kube_is_passing(501) || gt_kube_is_passing(200));
 }
 
+/* The reference's own vectors: the key 00 01 02..., the text 00 01 02... */
+static void test_siphash(void **state)
+{
+    static const struct {
+        size_t len;
+        uint64_t digest;
+    } cases[] = {{0, 0x726fdb47dd0e0e31U}, {1, 0x74f839c593dc67fdU}, {15, 0xa129ca6149be45e5U}};
+    const uint64_t key[2] = {0x0706050403020100U, 0x0f0e0d0c0b0a0908U};
+    unsigned char text[16];
+    (void)state;
+    for (unsigned i = 0; i < sizeof(text); i++)
+        text[i] = (unsigned char)i;
+    for (size_t i = 0; i < GT_COUNT(cases); i++)
+        assert_true(gt_siphash(key, text, cases[i].len) == cases[i].digest);
+}
+
+static uint64_t digest_of_another_process(void)
+{
+    int ends[2];
+    uint64_t digest = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        digest = gt_index_digest("a name");
+        _exit(write(ends[1], &digest, sizeof(digest)) != sizeof(digest));
+    }
+    assert_int_equal(read(ends[0], &digest, sizeof(digest)), sizeof(digest));
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(ends[0]);
+    close(ends[1]);
+    return digest;
+}
+
+/* Comes first: a child has the key of its parent, once that has one. */
+static void test_digests_of_two_processes(void **state)
+{
+    (void)state;
+    assert_true(digest_of_another_process() != digest_of_another_process());
+    assert_true(gt_index_digest("a name") == gt_index_digest("a name"));
+    assert_true(gt_index_digest("a name") != gt_index_digest("b name"));
+}
+
+static void test_buckets(void **state)
+{
+    struct gt_bucket places[2] = {0};
+    struct gt_buckets buckets = {places, 2};
+    const struct gt_bucket_rate three = {3, 1000}, one = {1, 10000};
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(gt_bucket_has(&buckets, 7, three, 5000));
+        gt_bucket_take(&buckets, 7, three, 5000);
+    }
+    assert_false(gt_bucket_has(&buckets, 7, three, 5999));
+    assert_true(gt_bucket_has(&buckets, 7, three, 6000)); /* one more after each refill */
+    gt_bucket_take(&buckets, 7, three, 6000);
+    assert_false(gt_bucket_has(&buckets, 7, three, 6999));
+    assert_true(gt_bucket_has(&buckets, 8, one, 6000)); /* another kind has its own */
+    gt_bucket_take(&buckets, 8, one, 6000);
+    gt_bucket_take(&buckets, 9, one, 7000); /* no place: the one that is used the least, 7, goes */
+    assert_true(gt_bucket_has(&buckets, 7, three, 7000));
+    assert_false(gt_bucket_has(&buckets, 8, one, 15999));
+    assert_true(gt_bucket_has(&buckets, 8, one, 16000));
+}
+
 static void test_index(void **state)
 {
     (void)state;
@@ -193,8 +261,14 @@ static void test_lease(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths), cmocka_unit_test(test_backoff), cmocka_unit_test(test_status),
-        cmocka_unit_test(test_index), cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_digests_of_two_processes),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_backoff),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_siphash),
+        cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_index),
+        cmocka_unit_test(test_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,14 @@ static void test_shapes(void **state)
                                       "3",
                                       "3x",
                                       "3x4x",
-                                      "3x4x5x6",
+                                      "3x4x5x6x7",
+                                      "3x4x8x0",
+                                      "3x4x8x65",
+                                      "3x4+",
+                                      "+3x4",
+                                      "3x4++3x4",
+                                      "1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1",
+                                      "131072x1+1x1",
                                       "0x4",
                                       "3x0x8",
                                       "3x4x65",
@@ -135,6 +142,16 @@ static void test_shapes(void **state)
     assert_int_equal(site->super_count, 3);
     assert_int_equal(site->node_count, 12);
     assert_int_equal(site->gpus, 96);
+    assert_int_equal(site->nodes[0].linked, 4);
+    gt_auto_site struct gt_site *mixed = make_site("2x3x8x8+1x2x4x1");
+    assert_int_equal(mixed->super_count, 3);
+    assert_int_equal(mixed->node_count, 8);
+    assert_int_equal(mixed->gpus, 56);
+    assert_int_equal(mixed->nodes[5].super, 1);
+    assert_int_equal(mixed->nodes[5].linked, 8);
+    assert_int_equal(mixed->nodes[6].super, 2);
+    assert_int_equal(mixed->nodes[7].gpus, 4);
+    assert_int_equal(mixed->nodes[7].linked, 1);
     static const char *const bad_traces[] = {"mix:",
                                              "mix:0",
                                              "mix:1,",

@@ -96,7 +96,7 @@ static void test_conflicting_reports(void **state)
     gt_auto_join struct gt_join *j = join(nodes, GT_COUNT(nodes), NULL, 0);
     for (uint32_t i = 0; i < 5; i++)
         assert_string_equal(where(j, i), "");
-    assert_int_equal(problems(j, GT_JOIN_ASYMMETRIC, "node a sees node b"), 1);
+    assert_int_equal(problems(j, GT_JOIN_ASYMMETRIC, "a sees b over MetaXLink, but b does not see a"), 1);
     assert_int_equal(problems(j, GT_JOIN_SAME_UUID, "nodes c and d"), 1);
     assert_string_not_equal(where(j, 5), where(j, 7));
     assert_string_equal(where(j, 5), where(j, 6));

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "agent/agent_private.h"
+#include "base/log.h"
+#include "kube/backoff.h"
+
+/* The connection to the API server, without which the agent does all the rest: it is looked for now and then,
+ * since a file or a library may appear later. */
+
+enum { RETRY_FIRST_S = 5, RETRY_MAX_S = 60 };
+
+static bool is_pod(void)
+{
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    return host && *host;
+}
+
+static bool honours_plans(const struct gt_agent_options *options)
+{
+    return options->device_plugin && options->honour_plan;
+}
+
+/* Whether there is somebody to look for, else why not. */
+static bool is_wanted(const struct gt_agent_options *options, const char **why_not)
+{
+    if (!options->publish && !honours_plans(options))
+        *why_not = "switched off by --no-publish";
+    else if (!options->kubeconfig && !is_pod())
+        *why_not = "not in a pod, and there is no --kubeconfig";
+    else
+        return true;
+    return false;
+}
+
+static int read_config(const struct gt_agent_options *options, struct gt_kube_config *config,
+                       struct gt_err **err)
+{
+    return options->kubeconfig ? gt_kube_config_file(options->kubeconfig, NULL, config, err)
+                               : gt_kube_config_pod(NULL, config, err);
+}
+
+static int connect_to(struct gt_agent *agent, struct gt_err **err)
+{
+    gt_auto_kube_config struct gt_kube_config config = {0};
+    int r = read_config(agent->options, &config, err);
+    if (r >= 0)
+        r = gt_kube_new(agent->loop, &config, "gputopo-agent", &agent->kube, err);
+    if (r >= 0)
+        r = gt_agent_tell_start(agent, err);
+    if (r >= 0 && honours_plans(agent->options))
+        r = gt_agent_plans_start(agent, err);
+    if (r >= 0 && agent->options->publish)
+        r = gt_agent_publish_start(agent, &agent->publish, err);
+    if (r < 0)
+        gt_agent_api_close(agent);
+    return r;
+}
+
+static void try_later(struct gt_agent *agent, const struct gt_err *err)
+{
+    struct gt_jitter jitter;
+    gt_jitter_seed(&jitter);
+    unsigned doublings = agent->api_failures < 5 ? (unsigned)agent->api_failures : 5;
+    uint64_t ms = ((uint64_t)RETRY_FIRST_S << doublings) * 1000;
+    if (ms > RETRY_MAX_S * 1000ULL)
+        ms = RETRY_MAX_S * 1000ULL;
+    agent->api_failures++;
+    snprintf(agent->no_api_why, sizeof(agent->no_api_why), "%s", gt_err_text(err));
+    gt_source_arm(agent->api_timer, ms - gt_jitter_below(&jitter, ms / 4));
+}
+
+static void complain(struct gt_agent *agent)
+{
+    gt_warning("the API server cannot be used, going on without", GT_STR("why", agent->no_api_why));
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    if (connect_to(agent, &err) >= 0) {
+        gt_info("the API server can be used now", GT_BOOL("publish", agent->publish != NULL));
+        agent->no_api_why[0] = '\0';
+        gt_agent_publish_changed(agent->publish);
+        return;
+    }
+    bool again = strncmp(agent->no_api_why, gt_err_text(err), sizeof(agent->no_api_why) - 1) == 0;
+    try_later(agent, err);
+    if (!again)
+        complain(agent);
+}
+
+int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err)
+{
+    gt_auto_err struct gt_err *why = NULL;
+    const char *why_not = NULL;
+    if (!is_wanted(agent->options, &why_not)) {
+        snprintf(agent->no_api_why, sizeof(agent->no_api_why), "%s", why_not);
+        return 0;
+    }
+    int r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->api_timer, err);
+    if (r < 0)
+        return r;
+    if (connect_to(agent, &why) < 0)
+        try_later(agent, why);
+    return 0;
+}
+
+const char *gt_agent_api_state(const struct gt_agent *agent)
+{
+    if (agent->publish)
+        return "yes";
+    return agent->options->publish ? agent->no_api_why : "switched off by --no-publish";
+}
+
+void gt_agent_api_complain(struct gt_agent *agent)
+{
+    if (agent->api_failures && !agent->kube)
+        complain(agent);
+}
+
+void gt_agent_api_close(struct gt_agent *agent)
+{
+    gt_agent_publish_stop(gt_steal(agent->publish));
+    gt_agent_plans_stop(agent);
+    gt_agent_tell_stop(agent);
+    gt_kube_free(gt_steal(agent->kube));
+}
+
+void gt_agent_api_stop(struct gt_agent *agent)
+{
+    gt_agent_api_close(agent);
+    gt_source_free(gt_steal(agent->api_timer));
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "agent/agent_private.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/status.h"
+
+/* What is planned for the pods of this node: their annotations, followed; handed to the plugin as they
+ * change, and compared with the kubelet's book. */
+
+enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300 };
+
+static const char *annotation_of(const cJSON *pod)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(pod, "metadata");
+    const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION);
+    return cJSON_IsString(plan) ? plan->valuestring : NULL;
+}
+
+static bool is_current(const struct gt_agent *agent)
+{
+    struct gt_kube_informer_counters counters;
+    gt_kube_informer_counters(agent->pods, &counters);
+    return counters.synced && (!agent->pods_error || counters.watch.last_heard_ms > agent->pods_error_ms);
+}
+
+/* gRPC's thread gets a copy, which nobody changes. */
+static void hand_over(struct gt_agent *agent)
+{
+    gt_auto_plans struct gt_plans *plans = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_plan_table_snapshot(agent->plans, is_current(agent), &plans, &err);
+    if (r >= 0)
+        r = gt_plugin_plan(agent->plugin, plans, &err);
+    if (r < 0)
+        gt_warning("plans cannot be honoured", GT_STR("why", gt_err_text(err)));
+}
+
+static void on_pod(void *arg, cJSON *pod)
+{
+    struct gt_agent *agent = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_plan_table_set(agent->plans, gt_kube_meta(pod, "namespace"), gt_kube_meta(pod, "name"),
+                              gt_kube_meta(pod, "uid"), annotation_of(pod), &err);
+    if (r < 0)
+        gt_warning("a plan cannot be honoured", GT_STR("why", gt_err_text(err)));
+    gt_plan_table_counts(agent->plans, &agent->plan_counts);
+    if (r != 0)
+        hand_over(agent);
+}
+
+static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *pod)
+{
+    struct gt_agent *agent = arg;
+    (void)pod;
+    if (!gt_plan_table_drop(agent->plans, namespace_, name))
+        return;
+    gt_plan_table_counts(agent->plans, &agent->plan_counts);
+    hand_over(agent);
+}
+
+static void on_synced(void *arg)
+{
+    struct gt_agent *agent = arg;
+    if (agent->pods_error)
+        gt_info("the API server says again what is planned for this node's pods");
+    agent->pods_error = 0;
+    hand_over(agent);
+}
+
+static void on_error(void *arg, const struct gt_err *error)
+{
+    struct gt_agent *agent = arg;
+    bool again = agent->pods_error == gt_err_code(error);
+    agent->pods_error = gt_err_code(error);
+    agent->pods_error_ms = gt_clock_ms();
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is planned for this node's pods",
+           GT_STR("why", gt_err_text(error)));
+    if (!again)
+        hand_over(agent); /* nobody waits for news that cannot come */
+}
+
+int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
+{
+    char selector[SELECTOR_MAX];
+    snprintf(selector, sizeof(selector), "spec.nodeName=%s", agent->options->node_name);
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &gt_kube_pods, .field_selector = selector, .metadata_only = true},
+        .start_jitter_ms = START_JITTER_MS,
+        .on_add = on_pod,
+        .on_update = on_pod,
+        .on_delete = on_gone,
+        .on_synced = on_synced,
+        .on_error = on_error,
+        .arg = agent,
+    };
+    int r = gt_plan_table_new(&agent->plans, err);
+    if (r >= 0)
+        r = gt_kube_informer_start(agent->kube, &spec, &agent->pods, err);
+    return r;
+}
+
+void gt_agent_plans_stop(struct gt_agent *agent)
+{
+    gt_kube_informer_free(gt_steal(agent->pods));
+    gt_plan_table_free(gt_steal(agent->plans));
+}
+
+/* ---- what came of them ---- */
+
+static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
+{
+    struct gt_agent *agent = arg;
+    gt_warning("a container has other GPUs than planned", GT_STR("namespace", mismatch->namespace),
+               GT_STR("pod", mismatch->pod), GT_STR("container", mismatch->container),
+               GT_STR("planned", mismatch->planned), GT_STR("actual", mismatch->actual));
+    gt_agent_tell(
+        agent, true, "PlanNotHonoured",
+        "container %s of pod %s/%s has the GPUs %.300s, and not those that were planned for it, %.300s",
+        mismatch->container, mismatch->namespace, mismatch->pod, mismatch->actual, mismatch->planned);
+}
+
+void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings)
+{
+    if (!agent->plans)
+        return;
+    gt_plan_table_compare(agent->plans, holdings, on_mismatch, agent);
+    gt_plan_table_counts(agent->plans, &agent->plan_counts);
+}
+
+bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current)
+{
+    if (!agent->plans)
+        return false;
+    *ret = agent->plan_counts;
+    *ret_current = is_current(agent);
+    return true;
+}

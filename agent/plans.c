@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/plans.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+enum { BRACKETS_MAX = 64, IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
+
+enum verdict { WAITING, SUSPECT, TOLD };
+
+struct container {
+    const char *name; /* within the pod's JSON, as the IDs */
+    const char **ids; /* owned */
+    unsigned count;
+    enum verdict verdict;
+};
+
+struct pod {
+    struct pod *next;
+    char *namespace, *name, *uid; /* of one block */
+    char *text; /* behind them, NULL: no annotation; at most GT_PLAN_TEXT_MAX + 1 bytes of it */
+    bool planned;
+    cJSON *json;
+    struct container containers[GT_PLAN_CONTAINERS_MAX];
+    unsigned count;
+    char block[];
+};
+
+struct gt_plan_table {
+    struct pod *pods;
+    unsigned known; /* their number */
+    struct gt_plan_counts counts;
+};
+
+/* ---- one pod ---- */
+
+static void forget_plan(struct pod *pod)
+{
+    for (unsigned i = 0; i < pod->count; i++)
+        free(pod->containers[i].ids);
+    pod->count = 0;
+    cJSON_Delete(gt_steal(pod->json));
+}
+
+static void free_pod(struct pod *pod)
+{
+    forget_plan(pod);
+    free(pod);
+}
+
+static struct pod *new_pod(const char *namespace, const char *name, const char *uid, const char *text)
+{
+    size_t text_len = text ? strnlen(text, GT_PLAN_TEXT_MAX + 1) : 0;
+    struct pod *pod = calloc(1, sizeof(*pod) + strlen(namespace) + strlen(name) + strlen(uid) + text_len + 4);
+    if (!pod)
+        return NULL;
+    pod->namespace = pod->block;
+    pod->name = stpcpy(pod->namespace, namespace) + 1;
+    pod->uid = stpcpy(pod->name, name) + 1;
+    char *end = stpcpy(pod->uid, uid) + 1;
+    if (text)
+        pod->text = memcpy(end, text, text_len);
+    return pod;
+}
+
+static bool is_the_same(const struct pod *pod, const char *uid, const char *text)
+{
+    if (strcmp(pod->uid, uid) != 0 || !pod->text != !text)
+        return false;
+    return !text || strncmp(pod->text, text, GT_PLAN_TEXT_MAX + 1) == 0;
+}
+
+static bool could_be_served(const char *id)
+{
+    size_t len = 0;
+    for (; id[len]; len++)
+        if (id[len] <= ' ' || id[len] > '~')
+            return false;
+    return len > 0 && len < GT_ID_SIZE;
+}
+
+static int add_container(struct pod *pod, const cJSON *array, struct gt_err **err)
+{
+    struct container *container = &pod->containers[pod->count];
+    const cJSON *item;
+    int size = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 0;
+    if (pod->count == GT_PLAN_CONTAINERS_MAX)
+        return gt_fail(err, EINVAL, "it has more than %d containers", GT_PLAN_CONTAINERS_MAX);
+    if (size < 1 || size > GT_PLAN_IDS_MAX)
+        return gt_fail(err, EINVAL, "container \"%.63s\" has no list of 1 to %d devices", array->string,
+                       GT_PLAN_IDS_MAX);
+    for (unsigned i = 0; i < pod->count; i++)
+        if (strcmp(pod->containers[i].name, array->string) == 0)
+            return gt_fail(err, EINVAL, "container \"%.63s\" is there twice", array->string);
+    container->name = array->string;
+    container->ids = calloc((size_t)size, sizeof(*container->ids));
+    if (!container->ids)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    pod->count++;
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *id = cJSON_IsString(item) ? item->valuestring : "";
+        if (!could_be_served(id))
+            return gt_fail(err, EINVAL, "container \"%.63s\" has something that is no device ID",
+                           container->name);
+        for (unsigned i = 0; i < container->count; i++)
+            if (strcmp(container->ids[i], id) == 0)
+                return gt_fail(err, EINVAL, "container \"%.63s\" has %s twice", container->name, id);
+        container->ids[container->count++] = id;
+    }
+    return 0;
+}
+
+static int parse(struct pod *pod, struct gt_err **err)
+{
+    const cJSON *array;
+    size_t len = strlen(pod->text);
+    unsigned brackets = 0;
+    if (len > GT_PLAN_TEXT_MAX)
+        return gt_fail(err, EINVAL, "it has more than %d bytes", GT_PLAN_TEXT_MAX);
+    /* A plan has one for each container; cJSON would go down a thousand. */
+    for (const char *p = pod->text; *p; p++)
+        if ((*p == '[' || *p == '{') && ++brackets > BRACKETS_MAX)
+            return gt_fail(err, EINVAL, "it has more than %d containers", GT_PLAN_CONTAINERS_MAX);
+    pod->json = cJSON_ParseWithOpts(pod->text, NULL, true);
+    if (!cJSON_IsObject(pod->json))
+        return gt_fail(err, EINVAL, "it is no JSON object");
+    cJSON_ArrayForEach(array, pod->json)
+    {
+        int r = add_container(pod, array, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- the table ---- */
+
+static struct pod **find(struct gt_plan_table *table, const char *namespace, const char *name)
+{
+    struct pod **at = &table->pods;
+    while (*at && (strcmp((*at)->name, name) != 0 || strcmp((*at)->namespace, namespace) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static void take_out(struct gt_plan_table *table, struct pod **at)
+{
+    struct pod *pod = *at;
+    table->known--;
+    table->counts.pods -= pod->planned;
+    table->counts.containers -= pod->count;
+    *at = pod->next;
+    free_pod(pod);
+}
+
+static int read_plan(struct gt_plan_table *table, struct pod *pod, struct gt_err **err)
+{
+    int r = 0;
+    if (table->counts.pods == GT_PLAN_PODS_MAX)
+        r = gt_fail(err, E2BIG, "there are %d planned pods already", GT_PLAN_PODS_MAX);
+    if (r == 0)
+        r = parse(pod, err);
+    if (r == 0 && table->counts.containers + pod->count > GT_PLANS_MAX)
+        r = gt_fail(err, E2BIG, "there are %d planned containers already", GT_PLANS_MAX);
+    if (r < 0) {
+        forget_plan(pod);
+        table->counts.refused++;
+        return gt_wrap(err, "pod %.63s/%.253s: annotation " GT_PLAN_ANNOTATION, pod->namespace, pod->name);
+    }
+    pod->planned = true;
+    table->counts.pods++;
+    table->counts.containers += pod->count;
+    return 1;
+}
+
+int gt_plan_table_set(struct gt_plan_table *table, const char *namespace, const char *name, const char *uid,
+                      const char *text, struct gt_err **err)
+{
+    struct pod **at = find(table, namespace, name);
+    if (*at && is_the_same(*at, uid, text))
+        return 0;
+    if (*at)
+        take_out(table, at);
+    else if (table->known == GT_PLAN_KNOWN_MAX)
+        return gt_fail(err, E2BIG, "pod %.63s/%.253s: there are %d pods already", namespace, name,
+                       GT_PLAN_KNOWN_MAX);
+    struct pod *pod = new_pod(namespace, name, uid, text);
+    if (!pod)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    pod->next = table->pods;
+    table->pods = pod;
+    table->known++;
+    return text ? read_plan(table, pod, err) : 1;
+}
+
+bool gt_plan_table_drop(struct gt_plan_table *table, const char *namespace, const char *name)
+{
+    struct pod **at = find(table, namespace, name);
+    if (!*at)
+        return false;
+    take_out(table, at);
+    return true;
+}
+
+int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, struct gt_plans **ret,
+                           struct gt_err **err)
+{
+    unsigned count = 0, known = 0;
+    gt_auto_free struct gt_plan *plans = calloc(table->counts.containers + 1U, sizeof(*plans));
+    gt_auto_free struct gt_plan_pod *pods = calloc(table->known + 1U, sizeof(*pods));
+    if (!plans || !pods)
+        return gt_fail_sys(err, ENOMEM, "plans");
+    for (const struct pod *pod = table->pods; pod; pod = pod->next) {
+        pods[known++] = (struct gt_plan_pod){pod->namespace, pod->name};
+        for (unsigned i = 0; i < pod->count; i++) {
+            const struct container *container = &pod->containers[i];
+            plans[count++] = (struct gt_plan){pod->namespace, pod->name, container->name, container->ids,
+                                              container->count};
+        }
+    }
+    is_complete = is_complete && known < GT_PLAN_KNOWN_MAX;
+    return gt_plans_new(plans, count, is_complete ? pods : NULL, is_complete ? known : 0, ret, err);
+}
+
+/* ---- what the containers got ---- */
+
+static bool is_holder(const struct gt_holder *holder, const struct pod *pod,
+                      const struct container *container)
+{
+    return strcmp(holder->container, container->name) == 0 && strcmp(holder->pod, pod->name) == 0 &&
+           strcmp(holder->namespace, pod->namespace) == 0;
+}
+
+static bool is_planned(const struct container *container, const char *id)
+{
+    for (unsigned i = 0; i < container->count; i++)
+        if (strcmp(container->ids[i], id) == 0)
+            return true;
+    return false;
+}
+
+static void add_id(struct gt_buf *to, const char *id)
+{
+    gt_buf_printf(to, "%s%s", to->len ? "," : "", id);
+}
+
+static void tell(const struct pod *pod, const struct container *container, const struct gt_holdings *holdings,
+                 gt_plan_mismatched *mismatched, void *arg)
+{
+    gt_auto_buf struct gt_buf planned = GT_BUF(IDS_TEXT_MAX), actual = GT_BUF(IDS_TEXT_MAX);
+    for (unsigned i = 0; i < container->count; i++)
+        add_id(&planned, container->ids[i]);
+    for (unsigned i = 0; i < holdings->count; i++)
+        if (is_holder(&holdings->holders[i], pod, container))
+            add_id(&actual, holdings->holders[i].id);
+    const struct gt_plan_mismatch mismatch = {pod->namespace, pod->name, container->name,
+                                              planned.data ? planned.data : "",
+                                              actual.data ? actual.data : ""};
+    mismatched(arg, &mismatch);
+}
+
+static void compare(struct gt_plan_table *table, const struct pod *pod, struct container *container,
+                    const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
+{
+    unsigned held = 0, planned = 0;
+    for (unsigned i = 0; i < holdings->count; i++)
+        if (is_holder(&holdings->holders[i], pod, container)) {
+            held++;
+            planned += is_planned(container, holdings->holders[i].id);
+        }
+    if (!held) {
+        container->verdict = WAITING;
+    } else if (held == container->count && planned == held) {
+        container->verdict = TOLD;
+        table->counts.as_planned++;
+    } else if (container->verdict == WAITING) {
+        container->verdict = SUSPECT;
+    } else {
+        container->verdict = TOLD;
+        table->counts.otherwise++;
+        tell(pod, container, holdings, mismatched, arg);
+    }
+}
+
+void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings *holdings,
+                           gt_plan_mismatched *mismatched, void *arg)
+{
+    if (holdings->settling)
+        return;
+    for (struct pod *pod = table->pods; pod; pod = pod->next)
+        for (unsigned i = 0; i < pod->count; i++)
+            if (pod->containers[i].verdict != TOLD)
+                compare(table, pod, &pod->containers[i], holdings, mismatched, arg);
+}
+
+void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_counts *ret)
+{
+    *ret = table->counts;
+}
+
+int gt_plan_table_new(struct gt_plan_table **ret, struct gt_err **err)
+{
+    struct gt_plan_table *table = calloc(1, sizeof(*table));
+    if (!table)
+        return gt_fail_sys(err, ENOMEM, "plans");
+    *ret = table;
+    return 0;
+}
+
+void gt_plan_table_free(struct gt_plan_table *table)
+{
+    if (!table)
+        return;
+    while (table->pods)
+        take_out(table, &table->pods);
+    free(table);
+}

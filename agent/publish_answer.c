@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/publish_private.h"
+#include "base/log.h"
+#include "kube/status.h"
+
+enum { FAILURES_MAX = 30, STEP_MS = 1000 };
+
+/* Between half of the step and all of it; the step doubles with each failure. */
+static uint64_t pause_of(const struct gt_publish *publish, unsigned failures, uint64_t max)
+{
+    uint64_t step = (uint64_t)STEP_MS << (failures < FAILURES_MAX ? failures : FAILURES_MAX);
+    step = step < max ? step : max;
+    return step / 2 + gt_publish_random(publish, step / 2 + 1);
+}
+
+static void log_failure(struct lane *lane, enum gt_publish_lane which, const struct gt_err *error)
+{
+    bool again = lane->error == gt_err_code(error);
+    lane->error = gt_err_code(error);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot publish",
+           GT_STR("what", gt_publish_lane_name(which)), GT_STR("why", gt_err_text(error)));
+}
+
+/* The API server said no. */
+void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error)
+{
+    struct lane *lane = &publish->lanes[which];
+    publish->stats.failures[which]++;
+    lane->again = true;
+    lane->retry_ms =
+        gt_publish_now(publish) + pause_of(publish, lane->failures, publish->options.heartbeat_ms);
+    lane->failures += lane->failures < FAILURES_MAX;
+    if (error)
+        log_failure(lane, which, error);
+}
+
+/* It said nothing of use. `status` 429 comes here only where it asked for longer than the request had. */
+void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
+                        unsigned status)
+{
+    uint64_t wait = pause_of(publish, publish->away, GT_PUBLISH_AWAY_MAX_MS);
+    if (status == 429)
+        wait = GT_PUBLISH_THROTTLED_MS + gt_publish_random(publish, GT_PUBLISH_THROTTLED_MS / 2);
+    publish->away_until = gt_publish_now(publish) + wait;
+    publish->away += publish->away < FAILURES_MAX;
+    publish->stats.failures[which]++;
+    publish->lanes[which].again = true;
+    if (!error)
+        return;
+    bool again = publish->away_error == gt_err_code(error);
+    publish->away_error = gt_err_code(error);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "the API server does not answer, what is published stays",
+           GT_STR("why", gt_err_text(error)));
+}
+
+static void is_back(struct gt_publish *publish)
+{
+    if (publish->away_error)
+        gt_info("the API server answers again");
+    publish->away = 0;
+    publish->away_error = 0;
+    publish->away_until = 0;
+}
+
+/* The Node or the object is not what it was: begin with the Node. */
+static void start_over(struct gt_publish *publish)
+{
+    publish->lanes[GT_PUBLISH_OWNER].done = false;
+    publish->lanes[GT_PUBLISH_OBJECT].done = false;
+}
+
+static void node_found(struct gt_publish *publish, const struct gt_kube_answer *answer)
+{
+    const char *uid = answer->object ? gt_kube_meta(answer->object, "uid") : "";
+    if (!*uid || strlen(uid) >= sizeof(publish->uid)) {
+        gt_auto_err struct gt_err *err = NULL;
+        gt_fail(&err, EBADMSG, "the Node has no UID in the API server's answer");
+        gt_publish_fail_lane(publish, GT_PUBLISH_OWNER, err);
+        return;
+    }
+    if (publish->gone)
+        gt_info("the Node is there, publishing");
+    publish->gone = false;
+    publish->lanes[GT_PUBLISH_OWNER].done = true;
+    if (strcmp(uid, publish->uid) == 0)
+        return;
+    memcpy(publish->uid, uid, strlen(uid) + 1);
+    publish->lanes[GT_PUBLISH_OBJECT].done = false;
+    publish->lanes[GT_PUBLISH_ANNOTATIONS].again = true;
+    publish->lanes[GT_PUBLISH_LABELS].again = true;
+}
+
+static void node_missing(struct gt_publish *publish)
+{
+    struct lane *lane = &publish->lanes[GT_PUBLISH_OWNER];
+    if (!publish->gone)
+        gt_warning("there is no such Node, nothing is published until there is",
+                   GT_STR("node", publish->options.node_name));
+    publish->gone = true;
+    publish->uid[0] = '\0';
+    lane->retry_ms =
+        gt_publish_now(publish) + pause_of(publish, lane->failures, publish->options.heartbeat_ms);
+    lane->failures += lane->failures < FAILURES_MAX;
+}
+
+static void object_made(struct gt_publish *publish, const struct gt_kube_answer *answer)
+{
+    if (publish->exists && answer->status == 201)
+        gt_info("the NodeGPUTopology was not there any more, made again");
+    publish->exists = true;
+    publish->lanes[GT_PUBLISH_OBJECT].done = true;
+    publish->lanes[GT_PUBLISH_WIRING].again = true;
+    publish->lanes[GT_PUBLISH_USAGE].again = true;
+    if (answer->object)
+        publish->source.found(publish->source.arg, answer->object);
+}
+
+static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
+                    const struct gt_kube_answer *answer)
+{
+    struct lane *lane = &publish->lanes[which];
+    struct timespec time;
+    if (lane->error)
+        gt_info("published again", GT_STR("what", gt_publish_lane_name(which)));
+    lane->error = 0;
+    lane->retry_ms = 0;
+    publish->stats.writes[which]++;
+    if (which == GT_PUBLISH_OWNER) {
+        lane->failures = 0;
+        node_found(publish, answer);
+        return;
+    }
+    if (which == GT_PUBLISH_OBJECT) {
+        lane->failures = 0;
+        object_made(publish, answer);
+        return;
+    }
+    lane->failures = 0;
+    lane->was_sent = true;
+    lane->sent = publish->digest;
+    if (publish->passive) { /* there is one, from when the node had GPUs: the rest is kept right as well */
+        publish->exists = true;
+        start_over(publish);
+    }
+    if (which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE) {
+        clock_gettime(CLOCK_REALTIME, &time);
+        publish->stats.last_s = (double)time.tv_sec;
+    }
+}
+
+static bool is_field_conflict(const cJSON *status)
+{
+    const cJSON *details = cJSON_GetObjectItemCaseSensitive(status, "details"), *cause;
+    const cJSON *causes = cJSON_GetObjectItemCaseSensitive(details, "causes");
+    cJSON_ArrayForEach(cause,
+                       causes) if (strcmp(gt_kube_reason(cause), "FieldManagerConflict") == 0) return true;
+    return strstr(gt_kube_text(status, "message"), "conflict with ") != NULL;
+}
+
+static void refused(struct gt_publish *publish, enum gt_publish_lane which,
+                    const struct gt_kube_answer *answer)
+{
+    bool of_node = which == GT_PUBLISH_ANNOTATIONS || which == GT_PUBLISH_LABELS;
+    bool of_status = which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE;
+    struct lane *lane = &publish->lanes[which];
+    if (answer->status == 404 && which == GT_PUBLISH_OWNER) {
+        node_missing(publish);
+        return;
+    }
+    if (answer->status == 404 && of_status && publish->passive) {
+        lane->was_sent = true;
+        lane->sent = publish->digest;
+        return;
+    }
+    if (answer->status == 409 && of_node && is_field_conflict(answer->object)) {
+        lane->again = publish->source.conflict(publish->source.arg, which, answer->object);
+        if (!lane->again)
+            gt_publish_fail_lane(publish, which, answer->error);
+        return;
+    }
+    bool lost =
+        (of_status && answer->status == 404) || (of_node && (answer->status == 404 || answer->status == 409));
+    if (lost)
+        start_over(publish);
+    gt_publish_fail_lane(publish, which, lost ? NULL : answer->error);
+}
+
+void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane which,
+                            const struct gt_kube_answer *answer)
+{
+    bool silent = answer->status == 0 || answer->status == 401 || gt_kube_is_passing(answer->status);
+    if (!answer->error) {
+        is_back(publish);
+        succeed(publish, which, answer);
+    } else if (silent || answer->status < 400) {
+        gt_publish_go_away(publish, which, answer->error, answer->status);
+    } else {
+        is_back(publish);
+        refused(publish, which, answer);
+    }
+}

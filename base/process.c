@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/process.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+/* Fields of /proc/self/stat behind the command, counted from 0 (the state). */
+enum { FIELD_UTIME = 11, FIELD_STIME = 12, FIELD_START = 19, FIELD_RSS = 21, FIELDS = 22 };
+
+static bool read_stat(uint64_t field[FIELDS])
+{
+    char text[1024];
+    if (gt_file_read_attribute(AT_FDCWD, "/proc/self/stat", text, sizeof(text)) < 0)
+        return false;
+    char *p = strrchr(text, ')'); /* the command may hold anything */
+    for (unsigned i = 0; i < FIELDS; i++) {
+        p = p ? strchr(p, ' ') : NULL;
+        if (!p)
+            return false;
+        field[i] = strtoull(++p, NULL, 10);
+    }
+    return true;
+}
+
+static uint64_t count_descriptors(void)
+{
+    gt_auto_dir DIR *dir = opendir("/proc/self/fd");
+    uint64_t count = 0;
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            count++;
+    return count ? count - 1 : 0; /* without the one of this reading */
+}
+
+bool gt_process_read(struct gt_process *ret)
+{
+    uint64_t field[FIELDS];
+    struct timespec wall, boot;
+    if (!read_stat(field))
+        return false;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    double ticks = (double)sysconf(_SC_CLK_TCK);
+    double booted = (double)(wall.tv_sec - boot.tv_sec) + (double)(wall.tv_nsec - boot.tv_nsec) / 1e9;
+    *ret = (struct gt_process){
+        .cpu_s = (double)(field[FIELD_UTIME] + field[FIELD_STIME]) / ticks,
+        .start_s = booted + (double)field[FIELD_START] / ticks,
+        .resident_bytes = field[FIELD_RSS] * (uint64_t)sysconf(_SC_PAGESIZE),
+        .descriptors = count_descriptors(),
+    };
+    return true;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_PROCESS_H
+#define GPUTOPO_BASE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What /proc says about this process. False, *ret untouched, where it says nothing. */
+struct gt_process {
+    double cpu_s, start_s; /* start_s: Unix time */
+    uint64_t resident_bytes, descriptors;
+};
+bool gt_process_read(struct gt_process *ret);
+
+#endif

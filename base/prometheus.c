@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/prometheus.h"
+
+#include <inttypes.h>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "base/version.h"
+
+void gt_prom_head(struct gt_buf *to, const char *name, const char *type, const char *help)
+{
+    gt_buf_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void gt_prom_label(struct gt_buf *to, const char *text)
+{
+    gt_buf_puts(to, "\"");
+    bool valid = gt_text_is_utf8(text);
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' || *p == '"')
+            gt_buf_printf(to, "\\%c", *p);
+        else if (*p == '\n')
+            gt_buf_puts(to, "\\n");
+        else if (!valid && (unsigned char)*p >= 0x80)
+            gt_buf_puts(to, "\xef\xbf\xbd");
+        else
+            gt_buf_add(to, p, 1);
+    }
+    gt_buf_puts(to, "\"");
+}
+
+void gt_prom_number(struct gt_buf *to, const char *name, const char *type, const char *help, uint64_t value)
+{
+    gt_prom_head(to, name, type, help);
+    gt_buf_printf(to, "%s %" PRIu64 "\n", name, value);
+}
+
+void gt_prom_real(struct gt_buf *to, const char *name, const char *type, const char *help, double value)
+{
+    gt_prom_head(to, name, type, help);
+    gt_buf_printf(to, "%s %.9g\n", name, value);
+}
+
+void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
+                       const uint64_t *buckets, unsigned count, double sum)
+{
+    uint64_t total = 0;
+    gt_prom_head(to, name, "histogram", help);
+    for (unsigned i = 0; i < count; i++) {
+        total += buckets[i];
+        if (i + 1 < count)
+            gt_buf_printf(to, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, limits[i], total);
+        else
+            gt_buf_printf(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, total);
+    }
+    /* The count is made from the buckets, so that the three agree even in the midst of a request. */
+    gt_buf_printf(to, "%s_sum %.9g\n%s_count %" PRIu64 "\n", name, sum, name, total);
+}
+
+void gt_prom_build(struct gt_buf *to)
+{
+    gt_prom_head(to, "gputopo_build_info", "gauge", "The program's version; always 1.");
+    gt_buf_puts(to, "gputopo_build_info{version=");
+    gt_prom_label(to, gt_version);
+    gt_buf_puts(to, ",commit=");
+    gt_prom_label(to, gt_commit);
+    gt_buf_puts(to, "} 1\n");
+}
+
+void gt_prom_process(struct gt_buf *to)
+{
+    struct gt_process process;
+    if (!gt_process_read(&process))
+        return;
+    gt_prom_real(to, "process_cpu_seconds_total", "counter", "Processor time used.", process.cpu_s);
+    gt_prom_number(to, "process_resident_memory_bytes", "gauge", "Resident memory.", process.resident_bytes);
+    gt_prom_number(to, "process_open_fds", "gauge", "Open descriptors.", process.descriptors);
+    gt_prom_head(to, "process_start_time_seconds", "gauge", "When the process started.");
+    gt_buf_printf(to, "process_start_time_seconds %.2f\n", process.start_s);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_PROMETHEUS_H
+#define GPUTOPO_BASE_PROMETHEUS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Pieces of the Prometheus text format, version 0.0.4, for /metrics of the daemons. `type` is "counter",
+ * "gauge" or "histogram"; names and helps are literals without line breaks. */
+#define GT_PROM_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* The two comment lines in front of a metric's samples. */
+void gt_prom_head(struct gt_buf *to, const char *name, const char *type, const char *help);
+
+/* A label's value in quotes: backslash, quote and line feed are escaped, what is not UTF-8 is replaced. */
+void gt_prom_label(struct gt_buf *to, const char *text);
+
+/* A metric without labels, with its head. */
+void gt_prom_number(struct gt_buf *to, const char *name, const char *type, const char *help, uint64_t value);
+void gt_prom_real(struct gt_buf *to, const char *name, const char *type, const char *help, double value);
+
+/* `buckets` counts what lies below each of the `count - 1` limits, and in its last place what is beyond. */
+void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
+                       const uint64_t *buckets, unsigned count, double sum);
+
+/* gputopo_build_info, and the process_* metrics where /proc tells them. */
+void gt_prom_build(struct gt_buf *to);
+void gt_prom_process(struct gt_buf *to);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/api.h"
+
+#include <errno.h>
+
+#include "cli/cli.h"
+#include "kube/list.h"
+
+/* A person waits: the first answer must come soon, a page of large objects may take its time. */
+enum { CONTACT_MS = 10000, PAGE_MS = 60000 };
+
+const struct gt_kube_resource cli_topologies = {"topology.metax-tech.com", "v1alpha1", "nodegputopologies",
+                                                false};
+const struct gt_kube_resource cli_supernode_objects = {"topology.metax-tech.com", "v1alpha1", "supernodes",
+                                                       false};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct cli_api_options *options = state->input;
+    switch (key) {
+    case CLI_KEY_KUBECONFIG:
+        options->kubeconfig = arg;
+        return 0;
+    case CLI_KEY_CONTEXT:
+        options->context = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option own_options[] = {
+    {.name = "kubeconfig",
+     .key = CLI_KEY_KUBECONFIG,
+     .arg = "FILE",
+     .doc = "how to reach the cluster (default: $KUBECONFIG, in a pod its service account, "
+            "~/.kube/config)"},
+    {.name = "context", .key = CLI_KEY_CONTEXT, .arg = "NAME", .doc = "which context of that file"},
+    {0},
+};
+const struct argp cli_api_argp = {.options = own_options, .parser = parse};
+
+struct cli_api {
+    struct gt_kube_config config;
+    struct gt_loop *loop;
+    struct gt_kube *kube;
+    bool answered; /* the server was heard */
+
+    /* the question that is open */
+    const struct cli_api_list *list;
+    cJSON *object;
+    struct gt_err *failed;
+};
+
+void cli_api_free(struct cli_api *api)
+{
+    gt_kube_free_p(&api->kube);
+    gt_loop_free_p(&api->loop);
+    gt_kube_config_done(&api->config);
+    cJSON_Delete(api->object);
+    gt_err_free(api->failed);
+    free(api);
+}
+
+int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, struct gt_err **err)
+{
+    cli_auto_api struct cli_api *api = calloc(1, sizeof(*api));
+    if (!api)
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    int r = gt_kube_config_find(options->kubeconfig, options->context, &api->config, err);
+    if (r >= 0)
+        r = gt_loop_new(&api->loop, err);
+    if (r >= 0)
+        r = gt_kube_new(api->loop, &api->config, "gputopo", &api->kube, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(api);
+    return 0;
+}
+
+/* Ends the wait with what was answered. */
+static void end(struct cli_api *api, const struct gt_err *error)
+{
+    api->answered |= !error;
+    int r = error ? gt_fail(&api->failed, gt_err_code(error), "%s", gt_err_text(error)) : 0;
+    gt_loop_stop(api->loop, r);
+}
+
+static int wait_for_answer(struct cli_api *api, const struct gt_kube_resource *resource, const char *name,
+                           struct gt_err **err)
+{
+    int r = gt_loop_run(api->loop, err);
+    if (!api->failed)
+        return r;
+    if (err)
+        *err = gt_steal(api->failed);
+    else
+        gt_err_free(gt_steal(api->failed));
+    return gt_wrap(err, "%s: %s%s%s", api->config.server, resource->plural, name ? " " : "",
+                   name ? name : "");
+}
+
+static void on_done(void *arg, const char *resource_version, const struct gt_err *error)
+{
+    (void)resource_version;
+    end(arg, error);
+}
+
+static void on_begin(void *arg)
+{
+    const struct cli_api *api = arg;
+    if (api->list->on_begin)
+        api->list->on_begin(api->list->arg);
+}
+
+static void on_object(void *arg, cJSON *object)
+{
+    const struct cli_api *api = arg;
+    api->list->on_object(api->list->arg, object);
+}
+
+int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err)
+{
+    api->list = list;
+    struct gt_kube_list_spec spec = {
+        .selection = {.resource = list->resource,
+                      .field_selector = list->fields,
+                      .metadata_only = list->names_only},
+        .deadline_ms = api->answered ? PAGE_MS : CONTACT_MS,
+        .on_begin = on_begin,
+        .on_object = on_object,
+        .on_done = on_done,
+        .arg = api,
+    };
+    struct gt_kube_list *started;
+    int r = gt_kube_list_start(api->kube, &spec, &started, err);
+    if (r < 0)
+        return r;
+    r = wait_for_answer(api, list->resource, NULL, err);
+    if (r != -ENOENT)
+        return r;
+    if (err)
+        gt_err_free(gt_steal(*err));
+    return gt_fail(err, ENOENT,
+                   "%s: the cluster has no custom resource %s.%s; install it with: "
+                   "kubectl apply -k daemonset/crds (in the source of gputopo)",
+                   api->config.server, list->resource->plural, list->resource->group);
+}
+
+static void on_got(void *arg, struct gt_kube_answer *answer)
+{
+    struct cli_api *api = arg;
+    if (!answer->error)
+        api->object = gt_steal(answer->object);
+    end(api, answer->error);
+}
+
+const char *cli_api_namespace(const struct cli_api *api)
+{
+    return gt_kube_namespace(api->kube);
+}
+
+int cli_api_ask(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret, struct gt_err **err)
+{
+    struct gt_kube_call *call;
+    int r = gt_kube_start(api->kube, request, on_got, api, &call, err);
+    if (r >= 0)
+        r = wait_for_answer(api, request->resource, request->name, err);
+    if (r < 0)
+        return r;
+    if (ret)
+        *ret = gt_steal(api->object);
+    else
+        cJSON_Delete(gt_steal(api->object));
+    return 0;
+}
+
+int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, const char *name, cJSON **ret,
+                struct gt_err **err)
+{
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_GET, .resource = resource, .name = name, .deadline_ms = CONTACT_MS};
+    return cli_api_ask(api, &request, ret, err);
+}

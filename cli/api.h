@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CLI_API_H
+#define GPUTOPO_CLI_API_H
+
+#include <argp.h>
+#include <cjson/cJSON.h>
+
+#include "kube/client.h"
+
+/* The API server as a command line asks it: one question after the other, each waits for its answer. */
+struct cli_api_options {
+    const char *kubeconfig, *context; /* NULL: not given */
+};
+
+/* Child parser with a struct cli_api_options as input: --kubeconfig, --context. */
+extern const struct argp cli_api_argp;
+
+extern const struct gt_kube_resource cli_topologies, cli_supernode_objects;
+
+struct cli_api;
+
+/* Reads the configuration; nothing is asked yet. */
+int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, struct gt_err **err);
+void cli_api_free(struct cli_api *api);
+GT_DEFINE_CLEANUP(struct cli_api *, cli_api_free)
+#define cli_auto_api GT_CLEANUP(cli_api_free)
+
+struct cli_api_list {
+    const struct gt_kube_resource *resource;
+    const char *fields;                          /* a field selector, NULL: all */
+    bool names_only;                             /* objects have metadata only */
+    void (*on_begin)(void *arg);                 /* what came so far is void */
+    void (*on_object)(void *arg, cJSON *object); /* freed afterwards */
+    void *arg;
+};
+
+/*
+ * Every object, page by page, one in memory at a time. The error names the server and what was asked; a
+ * custom resource that the cluster does not know is -ENOENT with the way to install it.
+ */
+int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err);
+
+/* The namespace of the configuration. */
+const char *cli_api_namespace(const struct cli_api *api);
+
+/* Any request; its answer is the caller's (cJSON_Delete) where `ret` is not NULL. */
+int cli_api_ask(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret, struct gt_err **err);
+
+/* One object, the caller's (cJSON_Delete); -ENOENT where there is none, or no such kind of object. */
+int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, const char *name, cJSON **ret,
+                struct gt_err **err);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "cli/api.h"
+#include "cli/cli.h"
+#include "cli/view.h"
+
+/* The verbs cluster and supernodes: what the custom resources say of the whole cluster. */
+
+enum { PROBLEMS_SHOWN = 20 };
+
+static const char *const formats[] = {"table", "json", "svg", NULL};
+enum { FORMAT_TABLE, FORMAT_JSON, FORMAT_SVG };
+
+struct options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+    const char *const *formats;
+    unsigned format;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->api;
+        return cli_parse_rest(key, arg, state);
+    case 'o':
+        return cli_parse_word(&options->parse, "-o", options->formats, arg, &options->format);
+    default:
+        return cli_parse_rest(key, arg, state);
+    }
+}
+
+static const struct argp_child children[] = {{.argp = &cli_api_argp}, {0}};
+
+static const struct argp_option cluster_options[] = {
+    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "table (default), json or svg"},
+    CLI_LAST_OPTIONS,
+};
+static const struct argp cluster_argp = {
+    .options = cluster_options,
+    .parser = parse,
+    .doc = "Show the GPUs of a cluster: supernodes, their nodes, what is free and who uses the rest. As JSON "
+           "it is a file that plan --cluster takes.",
+    .children = children,
+};
+
+static const struct argp_option supernodes_options[] = {
+    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "table (default) or json"},
+    CLI_LAST_OPTIONS,
+};
+static const struct argp supernodes_argp = {
+    .options = supernodes_options,
+    .parser = parse,
+    .doc = "List the supernodes of a cluster.",
+    .children = children,
+};
+
+/* ---- reading ---- */
+
+static void on_supernodes(void *view)
+{
+    cli_view_clear_supernodes(view);
+}
+
+static void on_supernode(void *view, cJSON *object)
+{
+    cli_view_add_supernode(view, object);
+}
+
+static void on_nodes(void *view)
+{
+    cli_view_clear_nodes(view);
+}
+
+static void on_node(void *view, cJSON *object)
+{
+    cli_view_add_node(view, object);
+}
+
+static int read_cluster(const struct options *options, bool with_nodes, struct cli_view *view,
+                        struct gt_err **err)
+{
+    cli_auto_api struct cli_api *api = NULL;
+    const struct cli_api_list supernodes = {.resource = &cli_supernode_objects,
+                                            .on_begin = on_supernodes,
+                                            .on_object = on_supernode,
+                                            .arg = view};
+    const struct cli_api_list nodes = {
+        .resource = &cli_topologies, .on_begin = on_nodes, .on_object = on_node, .arg = view};
+    int r = cli_api_open(&options->api, &api, err);
+    if (r >= 0)
+        r = cli_api_list(api, &supernodes, err);
+    if (r >= 0 && with_nodes)
+        r = cli_api_list(api, &nodes, err);
+    return r;
+}
+
+/* ---- saying ---- */
+
+/* Colours and a limit of the width where a person looks at it. */
+static struct cli_paper paper_of_stdout(void)
+{
+    struct cli_paper paper = {0};
+    if (!isatty(STDOUT_FILENO))
+        return paper;
+    struct winsize size;
+    const char *columns = getenv("COLUMNS"), *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
+    uint64_t told;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        paper.width = size.ws_col;
+    else if (columns && gt_text_to_unsigned(columns, 10000, &told))
+        paper.width = (unsigned)told;
+    paper.color = !(none && *none) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    return paper;
+}
+
+static void warn(const char *verb, const struct cli_view *view)
+{
+    for (uint32_t i = 0; i < view->problem_count && i < PROBLEMS_SHOWN; i++)
+        cli_warn(verb, view->problems[i]);
+    if (view->problem_count > PROBLEMS_SHOWN) {
+        char text[64];
+        snprintf(text, sizeof(text), "%u more objects like that", view->problem_count - PROBLEMS_SHOWN);
+        cli_warn(verb, text);
+    }
+}
+
+/* What a cluster file cannot say. */
+static void warn_unknown(const char *verb, const struct cli_view *view)
+{
+    uint32_t unknown = 0;
+    const char *first = "";
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (view->nodes[i].state == CLI_NODE_GOOD && view->nodes[i].gpus && !view->nodes[i].free_known &&
+            !unknown++)
+            first = view->nodes[i].name;
+    char text[400];
+    if (!unknown)
+        return;
+    snprintf(text, sizeof(text), "%s%s: it is not known which GPUs are free, written as none", first,
+             unknown > 1 ? " and others" : "");
+    cli_warn(verb, text);
+}
+
+static int run_with(const struct cli_verb *verb, const struct argp *argp, const char *const *words, int argc,
+                    char **argv)
+{
+    struct options options = {.parse = {.verb = verb->name}, .formats = words};
+    int exit_code;
+    if (!cli_parse_options(argp, argc, argv, &options.parse, &exit_code))
+        return exit_code;
+    bool with_nodes = verb == &cli_cluster;
+    gt_auto_err struct gt_err *err = NULL;
+    cli_auto_view struct cli_view view;
+    cli_view_init(&view, (int64_t)time(NULL), with_nodes && options.format == FORMAT_JSON);
+    if (read_cluster(&options, with_nodes, &view, &err) < 0 || cli_view_finish(&view, &err) < 0)
+        return cli_failed(verb->name, err);
+
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    struct cli_paper paper = paper_of_stdout();
+    if (options.format == FORMAT_TABLE && with_nodes)
+        cli_view_table(&view, &paper, &text);
+    else if (options.format == FORMAT_TABLE)
+        cli_view_supernodes(&view, &paper, &text);
+    else if (options.format == FORMAT_SVG)
+        cli_view_svg(&view, &text);
+    else if (with_nodes)
+        cli_view_json(&view, &text);
+    else
+        cli_view_supernodes_json(&view, &text);
+    warn(verb->name, &view);
+    if (with_nodes && options.format == FORMAT_JSON)
+        warn_unknown(verb->name, &view);
+    return cli_print(verb->name, &text);
+}
+
+static int run_cluster(const struct cli_verb *verb, int argc, char **argv)
+{
+    return run_with(verb, &cluster_argp, formats, argc, argv);
+}
+const struct cli_verb cli_cluster = {"cluster", run_cluster};
+
+static int run_supernodes(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const char *const words[] = {"table", "json", NULL};
+    return run_with(verb, &supernodes_argp, words, argc, argv);
+}
+const struct cli_verb cli_supernodes = {"supernodes", run_supernodes};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/show_use.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/http_get.h"
+#include "cli/near.h"
+#include "cli/view.h"
+#include "kube/status.h"
+#include "topology/model/node_json.h"
+
+#define AGENT_DEFAULT "127.0.0.1:9400"
+
+enum { ANSWER_MAX = 1 << 20, QUICK_MS = 500, PATIENT_MS = 5000, NOTES_MAX = 64 << 10 };
+
+/* ---- the agent ---- */
+
+int cli_show_ask_agent(const char *address, const struct gt_node *node, struct cli_use *ret,
+                       struct gt_err **err)
+{
+    *ret = (struct cli_use){0};
+    if (address && strcmp(address, "none") == 0)
+        return 0;
+    const char *where = address ? address : AGENT_DEFAULT;
+    gt_auto_err struct gt_err *own = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
+    cJSON *json = NULL;
+    int r = cli_http_get(where, "/usage", address ? PATIENT_MS : QUICK_MS, &text, &own);
+    if (r >= 0)
+        r = gt_json_parse(text.data ? text.data : "", text.len, where, &json, &own);
+    if (r >= 0)
+        r = cli_use_from_agent(json, where, node, ret, &own);
+    cJSON_Delete(json);
+    if (r >= 0 || !address)
+        return 0;
+    return gt_fail(err, -r, "--agent: %s", gt_err_text(own));
+}
+
+/* ---- the cluster ---- */
+
+void cli_shown_done(struct cli_shown *shown)
+{
+    gt_node_unref_p(&shown->node);
+    free(shown->notes);
+    free(shown->problem);
+}
+
+static void on_name(void *arg, cJSON *object)
+{
+    cli_near_add(arg, gt_kube_meta(object, "name"));
+}
+
+static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **err)
+{
+    struct cli_near near;
+    cli_near_init(&near, name);
+    const struct cli_api_list list = {
+        .resource = &cli_topologies, .names_only = true, .on_object = on_name, .arg = &near};
+    int r = cli_api_list(api, &list, err);
+    if (r < 0)
+        return r;
+    gt_auto_buf struct gt_buf text = GT_BUF(1024);
+    cli_near_text(&near, &text);
+    return gt_fail(err, ENOENT, "there is no NodeGPUTopology of node '%.100s'; %s", name,
+                   text.data ? text.data : "");
+}
+
+static char *notes_of(const cJSON *status)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(NOTES_MAX);
+    const char *at = gt_kube_text(status, "observedAt");
+    int64_t observed = cli_time_of(at);
+    if (observed) {
+        char age[32];
+        cli_age_text((int64_t)time(NULL) - observed, age, sizeof(age));
+        gt_buf_printf(&text, "Observed:  %s, %s\n", at, age);
+    }
+    const cJSON *condition;
+    cJSON_ArrayForEach(condition, cJSON_GetObjectItemCaseSensitive(status, "conditions"))
+    {
+        if (strcmp(gt_kube_text(condition, "status"), "True") == 0)
+            continue;
+        gt_auto_err struct gt_err *line = NULL; /* its text is one line without control characters */
+        gt_fail(&line, EINVAL, "%s: %s: %s", gt_kube_text(condition, "type"),
+                gt_kube_text(condition, "status"), gt_kube_text(condition, "message"));
+        gt_buf_printf(&text, "Condition: %s\n", gt_err_text(line));
+    }
+    return gt_buf_take(&text);
+}
+
+int cli_show_cluster_node(const struct cli_api_options *options, const char *name, struct cli_shown *ret,
+                          struct gt_err **err)
+{
+    cli_auto_api struct cli_api *api = NULL;
+    cJSON *object = NULL;
+    int r = cli_api_open(options, &api, err);
+    if (r < 0)
+        return r;
+    r = cli_api_get(api, &cli_topologies, name, &object, err);
+    if (r == -ENOENT) {
+        if (err)
+            gt_err_free(gt_steal(*err));
+        return fail_unknown(api, name, err);
+    }
+    if (r < 0)
+        return r;
+    char source[320];
+    snprintf(source, sizeof(source), "nodegputopologies/%s", name);
+    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+    struct cli_shown shown = {0};
+    gt_auto_err struct gt_err *problem = NULL;
+    if (!cJSON_GetObjectItemCaseSensitive(status, "gpus"))
+        r = gt_fail(err, ENODATA, "%s: the agent of this node has not reported anything yet", source);
+    if (r >= 0)
+        r = gt_node_from_json(status, source, &shown.node, err);
+    if (r >= 0 && cli_use_from_status(status, source, shown.node->gpu_count, &shown.use, &problem) < 0)
+        shown.problem = strdup(gt_err_text(problem));
+    if (r >= 0) {
+        shown.notes = notes_of(status);
+        *ret = shown;
+    }
+    cJSON_Delete(object);
+    return r;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/use.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "topology/model/node_json_get.h"
+
+/* A list of GPU numbers below `gpus`; an absent one sets nothing, *ret_there says so. */
+static int read_mask(const struct gt_at *at, const cJSON *object, const char *key, unsigned gpus,
+                     uint64_t *ret, bool *ret_there)
+{
+    const cJSON *array;
+    unsigned count, i = 0;
+    uint64_t mask = 0;
+    int r = gt_get_array(at, object, key, GT_GPUS_MAX, &array, &count);
+    if (r < 0)
+        return r;
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
+        char place[32];
+        snprintf(place, sizeof(place), "%s[%u]", key, i);
+        if (!cJSON_IsNumber(item))
+            return gt_at_fail(at, place, "expected a number, is %s", gt_json_type(item));
+        double number = item->valuedouble;
+        if (!(number >= 0 && number < gpus) || (unsigned)number != number)
+            return gt_at_fail(at, place, "there is no GPU %g, the node has %u", number, gpus);
+        mask |= UINT64_C(1) << (unsigned)number;
+    }
+    *ret = mask;
+    *ret_there = array;
+    return 0;
+}
+
+static void add_owner(struct cli_use *use, unsigned gpu, const struct cli_owner *owner)
+{
+    use->used |= UINT64_C(1) << gpu;
+    for (unsigned i = 0; i < use->owner_count; i++) {
+        struct cli_owner *known = &use->owners[i];
+        if (strcmp(known->namespace_, owner->namespace_) == 0 && strcmp(known->pod, owner->pod) == 0 &&
+            strcmp(known->container, owner->container) == 0) {
+            known->mask |= UINT64_C(1) << gpu;
+            return;
+        }
+    }
+    struct cli_owner *added = &use->owners[use->owner_count++];
+    *added = *owner;
+    added->mask = UINT64_C(1) << gpu;
+}
+
+static int read_owner(const char *source, const char *key, unsigned i, const cJSON *item, unsigned gpus,
+                      struct cli_use *use, unsigned *ret_gpu, struct gt_err **err)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "%s[%u]", key, i);
+    struct gt_at at = {source, path, err};
+    struct cli_owner owner = {0};
+    unsigned gpu = UINT32_MAX;
+    if (!cJSON_IsObject(item))
+        return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(item));
+    int r = gt_get_unsigned(&at, item, "gpu", UINT32_MAX - 1, &gpu);
+    if (r >= 0)
+        r = gt_get_text(&at, item, "namespace", owner.namespace_, sizeof(owner.namespace_));
+    if (r >= 0)
+        r = gt_get_text(&at, item, "pod", owner.pod, sizeof(owner.pod));
+    if (r >= 0)
+        r = gt_get_text(&at, item, "container", owner.container, sizeof(owner.container));
+    if (r < 0)
+        return r;
+    if (gpu == UINT32_MAX)
+        return gt_at_fail(&at, "gpu", "is missing");
+    if (gpu >= gpus)
+        return gt_at_fail(&at, "gpu", "there is no GPU %u, the node has %u", gpu, gpus);
+    if (!owner.pod[0] || !owner.namespace_[0])
+        return gt_at_fail(&at, owner.pod[0] ? "namespace" : "pod", "is missing");
+    if (use->used >> gpu & 1)
+        return gt_at_fail(&at, "gpu", "GPU %u has an owner already", gpu);
+    add_owner(use, gpu, &owner);
+    *ret_gpu = gpu;
+    return 0;
+}
+
+int cli_use_from_status(const cJSON *status, const char *source, unsigned gpus, struct cli_use *ret,
+                        struct gt_err **err)
+{
+    struct gt_at at = {source, "", err};
+    struct cli_use use = {0};
+    const cJSON *owners;
+    unsigned count, i = 0, gpu = 0;
+    int r = read_mask(&at, status, "free", gpus, &use.free, &use.known);
+    if (r >= 0)
+        r = gt_get_array(&at, status, "owners", GT_GPUS_MAX, &owners, &count);
+    for (const cJSON *item = r >= 0 && owners ? owners->child : NULL; item && r >= 0; item = item->next)
+        r = read_owner(source, "owners", i++, item, gpus, &use, &gpu, err);
+    if (r >= 0 && use.free & use.used)
+        r = gt_at_fail(&at, "free", "GPU %d is free and has an owner", __builtin_ctzll(use.free & use.used));
+    if (r < 0)
+        use = (struct cli_use){0};
+    *ret = use;
+    return r;
+}
+
+int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_node *node,
+                       struct cli_use *ret, struct gt_err **err)
+{
+    struct gt_at at = {source, "", err};
+    struct cli_use use = {0};
+    bool there, known = false;
+    const cJSON *owners;
+    unsigned count, i = 0, gpu = 0;
+    *ret = use;
+    int r = cJSON_IsObject(usage) ? 0 : gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(usage));
+    if (r >= 0)
+        r = gt_get_bool(&at, usage, "known", &known);
+    if (r < 0 || !known)
+        return r;
+    r = read_mask(&at, usage, "free", node->gpu_count, &use.free, &there);
+    if (r >= 0)
+        r = gt_get_array(&at, usage, "used", GT_GPUS_MAX, &owners, &count);
+    if (r >= 0 && (!there || !owners))
+        r = gt_at_fail(&at, there ? "used" : "free", "is missing");
+    for (const cJSON *item = r >= 0 ? owners->child : NULL; item && r >= 0; item = item->next) {
+        char uuid[GT_ID_SIZE] = "";
+        r = read_owner(source, "used", i++, item, node->gpu_count, &use, &gpu, err);
+        if (r >= 0)
+            r = gt_get_text(&at, item, "uuid", uuid, sizeof(uuid));
+        if (r >= 0 && uuid[0] && node->gpus[gpu].uuid[0] && strcmp(uuid, node->gpus[gpu].uuid) != 0)
+            r = gt_at_fail(&at, "used", "GPU %u is %s there and %s here: it speaks of another machine", gpu,
+                           uuid, node->gpus[gpu].uuid);
+    }
+    if (r < 0)
+        return r;
+    use.known = true;
+    *ret = use;
+    return 0;
+}
+
+void cli_use_text(const struct cli_use *use, struct gt_buf *to)
+{
+    gt_buf_puts(to, "Free GPUs: ");
+    if (!use->known)
+        gt_buf_puts(to, "not known");
+    else if (!use->free)
+        gt_buf_puts(to, "none");
+    else
+        gt_text_add_mask(to, use->free);
+    gt_buf_puts(to, "\n");
+    for (unsigned i = 0; i < use->owner_count; i++) {
+        const struct cli_owner *owner = &use->owners[i];
+        gt_buf_puts(to, owner->mask & (owner->mask - 1) ? "  GPUs " : "  GPU ");
+        gt_text_add_mask(to, owner->mask);
+        gt_buf_printf(to, ": %s/%s", owner->namespace_, owner->pod);
+        if (owner->container[0])
+            gt_buf_printf(to, ", container %s", owner->container);
+        gt_buf_puts(to, "\n");
+    }
+}
+
+static bool add_one_owner(cJSON *owners, const struct cli_owner *owner, unsigned gpu)
+{
+    cJSON *item = cJSON_CreateObject();
+    if (!item || !cJSON_AddItemToArray(owners, item)) {
+        cJSON_Delete(item);
+        return false;
+    }
+    return cJSON_AddNumberToObject(item, "gpu", gpu) &&
+           cJSON_AddStringToObject(item, "namespace", owner->namespace_) &&
+           cJSON_AddStringToObject(item, "pod", owner->pod) &&
+           cJSON_AddStringToObject(item, "container", owner->container);
+}
+
+bool cli_use_add_json(const struct cli_use *use, cJSON *node)
+{
+    if (!use->known)
+        return true;
+    cJSON *free = cJSON_AddArrayToObject(node, "free"), *owners = cJSON_AddArrayToObject(node, "owners");
+    bool good = free && owners;
+    for (unsigned gpu = 0; gpu < GT_GPUS_MAX && good; gpu++) {
+        if (use->free >> gpu & 1) {
+            cJSON *number = cJSON_CreateNumber(gpu);
+            good = number && cJSON_AddItemToArray(free, number);
+            if (!good)
+                cJSON_Delete(number);
+        }
+        for (unsigned i = 0; i < use->owner_count && good; i++)
+            if (use->owners[i].mask >> gpu & 1)
+                good = add_one_owner(owners, &use->owners[i], gpu);
+    }
+    return good;
+}

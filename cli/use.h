@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CLI_USE_H
+#define GPUTOPO_CLI_USE_H
+
+#include <cjson/cJSON.h>
+
+#include "base/buf.h"
+#include "topology/model/node.h"
+
+/* Who uses the GPUs of one node: as its custom resource says it, or as the agent of this machine does. */
+struct cli_owner {
+    uint64_t mask; /* what this container has */
+    char namespace_[64], pod[254], container[64];
+};
+
+struct cli_use {
+    bool known; /* false: nobody knows what is free; the rest is empty then, but perhaps for owners */
+    uint64_t free, used;
+    struct cli_owner owners[GT_GPUS_MAX]; /* in the order of their lowest GPU */
+    unsigned owner_count;
+};
+
+/*
+ * From the status of a NodeGPUTopology: `free` and `owners` for a node of `gpus` GPUs. -EINVAL with the path
+ * of the culprit ("owners[2].gpu: ..."); *ret is then empty, not known.
+ */
+int cli_use_from_status(const cJSON *status, const char *source, unsigned gpus, struct cli_use *ret,
+                        struct gt_err **err);
+
+/* From what the agent says at /usage. -EINVAL also where it speaks of other GPUs than those of this node. */
+int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_node *node,
+                       struct cli_use *ret, struct gt_err **err);
+
+/* "Free GPUs: 2-7" and a line for each owner. */
+void cli_use_text(const struct cli_use *use, struct gt_buf *to);
+
+/* Adds `free` and `owners` to the JSON of a node, as a NodeGPUTopology has them. False without memory. */
+bool cli_use_add_json(const struct cli_use *use, cJSON *node);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/view_svg.h"
+#include "topology/model/render_internal.h"
+
+/* Legend and notes of a cluster's picture. */
+
+enum { NOTES_MAX = 18, NOTES_TALL = 6, NOTE_WIDTH = 440, LEGEND_STEP = 24, NOTE_STEP = 21, CHIP = 18 };
+
+static const char bold[] = "font-weight=\"600\"";
+
+struct pen {
+    struct gt_buf *to;
+    int x, y;
+};
+
+static void legend_line(struct pen *pen, const char *fill, bool free, bool ill, const char *text)
+{
+    pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, fill, free, ill, NULL);
+    svg_text(pen->to, (struct svg_text){pen->x + CHIP + 10, pen->y + 4, 12, NULL, NULL}, "%s", text);
+    pen->y += LEGEND_STEP;
+}
+
+static void legend_group(struct pen *pen, const char *color, const char *name, uint32_t gpus, uint32_t pods)
+{
+    char shown[256], text[320];
+    gt_shorten(name, 28, shown, sizeof(shown));
+    snprintf(text, sizeof(text), "%s: %u GPU%s, %u pod%s", shown, gpus, pic_plural(gpus), pods,
+             pic_plural(pods));
+    legend_line(pen, color, false, false, text);
+}
+
+/* States in one column, jobs in two beside it. */
+static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
+{
+    const struct cli_view *view = pic->view;
+    uint64_t ill = 0, both = 0, unknown = 0, free = 0, nobody = 0;
+    bool mark = false;
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        const struct cli_node *node = &view->nodes[i];
+        uint64_t all = node->gpus < 64 ? (UINT64_C(1) << node->gpus) - 1 : ~UINT64_C(0);
+        ill |= node->ill & ~node->used;
+        both |= node->ill & node->used;
+        free |= node->free;
+        unknown |= all & ~node->ill & ~node->used & ~node->free;
+        mark |= node->trouble[0] && node->state == CLI_NODE_GOOD;
+        uint64_t told = 0;
+        for (uint32_t k = 0; k < node->pod_count; k++)
+            told |= view->pods[node->first_pod + k].mask;
+        nobody |= node->used & ~told & ~node->ill;
+    }
+    struct pen pen = {to, SVG_MARGIN, top};
+    svg_text(to, (struct svg_text){pen.x, pen.y + 4, 14, NULL, bold}, "GPUs");
+    pen.y += 28;
+    if (free)
+        legend_line(&pen, NULL, true, false, "free");
+    if (ill)
+        legend_line(&pen, NULL, false, true, "ill");
+    if (both)
+        legend_line(&pen, PIC_OTHER_JOBS, false, true, "ill, and in use");
+    if (nobody)
+        legend_line(&pen, PIC_OTHER_JOBS, false, false, "used, by whom is not clear");
+    if (unknown)
+        legend_line(&pen, NULL, false, false, "not known or not offered");
+    if (mark && pic->scale.name) {
+        pic_mark(to, pen.x + CHIP / 2, pen.y);
+        svg_text(to, (struct svg_text){pen.x + CHIP + 10, pen.y + 4, 12, NULL, NULL}, "node with a note");
+        pen.y += LEGEND_STEP;
+    } else if (mark) {
+        svg_rect(to, pen.x + CHIP / 2 - 1, pen.y - CHIP / 2, 3, CHIP, 1, SVG_WARN, NULL);
+        svg_text(to, (struct svg_text){pen.x + CHIP + 10, pen.y + 4, 12, NULL, NULL}, "node with a note");
+        pen.y += LEGEND_STEP;
+    }
+    int bottom = pen.y;
+    if (!view->group_count)
+        return bottom;
+
+    struct pen jobs = {to, SVG_MARGIN + 210, top};
+    svg_text(to, (struct svg_text){jobs.x, jobs.y + 4, 14, NULL, bold},
+             "Used by (jobs by the names of their pods)");
+    jobs.y += 28;
+    uint32_t named = view->group_count < PIC_COLORS ? view->group_count : PIC_COLORS;
+    uint32_t half = named > 6 ? (named + (view->group_count > named) + 1) / 2 : named + 1;
+    for (uint32_t i = 0; i < named; i++) {
+        if (i == half) {
+            bottom = jobs.y > bottom ? jobs.y : bottom;
+            jobs = (struct pen){to, jobs.x + 290, top + 28};
+        }
+        legend_group(&jobs, pic_job_color(i), view->groups[i].name, view->groups[i].gpus,
+                     view->groups[i].pods);
+    }
+    uint32_t gpus = 0, pods = 0;
+    for (uint32_t i = named; i < view->group_count; i++) {
+        gpus += view->groups[i].gpus;
+        pods += view->groups[i].pods;
+    }
+    if (named < view->group_count) {
+        char text[64];
+        snprintf(text, sizeof(text), "%u other job%s", view->group_count - named,
+                 pic_plural(view->group_count - named));
+        legend_group(&jobs, PIC_OTHER_JOBS, text, gpus, pods);
+    }
+    return jobs.y > bottom ? jobs.y : bottom;
+}
+
+/* The notes in their order: supernodes, then nodes. */
+static const char *next_note(const struct cli_view *view, uint32_t *at, const char **ret_name)
+{
+    for (; *at < view->supernode_count + view->node_count; ++*at) {
+        uint32_t i = *at;
+        bool is_node = i >= view->supernode_count;
+        const char *text =
+            is_node ? view->nodes[i - view->supernode_count].trouble : view->supernodes[i].trouble;
+        *ret_name = is_node ? view->nodes[i - view->supernode_count].name : view->supernodes[i].name;
+        if (!text[0])
+            continue;
+        ++*at;
+        return text;
+    }
+    return NULL;
+}
+
+static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
+{
+    const char *name = "", *text;
+    uint32_t count = 0, at = 0;
+    while (next_note(pic->view, &at, &name))
+        count++;
+    if (!count)
+        return top;
+    svg_text(to, (struct svg_text){SVG_MARGIN, top + 4, 14, NULL, bold}, "Notes");
+    int inside = pic->width - 2 * SVG_MARGIN;
+    uint32_t shown = count < NOTES_MAX ? count : NOTES_MAX;
+    uint32_t columns = shown > NOTES_TALL && inside >= 2 * NOTE_WIDTH ? (uint32_t)(inside / NOTE_WIDTH) : 1;
+    columns = columns > NOTES_MAX / NOTES_TALL ? NOTES_MAX / NOTES_TALL : columns;
+    uint32_t rows = (shown + columns - 1) / columns;
+    int width = inside / (int)columns;
+    at = 0;
+    for (uint32_t i = 0; i < shown; i++) {
+        char line[700], cut[700];
+        text = next_note(pic->view, &at, &name);
+        snprintf(line, sizeof(line), "%s: %s", name, text);
+        gt_shorten(line, (unsigned)(width - 20) / 7, cut, sizeof(cut));
+        svg_text(to,
+                 (struct svg_text){SVG_MARGIN + (int)(i / rows) * width,
+                                   top + 32 + (int)(i % rows) * NOTE_STEP, 12, NULL, NULL},
+                 "%s", cut);
+    }
+    int bottom = top + 28 + (int)rows * NOTE_STEP;
+    if (count > shown) {
+        svg_text(to, (struct svg_text){SVG_MARGIN, bottom + 4, 12, SVG_FAINT, NULL}, "and %u more",
+                 count - shown);
+        bottom += NOTE_STEP;
+    }
+    return bottom;
+}
+
+int pic_below(struct gt_buf *to, const struct pic *pic, int top)
+{
+    int bottom = draw_legend(to, pic, top);
+    return draw_notes(to, pic, bottom + 20);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/view.h"
+#include "topology/model/render_internal.h"
+
+/* A view for a person at a terminal. */
+
+enum {
+    NAME_MAX_SHOWN = 40,
+    WHO_MAX = 400,
+    WHO_LEAST = 16,
+    TROUBLE_SHARE = 3, /* at most a third of the line */
+};
+
+/* How many columns a text takes, one a character. */
+static unsigned columns_of(const char *text)
+{
+    unsigned count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+enum tone { TONE_PLAIN, TONE_GOOD, TONE_BUSY, TONE_BAD, TONE_STRONG, TONE_FAINT };
+
+static void tone(struct gt_buf *to, const struct cli_paper *paper, enum tone tone)
+{
+    static const char *const codes[] = {"0", "32", "34", "31", "1", "2"};
+    if (paper->color)
+        gt_buf_printf(to, "\033[%sm", codes[tone]);
+}
+
+/* A text in a column: shortened to `width` characters (0: not), and filled up unless it is the last one. */
+static void add_cell(struct gt_buf *to, const struct cli_paper *paper, enum tone color, const char *text,
+                     unsigned width, bool last)
+{
+    char shown[512];
+    if (width && columns_of(text) > width) {
+        gt_shorten(text, width, shown, sizeof(shown));
+        text = shown;
+    }
+    if (color != TONE_PLAIN && *text)
+        tone(to, paper, color);
+    gt_buf_puts(to, text);
+    if (color != TONE_PLAIN && *text)
+        tone(to, paper, TONE_PLAIN);
+    unsigned taken = columns_of(text);
+    if (!last)
+        gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
+}
+
+/* ---- the GPUs of a node, a letter each ---- */
+
+static char letter_of(const struct cli_node *node, unsigned gpu)
+{
+    uint64_t bit = UINT64_C(1) << gpu;
+    bool used = node->used & bit;
+    if (node->ill & bit)
+        return used ? 'X' : 'x';
+    return used ? '#' : node->free & bit ? '.' : '?';
+}
+
+static enum tone tone_of(char letter)
+{
+    return letter == '.'                    ? TONE_GOOD
+           : letter == '#'                  ? TONE_BUSY
+           : letter == 'x' || letter == 'X' ? TONE_BAD
+                                            : TONE_FAINT;
+}
+
+static void add_gpus(struct gt_buf *to, const struct cli_paper *paper, const struct cli_node *node,
+                     unsigned width)
+{
+    enum tone before = TONE_PLAIN;
+    for (unsigned i = 0; i < node->gpus; i++) {
+        char letter = letter_of(node, i);
+        if (tone_of(letter) != before)
+            tone(to, paper, tone_of(letter));
+        before = tone_of(letter);
+        gt_buf_add(to, &letter, 1);
+    }
+    if (!node->gpus)
+        gt_buf_puts(to, "-");
+    tone(to, paper, TONE_PLAIN);
+    unsigned taken = node->gpus ? node->gpus : 1;
+    gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
+}
+
+/* "team-a/train 4, team-b/serve 2": by job, as the pods stand on the node. */
+static void tell_who(const struct cli_view *view, const struct cli_node *node, struct gt_buf *to)
+{
+    for (uint32_t i = 0; i < node->pod_count; i++) {
+        const struct cli_pod *pods = &view->pods[node->first_pod];
+        unsigned gpus = 0;
+        bool told = false;
+        for (uint32_t k = 0; k < node->pod_count; k++)
+            if (pods[k].group == pods[i].group) {
+                told |= k < i;
+                gpus += (unsigned)__builtin_popcountll(pods[k].mask);
+            }
+        const char *name = view->groups[pods[i].group].name;
+        if (!told && to->len + strlen(name) + 16 < to->max)
+            gt_buf_printf(to, "%s%s %u", to->len ? ", " : "", name, gpus);
+    }
+}
+
+/* ---- the table of nodes ---- */
+
+struct columns {
+    unsigned name, gpus, who, trouble;
+};
+
+static void fit(const struct cli_view *view, const struct cli_paper *paper, struct columns *ret)
+{
+    *ret = (struct columns){.name = 4, .gpus = 4, .who = 7};
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        const struct cli_node *node = &view->nodes[i];
+        gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
+        tell_who(view, node, &who);
+        char label[512];
+        cli_view_label(view, node, NAME_MAX_SHOWN, label, sizeof(label));
+        unsigned name = columns_of(label), used = columns_of(who.data ? who.data : "");
+        unsigned trouble = columns_of(node->trouble);
+        ret->name = name > ret->name ? name : ret->name;
+        ret->gpus = node->gpus > ret->gpus ? node->gpus : ret->gpus;
+        ret->who = used > ret->who ? used : ret->who;
+        ret->trouble = trouble > ret->trouble ? trouble : ret->trouble;
+    }
+    if (!paper->width)
+        return;
+    unsigned taken = 2 + ret->name + 2 + ret->gpus + 2 + 4 + 2;
+    unsigned left = paper->width > taken + WHO_LEAST + 2 ? paper->width - taken : WHO_LEAST + 2;
+    if (ret->trouble) {
+        unsigned most =
+            left > paper->width / TROUBLE_SHARE + WHO_LEAST ? paper->width / TROUBLE_SHARE : left / 2;
+        if (ret->who + 2 + ret->trouble > left && ret->trouble > most)
+            ret->trouble = ret->who + 2 + most < left ? left - ret->who - 2 : most;
+        left -= ret->trouble + 2 < left ? ret->trouble + 2 : 0;
+    }
+    ret->who = ret->who < left ? ret->who : left;
+}
+
+static void add_header(struct gt_buf *to, const struct cli_paper *paper, const struct columns *columns)
+{
+    tone(to, paper, TONE_FAINT);
+    gt_buf_printf(to, "  %-*s  %-*s  FREE  %-*s%s\n", (int)columns->name, "NODE", (int)columns->gpus, "GPUS",
+                  columns->trouble ? (int)columns->who + 2 : 0, "USED BY",
+                  columns->trouble ? "CONDITIONS" : "");
+    tone(to, paper, TONE_PLAIN);
+}
+
+static void add_node(const struct cli_view *view, const struct cli_node *node, const struct cli_paper *paper,
+                     const struct columns *columns, struct gt_buf *to)
+{
+    gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
+    tell_who(view, node, &who);
+    gt_buf_puts(to, "  ");
+    char label[512];
+    cli_view_label(view, node, NAME_MAX_SHOWN, label, sizeof(label));
+    add_cell(to, paper, TONE_PLAIN, label, columns->name, false);
+    add_gpus(to, paper, node, columns->gpus);
+    if (node->free_known)
+        gt_buf_printf(to, "%4d  ", __builtin_popcountll(node->free));
+    else
+        gt_buf_printf(to, "%4s  ", node->state == CLI_NODE_GOOD ? "?" : "-");
+    const char *by = who.data ? who.data : node->free_known ? "-" : "";
+    bool last = !node->trouble[0];
+    add_cell(to, paper, who.data ? TONE_PLAIN : TONE_FAINT, by, columns->who, last);
+    if (!last)
+        add_cell(to, paper, TONE_BAD, node->trouble, columns->trouble, true);
+    while (to->len && to->data[to->len - 1] == ' ') /* nothing stood in the last columns */
+        to->data[--to->len] = '\0';
+    gt_buf_puts(to, "\n");
+}
+
+/* ---- headings ---- */
+
+static const char *plural(uint32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void tell_counts(struct gt_buf *to, const struct cli_counts *counts)
+{
+    gt_buf_printf(to, "%u GPU%s: %u free, %u used", counts->gpus, plural(counts->gpus), counts->free,
+                  counts->used);
+    if (counts->ill)
+        gt_buf_printf(to, ", %u ill", counts->ill);
+    uint32_t rest = counts->gpus - counts->free - counts->used - counts->ill;
+    if (rest)
+        gt_buf_printf(to, ", %u not known", rest);
+}
+
+static void add_heading(const struct cli_view *view, const struct cli_supernode *supernode,
+                        const struct cli_paper *paper, struct gt_buf *to)
+{
+    gt_buf_puts(to, "\n");
+    tone(to, paper, TONE_STRONG);
+    gt_buf_puts(to, supernode->name);
+    tone(to, paper, TONE_PLAIN);
+    gt_buf_printf(to, "  tier %u", supernode->tier);
+    if (supernode->parent != CLI_NONE)
+        gt_buf_printf(to, " in %s", view->supernodes[supernode->parent].name);
+    gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, plural(supernode->counts.nodes));
+    tell_counts(to, &supernode->counts);
+    if (supernode->links == 0) {
+        gt_buf_puts(to, ", ");
+        add_cell(to, paper, TONE_BAD, "links down", 0, true);
+    }
+    gt_buf_puts(to, "\n");
+    if (supernode->trouble[0]) {
+        gt_buf_puts(to, "  ");
+        tone(to, paper, TONE_BAD);
+        gt_buf_printf(to, "conflict: %s", supernode->trouble);
+        tone(to, paper, TONE_PLAIN);
+        gt_buf_puts(to, "\n");
+    }
+}
+
+static void add_nodes(const struct cli_view *view, uint32_t first, uint32_t count,
+                      const struct cli_paper *paper, const struct columns *columns, struct gt_buf *to)
+{
+    if (count)
+        add_header(to, paper, columns);
+    for (uint32_t i = first; i < first + count; i++)
+        add_node(view, &view->nodes[i], paper, columns, to);
+}
+
+static void add_legend(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
+{
+    static const struct {
+        char letter;
+        const char *meaning;
+    } meanings[] = {{'.', "free"},
+                    {'#', "used"},
+                    {'x', "ill"},
+                    {'X', "ill and used"},
+                    {'?', "not known, or not offered"}};
+    bool seen[GT_COUNT(meanings)] = {false};
+    for (uint32_t i = 0; i < view->node_count; i++)
+        for (unsigned gpu = 0; gpu < view->nodes[i].gpus; gpu++)
+            for (unsigned m = 0; m < GT_COUNT(meanings); m++)
+                seen[m] |= letter_of(&view->nodes[i], gpu) == meanings[m].letter;
+    const char *before = "\nGPUs:  ";
+    for (unsigned m = 0; m < GT_COUNT(meanings); m++) {
+        if (!seen[m])
+            continue;
+        gt_buf_puts(to, before);
+        tone(to, paper, tone_of(meanings[m].letter));
+        gt_buf_add(to, &meanings[m].letter, 1);
+        tone(to, paper, TONE_PLAIN);
+        gt_buf_printf(to, " %s", meanings[m].meaning);
+        before = "   ";
+    }
+    if (*before == ' ')
+        gt_buf_puts(to, "\n");
+}
+
+void cli_view_table(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
+{
+    struct columns columns;
+    fit(view, paper, &columns);
+    gt_buf_printf(to, "%u node%s, ", view->counts.nodes, plural(view->counts.nodes));
+    tell_counts(to, &view->counts);
+    gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", view->tier1_count, plural(view->tier1_count),
+                  view->pod_count, plural(view->pod_count));
+    uint32_t placed = 0;
+    for (uint32_t i = 0; i < view->supernode_count; i++) {
+        const struct cli_supernode *supernode = &view->supernodes[i];
+        add_heading(view, supernode, paper, to);
+        add_nodes(view, supernode->first_node, supernode->node_count, paper, &columns, to);
+        placed += supernode->node_count;
+    }
+    if (placed < view->node_count) {
+        gt_buf_puts(to, "\n");
+        tone(to, paper, TONE_STRONG);
+        gt_buf_puts(to, view->supernode_count ? "in no supernode" : "no supernodes");
+        tone(to, paper, TONE_PLAIN);
+        gt_buf_puts(to, "\n");
+        add_nodes(view, placed, view->node_count - placed, paper, &columns, to);
+    }
+    add_legend(view, paper, to);
+}
+
+/* ---- the table of supernodes ---- */
+
+static void add_number(struct gt_buf *to, uint32_t number)
+{
+    if (number == CLI_NONE)
+        gt_buf_printf(to, "%6s", "-");
+    else
+        gt_buf_printf(to, "%6u", number);
+}
+
+void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
+{
+    unsigned name = 4, taken;
+    for (uint32_t i = 0; i < view->supernode_count; i++) {
+        const struct cli_supernode *supernode = &view->supernodes[i];
+        unsigned width = 2 * supernode->depth + columns_of(supernode->name);
+        name = width > name ? width : name;
+    }
+    if (!view->supernode_count) {
+        gt_buf_puts(to, "no supernodes: no node says that it is joined to others, and nobody has configured "
+                        "any\n");
+        return;
+    }
+    tone(to, paper, TONE_FAINT);
+    gt_buf_printf(to, "%-*s  TIER   NODES    GPUS    FREE  LINKS    SOURCE  CONFLICT\n", (int)name, "NAME");
+    tone(to, paper, TONE_PLAIN);
+    taken = name + 2 + 4 + 3 * 8 + 2 + 7 + 2 + 6 + 2;
+    for (uint32_t i = 0; i < view->supernode_count; i++) {
+        const struct cli_supernode *supernode = &view->supernodes[i];
+        gt_buf_printf(to, "%*s%-*s  %4u  ", (int)(2 * supernode->depth), "",
+                      (int)(name - 2 * supernode->depth), supernode->name, supernode->tier);
+        add_number(to, supernode->told_nodes);
+        gt_buf_puts(to, "  ");
+        add_number(to, supernode->told_gpus);
+        gt_buf_puts(to, "  ");
+        add_number(to, supernode->told_free);
+        gt_buf_puts(to, "  ");
+        add_cell(to, paper, supernode->links ? TONE_PLAIN : TONE_BAD,
+                 supernode->links < 0 ? "unknown"
+                 : supernode->links   ? "up"
+                                      : "down",
+                 7, false);
+        gt_buf_printf(to, "%-6s  ", supernode->source);
+        unsigned left = paper->width > taken + 10 ? paper->width - taken : paper->width ? 10 : 0;
+        add_cell(to, paper, supernode->trouble[0] ? TONE_BAD : TONE_FAINT,
+                 supernode->trouble[0] ? supernode->trouble : "-", left, true);
+        gt_buf_puts(to, "\n");
+    }
+}

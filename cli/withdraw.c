@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/api.h"
+#include "cli/cli.h"
+#include "kube/client.h"
+#include "kube/status.h"
+
+/* Takes back what agents and companion have written into a cluster, once they are gone. */
+
+enum { OBJECTS_MAX = 200000 };
+
+static const char companions[] = "gputopo-scheduler"; /* its label and its lease */
+static const char gate[] = "metax-tech.com/gpu-placement";
+/* an agent as a writer of Nodes */
+static const char *const writers[] = {"gputopo-agent", "gputopo-agent-labels"};
+
+static const struct gt_kube_resource hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false},
+                                     nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
+
+static const cJSON *metadata_of(const cJSON *object)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, "metadata");
+}
+
+static bool is_any(const cJSON *object)
+{
+    (void)object;
+    return true;
+}
+
+/* Others make objects of these kinds, too. */
+static bool is_companions(const cJSON *object)
+{
+    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata_of(object), "labels");
+    return strcmp(gt_kube_text(labels, "app.kubernetes.io/managed-by"), companions) == 0;
+}
+
+static bool has_writer(const cJSON *object, const char *writer)
+{
+    const cJSON *one, *fields = cJSON_GetObjectItemCaseSensitive(metadata_of(object), "managedFields");
+    cJSON_ArrayForEach(one, fields)
+    {
+        if (strcmp(gt_kube_text(one, "manager"), writer) == 0 &&
+            strcmp(gt_kube_text(one, "operation"), "Apply") == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_written(const cJSON *object)
+{
+    for (size_t i = 0; i < GT_COUNT(writers); i++)
+        if (has_writer(object, writers[i]))
+            return true;
+    return false;
+}
+
+static const cJSON *gates_of(const cJSON *pod)
+{
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(pod, "spec"), "schedulingGates");
+}
+
+static bool is_gated(const cJSON *pod)
+{
+    const cJSON *one;
+    cJSON_ArrayForEach(one, gates_of(pod))
+    {
+        if (strcmp(gt_kube_text(one, "name"), gate) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- what there is ---- */
+
+struct search {
+    bool (*wanted)(const cJSON *object);
+    cJSON *found; /* array of objects with what is needed to take them back */
+    unsigned count;
+    bool full;
+};
+
+static void on_begin(void *arg)
+{
+    struct search *search = arg;
+    search->count = 0;
+    while (cJSON_GetArraySize(search->found))
+        cJSON_DeleteItemFromArray(search->found, 0);
+}
+
+static void on_object(void *arg, cJSON *object)
+{
+    struct search *search = arg;
+    static const char *const kept[] = {"name", "namespace", "uid", "resourceVersion"};
+    if (!search->wanted(object))
+        return;
+    search->full |= search->count++ >= OBJECTS_MAX;
+    if (search->full)
+        return;
+    cJSON *one = cJSON_CreateObject(), *gates;
+    for (size_t i = 0; one && i < GT_COUNT(kept); i++)
+        search->full |= !cJSON_AddStringToObject(one, kept[i], gt_kube_text(metadata_of(object), kept[i]));
+    if (one && gates_of(object))
+        search->full |=
+            !(gates = cJSON_Duplicate(gates_of(object), true)) || !cJSON_AddItemToObject(one, "gates", gates);
+    search->full |= !one || !cJSON_AddItemToArray(search->found, one);
+}
+
+/* ---- taking it back ---- */
+
+/* The other gates of a waiting pod stay; nobody would ever take ours off. */
+static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
+                  struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(4096);
+    const cJSON *other;
+    const char *comma = "";
+    gt_buf_puts(&body, "{\"metadata\":{\"resourceVersion\":");
+    gt_text_quote(&body, gt_kube_text(one, "resourceVersion"));
+    gt_buf_puts(&body, "},\"spec\":{\"schedulingGates\":[");
+    cJSON_ArrayForEach(other, cJSON_GetObjectItemCaseSensitive(one, "gates"))
+    {
+        if (strcmp(gt_kube_text(other, "name"), gate) == 0)
+            continue;
+        gt_buf_printf(&body, "%s{\"name\":", comma);
+        gt_text_quote(&body, gt_kube_text(other, "name"));
+        gt_buf_puts(&body, "}");
+        comma = ",";
+    }
+    gt_buf_puts(&body, "]}}");
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = resource,
+                                            .namespace_ = gt_kube_text(one, "namespace"),
+                                            .name = gt_kube_text(one, "name"),
+                                            .body = body.data,
+                                            .metadata_only = true};
+    return cli_api_ask(api, &request, NULL, err);
+}
+
+static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
+                      struct gt_err **err)
+{
+    const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
+                                            .resource = resource,
+                                            .namespace_ =
+                                                resource->namespaced ? gt_kube_text(one, "namespace") : NULL,
+                                            .name = gt_kube_text(one, "name")};
+    return cli_api_ask(api, &request, NULL, err);
+}
+
+/* An apply without fields gives up those that this writer had. The UID keeps a Node that is gone from being
+ * made. */
+static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
+                      struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(4096);
+    gt_buf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":");
+    gt_text_quote(&body, gt_kube_text(one, "name"));
+    gt_buf_puts(&body, ",\"uid\":");
+    gt_text_quote(&body, gt_kube_text(one, "uid"));
+    gt_buf_puts(&body, "}}");
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < GT_COUNT(writers); i++) {
+        const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
+                                                .resource = resource,
+                                                .name = gt_kube_text(one, "name"),
+                                                .body = body.data,
+                                                .field_manager = writers[i],
+                                                .metadata_only = true};
+        r = cli_api_ask(api, &request, NULL, err);
+    }
+    return r;
+}
+
+static const struct kind {
+    const char *name;
+    const struct gt_kube_resource *resource;
+    const char *fields; /* those that may be wanted; then whole objects are read */
+    bool (*wanted)(const cJSON *object);
+    int (*take)(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
+                struct gt_err **err);
+} kinds[] = {
+    {"Pods", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
+    {"Nodes", &gt_kube_nodes, NULL, is_written, empty_node},
+    {"NodeGPUTopologies", &cli_topologies, NULL, is_any, delete_one},
+    {"Supernodes", &cli_supernode_objects, NULL, is_companions, delete_one},
+    {"HyperNodes", &hypernodes, NULL, is_companions, delete_one},
+    {"NodeFeatures", &nodefeatures, NULL, is_companions, delete_one},
+};
+
+/* The error is forgotten where it says that there is no such thing. */
+static int unless_absent(int r, struct gt_err **err)
+{
+    if (r != -ENOENT)
+        return r;
+    gt_err_free(gt_steal(*err));
+    return 0;
+}
+
+static int take_back(struct cli_api *api, const struct kind *kind, unsigned *ret, struct gt_err **err)
+{
+    struct search search = {.wanted = kind->wanted, .found = cJSON_CreateArray()};
+    const struct cli_api_list list = {.resource = kind->resource,
+                                      .fields = kind->fields,
+                                      .names_only = !kind->fields,
+                                      .on_begin = on_begin,
+                                      .on_object = on_object,
+                                      .arg = &search};
+    const cJSON *one;
+    int r = search.found ? unless_absent(cli_api_list(api, &list, err), err)
+                         : gt_fail_sys(err, ENOMEM, "%s", kind->name);
+    if (r >= 0 && search.full)
+        r = gt_fail(err, ENOMEM, "%s: no room for more than %d", kind->name,
+                    cJSON_GetArraySize(search.found));
+    cJSON_ArrayForEach(one, search.found)
+    {
+        if (r < 0)
+            break;
+        r = unless_absent(kind->take(api, kind->resource, one, err), err);
+        *ret += r >= 0;
+    }
+    cJSON_Delete(search.found);
+    return r;
+}
+
+/* The lease of the companion's replicas, where the configuration's namespace has it. */
+static int delete_lease(struct cli_api *api, struct gt_err **err)
+{
+    const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
+                                            .resource = &gt_kube_leases,
+                                            .namespace_ = cli_api_namespace(api),
+                                            .name = companions};
+    return unless_absent(cli_api_ask(api, &request, NULL, err), err);
+}
+
+/* ---- the verb ---- */
+
+struct options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &options->api;
+    return cli_parse_rest(key, arg, state);
+}
+
+static const struct argp_child children[] = {{.argp = &cli_api_argp}, {0}};
+static const struct argp_option own_options[] = {CLI_LAST_OPTIONS};
+static const struct argp argp = {
+    .options = own_options,
+    .parser = parse,
+    .doc = "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
+           "labels and annotations of Nodes, and the objects that they made. For a cluster that gputopo was "
+           "removed from; agents that "
+           "still run write it again.",
+    .children = children,
+};
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct options options = {.parse = {.verb = verb->name}};
+    int exit_code;
+    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+        return exit_code;
+    gt_auto_err struct gt_err *err = NULL;
+    cli_auto_api struct cli_api *api = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(1024);
+    int r = cli_api_open(&options.api, &api, &err);
+    for (size_t i = 0; r >= 0 && i < GT_COUNT(kinds); i++) {
+        unsigned count = 0;
+        r = take_back(api, &kinds[i], &count, &err);
+        gt_buf_printf(&text, "%s%u %s", i ? ", " : "", count, kinds[i].name);
+    }
+    if (r >= 0)
+        r = delete_lease(api, &err);
+    if (r < 0)
+        return cli_failed(verb->name, err);
+    gt_buf_puts(&text, "\n");
+    return cli_print(verb->name, &text);
+}
+const struct cli_verb cli_withdraw = {"withdraw", run};

@@ -1,0 +1,53 @@
+{{/* SPDX-License-Identifier: Apache-2.0 */}}
+
+{{- define "gputopo.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{/* Arguments out of a map of options: null is left out, a switch that is called no-... has no value, a list gets commas. */}}
+{{- define "gputopo.options" -}}
+{{- range $name, $value := . -}}
+{{- if kindIs "invalid" $value -}}
+{{- else if and (kindIs "bool" $value) (hasPrefix "no-" $name) -}}
+{{- if $value }}
+- --{{ $name }}
+{{- end -}}
+{{- else if kindIs "slice" $value }}
+- --{{ $name }}={{ join "," $value }}
+{{- else if kindIs "string" $value }}
+- {{ printf "--%s=%s" $name $value | toJson }}
+{{- else }}
+- --{{ $name }}={{ toJson $value }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "gputopo.port" -}}
+{{ regexFind "[0-9]+$" . }}
+{{- end }}
+
+{{/* The directories of the host that both containers see under the same path. */}}
+{{- define "gputopo.kubelet" -}}
+{{ index .Values.agent.options "kubelet-dir" | default "/var/lib/kubelet" }}
+{{- end }}
+{{- define "gputopo.dev" -}}
+{{ index .Values.agent.options "dev-root" | default "/dev" }}
+{{- end }}
+
+{{- define "gputopo.probe" -}}
+{{ if and .Values.probe.enabled (not .Values.agent.recordings.configMap) }}yes{{ end }}
+{{- end }}
+
+{{- define "gputopo.placement" -}}
+{{ if and .Values.placement.enabled .Values.scheduler.enabled }}yes{{ end }}
+{{- end }}
+
+{{- define "gputopo.reads-pods" -}}
+{{ if and (eq .Values.mode "full") (not (eq (toString (index .Values.agent.options "honour-plan")) "false")) }}yes{{ end }}
+{{- end }}
+
+{{- define "gputopo.projects" -}}
+{{ has .what (.root.Values.scheduler.options.project | default list) | ternary "yes" "" }}
+{{- end }}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/planner.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "deviceplugin/podresources_call.h"
+
+enum { TRIES = 2, LEAST_MS = 2 };
+
+struct gt_planner {
+    struct gt_rpc *rpc; /* of its own: the plugin's thread is the one that waits */
+    char *socket, *resource;
+    uint64_t deadline_ns;
+};
+
+/* The kubelet's answer on its way from gRPC's thread to the one that waits for it. */
+struct answer {
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    bool is_here; /* under lock, as all below */
+    int status;
+    uint8_t *bytes; /* NULL: none, or too many */
+    size_t len;
+};
+
+static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+{
+    struct answer *answer = arg;
+    (void)message;
+    pthread_mutex_lock(&answer->lock);
+    answer->status = status;
+    if (status == GT_RPC_OK && len <= GT_PLANNER_ANSWER_MAX && (answer->bytes = malloc(len + 1))) {
+        if (len)
+            memcpy(answer->bytes, reply, len);
+        answer->len = len;
+    }
+    answer->is_here = true;
+    pthread_cond_signal(&answer->come);
+    pthread_mutex_unlock(&answer->lock);
+}
+
+static struct timespec time_of(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
+/* Whether an answer of use came before the end. */
+static bool ask(struct gt_planner *planner, struct answer *answer, uint64_t end_ns)
+{
+    uint64_t now = gt_clock_ns();
+    unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
+    gt_auto_rpc_call struct gt_rpc_call *call = NULL;
+    const struct timespec end = time_of(end_ns);
+    if (left_ms < LEAST_MS ||
+        gt_pod_call_list(planner->rpc, planner->socket, left_ms, on_done, answer, &call, NULL) < 0)
+        return false;
+    pthread_mutex_lock(&answer->lock);
+    while (!answer->is_here && pthread_cond_timedwait(&answer->come, &answer->lock, &end) == 0)
+        ;
+    bool useful = answer->is_here && answer->status == GT_RPC_OK && answer->bytes;
+    pthread_mutex_unlock(&answer->lock);
+    return useful; /* when the call is freed nobody writes to the answer any more */
+}
+
+static void answer_init(struct answer *answer)
+{
+    pthread_condattr_t attributes;
+    *answer = (struct answer){0};
+    pthread_mutex_init(&answer->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&answer->come, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void answer_done(struct answer *answer)
+{
+    free(answer->bytes);
+    pthread_cond_destroy(&answer->come);
+    pthread_mutex_destroy(&answer->lock);
+}
+
+static void sleep_ms(unsigned ms)
+{
+    const struct timespec pause = {0, ms * 1000000L};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+/* A second try where the first failed and there is time for it: the kubelet refuses who comes too often. */
+static bool list(struct gt_planner *planner, struct gt_pod_containers *ret)
+{
+    uint64_t end = gt_clock_ns() + planner->deadline_ns;
+    bool listed = false;
+    for (unsigned i = 0; i < TRIES && !listed; i++) {
+        if (i && gt_clock_ns() + (GT_PLANNER_RETRY_MS + LEAST_MS) * 1000000ULL > end)
+            break;
+        if (i)
+            sleep_ms(GT_PLANNER_RETRY_MS);
+        struct answer answer;
+        answer_init(&answer);
+        listed = ask(planner, &answer, end) &&
+                 gt_pod_containers_read(answer.bytes, answer.len, planner->resource, ret, NULL) == 0;
+        answer_done(&answer);
+    }
+    return listed;
+}
+
+static void wait_for_news(struct gt_plans **plans, gt_planner_plans *newer, void *arg,
+                          const struct gt_pod_containers *listed)
+{
+    uint64_t end = gt_clock_ms() + GT_PLANNER_NEWS_MS;
+    while ((*plans)->is_complete && gt_plans_lack_one(*plans, listed) && gt_clock_ms() < end) {
+        sleep_ms(GT_PLANNER_LOOK_MS);
+        struct gt_plans *next = newer(arg);
+        if (!next)
+            return;
+        gt_plans_unref(*plans);
+        *plans = next;
+    }
+}
+
+enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans **plans,
+                                    gt_planner_plans *newer, void *arg, const struct gt_plan_request *request,
+                                    const struct gt_plan **ret)
+{
+    struct gt_pod_containers listed;
+    bool any_fits = gt_plans_any_fits(*plans, request);
+    if (!any_fits && !(*plans)->is_complete)
+        return GT_PLAN_NONE;
+    if (!list(planner, &listed))
+        return any_fits ? GT_PLAN_LATE : GT_PLAN_NONE;
+    wait_for_news(plans, newer, arg, &listed);
+    enum gt_plan_result result = gt_plans_match(*plans, request, &listed, ret);
+    gt_pod_containers_done(&listed);
+    return result;
+}
+
+int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadline_ms,
+                   struct gt_planner **ret, struct gt_err **err)
+{
+    gt_auto_planner struct gt_planner *planner = calloc(1, sizeof(*planner));
+    if (!planner)
+        return gt_fail_sys(err, ENOMEM, "planner");
+    planner->deadline_ns = (deadline_ms ? deadline_ms : GT_PLANNER_DEADLINE_MS) * 1000000ULL;
+    planner->resource = strdup(resource);
+    if (!planner->resource || asprintf(&planner->socket, "%s/pod-resources/kubelet.sock", kubelet_dir) < 0) {
+        planner->socket = NULL;
+        return gt_fail_sys(err, ENOMEM, "planner");
+    }
+    int r = gt_rpc_new(&planner->rpc, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(planner);
+    return 0;
+}
+
+void gt_planner_free(struct gt_planner *planner)
+{
+    if (!planner)
+        return;
+    gt_rpc_free(planner->rpc);
+    free(planner->socket);
+    free(planner->resource);
+    free(planner);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/plugin_news.h"
+
+#include <string.h>
+
+enum { NAMESPACE, POD, CONTAINER, NAMES };
+
+/* About one container; the texts lie behind the IDs. */
+struct letter {
+    struct gt_letter letter;
+    struct gt_choice choice;
+    enum gt_plan_result plan;
+    const char *names[NAMES];
+    const char *error; /* NULL: none */
+    unsigned count;
+    const char *ids[];
+};
+
+static struct letter *make(const char *const *ids, unsigned count, const char *const names[NAMES],
+                           const char *error)
+{
+    size_t size = error ? strlen(error) + 1 : 0;
+    for (unsigned i = 0; i < count; i++)
+        size += strlen(ids[i]) + 1;
+    for (unsigned i = 0; i < NAMES; i++)
+        size += strlen(names[i]) + 1;
+    struct letter *letter = calloc(1, sizeof(*letter) + count * sizeof(letter->ids[0]) + size);
+    if (!letter)
+        return NULL;
+    char *text = (char *)&letter->ids[count];
+    for (unsigned i = 0; i < count; i++) {
+        letter->ids[i] = text;
+        text = stpcpy(text, ids[i]) + 1;
+    }
+    for (unsigned i = 0; i < NAMES; i++) {
+        letter->names[i] = text;
+        text = stpcpy(text, names[i]) + 1;
+    }
+    if (error) {
+        letter->error = text;
+        stpcpy(text, error);
+    }
+    letter->count = count;
+    return letter;
+}
+
+static void deliver_preferred(void *owner, struct gt_letter *base)
+{
+    const struct gt_plugin_events *events = &((const struct gt_news_owner *)owner)->events;
+    const struct letter *letter = (const struct letter *)base;
+    const struct gt_preference preference = {
+        .ids = letter->ids,
+        .count = letter->count,
+        .choice = letter->choice,
+        .plan = letter->plan,
+        .namespace = letter->names[NAMESPACE],
+        .pod = letter->names[POD],
+        .container = letter->names[CONTAINER],
+    };
+    events->preferred(events->arg, &preference);
+}
+
+static void deliver_allocated(void *owner, struct gt_letter *base)
+{
+    const struct gt_plugin_events *events = &((const struct gt_news_owner *)owner)->events;
+    const struct letter *letter = (const struct letter *)base;
+    const struct gt_allocation allocation = {letter->ids, letter->count, letter->error};
+    events->allocated(events->arg, &allocation);
+}
+
+void gt_news_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference)
+{
+    const char *const names[NAMES] = {preference->namespace, preference->pod, preference->container};
+    struct letter *letter = make(preference->ids, preference->count, names, NULL);
+    if (!letter)
+        return;
+    letter->letter.deliver = deliver_preferred;
+    letter->choice = preference->choice;
+    letter->plan = preference->plan;
+    gt_mailbox_send(mailbox, &letter->letter);
+}
+
+void gt_news_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation)
+{
+    static const char *const nobody[NAMES] = {"", "", ""};
+    struct letter *letter = make(allocation->ids, allocation->count, nobody, allocation->error);
+    if (!letter)
+        return;
+    letter->letter.deliver = deliver_allocated;
+    gt_mailbox_send(mailbox, &letter->letter);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_HTTP_INTERNAL_H
+#define GPUTOPO_HTTP_INTERNAL_H
+
+#include "http/http.h"
+#include "http/linger.h"
+#include "http/tls.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+/* One connection, and the request at hand on it. */
+struct gt_http_peer {
+    struct gt_http_peer *previous, *next;
+    struct gt_http *http;
+    int fd;
+    struct gt_tls_set *tls_set; /* NULL: no TLS */
+    void *tls_session;
+    char *client; /* CN, when client_known */
+    bool client_known;
+
+    uint64_t since_ms; /* in_request: its request line came; otherwise connected, or done with the last one */
+    bool served;       /* a request before */
+    bool in_request;
+    bool end_shown; /* the end of what it sends was pointed out to the library */
+    bool cut;       /* its socket is shut down already */
+    bool linger;    /* answered before its body was read: the connection ends gently */
+
+    enum { AT_HEADER, AT_OVERLOOK, AT_COLLECT, AT_EAT, AT_REST } stage;
+    char *query;
+    uint64_t received; /* bytes of body */
+    size_t body_max;
+    struct gt_buf body;
+    struct gt_http_eater eater;
+    struct gt_http_response response; /* AT_REST: what is answered behind the rest of the body */
+};
+
+struct gt_http {
+    struct gt_loop *loop;
+    struct gt_http_spec spec; /* its texts are only valid in gt_http_start() */
+    struct MHD_Daemon *daemon;
+    struct gt_tls *tls;
+    struct gt_linger *linger;
+    int listener, again_fd;
+    unsigned port;
+    struct gt_source *listener_source; /* NULL while nothing more is accepted */
+    struct gt_source *daemon_source, *again_source, *timeout, *sweep, *accept_again;
+    uint64_t timeout_at_ms; /* when `timeout` fires, 0: not armed */
+    struct gt_http_peer *peers;
+    size_t bodies; /* bytes held in peers' bodies */
+    struct gt_http_stats stats;
+};
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/request.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+/*
+ * A request is seen in three steps: its header, its body in pieces, its end. The library takes an answer at
+ * the first, which ends the connection where a body is still to come, and at the last. An answer that is
+ * known in between is kept, the stage is AT_REST, and the rest of the body is read over.
+ */
+
+enum {
+    OVERLOOKED_MAX = 1 << 20, /* bytes of body behind a GET */
+    REST_SPARE = 1 << 20,     /* and beyond twice the limit of a body that is too large */
+};
+
+static const char PLAIN[] = "text/plain; charset=utf-8";
+
+static struct gt_http_peer *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void prepare(struct gt_http_peer *peer, struct gt_http_response *response)
+{
+    *response = (struct gt_http_response){
+        .status = MHD_HTTP_OK, .content_type = PLAIN, .body = GT_BUF(peer->http->spec.answer_max)};
+}
+
+static void drop_eater(struct gt_http_peer *peer)
+{
+    if (peer->eater.free)
+        peer->eater.free(peer->eater.eater);
+    peer->eater = (struct gt_http_eater){0};
+}
+
+static void drop_body(struct gt_http_peer *peer)
+{
+    peer->http->bodies -= peer->body.len;
+    gt_buf_done(&peer->body);
+}
+
+void gt_http_peer_reset(struct gt_http_peer *peer)
+{
+    drop_eater(peer);
+    drop_body(peer);
+    gt_buf_done(&peer->response.body);
+    free(gt_steal(peer->query));
+    peer->received = 0;
+    peer->stage = AT_HEADER;
+}
+
+static enum MHD_Result add_headers(struct MHD_Response *to, const struct gt_http_peer *peer, unsigned status,
+                                   const char *content_type)
+{
+    enum MHD_Result done = MHD_add_response_header(to, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED && done == MHD_YES)
+        done = MHD_add_response_header(to, MHD_HTTP_HEADER_ALLOW,
+                                       peer->http->spec.body_max ? "GET, HEAD, POST" : "GET, HEAD");
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE && done == MHD_YES)
+        done = MHD_add_response_header(to, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (peer->linger && done == MHD_YES) /* a body that may follow is never read: this one cannot go on */
+        done = MHD_add_response_header(to, MHD_HTTP_HEADER_CONNECTION, "close");
+    return done;
+}
+
+/* Hands the answer to the library. */
+static enum MHD_Result answer(struct gt_http_peer *peer, struct MHD_Connection *connection,
+                              struct gt_http_response *response)
+{
+    gt_auto_buf struct gt_buf body = response->body;
+    response->body = (struct gt_buf){0};
+    if (body.failed) {
+        gt_buf_done(&body);
+        body = (struct gt_buf)GT_BUF(peer->http->spec.answer_max);
+        gt_buf_puts(&body, "the answer is too large\n");
+        response->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+        response->content_type = PLAIN;
+    }
+    size_t len = body.len;
+    char *data = gt_buf_take(&body);
+    if (!data)
+        return MHD_NO;
+    struct MHD_Response *to = MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
+    if (!to) {
+        free(data);
+        return MHD_NO;
+    }
+    enum MHD_Result done = add_headers(to, peer, response->status, response->content_type);
+    if (done == MHD_YES)
+        done = MHD_queue_response(connection, response->status, to);
+    MHD_destroy_response(to);
+    if (done == MHD_YES)
+        peer->http->stats.requests_total++;
+    return done;
+}
+
+static enum MHD_Result refuse_now(struct gt_http_peer *peer, struct MHD_Connection *connection,
+                                  unsigned status, const char *text)
+{
+    struct gt_http_response response;
+    drop_eater(peer);
+    prepare(peer, &response);
+    response.status = status;
+    gt_buf_puts(&response.body, text);
+    peer->linger = true;
+    return answer(peer, connection, &response);
+}
+
+/* In the middle of a body: the answer goes out behind it. */
+static void refuse_later(struct gt_http_peer *peer, unsigned status, const char *text)
+{
+    drop_eater(peer);
+    drop_body(peer);
+    prepare(peer, &peer->response);
+    peer->response.status = status;
+    gt_buf_puts(&peer->response.body, text);
+    peer->stage = AT_REST;
+}
+
+static const char *too_large(struct gt_http_peer *peer)
+{
+    peer->http->stats.refused_size++;
+    return "the body is larger than this server takes here\n";
+}
+
+struct framing {
+    unsigned lengths, encodings;
+    bool chunked;
+};
+
+static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    struct framing *framing = arg;
+    (void)kind;
+    if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0)
+        framing->lengths++;
+    else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->encodings++;
+        framing->chunked = value && strcasecmp(value, "chunked") == 0;
+    }
+    return MHD_YES;
+}
+
+static const char *header_of(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* Where two parties could disagree on where the body ends, nobody is asked. */
+static bool frames_well(struct MHD_Connection *connection, uint64_t *ret_length)
+{
+    struct framing framing = {0};
+    uint64_t length = 0;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_header, &framing);
+    if (framing.lengths + framing.encodings > 1 || (framing.encodings && !framing.chunked))
+        return false;
+    const char *text = framing.lengths ? header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH) : NULL;
+    if (text && !gt_text_to_unsigned(text, UINT64_MAX, &length))
+        return false;
+    *ret_length = length;
+    return true;
+}
+
+static const char *client_of(struct gt_http_peer *peer)
+{
+    if (!peer->client_known && peer->tls_session) {
+        peer->client = gt_tls_client(peer->tls_session);
+        peer->client_known = true;
+    }
+    return peer->client;
+}
+
+static struct gt_http_request describe(struct gt_http_peer *peer, struct MHD_Connection *connection,
+                                       const char *url, enum gt_http_method method)
+{
+    return (struct gt_http_request){
+        .method = method,
+        .path = url,
+        .query = peer->query,
+        .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .client = client_of(peer),
+        .body = peer->body.data ? peer->body.data : "",
+        .body_len = peer->body.len,
+    };
+}
+
+static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connection *connection,
+                                 const char *url, const char *method)
+{
+    const struct gt_http_spec *spec = &peer->http->spec;
+    uint64_t length;
+    bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    bool post = spec->body_max && strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    if (!get && !post)
+        return refuse_now(peer, connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                          spec->body_max ? "only GET, HEAD and POST are served here\n"
+                                         : "only GET and HEAD are served here\n");
+    if (!frames_well(connection, &length))
+        return refuse_now(peer, connection, MHD_HTTP_BAD_REQUEST,
+                          "the length of the body is not told as HTTP/1.1 wants it\n");
+    if (get) {
+        peer->body_max = OVERLOOKED_MAX;
+        peer->stage = AT_OVERLOOK;
+    } else {
+        struct gt_http_request request = describe(peer, connection, url, GT_HTTP_POST);
+        peer->eater = (struct gt_http_eater){.body_max = spec->body_max};
+        bool eats = spec->on_body && spec->on_body(spec->arg, &request, &peer->eater);
+        peer->body_max = peer->eater.body_max;
+        peer->body = (struct gt_buf)GT_BUF(peer->body_max);
+        peer->stage = eats ? AT_EAT : AT_COLLECT;
+        if (!eats)
+            peer->eater = (struct gt_http_eater){0};
+    }
+    if (length > peer->body_max)
+        return refuse_now(peer, connection, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
+    return MHD_YES;
+}
+
+static void collect(struct gt_http_peer *peer, const char *data, size_t len)
+{
+    struct gt_http *http = peer->http;
+    if (len > http->spec.bodies_max - http->bodies) {
+        http->stats.refused_busy++;
+        refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once\n");
+        return;
+    }
+    size_t before = peer->body.len;
+    gt_buf_add(&peer->body, data, len);
+    http->bodies += peer->body.len - before;
+    if (peer->body.failed) {
+        http->stats.refused_busy++;
+        refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
+    }
+}
+
+static void eat(struct gt_http_peer *peer, const char *data, size_t len)
+{
+    if (peer->eater.eat(peer->eater.eater, data, len) >= 0)
+        return;
+    prepare(peer, &peer->response);
+    peer->eater.done(peer->eater.eater, &peer->response);
+    drop_eater(peer);
+    peer->stage = AT_REST;
+}
+
+/* False: there is no end of it, the connection is cut. */
+static bool on_piece(struct gt_http_peer *peer, const char *data, size_t len)
+{
+    peer->received += len;
+    if (peer->stage == AT_REST)
+        return peer->received <= (uint64_t)peer->body_max * 2 + REST_SPARE;
+    if (peer->received > peer->body_max) {
+        if (peer->stage == AT_OVERLOOK)
+            return false;
+        refuse_later(peer, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
+    } else if (peer->stage == AT_COLLECT)
+        collect(peer, data, len);
+    else if (peer->stage == AT_EAT)
+        eat(peer, data, len);
+    return true;
+}
+
+static enum MHD_Result on_end(struct gt_http_peer *peer, struct MHD_Connection *connection, const char *url)
+{
+    struct gt_http *http = peer->http;
+    if (peer->stage != AT_REST) {
+        prepare(peer, &peer->response);
+        if (peer->stage == AT_EAT) {
+            peer->eater.done(peer->eater.eater, &peer->response);
+        } else {
+            struct gt_http_request request =
+                describe(peer, connection, url, peer->stage == AT_COLLECT ? GT_HTTP_POST : GT_HTTP_GET);
+            http->spec.handler(http->spec.arg, &request, &peer->response);
+        }
+        drop_eater(peer);
+        drop_body(peer); /* before the answer is sent, which may take its time */
+    }
+    return answer(peer, connection, &peer->response);
+}
+
+void *gt_http_on_line(void *arg, const char *uri, struct MHD_Connection *connection)
+{
+    struct gt_http_peer *peer = peer_of(connection);
+    (void)arg;
+    if (!peer)
+        return NULL;
+    peer->in_request = true;
+    peer->since_ms = gt_clock_ms();
+    const char *query = uri ? strchr(uri, '?') : NULL;
+    if (query)
+        peer->query = strdup(query + 1);
+    return NULL;
+}
+
+enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                                   const char *method, const char *version, const char *upload,
+                                   size_t *upload_size, void **state)
+{
+    struct gt_http_peer *peer = peer_of(connection);
+    (void)arg;
+    (void)version;
+    (void)state;
+    if (!peer)
+        return MHD_NO;
+    if (peer->stage == AT_HEADER)
+        return on_header(peer, connection, url, method);
+    if (!*upload_size)
+        return on_end(peer, connection, url);
+    size_t len = *upload_size;
+    *upload_size = 0;
+    return on_piece(peer, upload, len) ? MHD_YES : MHD_NO;
+}
+
+void gt_http_on_request_done(void *arg, struct MHD_Connection *connection, void **state,
+                             enum MHD_RequestTerminationCode code)
+{
+    struct gt_http_peer *peer = peer_of(connection);
+    (void)arg;
+    (void)state;
+    (void)code;
+    if (!peer)
+        return;
+    gt_http_peer_reset(peer);
+    peer->in_request = false;
+    peer->served = true;
+    peer->since_ms = gt_clock_ms();
+}

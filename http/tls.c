@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+enum { LOOK_MS = 2000, FILE_MAX = 1 << 20, CN_MAX = 256 };
+
+const char gt_tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+
+struct gt_tls_set {
+    unsigned references;
+    gnutls_certificate_credentials_t credentials;
+    gnutls_certificate_request_t request;
+    int64_t expires;
+};
+
+static int no_certificate(gnutls_session_t session, const gnutls_datum_t *authorities, int authority_count,
+                          const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                          gnutls_pcert_st **ret_certificates, unsigned *ret_count, gnutls_privkey_t *ret_key)
+{
+    (void)session;
+    (void)authorities;
+    (void)authority_count;
+    (void)algorithms;
+    (void)algorithm_count;
+    (void)ret_certificates;
+    (void)ret_count;
+    (void)ret_key;
+    return -1;
+}
+
+void *gt_tls_no_certificate(void)
+{
+    return (void *)no_certificate;
+}
+
+/* What changes when a file is written, replaced, or reached through another symbolic link. */
+struct stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec modified, changed;
+};
+
+enum { CERTIFICATE, KEY, CLIENT_CA, FILES };
+
+struct gt_tls {
+    char *paths[FILES]; /* CLIENT_CA may be NULL */
+    bool client_required;
+    struct stamp stamps[FILES]; /* of the last attempt to load */
+    bool loaded;                /* and whether it worked */
+    uint64_t looked_ms;
+    struct gt_tls_set *set;
+};
+
+static void take_stamps(const struct gt_tls *tls, struct stamp ret[FILES])
+{
+    memset(ret, 0, FILES * sizeof(*ret)); /* padding as well: stamps are compared as bytes */
+    for (unsigned i = 0; i < FILES; i++) {
+        struct stat st;
+        if (!tls->paths[i] || stat(tls->paths[i], &st) < 0)
+            continue;
+        ret[i].device = st.st_dev;
+        ret[i].inode = st.st_ino;
+        ret[i].size = st.st_size;
+        ret[i].modified = st.st_mtim;
+        ret[i].changed = st.st_ctim;
+    }
+}
+
+/* During the handshake: a certificate that is shown must be good, one that is not shown is gnutls's matter.
+ */
+static int verify_client(gnutls_session_t session)
+{
+    unsigned count = 0, status = 0;
+    if (!gnutls_certificate_get_peers(session, &count) || !count)
+        return 0;
+    char purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
+    gnutls_typed_vdata_st data = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = (unsigned char *)purpose};
+    int r = gnutls_certificate_verify_peers(session, &data, 1, &status);
+    return r < 0 || status ? GNUTLS_E_CERTIFICATE_ERROR : 0;
+}
+
+static int fail_gnutls(struct gt_err **err, const char *path, const char *what, int code)
+{
+    return gt_fail(err, EINVAL, "%s: %s: %s", path, what, gnutls_strerror(code));
+}
+
+static int load_pair(const struct gt_tls *tls, struct gt_tls_set *set, struct gt_err **err)
+{
+    gt_auto_free char *certificate = NULL, *key = NULL;
+    size_t certificate_len, key_len;
+    int r = gt_file_read(AT_FDCWD, tls->paths[CERTIFICATE], FILE_MAX, &certificate, &certificate_len, err);
+    if (r >= 0)
+        r = gt_file_read(AT_FDCWD, tls->paths[KEY], FILE_MAX, &key, &key_len, err);
+    if (r < 0)
+        return r;
+    gnutls_datum_t chain = {(unsigned char *)certificate, (unsigned)certificate_len};
+    gnutls_datum_t secret = {(unsigned char *)key, (unsigned)key_len};
+    r = gnutls_certificate_set_x509_key_mem2(set->credentials, &chain, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
+    explicit_bzero(key, key_len);
+    if (r < 0)
+        return gt_fail(err, EINVAL, "%s with %s: %s", tls->paths[CERTIFICATE], tls->paths[KEY],
+                       gnutls_strerror(r));
+
+    gnutls_x509_crt_t *list = NULL;
+    unsigned count = 0;
+    r = gnutls_certificate_get_x509_crt(set->credentials, 0, &list, &count);
+    if (r < 0)
+        return fail_gnutls(err, tls->paths[CERTIFICATE], "certificate", r);
+    set->expires = count ? (int64_t)gnutls_x509_crt_get_expiration_time(list[0]) : 0;
+    for (unsigned i = 0; i < count; i++)
+        gnutls_x509_crt_deinit(list[i]);
+    gnutls_free(list);
+    return 0;
+}
+
+static int load_client_ca(const struct gt_tls *tls, struct gt_tls_set *set, struct gt_err **err)
+{
+    gt_auto_free char *text = NULL;
+    size_t len;
+    int r = gt_file_read(AT_FDCWD, tls->paths[CLIENT_CA], FILE_MAX, &text, &len, err);
+    if (r < 0)
+        return r;
+    gnutls_datum_t data = {(unsigned char *)text, (unsigned)len};
+    r = gnutls_certificate_set_x509_trust_mem(set->credentials, &data, GNUTLS_X509_FMT_PEM);
+    if (r < 0)
+        return fail_gnutls(err, tls->paths[CLIENT_CA], "client CA", r);
+    if (r == 0)
+        return gt_fail(err, EINVAL, "%s: no certificate of a client CA in it", tls->paths[CLIENT_CA]);
+    gnutls_certificate_set_verify_function(set->credentials, verify_client);
+    set->request = tls->client_required ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_REQUEST;
+    return 0;
+}
+
+static int load(const struct gt_tls *tls, struct gt_tls_set **ret, struct gt_err **err)
+{
+    struct gt_tls_set *set = calloc(1, sizeof(*set));
+    if (!set)
+        return gt_fail_sys(err, ENOMEM, "TLS");
+    set->references = 1;
+    set->request = GNUTLS_CERT_IGNORE;
+    int r = gnutls_certificate_allocate_credentials(&set->credentials);
+    if (r < 0) {
+        free(set);
+        return gt_fail(err, ENOMEM, "TLS: %s", gnutls_strerror(r));
+    }
+    r = load_pair(tls, set, err);
+    if (r >= 0 && tls->paths[CLIENT_CA])
+        r = load_client_ca(tls, set, err);
+    if (r < 0)
+        gt_tls_set_unref(set);
+    else
+        *ret = set;
+    return r;
+}
+
+void gt_tls_set_unref(struct gt_tls_set *set)
+{
+    if (!set || --set->references)
+        return;
+    gnutls_certificate_free_credentials(set->credentials);
+    free(set);
+}
+
+int gt_tls_look(struct gt_tls *tls, struct gt_err **err)
+{
+    struct stamp stamps[FILES];
+    struct gt_tls_set *set;
+    gt_auto_err struct gt_err *why = NULL;
+    uint64_t now = gt_clock_ms();
+    if (tls->set && now - tls->looked_ms < LOOK_MS)
+        return 0;
+    tls->looked_ms = now;
+    take_stamps(tls, stamps);
+    if (tls->loaded && memcmp(stamps, tls->stamps, sizeof(stamps)) == 0)
+        return 0;
+    bool same = memcmp(stamps, tls->stamps, sizeof(stamps)) == 0;
+    /* Before the files are read: one that changes meanwhile is found changed the next time. */
+    memcpy(tls->stamps, stamps, sizeof(stamps));
+    int r = load(tls, &set, &why);
+    tls->loaded = r >= 0;
+    if (r >= 0) {
+        gt_tls_set_unref(tls->set);
+        tls->set = set;
+        return 1;
+    }
+    if (same) /* as before, and told before */
+        return 0;
+    if (err)
+        *err = gt_steal(why);
+    return r;
+}
+
+int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err)
+{
+    if (!files->key)
+        return gt_fail(err, EINVAL, "TLS: a certificate without a key");
+    if (files->client_required && !files->client_ca)
+        return gt_fail(err, EINVAL, "TLS: clients must have a certificate, but no CA for them is given");
+    struct gt_tls *tls = calloc(1, sizeof(*tls));
+    if (!tls)
+        return gt_fail_sys(err, ENOMEM, "TLS");
+    tls->client_required = files->client_required;
+    tls->paths[CERTIFICATE] = strdup(files->certificate);
+    tls->paths[KEY] = strdup(files->key);
+    tls->paths[CLIENT_CA] = files->client_ca ? strdup(files->client_ca) : NULL;
+    int r = 0;
+    if (!tls->paths[CERTIFICATE] || !tls->paths[KEY] || (files->client_ca && !tls->paths[CLIENT_CA]))
+        r = gt_fail_sys(err, ENOMEM, "TLS");
+    if (r >= 0) {
+        take_stamps(tls, tls->stamps);
+        r = load(tls, &tls->set, err);
+        tls->loaded = true;
+        tls->looked_ms = gt_clock_ms();
+    }
+    if (r < 0)
+        gt_tls_free(tls);
+    else
+        *ret = tls;
+    return r;
+}
+
+void gt_tls_free(struct gt_tls *tls)
+{
+    if (!tls)
+        return;
+    gt_tls_set_unref(tls->set);
+    for (unsigned i = 0; i < FILES; i++)
+        free(tls->paths[i]);
+    free(tls);
+}
+
+int64_t gt_tls_expires(const struct gt_tls *tls)
+{
+    return tls->set->expires;
+}
+
+struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session)
+{
+    if (gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->set->credentials) < 0)
+        return NULL;
+    gnutls_certificate_server_set_request(session, tls->set->request);
+    tls->set->references++;
+    return tls->set;
+}
+
+char *gt_tls_client(void *session)
+{
+    unsigned count = 0;
+    gnutls_x509_crt_t certificate;
+    char cn[CN_MAX];
+    size_t size = sizeof(cn);
+    /* One that is here has passed verify_client(). */
+    const gnutls_datum_t *list = gnutls_certificate_get_peers(session, &count);
+    if (!list || !count || gnutls_x509_crt_init(&certificate) < 0)
+        return NULL;
+    int r = gnutls_x509_crt_import(certificate, &list[0], GNUTLS_X509_FMT_DER);
+    if (r >= 0)
+        r = gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, cn, &size);
+    gnutls_x509_crt_deinit(certificate);
+    /* A NUL inside would let one name pass for another. */
+    return r >= 0 && strlen(cn) == size ? strdup(cn) : NULL;
+}

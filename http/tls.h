@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_HTTP_TLS_H
+#define GPUTOPO_HTTP_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "http/http.h"
+
+/*
+ * The server's certificate, key and client CA, read from files and read again when these change. Sessions
+ * that began with one set keep it until they end.
+ */
+struct gt_tls;
+struct gt_tls_set;
+
+/* The oldest protocol and the ciphers, in GnuTLS's language. */
+extern const char gt_tls_priorities[];
+
+/* A source of certificates that has none (gnutls_certificate_retrieve_function2 *): libmicrohttpd asks for a
+ * source when it starts; its sessions get theirs by gt_tls_dress(). */
+void *gt_tls_no_certificate(void);
+
+/* Copies `files`; fails when they do not load. */
+int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err);
+void gt_tls_free(struct gt_tls *tls);
+
+/*
+ * Looks at the files, at most every two seconds. 1: a new set is in use; 0: nothing new; negative: the files
+ * have changed to something that does not load (told once for each change; looked at again all the same).
+ */
+int gt_tls_look(struct gt_tls *tls, struct gt_err **err);
+/* When the certificate in use ends, in seconds since 1970. */
+int64_t gt_tls_expires(const struct gt_tls *tls);
+
+/* Gives a session (gnutls_session_t) the set in use, which lives until the unref; NULL where that fails. */
+struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session);
+void gt_tls_set_unref(struct gt_tls_set *set);
+
+/* The CN of the certificate that the session's client has proved; NULL: none. The caller frees it. */
+char *gt_tls_client(void *session);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/companion.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/version.h"
+#include "kube/backoff.h"
+#include "scheduler-ext/companion/private.h"
+
+enum { RELEASE_MS = 2500, EVENTS_PER_MINUTE = 600 };
+
+static void lead_all(struct gt_companion *companion, bool leads)
+{
+    companion->leads = leads;
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i] && gt_parts[i]->lead)
+            gt_parts[i]->lead(companion->parts[i], leads);
+}
+
+static void on_lead(void *arg, bool leads)
+{
+    lead_all(arg, leads);
+}
+
+static void on_tell(void *arg, struct gt_buf *to)
+{
+    struct gt_companion *companion = arg;
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i] && gt_parts[i]->tell)
+            gt_parts[i]->tell(companion->parts[i], to);
+}
+
+static void on_hear(void *arg, const char *note)
+{
+    struct gt_companion *companion = arg;
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i] && gt_parts[i]->hear)
+            gt_parts[i]->hear(companion->parts[i], note);
+}
+
+static void on_released(void *arg)
+{
+    struct gt_companion *companion = arg;
+    gt_loop_stop(companion->loop, 0);
+}
+
+/* The server did not take the lease back in time: it runs out by itself. */
+static void on_late(void *arg)
+{
+    struct gt_companion *companion = arg;
+    gt_loop_stop(companion->loop, 0);
+}
+
+static void on_end(void *arg, int signal)
+{
+    struct gt_companion *companion = arg;
+    if (companion->ending) {
+        gt_loop_stop(companion->loop, 0); /* asked twice */
+        return;
+    }
+    companion->ending = true;
+    gt_info("shutting down", GT_STR("signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"));
+    gt_source_arm(companion->end_timer, RELEASE_MS);
+    if (companion->elect)
+        gt_elect_release(companion->elect);
+    else {
+        lead_all(companion, false);
+        gt_loop_stop(companion->loop, 0);
+    }
+}
+
+static int take_signals(struct gt_companion *companion, struct gt_err **err)
+{
+    signal(SIGPIPE, SIG_IGN);
+    int r = gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err);
+    if (r >= 0)
+        r = gt_loop_add_signal(companion->loop, SIGTERM, on_end, companion, err);
+    if (r >= 0)
+        r = gt_loop_add_signal(companion->loop, SIGINT, on_end, companion, err);
+    return r;
+}
+
+/* Host and a random part, as client-go's: a pod that was restarted is somebody else. */
+static int make_instance(struct gt_companion *companion, struct gt_err **err)
+{
+    char host[128] = {0};
+    struct gt_jitter jitter;
+    if (gethostname(host, sizeof(host) - 1) < 0)
+        return gt_fail_sys(err, errno, "the host's name");
+    gt_jitter_seed(&jitter);
+    snprintf(companion->instance, sizeof(companion->instance), "%s_%016llx", host,
+             (unsigned long long)gt_jitter_below(&jitter, UINT64_MAX));
+    return 0;
+}
+
+static int start_client(struct gt_companion *companion, struct gt_err **err)
+{
+    const struct gt_companion_options *options = companion->options;
+    gt_auto_kube_config struct gt_kube_config config = {0};
+    int r = options->kubeconfig ? gt_kube_config_file(options->kubeconfig, NULL, &config, err)
+                                : gt_kube_config_pod(NULL, &config, err);
+    if (r < 0 && !options->kubeconfig) {
+        gt_wrap(err, "no --kubeconfig, and this is no pod");
+        return r;
+    }
+    if (r >= 0)
+        r = gt_kube_new(companion->loop, &config, "gputopo-scheduler", &companion->kube, err);
+    if (r >= 0)
+        r = gt_kube_recorder_new(companion->kube, "metax-tech.com/gputopo-scheduler", companion->instance,
+                                 EVENTS_PER_MINUTE, &companion->recorder, err);
+    return r;
+}
+
+/* One feed for all parts that need it; it starts when each of them listens. */
+static int follow(struct gt_companion *companion, struct gt_err **err)
+{
+    if (companion->follow)
+        return 0;
+    int r = gt_follow_new(companion->loop, companion->kube, &companion->follow, err);
+    companion->env.follow = companion->follow;
+    return r;
+}
+
+static int start_parts(struct gt_companion *companion, struct gt_err **err)
+{
+    const char *own = companion->options->namespace_;
+    companion->env = (struct gt_part_env){.loop = companion->loop,
+                                          .kube = companion->kube,
+                                          .recorder = companion->recorder,
+                                          .options = companion->options,
+                                          .namespace_ = own ? own : gt_kube_namespace(companion->kube),
+                                          .instance = companion->instance};
+    for (unsigned i = 0; i < gt_part_count; i++) {
+        if (!(companion->options->parts >> i & 1))
+            continue;
+        int r = gt_parts[i]->follows ? follow(companion, err) : 0;
+        if (r < 0)
+            return r;
+        r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
+        if (r < 0) {
+            gt_wrap(err, "%s", gt_parts[i]->name);
+            return r;
+        }
+        if (gt_parts[i]->placement)
+            companion->env.placement = gt_parts[i]->placement(companion->parts[i]);
+    }
+    return companion->follow ? gt_follow_start(companion->follow, err) : 0;
+}
+
+static int start_election(struct gt_companion *companion, struct gt_err **err)
+{
+    const char *namespace_ = companion->options->lease_namespace;
+    if (!companion->options->leader_elect) {
+        lead_all(companion, true);
+        return 0;
+    }
+    const struct gt_elect_spec spec = {.namespace_ = namespace_ ? namespace_ : companion->env.namespace_,
+                                       .identity = companion->instance,
+                                       .on_lead = on_lead,
+                                       .on_released = on_released,
+                                       .tell = on_tell,
+                                       .hear = on_hear,
+                                       .arg = companion};
+    return gt_elect_new(companion->loop, companion->kube, &spec, &companion->elect, err);
+}
+
+static void log_start(const struct gt_companion *companion)
+{
+    const struct gt_companion_options *options = companion->options;
+    gt_auto_buf struct gt_buf parts = GT_BUF(1024);
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i])
+            gt_buf_printf(&parts, "%s%s", parts.len ? "," : "", gt_parts[i]->name);
+    gt_info("gputopo-scheduler started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
+            GT_STR("instance", companion->instance), GT_STR("namespace", companion->env.namespace_),
+            GT_STR("parts", parts.data ? parts.data : ""),
+            GT_STR("http", options->http ? options->http : "none"),
+            GT_BOOL("leaderElect", options->leader_elect));
+}
+
+static int start(struct gt_companion *companion, struct gt_err **err)
+{
+    int r = gt_loop_new(&companion->loop, err);
+    if (r >= 0)
+        r = take_signals(companion, err);
+    if (r >= 0)
+        r = make_instance(companion, err);
+    if (r >= 0)
+        r = start_client(companion, err);
+    if (r >= 0)
+        r = gt_companion_serve(companion, err);
+    if (r >= 0)
+        r = start_parts(companion, err);
+    if (r >= 0) {
+        log_start(companion);
+        r = start_election(companion, err);
+    }
+    return r;
+}
+
+static void stop(struct gt_companion *companion)
+{
+    gt_http_free(companion->https);
+    gt_http_free(companion->http);
+    gt_elect_free(companion->elect);
+    for (unsigned i = gt_part_count; i-- > 0;)
+        if (companion->parts[i])
+            gt_parts[i]->free(companion->parts[i]);
+    gt_follow_free(companion->follow);
+    gt_kube_recorder_free(companion->recorder);
+    gt_kube_free(companion->kube);
+    gt_loop_free(companion->loop);
+}
+
+int gt_companion_run(const struct gt_companion_options *options, struct gt_err **err)
+{
+    struct gt_companion companion = {.options = options};
+    int r = start(&companion, err);
+    if (r >= 0)
+        r = gt_loop_run(companion.loop, err);
+    stop(&companion);
+    return r;
+}

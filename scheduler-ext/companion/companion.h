@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_COMPANION_H
+#define GPUTOPO_COMPANION_COMPANION_H
+
+#include "scheduler-ext/companion/options.h"
+
+/* Runs the daemon until a signal ends it. An error means that it could not start. */
+int gt_companion_run(const struct gt_companion_options *options, struct gt_err **err);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/elect.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/backoff.h"
+
+struct gt_elect {
+    struct gt_kube *kube;
+    struct gt_kube_call *call;
+    gt_kube_done *done;
+    void *done_arg;
+    struct gt_source *timer;
+    struct gt_jitter jitter;
+    struct gt_leader *leader;
+    char last_error[256];
+    struct gt_elect_spec spec;
+};
+
+static uint64_t port_now_ms(void *arg)
+{
+    (void)arg;
+    return gt_clock_ms();
+}
+
+static void port_now_text(void *arg, char to[static GT_KUBE_TIME_MAX])
+{
+    struct timespec now;
+    (void)arg;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gt_kube_time(&now, to);
+}
+
+static uint64_t port_random_below(void *arg, uint64_t max)
+{
+    struct gt_elect *elect = arg;
+    return gt_jitter_below(&elect->jitter, max);
+}
+
+static void port_wake(void *arg, uint64_t ms)
+{
+    struct gt_elect *elect = arg;
+    gt_source_arm(elect->timer, ms);
+}
+
+static void on_answer(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_elect *elect = arg;
+    elect->call = NULL;
+    elect->done(elect->done_arg, answer);
+}
+
+static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
+                     struct gt_err **err)
+{
+    struct gt_elect *elect = arg;
+    elect->done = done;
+    elect->done_arg = done_arg;
+    return gt_kube_start(elect->kube, request, on_answer, elect, &elect->call, err);
+}
+
+static void port_withdraw(void *arg)
+{
+    struct gt_elect *elect = arg;
+    gt_kube_cancel(gt_steal(elect->call));
+}
+
+static void on_lead(void *arg, bool leads)
+{
+    struct gt_elect *elect = arg;
+    gt_info(leads ? "leads now: writes" : "leads no more: only watches");
+    elect->last_error[0] = '\0';
+    elect->spec.on_lead(elect->spec.arg, leads);
+}
+
+static void on_released(void *arg)
+{
+    struct gt_elect *elect = arg;
+    elect->spec.on_released(elect->spec.arg);
+}
+
+static void tell(void *arg, struct gt_buf *to)
+{
+    struct gt_elect *elect = arg;
+    elect->spec.tell(elect->spec.arg, to);
+}
+
+static void hear(void *arg, const char *note)
+{
+    struct gt_elect *elect = arg;
+    elect->spec.hear(elect->spec.arg, note);
+}
+
+static void on_error(void *arg, const char *what)
+{
+    struct gt_elect *elect = arg;
+    bool again = strncmp(elect->last_error, what, sizeof(elect->last_error) - 1) == 0;
+    snprintf(elect->last_error, sizeof(elect->last_error), "%s", what);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "the lease cannot be written or read",
+           GT_STR("why", elect->last_error));
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_elect *elect = arg;
+    gt_leader_run(elect->leader);
+}
+
+void gt_elect_free(struct gt_elect *elect)
+{
+    if (!elect)
+        return;
+    gt_leader_free(elect->leader);
+    gt_source_free(elect->timer);
+    free(elect);
+}
+
+int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_elect_spec *spec,
+                 struct gt_elect **ret, struct gt_err **err)
+{
+    gt_auto_elect struct gt_elect *elect = calloc(1, sizeof(*elect));
+    if (!elect)
+        return gt_fail_sys(err, ENOMEM, "leader election");
+    elect->kube = kube;
+    elect->spec = *spec;
+    gt_jitter_seed(&elect->jitter);
+    const struct gt_leader_spec leader = {.namespace_ = spec->namespace_,
+                                          .name = GT_ELECT_LEASE,
+                                          .identity = spec->identity,
+                                          .on_lead = on_lead,
+                                          .on_released = on_released,
+                                          .on_error = on_error,
+                                          .tell = tell,
+                                          .hear = hear,
+                                          .arg = elect};
+    const struct gt_leader_port port = {port_now_ms,   port_now_text, port_random_below, port_wake, port_send,
+                                        port_withdraw, elect};
+    int r = gt_loop_add_timer(loop, on_timer, elect, &elect->timer, err);
+    if (r >= 0)
+        r = gt_leader_new(&leader, &port, &elect->leader, err);
+    if (r < 0)
+        return r;
+    gt_source_arm(elect->timer, 0);
+    *ret = gt_steal(elect);
+    return 0;
+}
+
+void gt_elect_release(struct gt_elect *elect)
+{
+    gt_leader_release(elect->leader);
+}
+
+void gt_elect_stats(const struct gt_elect *elect, struct gt_leader_stats *ret)
+{
+    gt_leader_stats(elect->leader, ret);
+}

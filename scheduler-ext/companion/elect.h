@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_ELECT_H
+#define GPUTOPO_COMPANION_ELECT_H
+
+#include "base/loop.h"
+#include "scheduler-ext/companion/leader.h"
+
+/* A leader (leader.h) with the loop's timer, the real clock and a client. */
+struct gt_elect;
+
+#define GT_ELECT_LEASE "gputopo-scheduler"
+
+struct gt_elect_spec {
+    const char *namespace_, *identity; /* live as long as it does */
+    void (*on_lead)(void *arg, bool leads);
+    void (*on_released)(void *arg);
+    void (*tell)(void *arg, struct gt_buf *to); /* as of struct gt_leader_spec, these two */
+    void (*hear)(void *arg, const char *note);
+    void *arg;
+};
+
+int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_elect_spec *spec,
+                 struct gt_elect **ret, struct gt_err **err);
+/* Before the client. */
+void gt_elect_free(struct gt_elect *elect);
+GT_DEFINE_CLEANUP(struct gt_elect *, gt_elect_free)
+#define gt_auto_elect GT_CLEANUP(gt_elect_free)
+
+void gt_elect_release(struct gt_elect *elect);
+void gt_elect_stats(const struct gt_elect *elect, struct gt_leader_stats *ret);
+
+#endif

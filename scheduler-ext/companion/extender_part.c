@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/doors/extender.h"
+
+/* The part "extender": the doors of kube-scheduler and Volcano. It answers on every replica. */
+
+struct extender_part {
+    struct gt_follow *follow;
+    struct gt_extender *extender;
+};
+
+static void part_free(void *self)
+{
+    struct extender_part *part = self;
+    if (!part)
+        return;
+    gt_follow_forget(part->follow, part);
+    gt_extender_free(part->extender);
+    free(part);
+}
+
+static void on_synced(void *arg)
+{
+    struct extender_part *part = arg;
+    gt_extender_set_ready(part->extender, true);
+}
+
+static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+{
+    struct gt_feed *feed = gt_follow_feed(env->follow);
+    struct gt_extender_spec spec = {.feed = feed,
+                                    .placement = env->placement,
+                                    .client_wanted = env->options->tls.client_ca != NULL,
+                                    .weights = env->options->weights};
+    int r = gt_score_set_weights(gt_feed_cluster(feed), &spec.weights, err);
+    if (r < 0)
+        return r;
+    struct extender_part *part = calloc(1, sizeof(*part));
+    if (!part)
+        return gt_fail(err, ENOMEM, "no memory for the extender");
+    part->follow = env->follow;
+    r = gt_extender_new(&spec, &part->extender, err);
+    if (r < 0) {
+        part_free(part);
+        return r;
+    }
+    gt_follow_listen(env->follow, &(struct gt_follow_listener){.on_synced = on_synced, .arg = part});
+    *ret = part;
+    return 0;
+}
+
+static bool part_ready(const void *self, struct gt_buf *why)
+{
+    const struct extender_part *part = self;
+    return gt_follow_is_synced(part->follow, why);
+}
+
+static void part_metrics(const void *self, struct gt_buf *to)
+{
+    const struct extender_part *part = self;
+    gt_extender_metrics(part->extender, to);
+}
+
+static bool part_serve(void *self, const struct gt_http_request *request, struct gt_http_response *response)
+{
+    const struct extender_part *part = self;
+    return gt_extender_serve(part->extender, request, response);
+}
+
+static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_eater *ret)
+{
+    struct extender_part *part = self;
+    return gt_extender_take(part->extender, request, ret);
+}
+
+const struct gt_part gt_extender_part = {
+    .name = "extender",
+    .help = "scores nodes for kube-scheduler and Volcano",
+    .follows = true,
+    .new = part_new,
+    .free = part_free,
+    .ready = part_ready,
+    .metrics = part_metrics,
+    .serve = part_serve,
+    .take = part_take,
+};

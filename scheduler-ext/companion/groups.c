@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/groups.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "kube/yaml.h"
+
+enum { NODE_NAME_MAX = 253, DIGITS_MAX = 9 };
+
+static void free_group(struct gt_join_group *group)
+{
+    for (uint32_t i = 0; i < group->node_count; i++)
+        free((char *)(uintptr_t)group->nodes[i]);
+    free((void *)(uintptr_t)group->nodes);
+    free((char *)(uintptr_t)group->name);
+    free((char *)(uintptr_t)group->parent);
+}
+
+void gt_groups_free(struct gt_groups *groups)
+{
+    if (!groups)
+        return;
+    for (uint32_t i = 0; i < groups->count; i++)
+        free_group(&groups->items[i]);
+    for (uint32_t i = 0; i < groups->note_count; i++)
+        free(groups->notes[i]);
+    free(groups->items);
+    free(groups);
+}
+
+__attribute__((format(printf, 2, 3))) static void note(struct gt_groups *groups, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    if (groups->note_count == GT_GROUPS_NOTES_MAX)
+        return;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    if (text)
+        groups->notes[groups->note_count++] = text;
+}
+
+/* The node names of one group, while they are collected. */
+struct names {
+    char **items;
+    uint32_t count, room, left; /* left: of all groups together */
+};
+
+static int add_name(struct names *names, char *name, struct gt_err **err)
+{
+    if (!name || !names->left) {
+        free(name);
+        return name ? gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX)
+                    : gt_fail_sys(err, ENOMEM, "groups");
+    }
+    if (names->count == names->room) {
+        uint32_t room = names->room ? names->room * 2 : 16;
+        char **more = reallocarray(names->items, room, sizeof(*more));
+        if (!more) {
+            free(name);
+            return gt_fail_sys(err, ENOMEM, "groups");
+        }
+        names->items = more;
+        names->room = room;
+    }
+    names->items[names->count++] = name;
+    names->left--;
+    return 0;
+}
+
+/* Reads "[02-16]" at `open`. False: it is none. */
+static bool read_range(const char *open, unsigned *first, unsigned *last, int *width, const char **behind)
+{
+    const char *p = open + 1;
+    size_t a = strspn(p, "0123456789"), b = p[a] == '-' ? strspn(p + a + 1, "0123456789") : 0;
+    if (!a || !b || a > DIGITS_MAX || b > DIGITS_MAX || p[a + 1 + b] != ']')
+        return false;
+    *first = (unsigned)strtoul(p, NULL, 10);
+    *last = (unsigned)strtoul(p + a + 1, NULL, 10);
+    *width = (int)a;
+    *behind = p + a + b + 2;
+    return *first <= *last && !strpbrk(*behind, "[]");
+}
+
+static int expand(struct gt_groups *groups, const char *group, const char *name, struct names *to,
+                  struct gt_err **err)
+{
+    const char *open = strchr(name, '['), *behind;
+    unsigned first, last;
+    int width, r = 0;
+    if (!open && !strchr(name, ']'))
+        return add_name(to, strdup(name), err);
+    if (!open || !read_range(open, &first, &last, &width, &behind)) {
+        note(groups, "group %.64s: \"%.128s\" is no name and no range such as n[01-16]", group, name);
+        return 0;
+    }
+    for (unsigned i = first; r >= 0 && i <= last; i++) {
+        char *made = NULL;
+        if (asprintf(&made, "%.*s%0*u%s", (int)(open - name), name, width, i, behind) < 0)
+            made = NULL;
+        r = add_name(to, made, err);
+    }
+    return r;
+}
+
+static int read_nodes(struct gt_groups *groups, const char *group, const cJSON *list, struct names *to,
+                      struct gt_err **err)
+{
+    const cJSON *item;
+    if (!list || cJSON_IsNull(list))
+        return 0;
+    if (!cJSON_IsArray(list)) {
+        note(groups, "group %.64s: nodes: a list of names is expected", group);
+        return 0;
+    }
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *name = cJSON_GetStringValue(item);
+        if (!name || !*name || strlen(name) > NODE_NAME_MAX) {
+            note(groups, "group %.64s: nodes: an entry is no name of a node", group);
+            continue;
+        }
+        int r = expand(groups, group, name, to, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static bool read_tier(struct gt_groups *groups, const char *group, const cJSON *tier, unsigned *ret)
+{
+    uint64_t value = 1;
+    if (tier && (!cJSON_IsString(tier) || !gt_text_to_unsigned(tier->valuestring, 1000000, &value))) {
+        note(groups, "group %.64s: tier: a number from 1 to %d is expected", group, GT_JOIN_TIERS_MAX);
+        return false;
+    }
+    *ret = (unsigned)value;
+    return true;
+}
+
+static void note_unknown_keys(struct gt_groups *groups, const char *group, const cJSON *entry)
+{
+    static const char *const known[] = {"name", "tier", "parent", "nodes"};
+    const cJSON *member;
+    cJSON_ArrayForEach(member, entry)
+    {
+        bool found = false;
+        for (unsigned i = 0; i < GT_COUNT(known); i++)
+            found |= strcmp(member->string, known[i]) == 0;
+        if (!found)
+            note(groups, "group %.64s: \"%.64s\" is no key of a group", group, member->string);
+    }
+}
+
+static int read_group(struct gt_groups *groups, uint32_t number, const cJSON *entry, uint32_t *left,
+                      struct gt_err **err)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "name"));
+    const cJSON *parent = cJSON_GetObjectItemCaseSensitive(entry, "parent");
+    unsigned tier = 1;
+    if (!cJSON_IsObject(entry) || !name || !*name) {
+        note(groups, "groups[%u] has no name", number);
+        return 0;
+    }
+    if (!read_tier(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "tier"), &tier))
+        return 0;
+    if (parent && !cJSON_IsNull(parent) && !cJSON_IsString(parent))
+        note(groups, "group %.64s: parent: a name is expected", name);
+    note_unknown_keys(groups, name, entry);
+    struct names names = {.left = *left};
+    int r = read_nodes(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "nodes"), &names, err);
+    *left = names.left;
+    const char *parent_name = cJSON_GetStringValue(parent);
+    /* From here on the list frees it all. */
+    struct gt_join_group *made = &groups->items[groups->count++];
+    *made = (struct gt_join_group){.name = strdup(name),
+                                   .tier = tier,
+                                   .parent = parent_name ? strdup(parent_name) : NULL,
+                                   .nodes = (const char *const *)names.items,
+                                   .node_count = names.count};
+    if (r >= 0 && (!made->name || (parent_name && !made->parent)))
+        r = gt_fail_sys(err, ENOMEM, "groups");
+    return r;
+}
+
+static int read_all(const cJSON *root, struct gt_groups *groups, struct gt_err **err)
+{
+    const cJSON *entry, *list = cJSON_GetObjectItemCaseSensitive(root, "groups");
+    uint32_t number = 0, left = GT_GROUPS_NODES_MAX;
+    if (cJSON_IsNull(root) || cJSON_IsNull(list))
+        return 0;
+    if (!cJSON_IsArray(list))
+        return gt_fail(err, EINVAL, "a mapping with a list \"groups\" is expected");
+    int size = cJSON_GetArraySize(list);
+    if (size > GT_JOIN_GROUPS_MAX)
+        return gt_fail(err, E2BIG, "%d groups, at most %d are possible", size, GT_JOIN_GROUPS_MAX);
+    groups->items = calloc((size_t)size + 1, sizeof(*groups->items));
+    if (!groups->items)
+        return gt_fail_sys(err, ENOMEM, "groups");
+    cJSON_ArrayForEach(entry, list)
+    {
+        int r = read_group(groups, number++, entry, &left, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct gt_err **err)
+{
+    gt_auto_groups struct gt_groups *groups = calloc(1, sizeof(*groups));
+    cJSON *root = NULL;
+    if (!groups)
+        return gt_fail_sys(err, ENOMEM, "groups");
+    if (len > GT_GROUPS_TEXT_MAX)
+        return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_GROUPS_TEXT_MAX);
+    int r = gt_yaml_read(text, len, &root, err);
+    if (r >= 0)
+        r = read_all(root, groups, err);
+    cJSON_Delete(root);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(groups);
+    return 0;
+}

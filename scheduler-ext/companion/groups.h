@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_GROUPS_H
+#define GPUTOPO_COMPANION_GROUPS_H
+
+#include "scheduler-ext/supernodes/join.h"
+
+/*
+ * The operator's supernodes, read from YAML (docs/reference/supernodes.md):
+ *
+ *     groups:
+ *     - {name: rack-1, tier: 1, parent: hall, nodes: [n01, "n[02-16]"]}
+ *
+ * A name may have one range of numbers in brackets; what is in front of the bracket and behind it stays, and
+ * numbers keep the width of the first one. What makes no sense is left out and noted; the rest counts.
+ */
+enum {
+    GT_GROUPS_TEXT_MAX = 4 << 20,
+    GT_GROUPS_NODES_MAX = 1 << 17, /* of all groups together */
+    GT_GROUPS_NOTES_MAX = 64
+};
+
+struct gt_groups {
+    struct gt_join_group *items; /* with all their texts, owned */
+    uint32_t count;
+    /* A sentence for each thing that makes no sense, owned; those beyond the limit are not kept. */
+    char *notes[GT_GROUPS_NOTES_MAX];
+    uint32_t note_count;
+};
+
+/* -EINVAL and -E2BIG where it is no YAML, or none of that form at all. */
+int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct gt_err **err);
+void gt_groups_free(struct gt_groups *groups);
+GT_DEFINE_CLEANUP(struct gt_groups *, gt_groups_free)
+#define gt_auto_groups GT_CLEANUP(gt_groups_free)
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/groups_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "kube/informer.h"
+#include "kube/status.h"
+
+enum { FILE_MS = 10000 };
+
+struct gt_groups_source {
+    const char *what;
+    char field[300];
+    struct gt_kube_informer *informer;
+    struct gt_source *timer;
+    char *text; /* as it was read last, NULL: nothing was there */
+    struct gt_groups *groups;
+    char error[512], watch_error[512];
+    bool is_known;
+    void (*on_change)(void *arg);
+    void *arg;
+};
+
+static bool is_file(const struct gt_groups_source *source)
+{
+    return source->what && strchr(source->what, '/');
+}
+
+static void clear(struct gt_groups_source *source)
+{
+    free(gt_steal(source->text));
+    gt_groups_free(gt_steal(source->groups));
+    source->error[0] = '\0';
+}
+
+static void take(struct gt_groups_source *source, const char *text)
+{
+    struct gt_groups *groups = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    bool same = source->is_known && source->text && strcmp(source->text, text) == 0;
+    source->is_known = true;
+    if (same)
+        return;
+    free(source->text);
+    source->text = strdup(text);
+    if (gt_groups_read(text, strlen(text), &groups, &err) < 0)
+        snprintf(source->error, sizeof(source->error), "%s", gt_err_text(err));
+    else {
+        gt_groups_free(source->groups);
+        source->groups = groups;
+        source->error[0] = '\0';
+        gt_info("configuration of supernodes read", GT_STR("from", source->what),
+                GT_INT("groups", groups->count), GT_INT("mistakes", groups->note_count));
+    }
+    source->on_change(source->arg);
+}
+
+static void take_nothing(struct gt_groups_source *source)
+{
+    bool same = source->is_known && !source->text && !source->error[0];
+    source->is_known = true;
+    clear(source);
+    if (!same)
+        source->on_change(source->arg);
+}
+
+static void take_error(struct gt_groups_source *source, const char *why)
+{
+    bool same = source->is_known && strcmp(source->error, why) == 0;
+    source->is_known = true;
+    free(gt_steal(source->text)); /* whatever comes next is news */
+    snprintf(source->error, sizeof(source->error), "%s", why);
+    if (!same)
+        source->on_change(source->arg);
+}
+
+static void on_object(void *arg, cJSON *object)
+{
+    struct gt_groups_source *source = arg;
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(object, "data");
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, GT_GROUPS_KEY));
+    source->watch_error[0] = '\0';
+    if (text)
+        take(source, text);
+    else
+        take_error(source, "it has no key \"" GT_GROUPS_KEY "\"");
+}
+
+static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    (void)namespace_;
+    (void)name;
+    (void)object;
+    take_nothing(arg);
+}
+
+static void on_synced(void *arg)
+{
+    struct gt_groups_source *source = arg;
+    source->watch_error[0] = '\0';
+    if (!source->is_known)
+        take_nothing(source);
+}
+
+static void on_error(void *arg, const struct gt_err *error)
+{
+    struct gt_groups_source *source = arg;
+    const char *why = gt_err_text(error);
+    bool again = strncmp(source->watch_error, why, sizeof(source->watch_error) - 1) == 0;
+    snprintf(source->watch_error, sizeof(source->watch_error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "ConfigMap"),
+           GT_STR("name", source->what), GT_STR("why", source->watch_error));
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_groups_source *source = arg;
+    gt_auto_free char *text = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_file_read(AT_FDCWD, source->what, GT_GROUPS_TEXT_MAX, &text, NULL, &err);
+    if (r >= 0)
+        take(source, text);
+    else if (r == -ENOENT)
+        take_nothing(source);
+    else
+        take_error(source, gt_err_text(err));
+    gt_source_arm(source->timer, FILE_MS);
+}
+
+void gt_groups_source_free(struct gt_groups_source *source)
+{
+    if (!source)
+        return;
+    gt_kube_informer_free(source->informer);
+    gt_source_free(source->timer);
+    clear(source);
+    free(source);
+}
+
+static int follow(struct gt_groups_source *source, struct gt_kube *kube, const char *namespace_,
+                  struct gt_err **err)
+{
+    snprintf(source->field, sizeof(source->field), "metadata.name=%s", source->what);
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &gt_kube_configmaps,
+                      .namespace_ = namespace_,
+                      .field_selector = source->field},
+        .on_add = on_object,
+        .on_update = on_object,
+        .on_delete = on_gone,
+        .on_synced = on_synced,
+        .on_error = on_error,
+        .arg = source,
+    };
+    return gt_kube_informer_start(kube, &spec, &source->informer, err);
+}
+
+int gt_groups_source_new(struct gt_loop *loop, struct gt_kube *kube, const char *namespace_, const char *what,
+                         void (*on_change)(void *arg), void *arg, struct gt_groups_source **ret,
+                         struct gt_err **err)
+{
+    __attribute__((cleanup(gt_groups_source_free_p))) struct gt_groups_source *source =
+        calloc(1, sizeof(*source));
+    if (!source)
+        return gt_fail_sys(err, ENOMEM, "groups");
+    *source = (struct gt_groups_source){.what = what, .on_change = on_change, .arg = arg};
+    int r = 0;
+    if (!what)
+        source->is_known = true;
+    else if (is_file(source)) {
+        r = gt_loop_add_timer(loop, on_timer, source, &source->timer, err);
+        if (r >= 0)
+            gt_source_arm(source->timer, 0);
+    } else
+        r = follow(source, kube, namespace_, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(source);
+    return 0;
+}
+
+bool gt_groups_source_is_known(const struct gt_groups_source *source)
+{
+    return source->is_known;
+}
+
+const struct gt_groups *gt_groups_source_get(const struct gt_groups_source *source)
+{
+    return source->groups;
+}
+
+const char *gt_groups_source_error(const struct gt_groups_source *source)
+{
+    return source->error;
+}
+
+bool gt_groups_source_is_configmap(const struct gt_groups_source *source)
+{
+    return source->what && !is_file(source);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/hypernodes.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "kube/status.h"
+
+enum { HELD_MAX = 1 << 20, PATTERNS_MAX = 256, PATTERN_LEN_MAX = 256, NAMED = 4 };
+
+struct held {
+    char *member, *holder;
+    bool is_node, foreign;
+};
+
+/* Of somebody else's. */
+struct pattern {
+    char *holder;
+    bool is_node, is_all; /* is_all: it may hold anything */
+    regex_t regex;
+};
+
+struct gt_holders {
+    struct held *held;
+    size_t count, room;
+    struct pattern patterns[PATTERNS_MAX];
+    unsigned pattern_count;
+    char **foreign; /* names of HyperNodes that are not ours */
+    size_t foreign_count, foreign_room;
+    bool failed;
+};
+
+int gt_holders_new(struct gt_holders **ret, struct gt_err **err)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "HyperNodes");
+}
+
+void gt_holders_free(struct gt_holders *holders)
+{
+    if (!holders)
+        return;
+    for (size_t i = 0; i < holders->count; i++) {
+        free(holders->held[i].member);
+        free(holders->held[i].holder);
+    }
+    for (unsigned i = 0; i < holders->pattern_count; i++) {
+        free(holders->patterns[i].holder);
+        if (!holders->patterns[i].is_all)
+            regfree(&holders->patterns[i].regex);
+    }
+    for (size_t i = 0; i < holders->foreign_count; i++)
+        free(holders->foreign[i]);
+    free(holders->foreign);
+    free(holders->held);
+    free(holders);
+}
+
+/* Room for one more; NULL: none. */
+static void *more(void *array, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return array;
+    size_t wanted = *room ? *room * 2 : 64;
+    void *grown = wanted > HELD_MAX ? NULL : reallocarray(array, wanted, size);
+    if (grown)
+        *room = wanted;
+    return grown;
+}
+
+static void add_held(struct gt_holders *holders, const char *member, const char *holder, bool is_node,
+                     bool foreign)
+{
+    struct held *grown = more(holders->held, holders->count, &holders->room, sizeof(*grown));
+    char *a = grown ? strdup(member) : NULL, *b = a ? strdup(holder) : NULL;
+    if (grown)
+        holders->held = grown;
+    if (!b) {
+        free(a);
+        holders->failed = true;
+        return;
+    }
+    holders->held[holders->count++] =
+        (struct held){.member = a, .holder = b, .is_node = is_node, .foreign = foreign};
+}
+
+/* Volcano takes Go's expressions. What POSIX's extended ones mean likewise is understood; repetitions with a
+ * number are not, since they may cost anything. */
+static bool is_understood(const char *text)
+{
+    return strlen(text) <= PATTERN_LEN_MAX && !strpbrk(text, "\\{}") && !strstr(text, "(?") &&
+           !strstr(text, "*?") && !strstr(text, "+?") && !strstr(text, "??") && !strstr(text, "[:");
+}
+
+/* `text` NULL: one that selects otherwise. */
+static void add_pattern(struct gt_holders *holders, const char *holder, bool is_node, const char *text)
+{
+    /* One more than fits holds everything as well: nothing is taken that might be somebody's. */
+    bool last = holders->pattern_count == PATTERNS_MAX;
+    struct pattern *p = &holders->patterns[last ? PATTERNS_MAX - 1 : holders->pattern_count];
+    if (last && !p->is_all)
+        regfree(&p->regex);
+    if (last)
+        free(p->holder);
+    *p = (struct pattern){.holder = strdup(holder), .is_node = is_node};
+    p->is_all =
+        last || !text || !is_understood(text) || regcomp(&p->regex, text, REG_EXTENDED | REG_NOSUB) != 0;
+    holders->failed |= !p->holder;
+    if (!last)
+        holders->pattern_count++;
+}
+
+static void add_member(struct gt_holders *holders, const char *holder, bool foreign, const cJSON *member)
+{
+    const cJSON *selector = cJSON_GetObjectItemCaseSensitive(member, "selector");
+    const cJSON *exact = cJSON_GetObjectItemCaseSensitive(selector, "exactMatch");
+    const cJSON *regex = cJSON_GetObjectItemCaseSensitive(selector, "regexMatch");
+    const cJSON *label = cJSON_GetObjectItemCaseSensitive(selector, "labelMatch");
+    bool is_node = strcmp(gt_kube_text(member, "type"), "HyperNode") != 0;
+    if (exact)
+        add_held(holders, gt_kube_text(exact, "name"), holder, is_node, foreign);
+    if (regex && foreign)
+        add_pattern(holders, holder, is_node, gt_kube_text(regex, "pattern"));
+    if (label && foreign)
+        add_pattern(holders, holder, is_node, NULL);
+}
+
+void gt_holders_add(void *arg, const char *name, enum gt_mirror_state state, const char *have)
+{
+    struct gt_holders *holders = arg;
+    bool foreign = state == GT_MIRROR_FOREIGN;
+    cJSON *object = cJSON_Parse(have);
+    const cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec"), *member;
+    cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(spec, "members"))
+        add_member(holders, name, foreign, member);
+    holders->failed |= !object;
+    cJSON_Delete(object);
+    if (!foreign)
+        return;
+    char **grown = more(holders->foreign, holders->foreign_count, &holders->foreign_room, sizeof(*grown));
+    char *copied = grown ? strdup(name) : NULL;
+    if (grown)
+        holders->foreign = grown;
+    if (copied)
+        holders->foreign[holders->foreign_count++] = copied;
+    holders->failed |= !copied;
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const struct held *x = a, *y = b;
+    int order = strcmp(x->member, y->member);
+    return order ? order : (int)y->foreign - (int)x->foreign; /* somebody else's first */
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool gt_holders_end(struct gt_holders *holders)
+{
+    if (holders->count)
+        qsort(holders->held, holders->count, sizeof(*holders->held), compare_held);
+    if (holders->foreign_count)
+        qsort(holders->foreign, holders->foreign_count, sizeof(char *), compare_names);
+    return !holders->failed;
+}
+
+const char *gt_holders_find(const struct gt_holders *holders, bool is_node, const char *member,
+                            const char *self, bool *ret_foreign)
+{
+    size_t low = 0, high = holders->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(holders->held[middle].member, member) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low; i < holders->count && strcmp(holders->held[i].member, member) == 0; i++) {
+        const struct held *held = &holders->held[i];
+        if (held->is_node != is_node || (!held->foreign && strcmp(held->holder, self) == 0))
+            continue;
+        *ret_foreign = held->foreign;
+        return held->holder;
+    }
+    for (unsigned i = 0; i < holders->pattern_count; i++) {
+        const struct pattern *p = &holders->patterns[i];
+        if (p->is_node != is_node || (!p->is_all && regexec(&p->regex, member, 0, NULL, 0) != 0))
+            continue;
+        *ret_foreign = true;
+        return p->holder;
+    }
+    return NULL;
+}
+
+static bool is_foreign(const struct gt_holders *holders, const char *name)
+{
+    return holders->foreign_count &&
+           bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), compare_names);
+}
+
+/* The list of members while it is written, and what was left out. */
+struct members {
+    const struct gt_view *view;
+    const struct gt_holders *holders;
+    const char *self;
+    struct gt_buf *to;
+    unsigned taken, refused, waiting;
+    struct gt_buf why;
+};
+
+static void add(struct members *members, bool is_node, const char *name)
+{
+    bool foreign = false;
+    const char *holder = gt_holders_find(members->holders, is_node, name, members->self, &foreign);
+    if (holder && !foreign) {
+        members->waiting++;
+        return;
+    }
+    if (holder) {
+        if (members->refused++ < NAMED)
+            gt_buf_printf(&members->why, "%s%s %s is held by the HyperNode %s, which is somebody else's",
+                          members->why.len ? "; " : "", is_node ? "node" : "HyperNode", name, holder);
+        return;
+    }
+    gt_buf_printf(members->to,
+                  "%s{\"type\":\"%s\",\"selector\":{\"exactMatch\":{\"name\":", members->taken++ ? "," : "",
+                  is_node ? "Node" : "HyperNode");
+    gt_text_quote(members->to, name);
+    gt_buf_puts(members->to, "}}}");
+}
+
+static void add_all(struct members *members, uint32_t s, const bool *made)
+{
+    const struct gt_join *join = members->view->join;
+    const struct gt_supernode *supernode = &join->supernodes[s];
+    for (uint32_t i = 0; i < supernode->count; i++)
+        add(members, true, members->view->facts[join->members[supernode->first + i]]->name);
+    for (uint32_t child = 0; members->view->sums[s].children && child < join->supernode_count; child++)
+        if (join->supernodes[child].parent == s && made[child])
+            add(members, false, join->supernodes[child].name);
+}
+
+__attribute__((format(printf, 4, 5))) static void say(struct gt_projected *to, bool good, const char *reason,
+                                                      const char *format, ...)
+{
+    va_list args;
+    to->good = good;
+    to->reason = reason;
+    va_start(args, format);
+    vsnprintf(to->message, sizeof(to->message), format, args);
+    va_end(args);
+}
+
+bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_holders *holders, bool *made,
+                        struct gt_projected *ret, struct gt_buf *to)
+{
+    const struct gt_supernode *supernode = &view->join->supernodes[s];
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_MIRROR_BODY_MAX);
+    struct members members = {.view = view,
+                              .holders = holders,
+                              .self = supernode->name,
+                              .to = &text,
+                              .why = {.max = sizeof(ret->message) - 64}};
+    made[s] = false;
+    if (is_foreign(holders, supernode->name)) {
+        say(ret, false, "NameTaken", "the HyperNode %s is somebody else's, it is left as it is",
+            supernode->name);
+        return false;
+    }
+    gt_buf_printf(&text,
+                  "{\"labels\":{\"volcano.sh/network-topology-source\":\"gputopo\"},\"spec\":{\"tier\":%u,"
+                  "\"members\":[",
+                  supernode->tier);
+    add_all(&members, s, made);
+    gt_buf_puts(&text, "]}}");
+    made[s] = members.taken && !text.failed;
+    if (members.refused)
+        say(ret, false, "MemberHeld", "%s%s", members.why.data ? members.why.data : "",
+            members.refused > NAMED ? "; and others" : "");
+    else if (members.waiting)
+        say(ret, false, "Moving", "%u members are still held by another HyperNode of ours", members.waiting);
+    else if (!members.taken)
+        say(ret, false, "Empty", "a HyperNode without members is not possible");
+    else
+        say(ret, true, "Projected", "the HyperNode %s has every member", supernode->name);
+    gt_buf_done(&members.why);
+    if (made[s])
+        gt_buf_puts(to, text.data);
+    return made[s];
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/leader.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { BODY_MAX = (4 << 10) + GT_LEADER_NOTE_MAX };
+
+struct gt_leader {
+    struct gt_leader_spec spec;
+    struct gt_leader_port port;
+    bool leads, busy, releasing;
+    bool known;    /* `lease` is what the server had when we last heard */
+    bool is_stale; /* somebody has written since: it has to be read again */
+    struct gt_kube_lease lease;
+    uint64_t seen_ms;    /* when `lease` was first seen as it is */
+    uint64_t asked_ms;   /* when the request on its way was made */
+    uint64_t renewed_ms; /* when the last one that renewed was made */
+    struct gt_leader_stats stats;
+};
+
+static void look(struct gt_leader *leader);
+
+int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port *port,
+                  struct gt_leader **ret, struct gt_err **err)
+{
+    struct gt_leader *leader = calloc(1, sizeof(*leader));
+    if (!leader)
+        return gt_fail_sys(err, ENOMEM, "leader election");
+    leader->spec = *spec;
+    leader->port = *port;
+    *ret = leader;
+    return 0;
+}
+
+static void withdraw(struct gt_leader *leader)
+{
+    if (leader->busy)
+        leader->port.withdraw(leader->port.arg);
+    leader->busy = false;
+}
+
+void gt_leader_free(struct gt_leader *leader)
+{
+    if (!leader)
+        return;
+    withdraw(leader);
+    free(leader);
+}
+
+void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret)
+{
+    *ret = leader->stats;
+    ret->leads = leader->leads;
+    snprintf(ret->holder, sizeof(ret->holder), "%s", leader->known ? leader->lease.holder : "");
+}
+
+static void set_leads(struct gt_leader *leader, bool leads)
+{
+    if (leader->leads == leads)
+        return;
+    leader->leads = leads;
+    if (leads)
+        leader->stats.acquired++;
+    else if (!leader->releasing)
+        leader->stats.lost++;
+    leader->spec.on_lead(leader->spec.arg, leads);
+}
+
+static void wake(struct gt_leader *leader)
+{
+    /* As client-go: candidates wait up to 1.2 times as long more, so that they do not all knock at once. */
+    uint64_t ms = GT_LEADER_RETRY_MS;
+    if (!leader->leads)
+        ms += leader->port.random_below(leader->port.arg, GT_LEADER_RETRY_MS * 12 / 10);
+    leader->port.wake(leader->port.arg, ms);
+}
+
+static void fail(struct gt_leader *leader, const char *what)
+{
+    leader->stats.failures++;
+    leader->spec.on_error(leader->spec.arg, what);
+    wake(leader);
+}
+
+static void send(struct gt_leader *leader, struct gt_kube_request request, gt_kube_done *done)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    request.resource = &gt_kube_leases;
+    request.namespace_ = leader->spec.namespace_;
+    request.deadline_ms = GT_LEADER_DEADLINE_MS;
+    request.try_ms = GT_LEADER_DEADLINE_MS;
+    leader->asked_ms = leader->port.now_ms(leader->port.arg);
+    leader->busy = true;
+    if (leader->port.send(leader->port.arg, &request, done, leader, &err) >= 0) {
+        leader->port.wake(leader->port.arg, GT_LEADER_RETRY_MS); /* to see when its time is over */
+        return;
+    }
+    leader->busy = false;
+    fail(leader, gt_err_text(err));
+}
+
+/* What the server says now. False: it makes no sense. */
+static bool take(struct gt_leader *leader, const cJSON *object)
+{
+    struct gt_kube_lease lease;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_kube_lease_read(object, &lease, &err) < 0) {
+        fail(leader, gt_err_text(err));
+        return false;
+    }
+    if (!leader->known || strcmp(lease.resource_version, leader->lease.resource_version) != 0)
+        leader->seen_ms = leader->port.now_ms(leader->port.arg);
+    leader->lease = lease;
+    leader->known = true;
+    leader->is_stale = false;
+    return true;
+}
+
+static void on_released(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_leader *leader = arg;
+    leader->busy = false;
+    if (answer->error)
+        leader->spec.on_error(leader->spec.arg, gt_err_text(answer->error));
+    leader->spec.on_released(leader->spec.arg);
+}
+
+static void on_written(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_leader *leader = arg;
+    leader->busy = false;
+    if (!answer->error) {
+        if (!take(leader, answer->object))
+            return;
+        leader->renewed_ms = leader->asked_ms;
+        leader->stats.renewals++;
+        set_leads(leader, true);
+        wake(leader);
+    } else if (answer->status == 409 || answer->status == 404) {
+        /* Somebody was faster, or our own first try got through though its answer did not. */
+        leader->is_stale = true;
+        look(leader);
+    } else
+        fail(leader, gt_err_text(answer->error));
+}
+
+/* Writes the lease as ours. `lease` is what is there, or empty. */
+static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_kube_lease lease)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEADER_NOTE_MAX);
+    if (leader->leads)
+        leader->spec.tell(leader->spec.arg, &note);
+    lease.note = note.failed ? NULL : note.data;
+    leader->port.now_text(leader->port.arg, lease.renewed);
+    if (strcmp(lease.holder, leader->spec.identity) != 0) {
+        lease.transitions += verb == GT_KUBE_UPDATE;
+        snprintf(lease.holder, sizeof(lease.holder), "%s", leader->spec.identity);
+        memcpy(lease.acquired, lease.renewed, sizeof(lease.acquired));
+    }
+    lease.duration_s = GT_LEADER_LEASE_S;
+    gt_kube_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
+    const struct gt_kube_request request = {
+        .verb = verb, .name = verb == GT_KUBE_CREATE ? NULL : leader->spec.name, .body = body.data};
+    if (body.failed)
+        fail(leader, "out of memory");
+    else
+        send(leader, request, on_written);
+}
+
+static bool is_ours(const struct gt_leader *leader)
+{
+    return leader->known && strcmp(leader->lease.holder, leader->spec.identity) == 0;
+}
+
+static bool is_abandoned(const struct gt_leader *leader)
+{
+    unsigned s = leader->lease.duration_s ? leader->lease.duration_s : GT_LEADER_LEASE_S;
+    if (s > GT_LEADER_LEASE_MAX_S)
+        s = GT_LEADER_LEASE_MAX_S;
+    return leader->port.now_ms(leader->port.arg) - leader->seen_ms >= (uint64_t)s * 1000;
+}
+
+static void on_read(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_leader *leader = arg;
+    leader->busy = false;
+    if (answer->status == 404) {
+        leader->known = false;
+        set_leads(leader, false); /* somebody has deleted it: another one may have it by now */
+        claim(leader, GT_KUBE_CREATE, (struct gt_kube_lease){0});
+    } else if (answer->error)
+        fail(leader, gt_err_text(answer->error));
+    else if (take(leader, answer->object)) {
+        if (is_ours(leader) || !leader->lease.holder[0] || is_abandoned(leader)) {
+            claim(leader, GT_KUBE_UPDATE, leader->lease);
+        } else {
+            set_leads(leader, false);
+            leader->spec.hear(leader->spec.arg, gt_kube_lease_note(answer->object));
+            wake(leader);
+        }
+    }
+}
+
+static void look(struct gt_leader *leader)
+{
+    send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
+}
+
+void gt_leader_run(struct gt_leader *leader)
+{
+    if (leader->releasing)
+        return;
+    uint64_t now = leader->port.now_ms(leader->port.arg);
+    if (leader->leads && now - leader->renewed_ms >= GT_LEADER_RENEW_MS) {
+        withdraw(leader);
+        leader->is_stale = true;
+        set_leads(leader, false);
+    }
+    if (leader->busy)
+        leader->port.wake(leader->port.arg, GT_LEADER_RETRY_MS);
+    else if (leader->leads && is_ours(leader) && !leader->is_stale)
+        claim(leader, GT_KUBE_UPDATE, leader->lease);
+    else
+        look(leader);
+}
+
+void gt_leader_release(struct gt_leader *leader)
+{
+    if (leader->releasing)
+        return;
+    bool had = leader->leads;
+    leader->releasing = true;
+    withdraw(leader);
+    set_leads(leader, false);
+    if (!had || !is_ours(leader)) {
+        leader->spec.on_released(leader->spec.arg);
+        return;
+    }
+    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    struct gt_kube_lease lease = leader->lease;
+    lease.holder[0] = '\0';
+    lease.duration_s = 1;
+    leader->port.now_text(leader->port.arg, lease.renewed);
+    gt_kube_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
+    const struct gt_kube_request request = {.verb = GT_KUBE_UPDATE,
+                                            .resource = &gt_kube_leases,
+                                            .namespace_ = leader->spec.namespace_,
+                                            .name = leader->spec.name,
+                                            .body = body.data,
+                                            .deadline_ms = GT_LEADER_RETRY_MS};
+    leader->busy = true;
+    if (body.failed || leader->port.send(leader->port.arg, &request, on_released, leader, NULL) < 0) {
+        leader->busy = false;
+        leader->spec.on_released(leader->spec.arg);
+    }
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "scheduler-ext/companion/mirror_private.h"
+#include "scheduler-ext/companion/wish.h"
+
+enum { DEADLINE_MS = 20000 };
+
+static void json_free(cJSON **json)
+{
+    cJSON_Delete(*json);
+}
+#define auto_json __attribute__((cleanup(json_free)))
+
+static void on_written(void *arg, struct gt_kube_answer *answer);
+
+static int send(struct gt_mirror_entry *entry, enum gt_kube_verb verb, bool to_status, const char *body,
+                struct gt_err **err)
+{
+    const struct gt_mirror_spec *spec = &entry->mirror->spec;
+    const struct gt_kube_request request = {
+        .verb = verb,
+        .resource = spec->resource,
+        .namespace_ = spec->namespace_,
+        .name = verb == GT_KUBE_CREATE ? NULL : entry->name,
+        .subresource = to_status ? "status" : NULL,
+        .body = body,
+        .field_manager = verb == GT_KUBE_DELETE ? NULL : GT_MIRROR_MANAGER,
+        .force = verb == GT_KUBE_APPLY,
+        .deadline_ms = DEADLINE_MS,
+    };
+    entry->verb = verb;
+    int r = gt_kube_start(entry->mirror->spec.kube, &request, on_written, entry, &entry->call, err);
+    return r < 0 ? r : 1;
+}
+
+/* {"apiVersion","kind","metadata":{"name"...},ROOT}; `labels` and `root` may be NULL, they are copied. */
+static char *body_of(const struct gt_mirror_entry *entry, const char *uid, const cJSON *labels,
+                     const cJSON *root)
+{
+    const struct gt_mirror_spec *spec = &entry->mirror->spec;
+    auto_json cJSON *object = cJSON_CreateObject();
+    if (!cJSON_AddStringToObject(object, "apiVersion", spec->api_version) ||
+        !cJSON_AddStringToObject(object, "kind", spec->kind))
+        return NULL;
+    cJSON *metadata = cJSON_AddObjectToObject(object, "metadata");
+    bool whole = cJSON_AddStringToObject(metadata, "name", entry->name) != NULL;
+    if (spec->namespace_)
+        whole = whole && cJSON_AddStringToObject(metadata, "namespace", spec->namespace_);
+    if (uid && *uid)
+        whole = whole && cJSON_AddStringToObject(metadata, "uid", uid);
+    if (labels)
+        whole = whole && cJSON_AddItemReferenceToObject(metadata, "labels", (cJSON *)(uintptr_t)labels);
+    if (root)
+        whole = whole && cJSON_AddItemReferenceToObject(object, spec->root, (cJSON *)(uintptr_t)root);
+    return whole ? cJSON_PrintUnformatted(object) : NULL;
+}
+
+/* The wish with our label; `*ret_root` is in it. */
+static cJSON *read_wish(const struct gt_mirror_entry *entry, cJSON **ret_labels, cJSON **ret_root)
+{
+    auto_json cJSON *wish = cJSON_Parse(entry->wish);
+    cJSON *labels = cJSON_GetObjectItemCaseSensitive(wish, "labels");
+    if (!labels)
+        labels = cJSON_AddObjectToObject(wish, "labels");
+    *ret_root = cJSON_GetObjectItemCaseSensitive(wish, entry->mirror->spec.root);
+    *ret_labels = labels;
+    if (!*ret_root || !cJSON_AddStringToObject(labels, GT_MIRROR_LABEL, GT_MIRROR_MANAGER))
+        return NULL;
+    return gt_steal(wish);
+}
+
+static int no_memory(const struct gt_mirror_entry *entry, struct gt_err **err)
+{
+    return gt_fail_sys(err, ENOMEM, "%s %s", entry->mirror->spec.kind, entry->name);
+}
+
+static int start(struct gt_mirror_entry *entry, enum gt_kube_verb verb, bool to_status, char *body,
+                 struct gt_err **err)
+{
+    gt_auto_free char *owned = body;
+    return owned ? send(entry, verb, to_status, owned, err) : no_memory(entry, err);
+}
+
+static int create(struct gt_mirror_entry *entry, struct gt_err **err)
+{
+    cJSON *labels, *root;
+    auto_json cJSON *wish = read_wish(entry, &labels, &root);
+    if (!wish)
+        return no_memory(entry, err);
+    bool is_status = entry->mirror->spec.is_status;
+    return start(entry, GT_KUBE_CREATE, false, body_of(entry, NULL, labels, is_status ? NULL : root), err);
+}
+
+/* What was deleted and made again by somebody else meanwhile stays. */
+static int erase(struct gt_mirror_entry *entry, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);
+    gt_buf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":");
+    gt_text_quote(&body, entry->there.uid);
+    gt_buf_puts(&body, "}}");
+    return start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
+}
+
+static void now_text(char *to, size_t size)
+{
+    struct tm calendar;
+    time_t now = time(NULL);
+    gmtime_r(&now, &calendar);
+    strftime(to, size, "%Y-%m-%dT%H:%M:%SZ", &calendar);
+}
+
+/* Takes out what others have put in. 0: nothing is to be. */
+static int remove_strays(struct gt_mirror_entry *entry, const cJSON *root, const cJSON *have,
+                         struct gt_err **err)
+{
+    const struct gt_mirror_spec *spec = &entry->mirror->spec;
+    auto_json cJSON *patch = cJSON_CreateObject();
+    cJSON *strays = gt_wish_strays(root, cJSON_GetObjectItemCaseSensitive(have, spec->root));
+    if (!strays)
+        return 0;
+    if (!patch || !cJSON_AddItemToObject(patch, spec->root, strays)) {
+        cJSON_Delete(strays);
+        return no_memory(entry, err);
+    }
+    return start(entry, GT_KUBE_MERGE_PATCH, spec->is_status, cJSON_PrintUnformatted(patch), err);
+}
+
+static int mend(struct gt_mirror_entry *entry, struct gt_err **err)
+{
+    const struct gt_mirror_spec *spec = &entry->mirror->spec;
+    cJSON *labels, *root;
+    auto_json cJSON *wish = read_wish(entry, &labels, &root);
+    auto_json cJSON *have = cJSON_Parse(entry->there.have);
+    if (!wish || !have)
+        return no_memory(entry, err);
+    const cJSON *had = cJSON_GetObjectItemCaseSensitive(have, spec->root);
+    bool labels_hold = gt_wish_holds(labels, cJSON_GetObjectItemCaseSensitive(have, "labels"));
+    bool root_holds = gt_wish_holds(root, had);
+    int r = spec->is_strict ? remove_strays(entry, root, have, err) : 0;
+    if (r)
+        return r;
+    const char *uid = entry->there.uid;
+    if (!labels_hold || (!root_holds && !spec->is_status))
+        return start(entry, GT_KUBE_APPLY, false, body_of(entry, uid, labels, spec->is_status ? NULL : root),
+                     err);
+    if (root_holds)
+        return 0;
+    char now[24];
+    now_text(now, sizeof(now));
+    if (!gt_wish_stamp(root, had, now))
+        return no_memory(entry, err);
+    return start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
+}
+
+int gt_mirror_step(struct gt_mirror_entry *entry, struct gt_err **err)
+{
+    switch (entry->there.state) {
+    case GT_MIRROR_ABSENT:
+        return entry->wish ? create(entry, err) : 0;
+    case GT_MIRROR_OURS:
+        return entry->wish ? mend(entry, err) : erase(entry, err);
+    case GT_MIRROR_FOREIGN:
+        break;
+    }
+    return 0;
+}
+
+static void count(struct gt_mirror_stats *stats, enum gt_kube_verb verb)
+{
+    stats->created += verb == GT_KUBE_CREATE;
+    stats->deleted += verb == GT_KUBE_DELETE;
+    stats->applied += verb == GT_KUBE_APPLY || verb == GT_KUBE_MERGE_PATCH;
+}
+
+static void on_written(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_mirror_entry *entry = arg;
+    struct gt_mirror *mirror = entry->mirror;
+    entry->call = NULL;
+    mirror->running--;
+    bool is_gone = entry->verb == GT_KUBE_DELETE && answer->status == 404;
+    if (!answer->error || is_gone) {
+        entry->backoff.failures = 0;
+        mirror->stats.error[0] = '\0';
+        count(&mirror->stats, entry->verb);
+        gt_mirror_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
+        if (mirror->spec.tells_own)
+            mirror->spec.on_change(mirror->spec.arg);
+    } else
+        gt_mirror_failed(entry, gt_err_text(answer->error));
+    gt_mirror_queue(entry);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_OPTIONS_H
+#define GPUTOPO_COMPANION_OPTIONS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "http/http.h"
+#include "scheduler-ext/core/score.h"
+#include "scheduler-ext/placement/controller.h"
+
+/* The command line of gputopo-scheduler, and the file of --config behind it (docs/reference/scheduler.md).
+ * Texts point into argv, literals, or `config`. */
+struct gt_companion_options {
+    const char *kubeconfig; /* NULL: the pod's service account */
+    const char *http;       /* NULL: off */
+    const char *https;      /* NULL: off; else tls has a certificate and a key */
+    struct gt_http_tls tls;
+    struct gt_aware_weights weights;
+    struct gt_placement_options placement;
+    unsigned parts;                /* mask of positions in gt_parts */
+    const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
+    const char *lease_namespace;   /* NULL: that one */
+    const char *supernode_label;   /* key of a node label; NULL: labels place nothing */
+    const char *supernodes_config; /* name of a ConfigMap; with a slash: a file; NULL: no configuration */
+    bool project_hypernodes, project_nodefeatures;
+    bool leader_elect;
+    enum gt_log_level log_level;
+    enum gt_log_format log_format;
+    cJSON *config;      /* the whole file of --config: mappings, lists and texts; NULL: none */
+    bool help, version; /* asked for: print it and do nothing else */
+};
+
+/* Reads and checks the command line. -EINVAL with one line that names the culprit; other codes where the file
+ * of --config cannot be read. */
+int gt_companion_options_read(int argc, char **argv, struct gt_companion_options *ret, struct gt_err **err);
+void gt_companion_options_done(struct gt_companion_options *options);
+
+/* What --help prints. */
+struct gt_buf;
+void gt_companion_options_help(struct gt_buf *to);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_PART_H
+#define GPUTOPO_COMPANION_PART_H
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "http/http.h"
+#include "kube/event.h"
+#include "scheduler-ext/companion/follow.h"
+#include "scheduler-ext/companion/options.h"
+
+struct gt_placement;
+
+/* What every task of the companion is given. Lives longer than the task. */
+struct gt_part_env {
+    struct gt_loop *loop;
+    struct gt_kube *kube;
+    struct gt_kube_recorder *recorder;
+    const struct gt_companion_options *options;
+    const char *namespace_;               /* where its own objects are */
+    const char *instance;                 /* this process among its replicas */
+    struct gt_follow *follow;             /* for a part that follows, else NULL */
+    const struct gt_placement *placement; /* of the part that places; NULL: it is off, or comes later */
+};
+
+/*
+ * A task of the companion, switched on by its name in --only. One line in parts.c adds one. What is NULL is
+ * not needed. Everything runs on the loop's thread.
+ */
+struct gt_part {
+    const char *name, *help;
+    bool follows; /* it needs the feed: env->follow */
+    int (*new)(const struct gt_part_env *env, void **ret, struct gt_err **err);
+    void (*free)(void *self);
+    /* Whether it knows what it needs; otherwise one line why not is appended. */
+    bool (*ready)(const void *self, struct gt_buf *why);
+    /* This replica begins, or ceases, to be the one that writes. Nothing may be on its way after a `false`.
+     */
+    void (*lead)(void *self, bool leads);
+    /* What a replica that leads tells the others with each renewal of its lease, and what they hear: at most
+     * one part does both (leader.h). */
+    void (*tell)(const void *self, struct gt_buf *to);
+    void (*hear)(void *self, const char *note);
+    void (*metrics)(const void *self, struct gt_buf *to);
+    /* False: this path is not its own. */
+    bool (*serve)(void *self, const struct gt_http_request *request, struct gt_http_response *response);
+    /* As gt_http_on_body; false: this path is not its own, or the body is to be collected. */
+    bool (*take)(void *self, const struct gt_http_request *request, struct gt_http_eater *ret);
+    /* What the parts after it in parts.c may read. */
+    const struct gt_placement *(*placement)(void *self);
+};
+
+enum { GT_PARTS_MAX = 8 };
+extern const struct gt_part *const gt_parts[];
+extern const unsigned gt_part_count;
+
+extern const struct gt_part gt_supernodes_part, gt_placement_part, gt_extender_part, gt_ui_part;
+
+#endif

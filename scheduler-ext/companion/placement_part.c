@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/prometheus.h"
+#include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/placement/owner_watch.h"
+#include "scheduler-ext/placement/webhook.h"
+
+/* The part "placement": the controller acts on the leader, the webhook answers on every replica. */
+
+enum { SYNC_MS = 200 };
+
+static const char resource[] = "metax-tech.com/gpu";
+
+struct placement_part {
+    struct gt_follow *follow;
+    struct gt_owners *owners;
+    struct gt_owner_watch *watch;
+    struct gt_placement *placement;
+    struct gt_source *sync_timer;
+    bool leads, started, owner_trouble[GT_OWNER_KINDS];
+    uint64_t mutated, validated, refused;
+};
+
+/* ---- the controller ---- */
+
+static bool is_synced(const struct placement_part *part)
+{
+    return gt_follow_is_synced(part->follow, NULL) && gt_owner_watch_is_synced(part->watch);
+}
+
+/* It starts when it leads and knows everything: a plan made on half of the cluster would be a bad one. */
+static void start_or_stop(struct placement_part *part)
+{
+    bool wanted = part->leads && is_synced(part);
+    if (wanted && !part->started)
+        gt_placement_start(part->placement);
+    else if (!part->leads && part->started)
+        gt_placement_stop(part->placement);
+    part->started = part->leads && (wanted || part->started);
+    if (part->leads && !part->started)
+        gt_source_arm(part->sync_timer, SYNC_MS);
+}
+
+static void on_sync_timer(void *arg)
+{
+    start_or_stop(arg);
+}
+
+static void part_lead(void *self, bool leads)
+{
+    struct placement_part *part = self;
+    part->leads = leads;
+    start_or_stop(part);
+}
+
+static void part_tell(const void *self, struct gt_buf *to)
+{
+    const struct placement_part *part = self;
+    gt_placement_tell(part->placement, to);
+}
+
+static void part_hear(void *self, const char *note)
+{
+    struct placement_part *part = self;
+    gt_placement_hear(part->placement, note);
+}
+
+static void saw_pod(void *arg, const cJSON *object)
+{
+    gt_placement_saw_pod(((struct placement_part *)arg)->placement, object);
+}
+
+static void saw_pod_gone(void *arg, const char *namespace_, const char *name)
+{
+    gt_placement_saw_pod_gone(((struct placement_part *)arg)->placement, namespace_, name);
+}
+
+static void on_pod(void *arg, struct gt_feed_pod *pod)
+{
+    gt_placement_on_pod(((struct placement_part *)arg)->placement, pod);
+}
+
+static void on_pod_gone(void *arg, struct gt_feed_pod *pod)
+{
+    gt_placement_on_pod_gone(((struct placement_part *)arg)->placement, pod);
+}
+
+static void on_refused(void *arg, const char *namespace_, const char *name, const char *why)
+{
+    gt_placement_on_refused(((struct placement_part *)arg)->placement, namespace_, name, why);
+}
+
+static void on_room(void *arg)
+{
+    gt_placement_on_room(((struct placement_part *)arg)->placement);
+}
+
+static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+{
+    gt_placement_on_owner(((struct placement_part *)arg)->placement, kind, namespace_, name);
+}
+
+static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_err *error)
+{
+    struct placement_part *part = arg;
+    gt_log(part->owner_trouble[kind] ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+           GT_STR("kind", gt_owner_kind_name(kind)), GT_STR("error", gt_err_text(error)));
+    part->owner_trouble[kind] = true;
+}
+
+static void on_note(void *arg, bool warning, const char *job, const char *text)
+{
+    (void)arg;
+    gt_log(warning ? GT_LOG_WARNING : GT_LOG_INFO, text, GT_STR("job", job));
+}
+
+/* ---- the webhook ---- */
+
+typedef int review(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                   struct gt_err **err);
+
+static void answer_review(struct placement_part *part, review *answer, uint64_t *counter,
+                          const struct gt_http_request *request, struct gt_http_response *response)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_webhook webhook = {.resource = resource,
+                                 .owners = part->owners,
+                                 .feed = gt_follow_feed(part->follow),
+                                 .placement = part->placement};
+    if (request->method != GT_HTTP_POST) {
+        response->status = 405;
+        gt_buf_puts(&response->body, "this is asked with POST\n");
+    } else if (!request->content_type || strncasecmp(request->content_type, "application/json", 16) != 0) {
+        response->status = 415;
+        gt_buf_puts(&response->body, "expected the content type application/json\n");
+    } else if (!is_synced(part)) { /* it would gate in doubt whatever it does not know yet */
+        response->status = 503;
+        gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
+    } else if (answer(&webhook, request->body, request->body_len, &response->body, &err) < 0) {
+        part->refused++;
+        response->status = 400;
+        gt_buf_printf(&response->body, "%s\n", gt_err_text(err));
+    } else {
+        ++*counter;
+        response->content_type = "application/json";
+    }
+}
+
+static bool part_serve(void *self, const struct gt_http_request *request, struct gt_http_response *response)
+{
+    struct placement_part *part = self;
+    if (strcmp(request->path, "/webhook/mutate") == 0)
+        answer_review(part, gt_webhook_mutate, &part->mutated, request, response);
+    else if (strcmp(request->path, "/webhook/validate") == 0)
+        answer_review(part, gt_webhook_validate, &part->validated, request, response);
+    else
+        return false;
+    return true;
+}
+
+/* ---- life ---- */
+
+static void part_free(void *self)
+{
+    struct placement_part *part = self;
+    if (!part)
+        return;
+    gt_follow_forget(part->follow, part);
+    gt_source_free(part->sync_timer);
+    gt_owner_watch_free(part->watch);
+    gt_placement_free(part->placement);
+    gt_owners_free(part->owners);
+    free(part);
+}
+GT_DEFINE_CLEANUP(void *, part_free)
+
+static int start_controller(const struct gt_part_env *env, struct placement_part *part, struct gt_err **err)
+{
+    struct gt_placement_spec spec = {
+        .loop = env->loop,
+        .kube = env->kube,
+        .recorder = env->recorder,
+        .feed = gt_follow_feed(env->follow),
+        .owners = part->owners,
+        .options = env->options->placement,
+        .on_note = on_note,
+    };
+    struct gt_owner_watch_spec watch = {.kube = env->kube,
+                                        .owners = part->owners,
+                                        .on_owner = on_owner,
+                                        .on_error = on_owner_error,
+                                        .arg = part};
+    int r = gt_placement_new(&spec, &part->placement, err);
+    if (r >= 0)
+        r = gt_owner_watch_new(&watch, &part->watch, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(env->loop, on_sync_timer, part, &part->sync_timer, err);
+    return r;
+}
+
+static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+{
+    GT_CLEANUP(part_free) void *made = calloc(1, sizeof(struct placement_part));
+    struct placement_part *part = made;
+    if (!part)
+        return gt_fail(err, ENOMEM, "no memory");
+    part->follow = env->follow;
+    int r = gt_owners_new(resource, &part->owners, err);
+    if (r >= 0)
+        r = start_controller(env, part, err);
+    if (r < 0)
+        return r;
+    gt_follow_listen(env->follow, &(struct gt_follow_listener){.saw_pod = saw_pod,
+                                                               .saw_pod_gone = saw_pod_gone,
+                                                               .on_pod = on_pod,
+                                                               .on_pod_gone = on_pod_gone,
+                                                               .on_refused = on_refused,
+                                                               .on_room = on_room,
+                                                               .arg = part});
+    *ret = gt_steal(made);
+    return 0;
+}
+
+static bool part_ready(const void *self, struct gt_buf *why)
+{
+    const struct placement_part *part = self;
+    if (!gt_follow_is_synced(part->follow, why))
+        return false;
+    if (!gt_owner_watch_is_synced(part->watch)) {
+        gt_buf_puts(why, "waiting for the list of jobs");
+        return false;
+    }
+    return true;
+}
+
+static const struct gt_placement *part_placement(void *self)
+{
+    return ((struct placement_part *)self)->placement;
+}
+
+/* ---- metrics ---- */
+
+static void write_decisions(const struct gt_placement_counters *counters, struct gt_buf *to)
+{
+    static const char name[] = "gputopo_placement_decisions_total";
+    static const char *const reasons[] = {
+        [GT_PLAN_PLACED] = "none",
+        [GT_PLAN_TOO_FEW_GPUS] = "too_few_gpus",
+        [GT_PLAN_NO_SUPERNODE] = "no_supernode",
+        [GT_PLAN_UNIT_TORN] = "unit_torn",
+        [GT_PLAN_UNIT_STUCK] = "unit_stuck",
+    };
+    double limits[GT_PLACEMENT_BUCKETS - 1];
+    for (unsigned i = 0; i < GT_PLACEMENT_BUCKETS - 1; i++)
+        limits[i] = gt_placement_bucket_us[i] * 1e-6;
+    gt_prom_head(to, name, "counter", "Decisions on jobs, by result and reason.");
+    gt_buf_printf(to, "%s{result=\"placed\",reason=\"\"} %llu\n", name, (unsigned long long)counters->placed);
+    for (unsigned i = GT_PLAN_TOO_FEW_GPUS; i < GT_COUNT(reasons); i++)
+        gt_buf_printf(to, "%s{result=\"waits\",reason=\"%s\"} %llu\n", name, reasons[i],
+                      (unsigned long long)counters->blocked[i]);
+    gt_buf_printf(to, "%s{result=\"refused\",reason=\"rule\"} %llu\n", name,
+                  (unsigned long long)counters->refused);
+    gt_prom_histogram(to, "gputopo_placement_decision_seconds", "Time for one decision on a job.", limits,
+                      counters->decisions, GT_PLACEMENT_BUCKETS, (double)counters->decision_us * 1e-6);
+}
+
+static void write_jobs(const struct gt_placement_counters *counters, struct gt_buf *to)
+{
+    static const char name[] = "gputopo_placement_jobs";
+    gt_prom_head(to, name, "gauge", "Jobs that the controller looks after, by state.");
+    for (unsigned i = GT_PLACEMENT_NONE + 1; i < GT_PLACEMENT_STATES; i++)
+        gt_buf_printf(to, "%s{state=\"%s\"} %u\n", name, gt_placement_state_name((enum gt_placement_state)i),
+                      counters->jobs[i]);
+}
+
+static void part_metrics(const void *self, struct gt_buf *to)
+{
+    static const char reviews[] = "gputopo_webhook_reviews_total";
+    const struct placement_part *part = self;
+    struct gt_placement_counters counters;
+    gt_placement_counters(part->placement, &counters);
+    write_decisions(&counters, to);
+    write_jobs(&counters, to);
+    gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
+                   "GPUs kept for pods of placed jobs that are not made yet.", counters.reserved_gpus);
+    gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge",
+                   "Nodes kept for jobs that have waited for long.", counters.kept_nodes);
+    gt_prom_number(to, "gputopo_placement_pods_planned_total", "counter", "Pods that were given a place.",
+                   counters.pods_planned);
+    gt_prom_number(to, "gputopo_placement_pods_admitted_total", "counter",
+                   "Of them, those that were made with their plan, without a gate.", counters.pods_admitted);
+    gt_prom_number(to, "gputopo_placement_pods_lifted_total", "counter", "Pods whose gate was lifted.",
+                   counters.pods_lifted);
+    gt_prom_number(to, "gputopo_placement_plans_lost_total", "counter",
+                   "Pods whose place was taken before they were bound.", counters.lost);
+    gt_prom_number(to, "gputopo_placement_pods_recreated_total", "counter",
+                   "Of them, those that were deleted for their owner to make again.", counters.recreated);
+    gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods.", counters.writes);
+    gt_prom_number(to, "gputopo_placement_write_failures_total", "counter", "Of them, those that failed.",
+                   counters.write_failures);
+    gt_prom_head(to, reviews, "counter", "Questions of the API server, by kind.");
+    gt_buf_printf(to, "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n",
+                  reviews, (unsigned long long)part->mutated, reviews, (unsigned long long)part->validated,
+                  reviews, (unsigned long long)part->refused);
+}
+
+const struct gt_part gt_placement_part = {
+    .name = "placement",
+    .help = "plans the gated pods of jobs with groups; its webhook sets the gates",
+    .follows = true,
+    .new = part_new,
+    .free = part_free,
+    .ready = part_ready,
+    .lead = part_lead,
+    .tell = part_tell,
+    .hear = part_hear,
+    .metrics = part_metrics,
+    .serve = part_serve,
+    .placement = part_placement,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_PRIVATE_H
+#define GPUTOPO_COMPANION_PRIVATE_H
+
+#include "scheduler-ext/companion/elect.h"
+#include "scheduler-ext/companion/part.h"
+
+/* The daemon's state, all of it the loop's thread's. */
+struct gt_companion {
+    const struct gt_companion_options *options;
+    struct gt_loop *loop;
+    struct gt_http *http, *https;
+    struct gt_kube *kube;
+    struct gt_kube_recorder *recorder;
+    struct gt_elect *elect; /* NULL: --leader-elect=false */
+    struct gt_source *end_timer;
+    struct gt_part_env env;
+    struct gt_follow *follow;  /* NULL: no part follows */
+    void *parts[GT_PARTS_MAX]; /* NULL: not asked for */
+    char instance[192];
+    bool leads, ending;
+};
+
+/* serve.c: /healthz, /readyz, /metrics, and what the parts serve. */
+int gt_companion_serve(struct gt_companion *companion, struct gt_err **err);
+
+#endif

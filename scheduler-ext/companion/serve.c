@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/prometheus.h"
+#include "scheduler-ext/companion/private.h"
+
+enum {
+    COLLECTED_MAX = 4 << 20, /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
+    ANSWER_MAX = 192 << 20,  /* a filter that repeats whole nodes */
+    BUFFER = 32 << 10,
+    CONNECTIONS_MAX = 512, /* Volcano makes hundreds of short ones */
+    IDLE_MS = 100000,      /* longer than the 90 s of Go's clients, which would else race */
+    REQUEST_MS = 30000,
+};
+
+static void serve_health(const struct gt_companion *companion, struct gt_http_response *response)
+{
+    (void)companion;
+    gt_buf_puts(&response->body, "ok\n");
+}
+
+static void serve_readiness(const struct gt_companion *companion, struct gt_http_response *response)
+{
+    for (unsigned i = 0; i < gt_part_count; i++) {
+        if (!companion->parts[i] || !gt_parts[i]->ready)
+            continue;
+        gt_auto_buf struct gt_buf why = GT_BUF(4 << 10);
+        if (!gt_parts[i]->ready(companion->parts[i], &why)) {
+            response->status = 503;
+            gt_buf_printf(&response->body, "%s: %s\n", gt_parts[i]->name, why.data ? why.data : "not ready");
+        }
+    }
+    if (response->status == 200)
+        gt_buf_printf(&response->body, "ok, %s\n", companion->leads ? "leads" : "stands by");
+}
+
+static void write_election(const struct gt_companion *companion, struct gt_buf *to)
+{
+    struct gt_leader_stats stats = {.leads = companion->leads};
+    if (companion->elect)
+        gt_elect_stats(companion->elect, &stats);
+    gt_prom_number(to, "gputopo_leader", "gauge", "1 while this replica is the one that writes.",
+                   stats.leads);
+    if (!companion->elect)
+        return;
+    gt_prom_number(to, "gputopo_leader_acquired_total", "counter", "How often it became so.", stats.acquired);
+    gt_prom_number(to, "gputopo_leader_lost_total", "counter", "How often it lost that without wanting to.",
+                   stats.lost);
+    gt_prom_number(to, "gputopo_leader_failures_total", "counter", "Failures to read or write the lease.",
+                   stats.failures);
+}
+
+static void write_client(const struct gt_companion *companion, struct gt_buf *to)
+{
+    struct gt_kube_counters client;
+    struct gt_kube_recorder_counters events;
+    gt_kube_counters(companion->kube, &client);
+    gt_kube_recorder_counters(companion->recorder, &events);
+    gt_prom_number(to, "gputopo_api_requests_total", "counter", "Tries of requests to the API server.",
+                   client.requests);
+    gt_prom_number(to, "gputopo_api_failures_total", "counter", "Of them, those without a good answer.",
+                   client.failures);
+    gt_prom_number(to, "gputopo_api_retries_total", "counter", "Of them, those that were not the first.",
+                   client.retries);
+    gt_prom_number(to, "gputopo_api_throttled_total", "counter",
+                   "Answers by which the API server asks for patience.", client.throttled);
+    gt_prom_number(to, "gputopo_api_unauthorized_total", "counter", "Answers that the token is not valid.",
+                   client.unauthorized);
+    gt_prom_head(to, "gputopo_events_total", "counter", "Events by what became of them.");
+    gt_buf_printf(to,
+                  "gputopo_events_total{result=\"written\"} %" PRIu64 "\n"
+                  "gputopo_events_total{result=\"failed\"} %" PRIu64 "\n"
+                  "gputopo_events_total{result=\"repeated\"} %" PRIu64 "\n"
+                  "gputopo_events_total{result=\"dropped\"} %" PRIu64 "\n",
+                  events.written, events.failed, events.repeated, events.dropped);
+}
+
+static void serve_metrics(const struct gt_companion *companion, struct gt_http_response *response)
+{
+    struct gt_buf *to = &response->body;
+    response->content_type = GT_PROM_TYPE;
+    gt_prom_build(to);
+    write_election(companion, to);
+    write_client(companion, to);
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i] && gt_parts[i]->metrics)
+            gt_parts[i]->metrics(companion->parts[i], to);
+    if (companion->follow)
+        gt_follow_metrics(companion->follow, to);
+    gt_prom_process(to);
+}
+
+static void serve(void *arg, const struct gt_http_request *request, struct gt_http_response *response)
+{
+    struct gt_companion *companion = arg;
+    const char *path = request->path;
+    if (strcmp(path, "/metrics") == 0)
+        serve_metrics(companion, response);
+    else if (strcmp(path, "/healthz") == 0)
+        serve_health(companion, response);
+    else if (strcmp(path, "/readyz") == 0)
+        serve_readiness(companion, response);
+    else {
+        for (unsigned i = 0; i < gt_part_count; i++)
+            if (companion->parts[i] && gt_parts[i]->serve &&
+                gt_parts[i]->serve(companion->parts[i], request, response))
+                return;
+        response->status = 404;
+        gt_buf_puts(&response->body, "there are /healthz, /readyz and /metrics\n");
+    }
+}
+
+static bool take(void *arg, const struct gt_http_request *request, struct gt_http_eater *ret)
+{
+    struct gt_companion *companion = arg;
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (companion->parts[i] && gt_parts[i]->take && gt_parts[i]->take(companion->parts[i], request, ret))
+            return true;
+    return false;
+}
+
+static void on_tls(void *arg, const char *error)
+{
+    (void)arg;
+    if (error)
+        gt_warning("the certificate cannot be loaded, the last one stays in use", GT_STR("error", error));
+    else
+        gt_info("loaded a certificate");
+}
+
+int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
+{
+    const struct gt_companion_options *options = companion->options;
+    struct gt_http_spec spec = {
+        .address = options->http,
+        .handler = serve,
+        .on_body = take,
+        .arg = companion,
+        .on_tls = on_tls,
+        .body_max = COLLECTED_MAX,
+        .answer_max = ANSWER_MAX,
+        .buffer = BUFFER,
+        .connections_max = CONNECTIONS_MAX,
+        .idle_ms = IDLE_MS,
+        .request_ms = REQUEST_MS,
+    };
+    int r = options->http ? gt_http_start(companion->loop, &spec, &companion->http, err) : 0;
+    if (r < 0 || !options->https)
+        return r;
+    spec.address = options->https;
+    spec.tls = options->tls;
+    return gt_http_start(companion->loop, &spec, &companion->https, err);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler-ext/companion/supernodes_private.h"
+
+enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
+
+static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v1alpha1", "nodegputopologies",
+                                                   false},
+                                     supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
+                                                   false},
+                                     hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false},
+                                     nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
+
+/* What a second brings is worked out together. */
+static void changed(void *arg)
+{
+    struct gt_supernodes *self = arg;
+    uint64_t now = gt_clock_ms(), at = now + SETTLE_MS;
+    if (self->is_due)
+        return;
+    if (self->last_ms && self->last_ms + INTERVAL_MS > at)
+        at = self->last_ms + INTERVAL_MS;
+    self->is_due = true;
+    gt_source_arm(self->timer, at - now);
+}
+
+static bool knows_enough(const struct gt_supernodes *self)
+{
+    return self->nodes_synced && self->topologies_synced && gt_groups_source_is_known(self->source) &&
+           gt_mirror_is_synced(self->mirror);
+}
+
+/* ---- one round ---- */
+
+static const struct gt_groups *groups_of(struct gt_supernodes *self)
+{
+    const struct gt_groups *groups = gt_groups_source_get(self->source);
+    if (groups || !gt_groups_source_error(self->source)[0]) {
+        gt_groups_free(gt_steal(self->recovered));
+        return groups;
+    }
+    if (!self->recovered)
+        self->recovered = gt_supernodes_recover(self->mirror);
+    return self->recovered;
+}
+
+static bool wish_supernodes(struct gt_supernodes *self, const struct gt_view *view,
+                            const struct gt_projected *projected)
+{
+    bool whole = true;
+    gt_mirror_begin(self->mirror);
+    for (uint32_t s = 0; s < view->join->supernode_count && whole; s++) {
+        gt_auto_buf struct gt_buf wish = GT_BUF(GT_MIRROR_BODY_MAX);
+        gt_view_write_supernode(view, s, projected ? &projected[s] : NULL, &wish);
+        whole = !wish.failed && gt_mirror_want(self->mirror, view->join->supernodes[s].name, wish.data);
+    }
+    if (whole)
+        gt_mirror_end(self->mirror);
+    return whole;
+}
+
+/* Children before parents. */
+static bool wish_hypernodes(struct gt_supernodes *self, const struct gt_view *view,
+                            struct gt_projected *projected)
+{
+    const struct gt_join *join = view->join;
+    gt_auto_holders struct gt_holders *holders = NULL;
+    gt_auto_free bool *made = calloc((size_t)join->supernode_count + 1, sizeof(*made));
+    bool whole = made && gt_holders_new(&holders, NULL) >= 0;
+    if (!whole)
+        return false;
+    gt_mirror_each(self->hypernodes, gt_holders_add, holders);
+    whole = gt_holders_end(holders);
+    gt_mirror_begin(self->hypernodes);
+    self->stats.refused = 0;
+    for (unsigned tier = 1; tier <= GT_JOIN_TIERS_MAX; tier++)
+        for (uint32_t s = 0; s < join->supernode_count && whole; s++) {
+            gt_auto_buf struct gt_buf wish = GT_BUF(GT_MIRROR_BODY_MAX);
+            if (join->supernodes[s].tier != tier)
+                continue;
+            if (gt_hypernode_write(view, s, holders, made, &projected[s], &wish))
+                whole = !wish.failed && gt_mirror_want(self->hypernodes, join->supernodes[s].name, wish.data);
+            self->stats.refused += !projected[s].good;
+        }
+    if (whole)
+        gt_mirror_end(self->hypernodes);
+    return whole;
+}
+
+static void say_unknown_kind(struct gt_projected *projected, uint32_t count)
+{
+    for (uint32_t s = 0; s < count; s++) {
+        projected[s].reason = "NotInstalled";
+        snprintf(projected[s].message, sizeof(projected[s].message),
+                 "the HyperNodes of this cluster are not known (yet): is Volcano installed?");
+    }
+}
+
+static bool wish_nodefeatures(struct gt_supernodes *self, const struct gt_view *view)
+{
+    bool whole = true;
+    gt_mirror_begin(self->nodefeatures);
+    for (uint32_t i = 0; i < view->node_count && whole; i++) {
+        const struct gt_fact *fact = view->facts[i];
+        gt_auto_buf struct gt_buf wish = GT_BUF(GT_MIRROR_BODY_MAX);
+        char name[GT_FACT_TEXT_MAX + 16];
+        if (!fact->has_topology || strlen(fact->name) > NODE_LABEL_MAX)
+            continue; /* nothing is known of it, or NFD cannot know its name */
+        snprintf(name, sizeof(name), "gputopo-%s", fact->name);
+        gt_view_write_nodefeature(view, i, &wish);
+        whole = !wish.failed && gt_mirror_want(self->nodefeatures, name, wish.data);
+    }
+    if (whole)
+        gt_mirror_end(self->nodefeatures);
+    return whole;
+}
+
+static void count(struct gt_supernodes *self, const struct gt_view *view)
+{
+    struct gt_supernodes_stats *stats = &self->stats;
+    memset(stats->supernodes, 0, sizeof(stats->supernodes));
+    memset(stats->problems, 0, sizeof(stats->problems));
+    stats->nodes = view->node_count;
+    stats->nodes_silent = stats->nodes_placed = 0;
+    for (uint32_t s = 0; s < view->join->supernode_count; s++)
+        stats->supernodes[view->join->supernodes[s].tier]++;
+    for (uint32_t p = 0; p < view->join->problem_count; p++)
+        stats->problems[view->join->problems[p].kind]++;
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        stats->nodes_silent += view->facts[i]->gpus < 0;
+        stats->nodes_placed += view->join->supernode_of[i] != GT_JOIN_NONE;
+    }
+}
+
+static int work_out(struct gt_supernodes *self, struct gt_err **err)
+{
+    gt_auto_view struct gt_view *view = NULL;
+    gt_auto_free struct gt_projected *projected = NULL;
+    int r = gt_view_make(self->facts, groups_of(self), &view, err);
+    if (r < 0)
+        return r;
+    bool whole = true;
+    if (self->hypernodes) {
+        projected = calloc((size_t)view->join->supernode_count + 1, sizeof(*projected));
+        if (!projected)
+            return gt_fail_sys(err, ENOMEM, "supernodes");
+        if (gt_mirror_is_synced(self->hypernodes))
+            whole = wish_hypernodes(self, view, projected);
+        else
+            say_unknown_kind(projected, view->join->supernode_count);
+    }
+    whole = wish_supernodes(self, view, projected) && whole;
+    if (self->nodefeatures)
+        whole = wish_nodefeatures(self, view) && whole;
+    count(self, view);
+    if (self->leads)
+        gt_supernodes_tell(self, view, projected);
+    return whole ? 0 : gt_fail_sys(err, ENOMEM, "supernodes");
+}
+
+static void run(void *arg)
+{
+    struct gt_supernodes *self = arg;
+    gt_auto_err struct gt_err *err = NULL;
+    uint64_t begun = gt_clock_ns();
+    self->is_due = false;
+    self->last_ms = gt_clock_ms();
+    if (!knows_enough(self))
+        return; /* what is missing calls when it is there */
+    if (work_out(self, &err) < 0) {
+        self->stats.joins_failed++;
+        gt_warning("supernodes cannot be worked out", GT_STR("why", gt_err_text(err)));
+        changed(self);
+    }
+    self->stats.joins++;
+    self->stats.seconds += (double)(gt_clock_ns() - begun) / 1e9;
+}
+
+/* ---- what is told ---- */
+
+static void on_node(void *arg, cJSON *object)
+{
+    struct gt_supernodes *self = arg;
+    if (gt_facts_node(self->facts, object))
+        changed(self);
+}
+
+static void on_node_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct gt_supernodes *self = arg;
+    (void)namespace_;
+    (void)object;
+    if (gt_facts_node_gone(self->facts, name))
+        changed(self);
+}
+
+static void on_topology(void *arg, cJSON *object)
+{
+    struct gt_supernodes *self = arg;
+    if (gt_facts_topology(self->facts, object))
+        changed(self);
+}
+
+static void on_topology_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct gt_supernodes *self = arg;
+    (void)namespace_;
+    (void)object;
+    if (gt_facts_topology_gone(self->facts, name))
+        changed(self);
+}
+
+static void on_nodes_synced(void *arg)
+{
+    struct gt_supernodes *self = arg;
+    self->nodes_synced = true;
+    self->nodes_error[0] = '\0';
+    changed(self);
+}
+
+static void on_topologies_synced(void *arg)
+{
+    struct gt_supernodes *self = arg;
+    self->topologies_synced = true;
+    self->topologies_error[0] = '\0';
+    changed(self);
+}
+
+static void note_error(const char *kind, char *last, size_t size, const struct gt_err *error)
+{
+    bool again = strncmp(last, gt_err_text(error), size - 1) == 0;
+    snprintf(last, size, "%s", gt_err_text(error));
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", kind), GT_STR("why", last));
+}
+
+static void on_nodes_error(void *arg, const struct gt_err *error)
+{
+    struct gt_supernodes *self = arg;
+    note_error("Node", self->nodes_error, sizeof(self->nodes_error), error);
+}
+
+static void on_topologies_error(void *arg, const struct gt_err *error)
+{
+    struct gt_supernodes *self = arg;
+    note_error("NodeGPUTopology", self->topologies_error, sizeof(self->topologies_error), error);
+}
+
+/* ---- the part ---- */
+
+static void supernodes_free(void *arg)
+{
+    struct gt_supernodes *self = arg;
+    gt_mirror_free(self->mirror);
+    gt_mirror_free(self->hypernodes);
+    gt_mirror_free(self->nodefeatures);
+    gt_kube_informer_free(self->nodes);
+    gt_kube_informer_free(self->topologies);
+    gt_groups_source_free(self->source);
+    gt_groups_free(self->recovered);
+    gt_news_free(self->told);
+    gt_facts_free(self->facts);
+    gt_source_free(self->timer);
+    free(self);
+}
+GT_DEFINE_CLEANUP(struct gt_supernodes *, supernodes_free)
+
+static int start_informers(struct gt_supernodes *self, struct gt_err **err)
+{
+    const struct gt_kube_informer_spec nodes = {
+        .selection = {.resource = &gt_kube_nodes, .metadata_only = true},
+        .on_add = on_node,
+        .on_update = on_node,
+        .on_delete = on_node_gone,
+        .on_synced = on_nodes_synced,
+        .on_error = on_nodes_error,
+        .arg = self,
+    };
+    const struct gt_kube_informer_spec reports = {
+        .selection = {.resource = &topologies},
+        .on_add = on_topology,
+        .on_update = on_topology,
+        .on_delete = on_topology_gone,
+        .on_synced = on_topologies_synced,
+        .on_error = on_topologies_error,
+        .arg = self,
+    };
+    int r = gt_kube_informer_start(self->env->kube, &nodes, &self->nodes, err);
+    if (r >= 0)
+        r = gt_kube_informer_start(self->env->kube, &reports, &self->topologies, err);
+    return r;
+}
+
+static int start_mirrors(struct gt_supernodes *self, struct gt_err **err)
+{
+    const struct gt_part_env *env = self->env;
+    const struct gt_mirror_spec own = {.loop = env->loop,
+                                       .kube = env->kube,
+                                       .resource = &supernodes,
+                                       .api_version = "topology.metax-tech.com/v1alpha1",
+                                       .kind = "Supernode",
+                                       .root = "status",
+                                       .is_status = true,
+                                       .is_strict = true,
+                                       .on_change = changed,
+                                       .arg = self};
+    struct gt_mirror_spec volcano = own, nfd = own;
+    volcano.resource = &hypernodes;
+    volcano.api_version = "topology.volcano.sh/v1alpha1";
+    volcano.kind = "HyperNode";
+    volcano.root = "spec";
+    volcano.is_status = volcano.is_strict = false;
+    volcano.is_optional = volcano.tells_own = true;
+    nfd.resource = &nodefeatures;
+    nfd.api_version = "nfd.k8s-sigs.io/v1alpha1";
+    nfd.kind = "NodeFeature";
+    nfd.namespace_ = env->namespace_;
+    nfd.root = "spec";
+    nfd.is_status = false;
+    nfd.is_optional = true;
+    nfd.selector = GT_MIRROR_LABEL "=" GT_MIRROR_MANAGER;
+    int r = gt_mirror_new(&own, &self->mirror, err);
+    if (r >= 0 && env->options->project_hypernodes)
+        r = gt_mirror_new(&volcano, &self->hypernodes, err);
+    if (r >= 0 && env->options->project_nodefeatures)
+        r = gt_mirror_new(&nfd, &self->nodefeatures, err);
+    return r;
+}
+
+static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
+{
+    const struct gt_companion_options *options = env->options;
+    __attribute__((cleanup(supernodes_free_p))) struct gt_supernodes *self = calloc(1, sizeof(*self));
+    if (!self)
+        return gt_fail_sys(err, ENOMEM, "supernodes");
+    self->env = env;
+    int r = gt_loop_add_timer(env->loop, run, self, &self->timer, err);
+    if (r >= 0)
+        r = gt_facts_new(options->supernode_label, options->project_nodefeatures, &self->facts, err);
+    if (r >= 0)
+        r = gt_news_new(env->recorder, &self->told, err);
+    if (r >= 0)
+        r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config, changed,
+                                 self, &self->source, err);
+    if (r >= 0)
+        r = start_mirrors(self, err);
+    if (r >= 0)
+        r = start_informers(self, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(self);
+    return 0;
+}
+
+static bool supernodes_ready(const void *arg, struct gt_buf *why)
+{
+    const struct gt_supernodes *self = arg;
+    const struct {
+        bool known;
+        const char *what, *error;
+    } needs[] = {
+        {self->nodes_synced, "Nodes", self->nodes_error},
+        {self->topologies_synced, "NodeGPUTopologies", self->topologies_error},
+        {gt_mirror_is_synced(self->mirror), "Supernodes", ""},
+        {gt_groups_source_is_known(self->source), "the configuration of supernodes", ""},
+    };
+    for (unsigned i = 0; i < GT_COUNT(needs); i++)
+        if (!needs[i].known) {
+            gt_buf_printf(why, "%s not known yet%s%s", needs[i].what, needs[i].error[0] ? ": " : "",
+                          needs[i].error);
+            return false;
+        }
+    return true;
+}
+
+static void supernodes_lead(void *arg, bool leads)
+{
+    struct gt_supernodes *self = arg;
+    struct gt_mirror *const mirrors[] = {self->mirror, self->hypernodes, self->nodefeatures};
+    self->leads = leads;
+    for (unsigned i = 0; i < GT_COUNT(mirrors); i++)
+        if (mirrors[i])
+            gt_mirror_lead(mirrors[i], leads);
+    if (leads) {
+        gt_news_forget(self->told);
+        changed(self);
+    }
+}
+
+const struct gt_part gt_supernodes_part = {
+    .name = "supernodes",
+    .help = "joins what nodes report into Supernode objects",
+    .new = supernodes_new,
+    .free = supernodes_free,
+    .ready = supernodes_ready,
+    .lead = supernodes_lead,
+    .metrics = gt_supernodes_metrics,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_SUPERNODES_PRIVATE_H
+#define GPUTOPO_COMPANION_SUPERNODES_PRIVATE_H
+
+#include "kube/informer.h"
+#include "scheduler-ext/companion/groups_source.h"
+#include "scheduler-ext/companion/hypernodes.h"
+#include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/companion/told.h"
+
+struct gt_supernodes_stats {
+    uint64_t joins, joins_failed;
+    double seconds; /* of all joins */
+    uint32_t supernodes[GT_JOIN_TIERS_MAX + 1];
+    uint32_t problems[GT_JOIN_SPLIT + 1];
+    uint32_t nodes, nodes_silent, nodes_placed;
+    uint32_t refused; /* supernodes that are not projected as a whole */
+};
+
+/* The part's state. */
+struct gt_supernodes {
+    const struct gt_part_env *env;
+    struct gt_facts *facts;
+    struct gt_groups_source *source;
+    struct gt_groups *recovered; /* from what is published, while the configuration cannot be read */
+    struct gt_kube_informer *nodes, *topologies;
+    bool nodes_synced, topologies_synced;
+    char nodes_error[256], topologies_error[256];
+    struct gt_mirror *mirror, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
+    struct gt_news *told;
+    struct gt_source *timer;
+    uint64_t last_ms;
+    bool is_due, leads;
+    struct gt_supernodes_stats stats;
+};
+
+/* supernodes_tell.c: what is wrong at this moment, as Events. */
+void gt_supernodes_tell(struct gt_supernodes *self, const struct gt_view *view,
+                        const struct gt_projected *projected);
+
+/* supernodes_metrics.c */
+void gt_supernodes_metrics(const void *self, struct gt_buf *to);
+
+/* supernodes_recover.c: the groups that the published Supernodes tell of. NULL: none, or no memory. */
+struct gt_groups *gt_supernodes_recover(const struct gt_mirror *mirror);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/view.h"
+
+#include <errno.h>
+#include <string.h>
+
+void gt_view_free(struct gt_view *view)
+{
+    if (!view)
+        return;
+    gt_join_free(view->join);
+    free(view->facts);
+    free(view->sums);
+    free(view->problem_first);
+    free(view->problems);
+    free(view);
+}
+
+static int join(struct gt_view *view, const struct gt_groups *groups, struct gt_err **err)
+{
+    gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
+    if (!nodes)
+        return gt_fail_sys(err, ENOMEM, "supernodes");
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        const struct gt_fact *fact = view->facts[i];
+        nodes[i] = (struct gt_join_node){.name = fact->name,
+                                         .server_uuid = fact->server_uuid,
+                                         .remotes = (const char *const *)fact->remotes,
+                                         .remote_count = fact->remote_count,
+                                         .label = fact->label};
+    }
+    return gt_join_supernodes(nodes, view->node_count, groups ? groups->items : NULL,
+                              groups ? groups->count : 0, &view->join, err);
+}
+
+static void add_node(struct gt_sum *sum, const struct gt_fact *fact, uint32_t node)
+{
+    sum->nodes++;
+    if (fact->gpus < 0) {
+        sum->silent++;
+        sum->links_unknown++;
+        if (sum->a_silent == GT_JOIN_NONE)
+            sum->a_silent = node;
+        return;
+    }
+    sum->gpus += (uint32_t)fact->gpus;
+    if (fact->free >= 0)
+        sum->free += (uint32_t)fact->free;
+    else
+        sum->use_unknown++;
+    sum->links_down += fact->links == GT_FACT_LINKS_DOWN;
+    sum->links_unknown += fact->links == GT_FACT_LINKS_UNKNOWN;
+}
+
+static void add_sum(struct gt_sum *to, const struct gt_sum *from)
+{
+    to->nodes += from->nodes;
+    to->gpus += from->gpus;
+    to->free += from->free;
+    to->silent += from->silent;
+    to->use_unknown += from->use_unknown;
+    to->links_down += from->links_down;
+    to->links_unknown += from->links_unknown;
+    to->children++;
+    if (to->a_silent == GT_JOIN_NONE)
+        to->a_silent = from->a_silent;
+}
+
+static void sum_up(struct gt_view *view)
+{
+    const struct gt_join *joined = view->join;
+    for (uint32_t s = 0; s < joined->supernode_count; s++) {
+        const struct gt_supernode *supernode = &joined->supernodes[s];
+        view->sums[s].a_silent = GT_JOIN_NONE;
+        for (uint32_t i = 0; i < supernode->count; i++) {
+            uint32_t node = joined->members[supernode->first + i];
+            add_node(&view->sums[s], view->facts[node], node);
+        }
+    }
+    /* A parent is of a higher tier than its child. */
+    for (unsigned tier = 1; tier < GT_JOIN_TIERS_MAX; tier++)
+        for (uint32_t s = 0; s < joined->supernode_count; s++) {
+            const struct gt_supernode *supernode = &joined->supernodes[s];
+            if (supernode->tier == tier && supernode->parent != GT_JOIN_NONE)
+                add_sum(&view->sums[supernode->parent], &view->sums[s]);
+        }
+}
+
+/* The supernodes that a problem concerns, each once. */
+static unsigned concerned(const struct gt_join *joined, const struct gt_join_problem *problem,
+                          uint32_t to[static 3])
+{
+    uint32_t all[3] = {problem->supernode,
+                       problem->node == GT_JOIN_NONE ? GT_JOIN_NONE : joined->supernode_of[problem->node],
+                       problem->other == GT_JOIN_NONE ? GT_JOIN_NONE : joined->supernode_of[problem->other]};
+    unsigned count = 0;
+    for (unsigned i = 0; i < GT_COUNT(all); i++) {
+        bool known = all[i] == GT_JOIN_NONE;
+        for (unsigned k = 0; k < count; k++)
+            known |= to[k] == all[i];
+        if (!known)
+            to[count++] = all[i];
+    }
+    return count;
+}
+
+static void sort_problems(struct gt_view *view)
+{
+    const struct gt_join *joined = view->join;
+    uint32_t supernodes[3];
+    for (uint32_t p = 0; p < joined->problem_count; p++)
+        for (unsigned k = concerned(joined, &joined->problems[p], supernodes); k--;)
+            view->problem_first[supernodes[k] + 1]++;
+    for (uint32_t s = 0; s < joined->supernode_count; s++)
+        view->problem_first[s + 1] += view->problem_first[s];
+    /* Filled from behind, problem_first[s + 1] comes down to where s begins. */
+    for (uint32_t p = joined->problem_count; p--;)
+        for (unsigned k = concerned(joined, &joined->problems[p], supernodes); k--;)
+            view->problems[--view->problem_first[supernodes[k] + 1]] = p;
+    uint32_t total = 0;
+    for (uint32_t p = 0; p < joined->problem_count; p++)
+        total += concerned(joined, &joined->problems[p], supernodes);
+    memmove(view->problem_first, view->problem_first + 1, joined->supernode_count * sizeof(uint32_t));
+    view->problem_first[joined->supernode_count] = total;
+}
+
+int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_view **ret,
+                 struct gt_err **err)
+{
+    gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
+    if (!view)
+        return gt_fail_sys(err, ENOMEM, "supernodes");
+    view->facts = gt_facts_list(facts, &view->node_count);
+    if (!view->facts)
+        return gt_fail_sys(err, ENOMEM, "supernodes");
+    int r = join(view, groups, err);
+    if (r < 0)
+        return r;
+    view->sums = calloc((size_t)view->join->supernode_count + 1, sizeof(*view->sums));
+    view->problem_first = calloc((size_t)view->join->supernode_count + 2, sizeof(uint32_t));
+    view->problems = calloc((size_t)view->join->problem_count * 3 + 1, sizeof(uint32_t));
+    if (!view->sums || !view->problem_first || !view->problems)
+        return gt_fail_sys(err, ENOMEM, "supernodes");
+    sum_up(view);
+    sort_problems(view);
+    *ret = gt_steal(view);
+    return 0;
+}

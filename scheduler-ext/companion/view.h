@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_VIEW_H
+#define GPUTOPO_COMPANION_VIEW_H
+
+#include "base/buf.h"
+#include "scheduler-ext/companion/facts.h"
+#include "scheduler-ext/companion/groups.h"
+
+/* The supernodes of one moment, and what their nodes add up to. Made anew at every change; points into the
+ * facts it was made of, so it does not outlive their next change. */
+struct gt_sum {
+    uint32_t nodes, gpus, free;
+    uint32_t silent;      /* nodes that report nothing */
+    uint32_t use_unknown; /* nodes that report GPUs, but not which are free */
+    uint32_t links_down, links_unknown;
+    uint32_t children; /* supernodes of which it is the parent */
+    uint32_t a_silent; /* one such node, GT_JOIN_NONE */
+};
+
+struct gt_view {
+    const struct gt_fact **facts; /* [node], by name */
+    uint32_t node_count;
+    struct gt_join *join;
+    struct gt_sum *sums; /* [supernode] */
+    /* The problems of supernode s: those of these numbers, problem_first[s] up to problem_first[s + 1]. */
+    uint32_t *problem_first, *problems;
+};
+
+/* `groups` NULL: no configuration. */
+int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_view **ret,
+                 struct gt_err **err);
+void gt_view_free(struct gt_view *view);
+GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)
+#define gt_auto_view GT_CLEANUP(gt_view_free)
+
+/* How a supernode stands in a projection; kept as a condition of the Supernode. */
+struct gt_projected {
+    const char *reason; /* a literal, one word; NULL: no condition */
+    bool good;
+    char message[512];
+};
+
+/* Appends the wish (mirror.h) of one Supernode: {"status":{...}}, without times. `projected` may be NULL. */
+void gt_view_write_supernode(const struct gt_view *view, uint32_t supernode,
+                             const struct gt_projected *projected, struct gt_buf *to);
+
+/* Appends the wish of a node's NodeFeature of NFD. */
+void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to);
+
+#define GT_VIEW_NFD_LABEL "topology.metax-tech.com/member-of" /* that NFD puts on the Node */
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/feed/feed_internal.h"
+
+/* Plans of pods: from their annotations, or from the caller before the annotations are there. */
+
+void gt_feed_free_plan(struct gt_feed *feed, struct feed_plan *plan)
+{
+    if (!plan)
+        return;
+    gt_feed_node_drop(feed, plan->node);
+    gt_feed_release(&feed->bytes, plan);
+}
+
+/* {"container":["id",...],...} with `count` IDs; their length with NULs, 0 where it is something else. */
+static size_t measure(const cJSON *json, unsigned count)
+{
+    size_t size = 0;
+    unsigned found = 0;
+    if (!cJSON_IsObject(json))
+        return 0;
+    for (const cJSON *container = json->child; container; container = container->next) {
+        if (!cJSON_IsArray(container))
+            return 0;
+        for (const cJSON *id = container->child; id; id = id->next, found++) {
+            size_t len = cJSON_IsString(id) && id->valuestring ? strnlen(id->valuestring, GT_ID_SIZE) : 0;
+            if (!len || len == GT_ID_SIZE || found == count)
+                return 0;
+            size += len + 1;
+        }
+    }
+    return found == count ? size : 0;
+}
+
+static struct feed_plan *new_plan(struct gt_feed *feed, const char *node_name, unsigned count, size_t size)
+{
+    struct feed_plan *plan = gt_feed_alloc(&feed->bytes, sizeof(*plan) + size);
+    struct feed_node *node = plan ? gt_feed_node_record(feed, node_name) : NULL;
+    if (!node) {
+        gt_feed_release(&feed->bytes, plan);
+        return NULL;
+    }
+    plan->node = node;
+    plan->count = count;
+    node->refs++;
+    return plan;
+}
+
+int gt_feed_read_plan(struct gt_feed *feed, const char *node, const char *gpus, unsigned count,
+                      struct feed_plan **ret)
+{
+    *ret = NULL;
+    if (!node && !gpus)
+        return 0;
+    size_t len = node && gpus ? strnlen(gpus, FEED_PLAN_TEXT_MAX + 1) : 0;
+    if (!len || len > FEED_PLAN_TEXT_MAX || count > GT_GPUS_MAX)
+        return -EINVAL;
+    cJSON *json = cJSON_ParseWithLength(gpus, len);
+    size_t size = measure(json, count);
+    struct feed_plan *plan = size ? new_plan(feed, node, count, size) : NULL;
+    if (plan) {
+        char *to = plan->ids;
+        for (const cJSON *container = json->child; container; container = container->next)
+            for (const cJSON *id = container->child; id; id = id->next) {
+                size_t bytes = strlen(id->valuestring) + 1;
+                memcpy(to, id->valuestring, bytes);
+                to += bytes;
+            }
+    }
+    cJSON_Delete(json);
+    *ret = plan;
+    return plan ? 0 : -EINVAL;
+}
+
+void gt_feed_resolve(struct feed_pod *pod)
+{
+    if (!pod->plan) {
+        pod->resolved = 0;
+        pod->whole = false;
+        return;
+    }
+    const struct feed_node *node = pod->plan->node;
+    if (pod->resolved_version == node->devices_version)
+        return;
+    pod->resolved_version = node->devices_version;
+    pod->resolved = 0;
+    unsigned gpus = node->has_topology ? gt_class_gpus(node->class) : 0;
+    const char *id = pod->plan->ids;
+    for (unsigned i = 0; i < pod->plan->count; i++, id += strlen(id) + 1)
+        for (unsigned g = 0; g < gpus; g++)
+            if (strcmp(id, node->device_ids[g]) == 0)
+                pod->resolved |= UINT64_C(1) << g;
+    pod->whole = (unsigned)__builtin_popcountll(pod->resolved) == pod->plan->count;
+}
+
+/* ---- the caller's ---- */
+
+/* Puts a plan in the place of the one that counted. */
+static void replace(struct gt_feed *feed, struct feed_pod *pod, struct feed_plan *plan)
+{
+    struct feed_plan *old = pod->plan;
+    struct feed_node *left = pod->seat;
+    gt_feed_unseat(feed, pod);
+    pod->plan = plan;
+    pod->resolved_version = 0;
+    pod->overrides = true;
+    pod->overridden = pod->told;
+    gt_feed_seat(pod);
+    if (left)
+        gt_feed_settle(feed, left);
+    if (pod->seat && pod->seat != left)
+        gt_feed_settle(feed, pod->seat);
+    if (!pod->seat)
+        gt_feed_settle_unseated(feed, pod);
+    gt_feed_free_plan(feed, old);
+}
+
+static struct feed_plan *plan_of(struct gt_feed *feed, const struct feed_node *node, uint64_t mask)
+{
+    size_t size = 0;
+    for (uint64_t left = mask; left; left &= left - 1)
+        size += strlen(node->device_ids[__builtin_ctzll(left)]) + 1;
+    struct feed_plan *plan = new_plan(feed, node->name, (unsigned)__builtin_popcountll(mask), size);
+    char *to = plan ? plan->ids : NULL;
+    for (uint64_t left = plan ? mask : 0; left; left &= left - 1) {
+        const char *id = node->device_ids[__builtin_ctzll(left)];
+        size_t bytes = strlen(id) + 1;
+        memcpy(to, id, bytes);
+        to += bytes;
+    }
+    return plan;
+}
+
+int gt_feed_plan_pod(struct gt_feed *feed, struct gt_feed_pod *pub, uint32_t node_id, uint64_t mask,
+                     struct gt_err **err)
+{
+    struct feed_pod *pod = (struct feed_pod *)pub;
+    struct feed_node *node = gt_feed_node_of(feed, node_id);
+    struct gt_cluster_node at;
+    if (!node || !gt_cluster_get_node(feed->cluster, node_id, &at))
+        return gt_fail(err, ENOENT, "plan of pod %s/%s: there is no node %u", pub->meta.namespace_,
+                       pub->meta.name, node_id);
+    if (pod->at)
+        return gt_fail(err, EINVAL, "plan of pod %s/%s: it is on node %s already", pub->meta.namespace_,
+                       pub->meta.name, pod->at->name);
+    if ((unsigned)__builtin_popcountll(mask) != pub->gpus || mask & ~at.all)
+        return gt_fail(err, EINVAL, "plan of pod %s/%s: it asks for %u GPUs, the plan has others",
+                       pub->meta.namespace_, pub->meta.name, pub->gpus);
+    uint64_t own = pod->seat == node && at.eligible ? pod->hold : 0;
+    if (mask & ~(at.available | own))
+        return gt_fail(err, EBUSY,
+                       "plan of pod %s/%s: GPUs %#llx of node %s are not available, only %#llx are",
+                       pub->meta.namespace_, pub->meta.name, (unsigned long long)mask, at.name,
+                       (unsigned long long)(at.available | own));
+    struct feed_plan *plan = plan_of(feed, node, mask);
+    if (!plan)
+        return gt_fail_sys(err, ENOMEM, "plan of pod %s/%s", pub->meta.namespace_, pub->meta.name);
+    feed->silent = pod;
+    replace(feed, pod, plan);
+    feed->silent = NULL;
+    return 0;
+}
+
+void gt_feed_unplan_pod(struct gt_feed *feed, struct gt_feed_pod *pub)
+{
+    struct feed_pod *pod = (struct feed_pod *)pub;
+    feed->silent = pod;
+    replace(feed, pod, NULL);
+    feed->silent = NULL;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "scheduler-ext/feed/feed_internal.h"
+#include "scheduler-ext/jobs/rules.h"
+
+/* From a pod's object to what is kept of it. Texts stay the object's. */
+
+/* What jobs/ reads: jobs/identity.c and jobs/rules.h, and of a plan what is shown to people. Frameworks write
+ * some keys in both places. */
+static const char group[] = GT_ANNOTATION_GROUP, atomic[] = GT_ANNOTATION_ATOMIC,
+                  plan_unit[] = GT_PLAN_ANNOTATION_UNIT, plan_rank[] = GT_PLAN_ANNOTATION_RANK;
+static const char *const keys[] = {
+    "training.kubeflow.org/job-name",
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/job-name",
+    "volcano.sh/task-spec",
+    "volcano.sh/task-index",
+    "elasticjob.dlrover/name",
+    "elasticjob.dlrover/replica-type",
+    "elasticjob.dlrover/rank-index",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "apps.kubernetes.io/pod-index",
+    group,
+    atomic,
+    plan_unit,
+    plan_rank,
+};
+_Static_assert(GT_COUNT(keys) <= FEED_PAIRS_MAX, "all of them fit");
+
+enum { VALUE_MAX = 253 };
+
+/* The pairs of the table that the object has. No name or index is longer than VALUE_MAX, so one that is means
+ * nothing; of a size the user is told. */
+static bool read_pairs(const cJSON *object, struct gt_pair *ret, unsigned *ret_count)
+{
+    for (size_t i = 0; object && i < GT_COUNT(keys); i++) {
+        const cJSON *value = gt_feed_get(object, keys[i]);
+        if (!value)
+            continue;
+        if (!cJSON_IsString(value) || !value->valuestring)
+            return false;
+        const char *text = value->valuestring;
+        if (strnlen(text, VALUE_MAX + 1) > VALUE_MAX) {
+            if (keys[i] != group && keys[i] != atomic)
+                continue;
+            text = "(too long)";
+        }
+        ret[(*ret_count)++] = (struct gt_pair){keys[i], text};
+    }
+    return true;
+}
+
+/* ---- GPUs ---- */
+
+/* GPUs that a container asks for. */
+static bool read_asked(const struct gt_feed *feed, const cJSON *container, unsigned *ret)
+{
+    static const char *const where[] = {"limits", "requests"};
+    const cJSON *resources = gt_feed_get(container, "resources");
+    *ret = 0;
+    for (size_t i = 0; i < GT_COUNT(where); i++) {
+        const cJSON *quantity = gt_feed_get(gt_feed_get(resources, where[i]), feed->resource);
+        if (quantity)
+            return gt_feed_quantity(quantity, FEED_POD_GPUS_MAX, ret);
+    }
+    return true;
+}
+
+static bool add_container(struct feed_draft *draft, const cJSON *container, unsigned gpus)
+{
+    bool bad = false;
+    const char *name = gt_feed_get_text(container, "name", VALUE_MAX, &bad);
+    if (!gpus)
+        return true;
+    if (!name || draft->containers == GT_FEED_CONTAINERS_MAX)
+        return false;
+    draft->container_names[draft->containers] = name;
+    draft->gpus[draft->containers++] = gpus;
+    draft->gpu_sum += gpus;
+    return draft->gpu_sum <= FEED_POD_GPUS_MAX;
+}
+
+/*
+ * Kubernetes counts a pod as the sum of its containers and of its restartable init containers, or, where that
+ * is more, as an ordinary init container together with the restartable ones started before it. That one is
+ * then listed too, with what it needs beyond the sum.
+ */
+static bool read_containers(const struct gt_feed *feed, const cJSON *spec, struct feed_draft *draft)
+{
+    const cJSON *inits = gt_feed_get(spec, "initContainers"), *largest = NULL;
+    const cJSON *containers = gt_feed_get(spec, "containers");
+    unsigned most = 0, gpus;
+    if ((inits && !cJSON_IsArray(inits)) || (containers && !cJSON_IsArray(containers)))
+        return false;
+    for (const cJSON *item = inits ? inits->child : NULL; item; item = item->next) {
+        bool bad = false;
+        const char *policy = gt_feed_get_text(item, "restartPolicy", 64, &bad);
+        if (!read_asked(feed, item, &gpus))
+            return false;
+        if (policy && strcmp(policy, "Always") == 0) {
+            if (!add_container(draft, item, gpus))
+                return false;
+        } else if (gpus && draft->gpu_sum + gpus > most) {
+            most = draft->gpu_sum + gpus;
+            largest = item;
+        }
+    }
+    for (const cJSON *item = containers ? containers->child : NULL; item; item = item->next)
+        if (!read_asked(feed, item, &gpus) || !add_container(draft, item, gpus))
+            return false;
+    return most <= draft->gpu_sum || add_container(draft, largest, most - draft->gpu_sum);
+}
+
+/* ---- the rest ---- */
+
+/* The owner that controls it, else the first. */
+static void read_owner(const cJSON *metadata, struct feed_draft *draft, bool *bad)
+{
+    const cJSON *owners = gt_feed_get(metadata, "ownerReferences");
+    const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL;
+    for (const cJSON *item = owner; item; item = item->next)
+        if (cJSON_IsTrue(gt_feed_get(item, "controller"))) {
+            owner = item;
+            break;
+        }
+    if (!owner)
+        return;
+    draft->owner_kind = gt_feed_get_text(owner, "kind", VALUE_MAX, bad);
+    draft->owner_name = gt_feed_get_text(owner, "name", VALUE_MAX, bad);
+    draft->owner_uid = gt_feed_get_text(owner, "uid", VALUE_MAX, bad);
+    draft->owner_api_version = gt_feed_get_text(owner, "apiVersion", VALUE_MAX, bad);
+    draft->owner_controls = cJSON_IsTrue(gt_feed_get(owner, "controller"));
+}
+
+static void read_gates(const cJSON *spec, struct feed_draft *draft)
+{
+    const cJSON *gates = gt_feed_get(spec, "schedulingGates");
+    for (const cJSON *item = cJSON_IsArray(gates) ? gates->child : NULL; item; item = item->next) {
+        bool bad = false;
+        const char *name = gt_feed_get_text(item, "name", VALUE_MAX, &bad);
+        if (name && strcmp(name, GT_GATE) == 0)
+            draft->gated = true;
+        else
+            draft->other_gates = true;
+    }
+}
+
+static bool is_refused(const cJSON *status)
+{
+    const cJSON *conditions = gt_feed_get(status, "conditions");
+    for (const cJSON *item = cJSON_IsArray(conditions) ? conditions->child : NULL; item; item = item->next) {
+        bool bad = false;
+        const char *type = gt_feed_get_text(item, "type", VALUE_MAX, &bad);
+        const char *reason = gt_feed_get_text(item, "reason", VALUE_MAX, &bad);
+        if (type && reason && strcmp(type, GT_CONDITION_PLACEMENT) == 0)
+            return strcmp(reason, GT_CONDITION_REFUSED) == 0;
+    }
+    return false;
+}
+
+static bool read_priority(const cJSON *spec, int32_t *ret)
+{
+    const cJSON *priority = gt_feed_get(spec, "priority");
+    if (!priority)
+        return true;
+    if (!cJSON_IsNumber(priority) || !(fabs(priority->valuedouble) <= INT32_MAX))
+        return false;
+    *ret = (int32_t)priority->valuedouble;
+    return true;
+}
+
+static uint64_t mix_pairs(uint64_t digest, const struct gt_pair *pairs, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        digest = gt_feed_mix_text(gt_feed_mix_text(digest, pairs[i].key), pairs[i].value);
+    return gt_feed_mix(digest, count);
+}
+
+/* Of all that is kept, but for selectors and the like, which are shared and compared by themselves. */
+static uint64_t digest_of(const struct gt_feed *feed, const struct feed_draft *draft)
+{
+    const char *const texts[] = {draft->uid,       draft->owner_kind,        draft->owner_name,
+                                 draft->owner_uid, draft->owner_api_version, draft->scheduler,
+                                 draft->node_name, draft->priority_class,    draft->plan_gpus,
+                                 draft->plan_node};
+    uint64_t digest = feed->seed;
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        digest = gt_feed_mix_text(digest, texts[i]);
+    digest = mix_pairs(digest, draft->labels, draft->label_count);
+    digest = mix_pairs(digest, draft->annotations, draft->annotation_count);
+    for (unsigned i = 0; i < draft->containers; i++)
+        digest = gt_feed_mix(gt_feed_mix_text(digest, draft->container_names[i]), draft->gpus[i]);
+    digest = gt_feed_mix(digest, (uint32_t)draft->priority);
+    digest = gt_feed_mix(digest, draft->created_s);
+    return gt_feed_mix(digest, draft->owner_controls | draft->deleting << 1 | draft->gated << 2 |
+                                   draft->other_gates << 3 | draft->refused << 4 | draft->containers << 5);
+}
+
+bool gt_feed_read_pod(const struct gt_feed *feed, const cJSON *object, struct feed_draft *draft)
+{
+    const cJSON *metadata = gt_feed_get(object, "metadata"), *spec = gt_feed_get(object, "spec");
+    bool bad = false;
+    *draft = (struct feed_draft){.spec = spec};
+    draft->name = gt_feed_get_text(metadata, "name", GT_CLUSTER_NAME_MAX, &bad);
+    draft->namespace_ = gt_feed_get_text(metadata, "namespace", GT_CLUSTER_NAME_MAX, &bad);
+    draft->uid = gt_feed_get_text(metadata, "uid", VALUE_MAX, &bad);
+    if (bad || !draft->name || !draft->namespace_ || !draft->uid || !spec)
+        return false;
+    const char *phase = gt_feed_get_text(gt_feed_get(object, "status"), "phase", VALUE_MAX, &bad);
+    draft->ended = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+    if (!read_containers(feed, spec, draft))
+        return false;
+    if (draft->ended || !draft->gpu_sum)
+        return true; /* nothing else of it matters */
+    const cJSON *annotations = gt_feed_get(metadata, "annotations");
+    if (!read_pairs(gt_feed_get(metadata, "labels"), draft->labels, &draft->label_count) ||
+        !read_pairs(annotations, draft->annotations, &draft->annotation_count) ||
+        !read_priority(spec, &draft->priority))
+        return false;
+    read_owner(metadata, draft, &bad);
+    read_gates(spec, draft);
+    draft->created_s = gt_feed_time(gt_feed_get_text(metadata, "creationTimestamp", VALUE_MAX, &bad));
+    draft->deleting = gt_feed_get(metadata, "deletionTimestamp") != NULL;
+    draft->scheduler = gt_feed_get_text(spec, "schedulerName", VALUE_MAX, &bad);
+    draft->priority_class = gt_feed_get_text(spec, "priorityClassName", VALUE_MAX, &bad);
+    draft->node_name = gt_feed_get_text(spec, "nodeName", GT_CLUSTER_NAME_MAX, &bad);
+    bool bad_plan = false; /* a plan that makes no sense is none */
+    draft->plan_gpus = gt_feed_get_text(annotations, GT_PLAN_ANNOTATION_GPUS, FEED_PLAN_TEXT_MAX, &bad_plan);
+    draft->plan_node = gt_feed_get_text(annotations, GT_PLAN_ANNOTATION_NODE, GT_CLUSTER_NAME_MAX, &bad_plan);
+    draft->bad_plan = bad_plan;
+    draft->refused = draft->plan_node && is_refused(gt_feed_get(object, "status"));
+    draft->digest = digest_of(feed, draft);
+    return !bad;
+}

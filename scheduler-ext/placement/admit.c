@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/clock.h"
+#include "kube/status.h"
+#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/pod_json.h"
+
+/* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is
+ * made, and needs no gate and no further request. */
+
+enum { PROMISE_MS = 10000 };
+
+/* The place that is kept for a pod whose object says no more than who it is. */
+struct kept_place {
+    struct gt_job *job; /* made from this pod and the owner alone; owned */
+    struct pjob *pjob;
+    uint32_t at;
+};
+
+static void free_place(struct kept_place *place)
+{
+    if (place->job)
+        gt_job_free(place->job);
+}
+#define auto_place __attribute__((cleanup(free_place)))
+
+static bool find_place(struct gt_placement *placement, const struct gt_pod_meta *meta,
+                       const struct gt_pod_identity *identity, const char *api_version,
+                       struct kept_place *ret)
+{
+    gt_auto_buf struct gt_buf key = GT_BUF(2048);
+    const char *name;
+    enum gt_owner_kind kind = gt_owner_of_pod(meta, identity, api_version, &name);
+    const struct gt_owner *owner =
+        kind < GT_OWNER_KINDS ? gt_owners_find(placement->spec.owners, kind, meta->namespace_, name) : NULL;
+    gt_job_key(meta, identity, &key);
+    const struct gt_feed_job *job = key.data ? gt_feed_find_job(placement->spec.feed, key.data) : NULL;
+    ret->pjob = job ? job->user : NULL;
+    if (!owner || !ret->pjob || !identity->has_index ||
+        gt_job_make(meta, 1, &owner->spec, &ret->job, NULL) < 0 ||
+        ret->job->member_count != ret->pjob->seats.count)
+        return false;
+    while (ret->at < ret->job->member_count && ret->job->members[ret->at].pod == GT_NONE)
+        ret->at++;
+    return ret->at < ret->job->member_count && ret->pjob->seats.seats[ret->at].state == GT_SEAT_RESERVED;
+}
+
+static bool is_alike(const struct gt_feed_pod *pod, const struct gt_pod_meta *meta,
+                     const struct gt_pod_identity *identity)
+{
+    return (pod->plan == GT_FEED_PLAN_HELD || pod->plan == GT_FEED_PLAN_KEPT) && !pod->other_gates &&
+           strcmp(pod->identity.role, identity->role) == 0 && pod->meta.containers == meta->containers &&
+           memcmp(pod->meta.gpus, meta->gpus, sizeof(*meta->gpus) * meta->containers) == 0;
+}
+
+/* A planned pod of the same template: where that one may run, this one may, too. */
+static const struct gt_feed_pod *model_of(const struct pjob *pjob, const struct gt_pod_meta *meta,
+                                          const struct gt_pod_identity *identity)
+{
+    const struct gt_feed_pod *pod = pjob->job->pods;
+    while (pod && !is_alike(pod, meta, identity))
+        pod = pod->next;
+    return pod;
+}
+
+static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
+{
+    return (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->queued &&
+           !gt_yield_until(placement, pjob->job);
+}
+
+bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta *meta,
+                        const struct gt_pod_identity *identity, const char *api_version,
+                        struct gt_placement_offer *ret)
+{
+    auto_place struct kept_place place = {0};
+    struct gt_cluster *cluster = gt_feed_cluster(placement->spec.feed);
+    struct gt_cluster_node info;
+    if (!placement->started || !find_place(placement, meta, identity, api_version, &place) ||
+        !is_settled(placement, place.pjob))
+        return false;
+    struct gt_seat *seat = &place.pjob->seats.seats[place.at];
+    const struct gt_feed_pod *model = model_of(place.pjob, meta, identity);
+    uint32_t node = gt_seats_node(&place.pjob->seats, cluster, place.at), unit = 0;
+    if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible || seat->mask & ~info.healthy)
+        return false;
+    const struct gt_job_units *units = &place.job->units;
+    while (unit < units->count && place.at >= units->units[unit].first + units->units[unit].pods)
+        unit++;
+    if (unit == units->count || gt_plan_texts_make(placement->spec.feed, model, node, seat->mask, unit,
+                                                   place.job->members[place.at].rank, &ret->texts, NULL) < 0)
+        return false;
+    ret->promised_ms = &seat->promised_ms;
+    ret->promised = seat->promised_ms > gt_clock_ms();
+    return true;
+}
+
+void gt_placement_promise(struct gt_placement_offer *offer)
+{
+    *offer->promised_ms = gt_clock_ms() + PROMISE_MS;
+}
+
+/* Before the feed sees it: the place is no longer kept for it, but its own. */
+void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
+{
+    auto_place struct kept_place place = {0};
+    struct gt_pod_shape shape;
+    struct gt_pod_pairs pairs = {0};
+    struct gt_pod_meta meta;
+    struct gt_pod_identity identity;
+    struct gt_cluster *cluster = gt_feed_cluster(placement->spec.feed);
+    const char *api_version, *node = gt_pod_json_text(json, "spec.nodeName");
+    const cJSON *annotations = gt_pod_json_at(json, "metadata.annotations");
+    if (!placement->started ||
+        gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) < 0 ||
+        gt_pod_meta_read(json, gt_kube_meta(json, "namespace"), &shape, &pairs, &meta, &api_version, NULL) <
+            0 ||
+        gt_pod_identify(&meta, &identity, NULL) < 0 ||
+        !find_place(placement, &meta, &identity, api_version, &place))
+        return;
+    struct gt_seats *seats = &place.pjob->seats;
+    const char *planned =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION_NODE));
+    if (!planned || (node && *node && strcmp(node, planned) != 0) ||
+        gt_index_digest(planned) != seats->seats[place.at].node_digest)
+        return;
+    gt_seats_release(seats, cluster, place.at);
+    placement->counters.pods_admitted++;
+    placement->counters.pods_planned++;
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/controller.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/placement/internal.h"
+
+const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
+                                                                   10000, 30000, 100000, 300000, 1000000};
+
+const char *gt_placement_state_name(enum gt_placement_state state)
+{
+    static const char *const names[] = {
+        [GT_PLACEMENT_NONE] = "none",      [GT_PLACEMENT_GATHERS] = "gathers",
+        [GT_PLACEMENT_WAITS] = "waits",    [GT_PLACEMENT_REFUSED] = "refused",
+        [GT_PLACEMENT_WRITES] = "writes",  [GT_PLACEMENT_PLACED] = "placed",
+        [GT_PLACEMENT_LOST] = "plan-lost",
+    };
+    return state < GT_COUNT(names) ? names[state] : "";
+}
+
+/* ---- jobs ---- */
+
+static void wake(struct gt_placement *placement)
+{
+    if (!placement->in_turn)
+        gt_source_arm(placement->timer, 0);
+}
+
+void gt_placement_mark(struct pjob *pjob)
+{
+    if (pjob->marked)
+        return;
+    pjob->marked = true;
+    pjob->next_marked = pjob->placement->marked;
+    pjob->placement->marked = pjob;
+    wake(pjob->placement);
+}
+
+void gt_placement_mark_strays(struct gt_placement *placement)
+{
+    placement->strays_ms = 0;
+    if (placement->started)
+        wake(placement);
+}
+
+struct pjob *gt_placement_pjob(struct gt_placement *placement, struct gt_feed_job *job, bool make)
+{
+    if (job->user || !make)
+        return job->user;
+    struct pjob *pjob = calloc(1, sizeof(*pjob));
+    if (!pjob)
+        return NULL;
+    *pjob = (struct pjob){.placement = placement,
+                          .job = job,
+                          .next = placement->jobs,
+                          .since_ms = gt_clock_ms(),
+                          .new_pod_ms = gt_clock_ms(),
+                          .due_ms = UINT64_MAX,
+                          .reason = ""};
+    if (pjob->next)
+        pjob->next->previous = pjob;
+    placement->jobs = pjob;
+    job->user = pjob;
+    return pjob;
+}
+
+static void unmark(struct pjob *pjob)
+{
+    struct pjob **at = &pjob->placement->marked;
+    while (*at && *at != pjob)
+        at = &(*at)->next_marked;
+    if (*at)
+        *at = pjob->next_marked;
+    pjob->marked = false;
+}
+
+void gt_placement_drop(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    while (pjob->writes)
+        gt_write_drop(pjob->writes);
+    if (pjob->queued)
+        gt_queue_remove(placement->queue, pjob);
+    if (pjob->marked)
+        unmark(pjob);
+    if (pjob->previous)
+        pjob->previous->next = pjob->next;
+    else
+        placement->jobs = pjob->next;
+    if (pjob->next)
+        pjob->next->previous = pjob->previous;
+    if (gt_seats_gpus(&pjob->seats))
+        gt_queue_wake(placement->queue);
+    gt_seats_done(&pjob->seats, gt_feed_cluster(placement->spec.feed));
+    pjob->job->user = NULL;
+    free(pjob->text);
+    free(pjob->plan);
+    free(pjob);
+    wake(placement);
+}
+
+/* Pods that were never gated nor planned are none of ours. */
+static bool concerns_us(const struct gt_feed_pod *pod)
+{
+    return pod->state == GT_FEED_GATED || pod->plan != GT_FEED_PLAN_NONE;
+}
+
+void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod)
+{
+    if (!placement->started)
+        return;
+    struct pjob *pjob = gt_placement_pjob(placement, pod->job, concerns_us(pod));
+    if (!pjob)
+        return;
+    if (pod->job->pod_count > pjob->pods_seen)
+        pjob->new_pod_ms = gt_clock_ms();
+    pjob->pods_seen = pod->job->pod_count;
+    gt_placement_mark(pjob);
+}
+
+void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_feed_pod *pod)
+{
+    struct pjob *pjob = pod->job->user;
+    if (!placement->started || !pjob)
+        return;
+    pjob->pods_seen = pod->job->pod_count;
+    gt_yield_gone(placement, pod);
+    if (!pod->job->pod_count)
+        gt_placement_drop(pjob);
+    else
+        gt_placement_mark(pjob);
+}
+
+void gt_placement_on_room(struct gt_placement *placement)
+{
+    if (!placement->started)
+        return;
+    gt_queue_wake(placement->queue);
+    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
+        if (pjob->wishes || pjob->keeps) /* what was kept may be gone */
+            gt_placement_mark(pjob);
+    wake(placement);
+}
+
+void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
+                           const char *name)
+{
+    if (!placement->started)
+        return;
+    for (unsigned number = 0;; number++) {
+        gt_auto_buf struct gt_buf key = GT_BUF(2048);
+        if (!gt_owner_job_key(kind, namespace_, name, number, &key))
+            return;
+        struct gt_feed_job *job = key.data ? gt_feed_find_job(placement->spec.feed, key.data) : NULL;
+        if (job && job->user)
+            gt_placement_mark(job->user);
+    }
+}
+
+/* ---- the queue's questions ---- */
+
+static enum gt_queue_result on_try(void *arg, void *job, bool restricted)
+{
+    (void)arg;
+    return gt_placement_try(job, restricted);
+}
+
+static void on_same(void *arg, void *job, void *like)
+{
+    (void)arg;
+    struct pjob *pjob = job;
+    const struct pjob *other = like;
+    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, other->reason, other->text ? other->text : "");
+    gt_placement_report(pjob, NULL, false);
+}
+
+static bool on_hold(void *arg, void *job)
+{
+    return gt_placement_hold(arg, job);
+}
+
+static uint64_t on_now(void *arg)
+{
+    (void)arg;
+    return gt_clock_ms();
+}
+
+/* ---- turns ---- */
+
+static void look_at_marked(struct gt_placement *placement)
+{
+    /* Those that are marked meanwhile have their look in the next turn. */
+    struct pjob *pjob = placement->marked;
+    placement->marked = NULL;
+    while (pjob) {
+        struct pjob *next = pjob->next_marked;
+        pjob->marked = false;
+        pjob->next_marked = NULL;
+        gt_placement_look(pjob);
+        pjob = next;
+    }
+}
+
+static void mark_due(struct gt_placement *placement, uint64_t now)
+{
+    if (now < placement->next_due_ms)
+        return;
+    placement->next_due_ms = UINT64_MAX;
+    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+        if (pjob->due_ms <= now)
+            gt_placement_mark(pjob);
+        else if (pjob->due_ms < placement->next_due_ms)
+            placement->next_due_ms = pjob->due_ms;
+    }
+}
+
+static void mark_keepers(struct gt_placement *placement)
+{
+    for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
+        if (pjob->keeps)
+            gt_placement_mark(pjob);
+}
+
+/* It would wait for ever without a word. */
+static void tell_unread(struct gt_placement *placement, struct record *record)
+{
+    const struct gt_condition_text condition = {.reason = "Unreadable", .message = record->unread};
+    if (record->object.condition != gt_condition_digest(&condition))
+        gt_write_stray_condition(placement, record, &condition);
+}
+
+static void look_at_strays(struct gt_placement *placement, uint64_t now)
+{
+    bool left = false;
+    for (uint32_t i = 0; i < placement->record_count; i++) {
+        struct record *record = placement->records[i];
+        if (!record || !record->object.gated || (!record->stray && !record->unread))
+            continue;
+        left = true;
+        if (record->write || record->lifted ||
+            (record->stale_until_ms > now && record->stale == gt_index_digest(record->object.version)))
+            continue;
+        if (!record->stray_told)
+            gt_placement_tell_stray(placement, record);
+        record->stray_told = true;
+        if (record->unread)
+            tell_unread(placement, record);
+        else
+            gt_write_lift_stray(placement, record);
+    }
+    placement->strays_ms = left ? now + placement->spec.options.retry_ms : UINT64_MAX;
+}
+
+static void on_turn(void *arg)
+{
+    struct gt_placement *placement = arg;
+    uint64_t now = gt_clock_ms();
+    if (!placement->started)
+        return;
+    placement->in_turn = true;
+    if (now >= placement->next_wake_ms) {
+        gt_queue_wake(placement->queue);
+        mark_keepers(placement);
+        placement->next_wake_ms = now + placement->spec.options.retry_ms;
+    }
+    if (now >= placement->strays_ms)
+        look_at_strays(placement, now);
+    mark_due(placement, now);
+    look_at_marked(placement);
+    bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
+    if (placement->room) {
+        placement->room = false;
+        gt_queue_wake(placement->queue);
+    }
+    gt_writes_send(placement);
+    placement->in_turn = false;
+    if (placement->marked || more) {
+        gt_source_arm(placement->timer, 0);
+        return;
+    }
+    const uint64_t times[] = {placement->next_wake_ms, placement->next_due_ms,
+                              gt_queue_next_ms(placement->queue)};
+    uint64_t next = UINT64_MAX;
+    for (unsigned i = 0; i < GT_COUNT(times); i++)
+        next = times[i] < next ? times[i] : next;
+    now = gt_clock_ms();
+    gt_source_arm(placement->timer, next > now ? next - now : 0);
+}
+
+/* ---- life ---- */
+
+static void set_defaults(struct gt_placement_options *options)
+{
+    const struct {
+        uint64_t *value, standard;
+    } defaults[] = {
+        {&options->unschedulable_ms, 60000}, {&options->patience_ms, 60000}, {&options->settle_ms, 2000},
+        {&options->gang_ms, 2000},           {&options->owner_ms, 30000},    {&options->reserve_ms, 600000},
+        {&options->return_ms, 30000},        {&options->retry_ms, 10000},    {&options->yield_ms, 15000},
+        {&options->ahead_ms, 1800000},       {&options->ahead_gpus, 512}};
+    for (unsigned i = 0; i < GT_COUNT(defaults); i++)
+        if (!*defaults[i].value)
+            *defaults[i].value = defaults[i].standard;
+}
+
+int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err)
+{
+    gt_auto_placement struct gt_placement *placement = calloc(1, sizeof(*placement));
+    if (!placement)
+        return gt_fail_sys(err, ENOMEM, "placement controller");
+    placement->spec = *spec;
+    placement->index.max = GT_FEED_PODS_MAX;
+    set_defaults(&placement->spec.options);
+    const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
+                                        .try = on_try,
+                                        .same = on_same,
+                                        .hold = on_hold,
+                                        .now_ms = on_now,
+                                        .arg = placement};
+    int r = gt_queue_new(&queue, &placement->queue, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(spec->loop, on_turn, placement, &placement->timer, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(placement);
+    return 0;
+}
+
+void gt_placement_free(struct gt_placement *placement)
+{
+    if (!placement)
+        return;
+    gt_placement_stop(placement);
+    gt_records_done(placement);
+    if (placement->queue)
+        gt_queue_free(placement->queue);
+    gt_node_set_done(&placement->kept);
+    gt_heard_done(&placement->heard);
+    gt_source_free(placement->timer);
+    free(placement);
+}
+
+void gt_placement_start(struct gt_placement *placement)
+{
+    if (placement->started)
+        return;
+    placement->started = true;
+    gt_heard_done(&placement->heard);
+    placement->next_due_ms = UINT64_MAX;
+    placement->strays_ms = 0;
+    placement->next_wake_ms = gt_clock_ms() + placement->spec.options.retry_ms;
+    for (struct gt_feed_job *job = gt_feed_next_job(placement->spec.feed, NULL); job;
+         job = gt_feed_next_job(placement->spec.feed, job))
+        for (struct gt_feed_pod *pod = job->pods; pod; pod = pod->next)
+            gt_placement_on_pod(placement, pod);
+    wake(placement);
+}
+
+/* What nobody else knows of is forgotten: the next leader must find what the objects say. */
+static void forget_unwritten(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    for (struct gt_feed_pod *pod = pjob->job->pods; pod; pod = pod->next) {
+        const struct record *record = pod->state == GT_FEED_GATED && pod->plan == GT_FEED_PLAN_HELD
+                                          ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
+                                          : NULL;
+        if (record && !record->object.planned)
+            gt_feed_unplan_pod(placement->spec.feed, pod);
+    }
+}
+
+void gt_placement_stop(struct gt_placement *placement)
+{
+    if (!placement->started)
+        return;
+    placement->started = false;
+    placement->in_turn = true; /* nothing is to be woken */
+    while (placement->jobs) {
+        while (placement->jobs->writes)
+            gt_write_drop(placement->jobs->writes);
+        forget_unwritten(placement->jobs);
+        gt_placement_drop(placement->jobs);
+    }
+    for (uint32_t i = 0; i < placement->record_count; i++)
+        if (placement->records[i] && placement->records[i]->write)
+            gt_write_drop(placement->records[i]->write); /* of strays */
+    placement->in_turn = false;
+    gt_source_disarm(placement->timer);
+}
+
+/* ---- for others to read ---- */
+
+void gt_placement_job(const struct gt_placement *placement, const struct gt_feed_job *job,
+                      struct gt_placement_job *ret)
+{
+    const struct pjob *pjob = placement->started ? job->user : NULL;
+    *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
+    if (!pjob)
+        return;
+    ret->state = pjob->state;
+    ret->since_ms = pjob->since_ms;
+    ret->reason = pjob->reason;
+    ret->text = pjob->text ? pjob->text : "";
+    ret->plan = pjob->plan ? pjob->plan : "";
+    ret->holds = placement->holder == pjob;
+    ret->reserved_gpus = gt_seats_gpus(&pjob->seats);
+    ret->tries = pjob->tries;
+    ret->place = gt_queue_place(placement->queue, pjob);
+}
+
+bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_feed_pod *pod, uint32_t node)
+{
+    if (!placement->started)
+        return gt_node_set_has(&placement->heard.kept, node);
+    return placement->holder && gt_node_set_has(&placement->kept, node) &&
+           (!pod || pod->job->user != placement->holder);
+}
+
+void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret)
+{
+    *ret = placement->counters;
+    ret->leads = placement->started;
+    ret->writes_waiting = placement->writes_waiting + placement->writes_running;
+    for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
+        ret->jobs[pjob->state]++;
+        ret->reserved_gpus += gt_seats_gpus(&pjob->seats);
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_CONTROLLER_H
+#define GPUTOPO_PLACEMENT_CONTROLLER_H
+
+#include "kube/event.h"
+#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/placement/patch.h"
+
+/*
+ * The placement controller (docs/reference/placement-controller.md): plans the gated pods of jobs with
+ * groups, writes the plans, and lifts the gates. It acts between gt_placement_start() and
+ * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the pods'
+ * annotations.
+ *
+ * All on the loop's thread. Who feeds the feed also tells the controller, in this order for each object:
+ * gt_placement_saw_pod(), then gt_feed_pod(); the feed's callbacks are handed on to gt_placement_on_*().
+ */
+struct gt_placement;
+
+enum gt_lost_plan {
+    GT_LOST_REPORT,   /* a condition and an event, nothing more */
+    GT_LOST_RECREATE, /* pods that are on no node yet are deleted; their owner makes them again, gated */
+};
+
+struct gt_placement_options { /* 0: the default */
+    enum gt_lost_plan lost_plan;
+    uint64_t
+        unschedulable_ms; /* a planned pod that the scheduler refuses for so long has lost its plan; 60 s */
+    uint64_t patience_ms; /* a job that waits for so long has nodes kept for it; 60 s */
+    uint64_t settle_ms; /* a job whose object is not known is planned when no pod has come for so long; 2 s */
+    uint64_t owner_ms;  /* likewise where the object is of a kind that is followed: it is on its way; 30 s */
+    uint64_t gang_ms;   /* gates are lifted though pods are missing after so long; 2 s */
+    uint64_t reserve_ms; /* places for pods that do not come are kept for so long; 10 min */
+    uint64_t ahead_ms;   /* where pods come one by one: for so long after the last one; 30 min */
+    uint64_t ahead_gpus; /* then, of units of which no pod is there, for at most so many GPUs of a job; 512 */
+    uint64_t return_ms;  /* the place of a pod that left a running job is kept for so long; 30 s */
+    uint64_t yield_ms; /* a job whose pods a scheduler evicted for others is not planned for so long; 15 s */
+    uint64_t retry_ms; /* after a failed write, and at least so often waiting jobs are tried; 10 s */
+};
+
+struct gt_placement_spec {
+    struct gt_loop *loop;
+    struct gt_kube *kube;
+    struct gt_kube_recorder *recorder; /* NULL: no events */
+    struct gt_feed *feed;
+    const struct gt_owners *owners;
+    struct gt_placement_options options;
+    /* Something that an operator may want to read in the log. May be NULL. */
+    void (*on_note)(void *arg, bool warning, const char *job, const char *text);
+    void *arg;
+};
+
+int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err);
+/* Before the feed, the client and the recorder. NULL is allowed. */
+void gt_placement_free(struct gt_placement *placement);
+GT_DEFINE_CLEANUP(struct gt_placement *, gt_placement_free)
+#define gt_auto_placement GT_CLEANUP(gt_placement_free)
+
+/* To be called when the feed has seen all there is: nodes, topologies, pods. */
+void gt_placement_start(struct gt_placement *placement);
+/* Nothing is on its way afterwards; what was planned and not written is forgotten. */
+void gt_placement_stop(struct gt_placement *placement);
+
+void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *object);
+void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod);
+void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_feed_pod *pod);
+void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
+                             const char *why);
+void gt_placement_on_room(struct gt_placement *placement);
+void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
+                           const char *name);
+
+/* ---- for the webhook ---- */
+
+/* The place that is kept for a pod which is about to be made. */
+struct gt_placement_offer {
+    struct gt_plan_texts texts; /* gt_plan_texts_done() them */
+    bool promised;              /* to another one, a moment ago */
+    uint64_t *promised_ms;      /* for gt_placement_promise(), until the controller runs again */
+};
+/* False where it has none: the controller does not act here, the job has no plan yet, or it is not known that
+ * the pod would suit the place. */
+bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta *meta,
+                        const struct gt_pod_identity *identity, const char *api_version,
+                        struct gt_placement_offer *ret);
+/* Nobody else is promised the place in the next ten seconds. Then, or as soon as a pod with this plan is
+ * seen, it is as if nothing had been promised: a pod that is not made in the end leaves its place to the next
+ * one of its rank. */
+void gt_placement_promise(struct gt_placement_offer *offer);
+/* Whether a pod's scheduler gains by the hint nominatedNodeName, which no pod can be made with. */
+bool gt_placement_wants_hint(const char *scheduler);
+
+/* ---- for others to read ---- */
+
+enum gt_placement_state {
+    GT_PLACEMENT_NONE,    /* the controller has nothing to do with it */
+    GT_PLACEMENT_GATHERS, /* its object or its pods are waited for */
+    GT_PLACEMENT_WAITS,   /* for room */
+    GT_PLACEMENT_REFUSED, /* it breaks a rule */
+    GT_PLACEMENT_WRITES,  /* it is planned; the plan is being written and the gates lifted */
+    GT_PLACEMENT_PLACED,  /* no gate is left */
+    GT_PLACEMENT_LOST,    /* a plan was lost before its pod was bound */
+    GT_PLACEMENT_STATES,
+};
+const char *gt_placement_state_name(enum gt_placement_state state);
+
+struct gt_placement_job { /* texts live until the controller runs again; "" where there is nothing to say */
+    enum gt_placement_state state;
+    uint64_t since_ms;      /* it is in that state, a time of gt_clock_ms() */
+    const char *reason;     /* one word */
+    const char *text;       /* a sentence: why it waits */
+    const char *plan;       /* one line a unit, of the last plan made here */
+    uint32_t place;         /* in the order of those that wait, from 0; GT_NONE: it does not wait */
+    bool holds;             /* nodes are kept for it */
+    uint32_t reserved_gpus; /* kept for pods that are not there */
+    uint64_t tries;
+};
+void gt_placement_job(const struct gt_placement *placement, const struct gt_feed_job *job,
+                      struct gt_placement_job *ret);
+
+/* Whether a node is kept for a job that waits, and this pod should leave it alone. */
+bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_feed_pod *pod, uint32_t node);
+
+/*
+ * What only the replica that acts knows: places that are kept for pods which are not there, and nodes that
+ * are kept for a job that waits. It tells them, and the others hear. One word each, with spaces between:
+ * "NODE=0-3,7", GPUs of the node, and "NODE=*", the whole node. What the buffer cannot
+ * hold is left out.
+ */
+void gt_placement_tell(const struct gt_placement *placement, struct gt_buf *to);
+/* In the place of what was heard before; words that make no sense are passed over. */
+void gt_placement_hear(struct gt_placement *placement, const char *note);
+/* GPUs of a node that are kept as another replica told, and so are not assumed in the feed. */
+uint64_t gt_placement_heard(const struct gt_placement *placement, uint32_t node);
+
+enum { GT_PLACEMENT_BUCKETS = 12 };
+/* Upper limits of the buckets, in microseconds; the last one has none. */
+extern const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1];
+
+struct gt_placement_counters {
+    bool leads;
+    uint64_t placed, pods_planned, pods_lifted, failed;
+    uint64_t pods_admitted;                   /* of pods_planned, those that were made with their plan */
+    uint64_t blocked[GT_PLAN_UNIT_STUCK + 1]; /* by reason, one for each try */
+    uint64_t refused;                         /* by a rule */
+    uint64_t lost, recreated;                 /* pods */
+    uint64_t writes, conflicts, write_failures;
+    uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* each try, and the sum */
+    uint32_t jobs[GT_PLACEMENT_STATES];
+    uint32_t reserved_gpus, kept_nodes, writes_waiting;
+};
+void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret);
+
+#endif

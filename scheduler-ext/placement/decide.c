@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/placement/decide_internal.h"
+
+enum { ROLES_MAX = 64 };
+
+bool gt_node_set_has(const struct gt_node_set *set, uint32_t node)
+{
+    return set && node < set->nodes && (set->bits[node / 64] >> node % 64 & 1);
+}
+
+int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err)
+{
+    if (node >= set->nodes) {
+        uint32_t words = node / 64 + 1, old = set->nodes / 64;
+        uint64_t *bits = realloc(set->bits, words * sizeof(*bits));
+        if (!bits)
+            return gt_fail_sys(err, ENOMEM, "nodes");
+        memset(bits + old, 0, (words - old) * sizeof(*bits));
+        set->bits = bits;
+        set->nodes = words * 64;
+    }
+    set->bits[node / 64] |= (uint64_t)1 << node % 64;
+    return 0;
+}
+
+void gt_node_set_done(struct gt_node_set *set)
+{
+    free(set->bits);
+    *set = (struct gt_node_set){0};
+}
+
+void gt_attempt_done(struct attempt *attempt)
+{
+    free(attempt->pods);
+    free(attempt->barred);
+    *attempt = (struct attempt){0};
+}
+
+static uint32_t place_of(const struct gt_job_view *view, const struct gt_seats *seats,
+                         const struct gt_cluster *cluster, uint32_t at)
+{
+    const struct gt_job_view_member *member = &view->members[at];
+    switch (member->state) {
+    case GT_MEMBER_PLACED:
+        return member->pod->node;
+    case GT_MEMBER_LIFTED:
+    case GT_MEMBER_PLANNED:
+        return member->pod->plan_node;
+    case GT_MEMBER_RESERVED:
+        return gt_seats_node(seats, cluster, at);
+    default:
+        return GT_NONE;
+    }
+}
+
+int gt_attempt_make(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
+                    struct attempt *ret, struct gt_err **err)
+{
+    struct gt_plan_pod *pods = calloc((size_t)view->count + 1, sizeof(*pods));
+    if (!pods)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < view->count; i++)
+        if (gt_is_to_place(&view->members[i]))
+            pods[i].node = GT_NONE;
+        else
+            pods[i] = (struct gt_plan_pod){.running = true,
+                                           .node = place_of(view, seats, gt_feed_cluster(feed), i)};
+    *ret = (struct attempt){.pods = pods};
+    return 0;
+}
+
+/* Pods of one role are made from one template: one of each is asked. */
+static unsigned representatives(const struct gt_feed *feed, const struct gt_job_view *view,
+                                const struct gt_feed_pod *to[static ROLES_MAX])
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < view->count && count < ROLES_MAX; i++) {
+        const struct gt_feed_pod *pod = view->members[i].pod;
+        unsigned known = 0;
+        if (!pod || !gt_is_to_place(&view->members[i]))
+            continue;
+        while (known < count && strcmp(to[known]->identity.role, pod->identity.role) != 0)
+            known++;
+        if (known == count)
+            to[count++] = pod;
+    }
+    unsigned choosy = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (gt_feed_pod_is_choosy(feed, to[i]))
+            to[choosy++] = to[i];
+    return choosy;
+}
+
+static bool suits_all(const struct gt_feed *feed, const struct gt_feed_pod *const *pods, unsigned count,
+                      uint32_t node)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (!gt_feed_pod_suits(feed, pods[i], node))
+            return false;
+    return true;
+}
+
+int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_node_set *avoid,
+                   struct attempt *attempt, struct gt_err **err)
+{
+    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    const struct gt_feed_pod *pods[ROLES_MAX];
+    unsigned choosy = representatives(feed, view, pods);
+    uint32_t nodes = gt_cluster_nodes(cluster);
+    if (!choosy && !avoid)
+        return 0;
+    attempt->barred = calloc((size_t)nodes + 1, sizeof(*attempt->barred));
+    if (!attempt->barred)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t n = 0; n < nodes; n++) {
+        struct gt_cluster_node info;
+        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
+            continue;
+        bool suits = !choosy || suits_all(feed, pods, choosy, n);
+        if (suits && !gt_node_set_has(avoid, n))
+            continue;
+        attempt->unsuitable += !suits;
+        attempt->barred[attempt->barred_count++] = n;
+        gt_cluster_set_eligible(cluster, n, false);
+    }
+    return 0;
+}
+
+void gt_attempt_open(struct gt_feed *feed, struct attempt *attempt)
+{
+    for (uint32_t i = 0; i < attempt->barred_count; i++)
+        gt_cluster_set_eligible(gt_feed_cluster(feed), attempt->barred[i], true);
+    attempt->barred_count = 0;
+}
+
+/* The members that must lie in one supernode with this one. */
+static void run_of(const struct gt_job_view *view, uint32_t at, uint32_t *ret_first, uint32_t *ret_end)
+{
+    const struct gt_plan_unit *unit = &view->job->units.units[view->members[at].unit];
+    uint32_t size = unit->atom ? unit->atom : unit->pods;
+    *ret_first = unit->first + (at - unit->first) / size * size;
+    *ret_end = *ret_first + size;
+}
+
+static uint32_t supernode_of(const struct gt_cluster *cluster, uint32_t node)
+{
+    struct gt_cluster_node info;
+    return gt_cluster_get_node(cluster, node, &info) ? info.supernode : GT_NONE;
+}
+
+/* A pod that comes to a kept place gets it, where the others of its run are still in that supernode. */
+static bool comes_home(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats, uint32_t at)
+{
+    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    struct gt_seat *seat = &seats->seats[at];
+    struct gt_feed_pod *pod = view->members[at].pod;
+    uint32_t first, end, node = gt_seats_node(seats, cluster, at);
+    if (seat->state != GT_SEAT_RESERVED || node == GT_NONE ||
+        (unsigned)__builtin_popcountll(seat->mask) != pod->gpus)
+        return false;
+    if (gt_feed_pod_is_choosy(feed, pod) && !gt_feed_pod_suits(feed, pod, node))
+        return false;
+    run_of(view, at, &first, &end);
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t other = place_of(view, seats, cluster, i);
+        if (i != at && other != GT_NONE && supernode_of(cluster, other) != supernode_of(cluster, node))
+            return false;
+    }
+    uint64_t mask = seat->mask;
+    gt_seats_release(seats, cluster, at);
+    if (gt_feed_plan_pod(feed, pod, node, mask, NULL) < 0)
+        return false;
+    view->members[at].state = GT_MEMBER_PLANNED;
+    view->states[GT_MEMBER_TO_PLACE]--;
+    view->states[GT_MEMBER_PLANNED]++;
+    return true;
+}
+
+static void take_home(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats)
+{
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].state == GT_MEMBER_TO_PLACE && !comes_home(feed, view, seats, i))
+            gt_seats_release(seats, gt_feed_cluster(feed), i);
+}
+
+static void undo(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats, uint32_t until)
+{
+    for (uint32_t i = 0; i < until; i++) {
+        if (view->members[i].state == GT_MEMBER_TO_PLACE)
+            gt_feed_unplan_pod(feed, view->members[i].pod);
+        else if (view->members[i].state == GT_MEMBER_TO_RESERVE)
+            gt_seats_release(seats, gt_feed_cluster(feed), i);
+    }
+}
+
+/* Writes the plan into the feed and the seats: all or none of it. */
+static int commit(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
+                  const struct gt_plan_pod *pods, uint64_t reserve_until, struct gt_err **err)
+{
+    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    bool reserved = false;
+    for (uint32_t i = 0; i < view->count; i++) {
+        struct gt_job_view_member *member = &view->members[i];
+        if (member->state == GT_MEMBER_TO_RESERVE) {
+            gt_seats_reserve(seats, cluster, i, pods[i].node, pods[i].mask, reserve_until);
+            reserved = true;
+        } else if (member->state == GT_MEMBER_TO_PLACE) {
+            int r = gt_feed_plan_pod(feed, member->pod, pods[i].node, pods[i].mask, err);
+            if (r < 0) {
+                undo(feed, view, seats, i);
+                return r;
+            }
+        }
+    }
+    if (reserved)
+        gt_seats_sync(seats, cluster, 0);
+    return 0;
+}
+
+static enum gt_decision explain(struct gt_feed *feed, const struct gt_job_view *view,
+                                const struct attempt *attempt, const struct gt_plan_failure *failure,
+                                bool avoiding, struct gt_buf *text)
+{
+    gt_plan_failure_text(gt_feed_cluster(feed), failure, text);
+    if (attempt->unsuitable)
+        gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
+                      attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
+    if (avoiding && attempt->barred_count > attempt->unsuitable)
+        gt_buf_printf(text, "; %u node%s kept for a job that waits longer",
+                      attempt->barred_count - attempt->unsuitable,
+                      attempt->barred_count - attempt->unsuitable == 1 ? " is" : "s are");
+    (void)view;
+    return GT_DECISION_WAITS;
+}
+
+static enum gt_decision try_once(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
+                                 const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
+                                 struct gt_buf *text)
+{
+    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    auto_attempt struct attempt attempt = {0};
+    gt_auto_err struct gt_err *error = NULL;
+    struct gt_job_units *units = &view->job->units;
+    int r = gt_attempt_make(feed, view, seats, &attempt, &error);
+    if (r >= 0)
+        r = gt_attempt_bar(feed, view, spec->avoid, &attempt, &error);
+    if (r < 0) {
+        gt_attempt_open(feed, &attempt);
+        gt_buf_puts(text, gt_err_text(error));
+        return GT_DECISION_FAILED;
+    }
+    if (!gt_plan_job(cluster, units->units, units->count, attempt.pods, view->count, ret_failure)) {
+        enum gt_decision decision = explain(feed, view, &attempt, ret_failure, spec->avoid, text);
+        gt_attempt_open(feed, &attempt);
+        return decision;
+    }
+    for (uint32_t u = 0; u < units->count; u++) {
+        gt_plan_unit_text(cluster, &units->units[u], u, text);
+        if (text->len && text->data[text->len - 1] != '\n')
+            gt_buf_puts(text, "\n");
+    }
+    gt_attempt_open(feed, &attempt);
+    if (commit(feed, view, seats, attempt.pods, spec->reserve_until, &error) < 0) {
+        gt_buf_consume(text, text->len);
+        gt_buf_puts(text, gt_err_text(error));
+        return GT_DECISION_FAILED;
+    }
+    return GT_DECISION_PLACED;
+}
+
+/* Gives up what is only promised: plans of gated pods, and places of pods that are not made. */
+static bool give_up(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < view->count; i++) {
+        struct gt_job_view_member *member = &view->members[i];
+        enum gt_member_state to;
+        if (member->state == GT_MEMBER_PLANNED) {
+            gt_feed_unplan_pod(feed, member->pod);
+            to = GT_MEMBER_TO_PLACE;
+        } else if (member->state == GT_MEMBER_RESERVED) {
+            gt_seats_release(seats, gt_feed_cluster(feed), i);
+            to = GT_MEMBER_TO_RESERVE;
+        } else {
+            continue;
+        }
+        view->states[member->state]--;
+        view->states[to]++;
+        member->state = to;
+        view->gave_up = any = true;
+    }
+    return any;
+}
+
+/* Whether the members of a run that have a place have it in different supernodes. */
+static bool is_torn(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
+                    uint32_t first, uint32_t count)
+{
+    const struct gt_cluster *cluster = gt_feed_cluster(feed);
+    uint32_t super = GT_NONE;
+    for (uint32_t i = first; i < first + count && i < view->count; i++) {
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(cluster, place_of(view, seats, cluster, i), &node))
+            continue;
+        if (super != GT_NONE && super != node.supernode)
+            return true;
+        super = node.supernode;
+    }
+    return false;
+}
+
+bool gt_decide_mend(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats)
+{
+    const struct gt_job_units *units = &view->job->units;
+    if (gt_job_view_has_begun(view))
+        return false;
+    for (uint32_t u = 0; u < units->count; u++) {
+        const struct gt_plan_unit *unit = &units->units[u];
+        uint32_t run = unit->atom ? unit->atom : unit->pods;
+        for (uint32_t at = 0; at < unit->pods; at += run)
+            if (is_torn(feed, view, seats, unit->first + at, run))
+                return give_up(feed, view, seats);
+    }
+    return false;
+}
+
+enum gt_decision gt_decide(struct gt_feed *feed, struct gt_feed_job *job, struct gt_job_view *view,
+                           struct gt_seats *seats, const struct gt_decide_spec *spec,
+                           struct gt_plan_failure *ret_failure, struct gt_buf *text)
+{
+    (void)job;
+    if (!view->grouped)
+        return GT_DECISION_NOTHING;
+    take_home(feed, view, seats);
+    if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
+        return GT_DECISION_PLACED;
+    enum gt_decision decision = try_once(feed, view, seats, spec, ret_failure, text);
+    if (decision == GT_DECISION_WAITS && give_up(feed, view, seats)) {
+        gt_buf_consume(text, text->len);
+        decision = try_once(feed, view, seats, spec, ret_failure, text);
+    }
+    return decision;
+}

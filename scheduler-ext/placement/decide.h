@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_DECIDE_H
+#define GPUTOPO_PLACEMENT_DECIDE_H
+
+#include "scheduler-ext/placement/view.h"
+
+/* Places the members of one job that have no place, all or none. No I/O, no clock. */
+
+enum gt_decision {
+    GT_DECISION_PLACED,  /* they are planned in the feed, and reserved in the seats */
+    GT_DECISION_NOTHING, /* there was nothing to place */
+    GT_DECISION_WAITS,   /* it does not fit; *failure and the text say why */
+    GT_DECISION_FAILED,  /* something else went wrong; the text says what */
+};
+
+/* A set of nodes, by id. */
+struct gt_node_set {
+    uint64_t *bits;
+    uint32_t nodes;
+};
+bool gt_node_set_has(const struct gt_node_set *set, uint32_t node);
+int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err);
+void gt_node_set_done(struct gt_node_set *set);
+
+struct gt_decide_spec {
+    const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
+    uint64_t reserve_until;          /* of the places of pods that are not made yet */
+};
+
+/*
+ * What is placed stays: members on a node, planned ones, kept places. Only where it cannot be done so, those
+ * that are planned but still gated are planned again with the rest. The view is of no use afterwards but for
+ * its texts: make a new one.
+ */
+enum gt_decision gt_decide(struct gt_feed *feed, struct gt_feed_job *job, struct gt_job_view *view,
+                           struct gt_seats *seats, const struct gt_decide_spec *spec,
+                           struct gt_plan_failure *ret_failure, struct gt_buf *text);
+
+/*
+ * Before the first gate of a job goes: gives up a plan whose runs do not lie together, and says whether it
+ * was so. Such a one is left where a leader ended while it wrote a new plan over an old one: pods have some
+ * of each.
+ */
+bool gt_decide_mend(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats);
+
+/*
+ * The nodes that a job which does not fit would need if nobody were on them: those that are least in use, as
+ * few as will do. False where it would not even fit then. Nothing is changed.
+ */
+bool gt_decide_drain(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
+                     struct gt_node_set *ret);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler-ext/placement/decide_internal.h"
+
+/*
+ * Which nodes to let run empty for a job that waits. Nodes are put into the order in which they may be
+ * expected to become free: supernodes by the share of them that is in use, in a supernode nodes by what is in
+ * use. The shortest beginning of that order with which the job would fit, everything on it gone, is found by
+ * halving, since more room never hurts; the nodes that its plan uses then are the answer.
+ */
+struct candidate {
+    uint32_t node, supernode, used, share; /* share: of the supernode, per mille */
+    uint64_t free;                         /* as it is now */
+};
+
+static int by_drain(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->share != y->share)
+        return x->share < y->share ? -1 : 1;
+    if (x->supernode != y->supernode)
+        return x->supernode < y->supernode ? -1 : 1;
+    if (x->used != y->used)
+        return x->used < y->used ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+static unsigned bits(uint64_t mask)
+{
+    return (unsigned)__builtin_popcountll(mask);
+}
+
+/* All nodes where pods may be placed; the caller frees them. */
+static struct candidate *collect(const struct gt_cluster *cluster, uint32_t *ret_count)
+{
+    uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster), count = 0;
+    struct candidate *list = calloc((size_t)nodes + 1, sizeof(*list));
+    uint64_t *used = calloc((size_t)supernodes + 1, sizeof(*used)),
+             *all = calloc((size_t)supernodes + 1, sizeof(*all));
+    for (uint32_t n = 0; list && used && all && n < nodes; n++) {
+        struct gt_cluster_node info;
+        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
+            continue;
+        list[count] =
+            (struct candidate){n, info.supernode, bits(info.healthy & ~info.available), 0, info.free};
+        used[info.supernode] += list[count].used;
+        all[info.supernode] += bits(info.healthy);
+        count++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        list[i].share =
+            (uint32_t)(all[list[i].supernode] ? used[list[i].supernode] * 1000 / all[list[i].supernode]
+                                              : 1000);
+    free(used);
+    free(all);
+    *ret_count = count;
+    return list;
+}
+
+struct drain {
+    struct gt_cluster *cluster;
+    const struct gt_job_view *view;
+    struct attempt *attempt;
+    struct candidate *list;
+    uint32_t count, emptied;
+};
+
+/* Makes the first `count` nodes look empty, and the others as they are. */
+static void empty(struct drain *drain, uint32_t count)
+{
+    for (; drain->emptied < count; drain->emptied++)
+        gt_cluster_set_free(drain->cluster, drain->list[drain->emptied].node, UINT64_MAX);
+    for (; drain->emptied > count; drain->emptied--)
+        gt_cluster_set_free(drain->cluster, drain->list[drain->emptied - 1].node,
+                            drain->list[drain->emptied - 1].free);
+}
+
+static bool fits(struct drain *drain, uint32_t count)
+{
+    struct gt_plan_failure failure;
+    const struct gt_job_units *units = &drain->view->job->units;
+    empty(drain, count);
+    return gt_plan_job(drain->cluster, units->units, units->count, drain->attempt->pods, drain->view->count,
+                       &failure);
+}
+
+static bool find(struct drain *drain)
+{
+    uint32_t low = 0, high = drain->count; /* fits with high, not with low */
+    if (!fits(drain, high))
+        return false;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (fits(drain, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return fits(drain, high);
+}
+
+bool gt_decide_drain(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
+                     struct gt_node_set *ret)
+{
+    auto_attempt struct attempt attempt = {0};
+    struct drain drain = {.cluster = gt_feed_cluster(feed), .view = view, .attempt = &attempt};
+    struct gt_node_set set = {0};
+    if (!view->grouped || gt_attempt_make(feed, view, seats, &attempt, NULL) < 0)
+        return false;
+    bool found = gt_attempt_bar(feed, view, NULL, &attempt, NULL) == 0 &&
+                 (drain.list = collect(drain.cluster, &drain.count)) && drain.count;
+    if (found) {
+        qsort(drain.list, drain.count, sizeof(*drain.list), by_drain);
+        found = find(&drain);
+        empty(&drain, 0);
+    }
+    gt_attempt_open(feed, &attempt);
+    for (uint32_t i = 0; found && i < view->count; i++)
+        if (gt_is_to_place(&view->members[i]))
+            found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
+    free(drain.list);
+    if (!found) {
+        gt_node_set_done(&set);
+        return false;
+    }
+    gt_node_set_done(ret);
+    *ret = set;
+    return true;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_INTERNAL_H
+#define GPUTOPO_PLACEMENT_INTERNAL_H
+
+#include "base/loop.h"
+#include "kube/index.h"
+#include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/placement/decide.h"
+#include "scheduler-ext/placement/patch.h"
+#include "scheduler-ext/placement/queue.h"
+
+/*
+ * What the files of the controller share. Every event only marks a job; once a turn of the loop each marked
+ * job is looked at as a whole (look.c), waiting jobs are tried (controller.c), and writes are sent (write.c).
+ */
+enum {
+    WRITES_RUNNING_MAX = 32, /* the client runs 16 at a time */
+    ROUND_BUDGET_MS = 10,
+    REASON_TEXT_MAX = 4096,
+    PLAN_TEXT_MAX = 256 << 10,
+    LOOK_PODS_A_MS = 64,        /* a job of so many pods rests for a millisecond after each look */
+    CONDITIONS_MAX = 16,        /* pods of a job whose condition tells why it waits */
+    CONDITION_AGAIN_MS = 60000, /* the same reason in other words */
+};
+
+enum write_kind { WRITE_LIFT, WRITE_CONDITION, WRITE_DELETE };
+
+struct pjob;
+
+/* A pod that is gated, or planned and not bound. */
+struct record {
+    struct gt_index_entry *entry; /* has the names */
+    struct gt_pod_object object;
+    uint64_t unschedulable_ms; /* since when; 0: it is not */
+    uint64_t stale;          /* digest of the version that the API server has a newer one of; 0: none known */
+    uint64_t stale_until_ms; /* it is tried all the same after that */
+    unsigned refusals;       /* writes that the API server refused, one after the other */
+    bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
+    bool lost_told;          /* that its plan was lost */
+    bool stray, stray_told;  /* it asks for no GPUs: no job of the feed has it */
+    const char *unread;      /* nor has one this: why the feed did not take it; NULL: it did */
+    struct write *write;     /* waiting, or on its way */
+};
+
+struct write {
+    struct gt_placement *placement;
+    struct record *record;
+    struct pjob *job; /* NULL: of a stray */
+    enum write_kind kind;
+    bool plans;                 /* LIFT: with a plan */
+    bool before_lift;           /* CONDITION: the gate goes when it is written */
+    uint64_t digest, nominated; /* CONDITION: what the object holds then */
+    uint64_t version;           /* digest of the one that it was made with */
+    struct gt_buf body;
+    struct gt_kube_call *call;             /* NULL: it waits */
+    struct write *next, *previous;         /* of those that wait */
+    struct write *job_next, *job_previous; /* of the job */
+};
+
+struct write_line { /* those that wait */
+    struct write *first, *last;
+};
+
+struct pjob {
+    struct gt_placement *placement;
+    struct gt_feed_job *job;
+    struct pjob *next, *previous;
+    struct pjob *next_marked;
+    bool marked, queued;
+    bool wishes; /* some of its seats do */
+    bool keeps;  /* some of its seats are kept */
+    struct gt_seats seats;
+    enum gt_placement_state state;
+    uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
+    uint64_t new_pod_ms;
+    uint64_t lift_ms; /* gates may go though pods are missing; 0: not set */
+    uint64_t due_ms;  /* to be looked at again; UINT64_MAX: when something happens */
+    uint64_t rest_ms; /* it is not looked at before: a look at a big job costs, and each of its pods asks for
+                         one */
+    uint64_t tries;
+    uint32_t pods_seen;
+    struct write *writes;
+    const char *reason; /* a literal */
+    char *text, *plan;
+    uint64_t told_digest, told_ms; /* the last event */
+    uint64_t retry_ms;             /* after a failed write: not before then; 0: none failed */
+    bool refusal_told;             /* that the API server refuses a write */
+};
+
+/* A job that lets others go first, by the digest of its key. */
+struct yielding {
+    uint64_t key, until_ms; /* 0: none */
+};
+enum { YIELDING_MAX = 256 }; /* more at a time: the oldest is forgotten */
+
+/* What another replica keeps. */
+struct heard_seat {
+    uint32_t node;
+    uint64_t mask;
+};
+struct heard {
+    struct heard_seat *seats; /* by node */
+    uint32_t count;
+    struct gt_node_set kept;
+};
+
+struct gt_placement {
+    struct gt_placement_spec spec;
+    struct heard heard; /* while it does not act */
+    struct yielding yielding[YIELDING_MAX];
+    struct gt_source *timer;
+    bool started, in_turn;
+    struct pjob *jobs, *marked;
+    struct gt_queue *queue;
+    struct gt_ranks ranks;
+    struct gt_index index;
+    struct record **records; /* by an entry's mark */
+    uint32_t *gaps;
+    uint32_t record_count, record_capacity, gap_count;
+    struct write_line acting, telling;
+    uint32_t writes_waiting, writes_running, telling_running;
+    struct pjob *holder;
+    struct gt_node_set kept;
+    uint64_t kept_digest;
+    uint64_t next_wake_ms; /* waiting jobs are tried then at the latest */
+    uint64_t next_due_ms;  /* no job is due before */
+    uint64_t strays_ms;    /* strays are looked at then; UINT64_MAX: there are none */
+    bool room;             /* something was given up while the queue ran */
+    struct gt_placement_counters counters;
+};
+
+uint64_t gt_placement_now_s(void);
+
+/* ---- records.c ---- */
+struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_records_put(struct gt_placement *placement, const char *namespace_, const char *name,
+                    struct gt_pod_object *object);
+void gt_records_remove(struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_records_done(struct gt_placement *placement);
+static inline const char *gt_record_namespace(const struct record *record)
+{
+    return record->entry->key;
+}
+static inline const char *gt_record_name(const struct record *record)
+{
+    return record->entry->key + record->entry->name_at;
+}
+
+/* ---- look.c, turn.c ---- */
+void gt_placement_mark(struct pjob *pjob);
+void gt_placement_mark_strays(struct gt_placement *placement);
+struct pjob *gt_placement_pjob(struct gt_placement *placement, struct gt_feed_job *job, bool make);
+void gt_placement_drop(struct pjob *pjob);
+void gt_placement_look(struct pjob *pjob);
+enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
+bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
+const char *gt_placement_reason(enum gt_plan_reason reason);
+void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
+                            const char *text);
+
+/* ---- yield.c ---- */
+/* A pod's object as it is now, and what the feed knew of it until now; may be NULL. */
+void gt_yield_see(struct gt_placement *placement, const struct gt_feed_pod *known, const cJSON *pod);
+void gt_yield_gone(struct gt_placement *placement, const struct gt_feed_pod *pod);
+/* Until when a job is not planned, and keeps no places; 0: it does not yield. */
+uint64_t gt_yield_until(struct gt_placement *placement, const struct gt_feed_job *job);
+
+/* ---- heard.c ---- */
+void gt_heard_done(struct heard *heard);
+
+/* ---- admit.c ---- */
+/* A pod that the feed does not know yet has come with a plan. */
+void gt_placement_admitted(struct gt_placement *placement, const cJSON *json);
+
+/* ---- report.c ---- */
+void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning);
+/* Tells of a pod that is no job's. */
+void gt_placement_tell_stray(struct gt_placement *placement, const struct record *record);
+void gt_placement_event(struct pjob *pjob, const struct gt_feed_pod *pod, bool warning, const char *reason,
+                        const char *action, const char *text);
+
+/* ---- write.c ---- */
+void gt_write_lift_stray(struct gt_placement *placement, struct record *record);
+/* `texts` NULL: there is no plan. */
+void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts);
+void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition);
+/* What the pod's gate waits for; `node` is the hint nominatedNodeName, NULL: none. */
+void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
+                      const char *node);
+void gt_write_stray_condition(struct gt_placement *placement, struct record *record,
+                              const struct gt_condition_text *condition);
+void gt_write_delete(struct pjob *pjob, struct record *record);
+void gt_write_drop(struct write *write);
+void gt_writes_send(struct gt_placement *placement);
+
+#endif

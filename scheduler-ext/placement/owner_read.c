@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/placement/pod_json.h"
+
+/* One reader a kind: each finds the templates in its object; the rest is the same for all. */
+
+enum { TEMPLATES_MAX = 64, ROLE_MAX = 253 };
+
+struct reader {
+    const char *resource;
+    struct gt_owner *owner;
+    struct gt_job_template *templates;
+    bool gpus; /* some template asks for them */
+    struct gt_err **err;
+};
+
+struct kind {
+    struct gt_kube_resource resource;
+    const char *name;
+    int (*read)(struct reader *reader, const cJSON *spec);
+};
+
+void gt_owner_free(struct gt_owner *owner)
+{
+    for (unsigned i = 0; owner->spec.templates && i < owner->spec.count; i++) {
+        const struct gt_job_template *template = &owner->spec.templates[i];
+        free((void *)(uintptr_t) template->role);
+        free((void *)(uintptr_t) template->gpus);
+        free((void *)(uintptr_t) template->group);
+        free((void *)(uintptr_t) template->atomic);
+    }
+    free((void *)(uintptr_t)owner->spec.templates);
+    free((void *)(uintptr_t)owner->spec.master);
+    free((void *)(uintptr_t)owner->refusal);
+    free(owner);
+}
+
+/* A count of pods; `fallback` where it is not given. */
+static int read_count(const cJSON *json, const char *what, uint32_t fallback, uint32_t *ret,
+                      struct gt_err **err)
+{
+    if (!json || cJSON_IsNull(json)) {
+        *ret = fallback;
+        return 0;
+    }
+    double number = cJSON_IsNumber(json) ? json->valuedouble : -1;
+    if (!(number >= 0) || number > GT_PLAN_PODS_MAX || number != floor(number))
+        return gt_fail(err, EINVAL, "%s is no number of pods from 0 to %d", what, GT_PLAN_PODS_MAX);
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+static int add_template(struct reader *reader, const char *role, const cJSON *replicas, uint32_t fallback,
+                        const cJSON *pod)
+{
+    struct gt_pod_shape shape;
+    struct gt_job_template *template = &reader->templates[reader->owner->spec.count];
+    if (reader->owner->spec.count == TEMPLATES_MAX)
+        return gt_fail(reader->err, E2BIG, "more than %d templates", TEMPLATES_MAX);
+    if (strlen(role) > ROLE_MAX)
+        return gt_fail(reader->err, EINVAL, "a template's name is longer than %d", ROLE_MAX);
+    int r = gt_pod_shape_read(pod, reader->resource, &shape, reader->err);
+    if (r >= 0)
+        r = read_count(replicas, "replicas", fallback, &template->replicas, reader->err);
+    if (r < 0)
+        return role[0] ? gt_wrap(reader->err, "template %s", role) : r;
+    size_t size = sizeof(*shape.gpus) * (shape.containers + 1);
+    unsigned *gpus = malloc(size);
+    reader->owner->spec.count++;
+    template->role = strdup(role);
+    template->gpus = gpus;
+    template->containers = shape.containers;
+    template->group = shape.has_group ? strdup(shape.group) : NULL;
+    template->atomic = shape.has_atomic ? strdup(shape.atomic) : NULL;
+    if (!template->role || !gpus || (shape.has_group && !template->group) ||
+        (shape.has_atomic && !template->atomic))
+        return gt_fail_sys(reader->err, ENOMEM, "owner");
+    memcpy(gpus, shape.gpus, sizeof(*gpus) * shape.containers);
+    reader->gpus = reader->gpus || shape.total;
+    return 0;
+}
+
+static int read_roles(struct reader *reader, const cJSON *roles, const char *ignored)
+{
+    const cJSON *role;
+    cJSON_ArrayForEach(role, roles)
+    {
+        if (!role->string || strcmp(role->string, ignored) == 0)
+            continue;
+        int r = add_template(reader, role->string, gt_pod_json_at(role, "replicas"), 1,
+                             gt_pod_json_at(role, "template"));
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int read_pytorch(struct reader *reader, const cJSON *spec)
+{
+    return read_roles(reader, gt_pod_json_at(spec, "pytorchReplicaSpecs"), "");
+}
+
+/* Its own master trains nothing (jobs/identity.h). */
+static int read_elastic(struct reader *reader, const cJSON *spec)
+{
+    return read_roles(reader, gt_pod_json_at(spec, "replicaSpecs"), "dlrover-master");
+}
+
+static int read_volcano(struct reader *reader, const cJSON *spec)
+{
+    static const char option[] = "--master=";
+    const cJSON *task, *argument;
+    cJSON_ArrayForEach(task, gt_pod_json_at(spec, "tasks"))
+    {
+        const char *name = gt_pod_json_text(task, "name");
+        int r = add_template(reader, name ? name : "default", gt_pod_json_at(task, "replicas"), 1,
+                             gt_pod_json_at(task, "template"));
+        if (r < 0)
+            return r;
+    }
+    cJSON_ArrayForEach(argument, gt_pod_json_at(spec, "plugins.pytorch"))
+    {
+        const char *text = cJSON_GetStringValue(argument);
+        if (!text || strncmp(text, option, strlen(option)) != 0 || reader->owner->spec.master)
+            continue;
+        reader->owner->spec.master = strdup(text + strlen(option));
+        if (!reader->owner->spec.master)
+            return gt_fail_sys(reader->err, ENOMEM, "owner");
+    }
+    return 0;
+}
+
+static int read_job(struct reader *reader, const cJSON *spec)
+{
+    uint32_t parallelism = 0, completions = 0;
+    int r = read_count(gt_pod_json_at(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
+    if (r >= 0)
+        r = read_count(gt_pod_json_at(spec, "completions"), "completions", parallelism, &completions,
+                       reader->err);
+    if (r < 0)
+        return r;
+    if (parallelism < completions) {
+        gt_auto_buf struct gt_buf text = GT_BUF(256);
+        gt_buf_printf(&text,
+                      "parallelism %u is less than completions %u: a job with gpu-group-size runs all its "
+                      "pods at a time",
+                      parallelism, completions);
+        reader->owner->refusal = gt_buf_take(&text);
+    }
+    return add_template(reader, "", NULL, completions, gt_pod_json_at(spec, "template"));
+}
+
+static int read_statefulset(struct reader *reader, const cJSON *spec)
+{
+    const char *policy = gt_pod_json_text(spec, "podManagementPolicy");
+    reader->owner->sequential = !policy || strcmp(policy, "Parallel") != 0;
+    return add_template(reader, "", gt_pod_json_at(spec, "replicas"), 1, gt_pod_json_at(spec, "template"));
+}
+
+static int read_replicaset(struct reader *reader, const cJSON *spec)
+{
+    return add_template(reader, "", gt_pod_json_at(spec, "replicas"), 1, gt_pod_json_at(spec, "template"));
+}
+
+static const struct kind kinds[GT_OWNER_KINDS] = {
+    [GT_OWNER_PYTORCH] = {{"kubeflow.org", "v1", "pytorchjobs", true}, "PyTorchJob", read_pytorch},
+    [GT_OWNER_VOLCANO] = {{"batch.volcano.sh", "v1alpha1", "jobs", true}, "Job", read_volcano},
+    [GT_OWNER_ELASTIC] = {{"elastic.iml.github.io", "v1alpha1", "elasticjobs", true},
+                          "ElasticJob",
+                          read_elastic},
+    [GT_OWNER_JOB] = {{"batch", "v1", "jobs", true}, "Job", read_job},
+    [GT_OWNER_STATEFULSET] = {{"apps", "v1", "statefulsets", true}, "StatefulSet", read_statefulset},
+    [GT_OWNER_REPLICASET] = {{"apps", "v1", "replicasets", true}, "ReplicaSet", read_replicaset},
+};
+
+const struct gt_kube_resource *gt_owner_resource(enum gt_owner_kind kind)
+{
+    return &kinds[kind].resource;
+}
+
+const char *gt_owner_kind_name(enum gt_owner_kind kind)
+{
+    return kinds[kind].name;
+}
+
+enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind)
+{
+    size_t len = api_version ? strcspn(api_version, "/") : 0;
+    for (int i = 0; kind && api_version && i < GT_OWNER_KINDS; i++)
+        if (strcmp(kinds[i].name, kind) == 0 && strlen(kinds[i].resource.group) == len &&
+            strncmp(kinds[i].resource.group, api_version, len) == 0)
+            return (enum gt_owner_kind)i;
+    return GT_OWNER_KINDS;
+}
+
+int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
+                  struct gt_err **err)
+{
+    gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
+    struct reader reader = {.resource = resource, .owner = owner, .err = err};
+    const cJSON *spec = gt_pod_json_at(object, "spec");
+    if (!owner || !(reader.templates = calloc(TEMPLATES_MAX, sizeof(*reader.templates))))
+        return gt_fail_sys(err, ENOMEM, "owner");
+    owner->spec.templates = reader.templates;
+    if (!cJSON_IsObject(spec))
+        return gt_fail(err, EINVAL, "a %s without a spec", kinds[kind].name);
+    int r = kinds[kind].read(&reader, spec);
+    if (r < 0)
+        return r;
+    struct gt_job_template *fitting =
+        realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
+    owner->spec.templates = fitting ? fitting : reader.templates;
+    *ret = reader.gpus ? gt_steal(owner) : NULL;
+    return 0;
+}
+
+bool gt_owner_is_grouped(const struct gt_owner *owner)
+{
+    for (unsigned i = 0; i < owner->spec.count; i++)
+        if (owner->spec.templates[i].group)
+            return true;
+    return false;
+}
+
+int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err)
+{
+    struct gt_job *job = NULL;
+    if (owner->refusal && gt_owner_is_grouped(owner))
+        return gt_fail(err, EINVAL, "%s", owner->refusal);
+    int r = gt_job_make(NULL, 0, &owner->spec, &job, err);
+    if (r < 0)
+        return r;
+    *ret = job;
+    return 0;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/patch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "kube/index.h"
+#include "kube/status.h"
+#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/placement/pod_json.h"
+
+enum { MESSAGE_MAX = 1000, GPUS_TEXT_MAX = 32 << 10 };
+
+/* A pod that only Volcano's own gate holds: Volcano lifts that one when it has placed the pod, so it must not
+ * be waited for. */
+static const char volcano_gate[] = "scheduling.volcano.sh/queue-allocation-gate";
+
+void gt_pod_object_done(struct gt_pod_object *object)
+{
+    free(object->uid);
+    free(object->version);
+    free(object->gates);
+    free(object->terms);
+    free(object->conditions);
+    *object = (struct gt_pod_object){0};
+}
+
+static void add_json(struct gt_buf *to, const cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    if (!text)
+        to->failed = true;
+    else
+        gt_buf_printf(to, "%s%s", to->len ? "," : "", text);
+    cJSON_free(text);
+}
+
+/* The list's members whose `key` is not `name`, without the brackets. */
+static int others_of(const cJSON *list, const char *key, const char *name, char **ret, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_POD_OBJECT_TEXT_MAX);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *value = gt_pod_json_text(item, key);
+        if (!value || strcmp(value, name) != 0)
+            add_json(&text, item);
+    }
+    int r = gt_buf_check(&text, "pod", err);
+    if (r >= 0 && text.len && !(*ret = gt_buf_take(&text)))
+        r = gt_fail_sys(err, ENOMEM, "pod");
+    return r;
+}
+
+static const cJSON *condition_of(const cJSON *object, const char *type)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, gt_pod_json_at(object, "status.conditions"))
+    {
+        const char *text = gt_pod_json_text(item, "type");
+        if (text && strcmp(text, type) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+static void read_condition(const cJSON *object, struct gt_pod_object *to)
+{
+    const cJSON *ours = condition_of(object, GT_CONDITION_PLACEMENT);
+    const cJSON *scheduled = condition_of(object, "PodScheduled");
+    if (ours)
+        to->condition = gt_condition_digest(
+            &(struct gt_condition_text){strcmp(gt_kube_text(ours, "status"), "True") == 0,
+                                        gt_kube_text(ours, "reason"), gt_kube_text(ours, "message")});
+    to->unschedulable = scheduled && strcmp(gt_kube_text(scheduled, "status"), "False") == 0 &&
+                        strcmp(gt_kube_text(scheduled, "reason"), "Unschedulable") == 0;
+}
+
+static const char *annotation(const cJSON *annotations, const char *key)
+{
+    return annotations ? cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, key)) : NULL;
+}
+
+static void read_plan(const cJSON *object, struct gt_pod_object *to)
+{
+    const cJSON *annotations = gt_pod_json_at(object, "metadata.annotations");
+    to->planned =
+        annotation(annotations, GT_PLAN_ANNOTATION_NODE) && annotation(annotations, GT_PLAN_ANNOTATION_GPUS);
+}
+
+static int read_lists(const cJSON *object, struct gt_pod_object *to, struct gt_err **err)
+{
+    static const char path[] =
+        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    const cJSON *gates = gt_pod_json_at(object, "spec.schedulingGates"), *gate,
+                *terms = gt_pod_json_at(object, path);
+    int r = others_of(gates, "name", GT_GATE, &to->gates, err);
+    if (r >= 0)
+        r = others_of(gt_pod_json_at(object, "status.conditions"), "type", GT_CONDITION_PLACEMENT,
+                      &to->conditions, err);
+    if (r < 0)
+        return r;
+    cJSON_ArrayForEach(gate, gates)
+    {
+        const char *name = gt_pod_json_text(gate, "name");
+        to->others = to->others || (name && strcmp(name, GT_GATE) != 0 && strcmp(name, volcano_gate) != 0);
+    }
+    if (cJSON_GetArraySize(terms) > 0) {
+        to->terms = cJSON_PrintUnformatted(terms);
+        if (!to->terms)
+            return gt_fail_sys(err, ENOMEM, "pod");
+        if (strlen(to->terms) > GT_POD_OBJECT_TEXT_MAX) { /* the feed takes no such pod: it gets no plan */
+            free(to->terms);
+            to->terms = NULL;
+        }
+    }
+    return 0;
+}
+
+int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt_err **err)
+{
+    const char *uid = gt_kube_meta(object, "uid"), *version = gt_kube_meta(object, "resourceVersion");
+    const char *phase = gt_pod_json_text(object, "status.phase"),
+               *node = gt_pod_json_text(object, "spec.nodeName");
+    struct gt_pod_object read = {
+        .gated = gt_pod_has_gate(object, GT_GATE, NULL),
+        .bound = node && *node,
+        .ended = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0),
+    };
+    if (!*uid || !*version)
+        return gt_fail(err, EINVAL, "a pod without uid or resourceVersion");
+    read.uid = strdup(uid);
+    read.version = strdup(version);
+    int r = read.uid && read.version ? 0 : gt_fail_sys(err, ENOMEM, "pod");
+    if (r >= 0)
+        r = read_lists(object, &read, err);
+    if (r < 0) {
+        gt_pod_object_done(&read);
+        return r;
+    }
+    const char *nominated = gt_pod_json_text(object, "status.nominatedNodeName");
+    read.nominated = nominated && *nominated ? gt_index_digest(nominated) : 0;
+    read_condition(object, &read);
+    read_plan(object, &read);
+    *ret = read;
+    return 0;
+}
+
+/* ---- the plan's annotations ---- */
+
+static int add_gpus(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+                    const uint64_t *masks, struct gt_buf *to, struct gt_err **err)
+{
+    gt_buf_puts(to, "{");
+    for (unsigned c = 0, written = 0; c < pod->meta.containers; c++) {
+        if (!masks[c])
+            continue;
+        gt_buf_puts(to, written++ ? "," : "");
+        gt_text_quote(to, pod->container_names[c]);
+        gt_buf_puts(to, ":[");
+        for (uint64_t left = masks[c]; left; left &= left - 1) {
+            const char *id = gt_feed_device_id(feed, node, (unsigned)__builtin_ctzll(left));
+            if (!id)
+                return gt_fail(err, ENOENT, "a planned GPU is gone");
+            gt_buf_puts(to, left == masks[c] ? "" : ",");
+            gt_text_quote(to, id);
+        }
+        gt_buf_puts(to, "]");
+    }
+    gt_buf_puts(to, "}");
+    return gt_buf_check(to, "plan", err);
+}
+
+int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+                       uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret,
+                       struct gt_err **err)
+{
+    struct gt_cluster_node info;
+    struct gt_plan_texts texts = {0};
+    uint64_t masks[GT_FEED_CONTAINERS_MAX] = {0};
+    gt_auto_buf struct gt_buf gpus = GT_BUF(GPUS_TEXT_MAX);
+    if (!gt_cluster_get_node(gt_feed_cluster((struct gt_feed *)(uintptr_t)feed), node, &info) ||
+        !gt_text_copy(texts.node, sizeof(texts.node), info.name))
+        return gt_fail(err, ENOENT, "the planned node is gone");
+    if (pod->gpus != (unsigned)__builtin_popcountll(mask) || pod->meta.containers > GT_FEED_CONTAINERS_MAX)
+        return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
+    gt_plan_split(info.class, mask, pod->meta.gpus, pod->meta.containers, masks);
+    int r = add_gpus(feed, pod, node, masks, &gpus, err);
+    if (r < 0)
+        return r;
+    snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, unit);
+    snprintf(texts.rank, sizeof(texts.rank), "%" PRIu32, rank);
+    texts.gpus = gt_buf_take(&gpus);
+    if (!texts.gpus)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    *ret = texts;
+    return 0;
+}
+
+void gt_plan_texts_done(struct gt_plan_texts *texts)
+{
+    free(texts->gpus);
+    *texts = (struct gt_plan_texts){0};
+}
+
+/* ---- patches ---- */
+
+static size_t cut_at(const char *message)
+{
+    size_t n = 0;
+    while (message[n]) {
+        unsigned step = gt_text_utf8_length(message + n);
+        step = step ? step : 1;
+        if (n + step > MESSAGE_MAX)
+            break;
+        n += step;
+    }
+    return n;
+}
+
+static void add_cut(struct gt_buf *to, const char *message)
+{
+    char text[MESSAGE_MAX + 1];
+    size_t n = cut_at(message);
+    memcpy(text, message, n);
+    text[n] = 0;
+    gt_text_quote(to, text);
+}
+
+uint64_t gt_condition_digest(const struct gt_condition_text *condition)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(8 * MESSAGE_MAX);
+    gt_buf_printf(&text, "%d %s ", condition->holds, condition->reason);
+    add_cut(&text, condition->message);
+    uint64_t digest = gt_index_digest(text.data ? text.data : "");
+    return digest ? digest : 1;
+}
+
+static void add_time(struct gt_buf *to, uint64_t now_s)
+{
+    time_t now = (time_t)now_s;
+    struct tm parts;
+    char text[32] = "";
+    if (gmtime_r(&now, &parts))
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    gt_text_quote(to, text);
+}
+
+static void begin(const struct gt_pod_object *object, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"metadata\":{\"uid\":");
+    gt_text_quote(to, object->uid);
+    gt_buf_puts(to, ",\"resourceVersion\":");
+    gt_text_quote(to, object->version);
+}
+
+/* The list whole, since a merge patch knows no keys of lists. */
+static void add_conditions(const struct gt_pod_object *object, const struct gt_condition_text *condition,
+                           uint64_t now_s, struct gt_buf *to)
+{
+    gt_buf_printf(to, "\"conditions\":[%s%s{\"type\":\"" GT_CONDITION_PLACEMENT "\",\"status\":\"%s\",",
+                  object->conditions ? object->conditions : "", object->conditions ? "," : "",
+                  condition->holds ? "True" : "False");
+    gt_buf_puts(to, "\"reason\":");
+    gt_text_quote(to, condition->reason);
+    gt_buf_puts(to, ",\"message\":");
+    add_cut(to, condition->message);
+    gt_buf_puts(to, ",\"lastTransitionTime\":");
+    add_time(to, now_s);
+    gt_buf_puts(to, "}]");
+}
+
+void gt_patch_condition(const struct gt_pod_object *object, const struct gt_condition_text *condition,
+                        const char *node, uint64_t now_s, struct gt_buf *to)
+{
+    begin(object, to);
+    gt_buf_puts(to, "},\"status\":{");
+    if (node || (object->nominated && object->gated)) {
+        gt_buf_puts(to, "\"nominatedNodeName\":");
+        node ? gt_text_quote(to, node) : gt_buf_puts(to, "null");
+        gt_buf_puts(to, ",");
+    }
+    add_conditions(object, condition, now_s, to);
+    gt_buf_puts(to, "}}");
+}
+
+/* One requirement more in every term: terms are alternatives, and none may be added or taken away. A term
+ * that says nothing matches nothing and stays as it is. */
+static void add_terms(const char *terms, const char *node, struct gt_buf *to)
+{
+    cJSON *list = terms ? cJSON_Parse(terms) : NULL;
+    if (!list) {
+        gt_buf_puts(to, "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[");
+        gt_text_quote(to, node);
+        gt_buf_puts(to, "]}]}]");
+        return;
+    }
+    cJSON *term;
+    cJSON_ArrayForEach(term, list)
+    {
+        cJSON *fields = cJSON_GetObjectItemCaseSensitive(term, "matchFields");
+        if (!cJSON_GetArraySize(fields) &&
+            !cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(term, "matchExpressions")))
+            continue;
+        if (!cJSON_IsArray(fields)) {
+            cJSON_DeleteItemFromObjectCaseSensitive(term, "matchFields");
+            fields = cJSON_AddArrayToObject(term, "matchFields");
+        }
+        cJSON *field = cJSON_CreateObject();
+        if (!fields || !field || !cJSON_AddItemToArray(fields, field)) {
+            cJSON_Delete(field);
+            to->failed = true;
+            break;
+        }
+        cJSON_AddStringToObject(field, "key", "metadata.name");
+        cJSON_AddStringToObject(field, "operator", "In");
+        cJSON *values = cJSON_AddArrayToObject(field, "values");
+        if (!values || !cJSON_AddItemToArray(values, cJSON_CreateString(node)))
+            to->failed = true;
+    }
+    char *text = cJSON_PrintUnformatted(list);
+    cJSON_Delete(list);
+    if (text)
+        gt_buf_puts(to, text);
+    else
+        to->failed = true;
+    cJSON_free(text);
+}
+
+void gt_patch_affinity(const char *terms, const char *node, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":");
+    add_terms(terms, node, to);
+    gt_buf_puts(to, "}}");
+}
+
+static void add_annotations(const struct gt_plan_texts *texts, struct gt_buf *to)
+{
+    gt_buf_puts(to, ",\"annotations\":{\"" GT_PLAN_ANNOTATION_GPUS "\":");
+    gt_text_quote(to, texts->gpus);
+    gt_buf_puts(to, ",\"" GT_PLAN_ANNOTATION_NODE "\":");
+    gt_text_quote(to, texts->node);
+    gt_buf_printf(to, ",\"" GT_PLAN_ANNOTATION_UNIT "\":\"%s\",\"" GT_PLAN_ANNOTATION_RANK "\":\"%s\"}",
+                  texts->unit, texts->rank);
+}
+
+void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to)
+{
+    begin(object, to);
+    if (texts)
+        add_annotations(texts, to);
+    gt_buf_puts(to, "},\"spec\":{");
+    if (texts) {
+        gt_buf_puts(to, "\"affinity\":{\"nodeAffinity\":");
+        gt_patch_affinity(object->terms, texts->node, to);
+        gt_buf_puts(to, "},");
+    }
+    if (object->gates)
+        gt_buf_printf(to, "\"schedulingGates\":[%s]}}", object->gates);
+    else
+        gt_buf_puts(to, "\"schedulingGates\":null}}");
+}
+
+void gt_patch_delete(const struct gt_pod_object *object, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":");
+    gt_text_quote(to, object->uid);
+    gt_buf_puts(to, ",\"resourceVersion\":");
+    gt_text_quote(to, object->version);
+    gt_buf_puts(to, "}}");
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_PATCH_H
+#define GPUTOPO_PLACEMENT_PATCH_H
+
+#include <cjson/cJSON.h>
+
+#include "scheduler-ext/feed/feed.h"
+
+/*
+ * What is remembered of a pod's object to change it, and the changes. Every patch names the pod's uid and the
+ * version that it was made from: where somebody was faster the API server refuses it. No I/O.
+ *
+ * A pod gets its plan in one request: annotations, the required node affinity, and the gate away. Whoever
+ * comes after a crash finds each pod either with all of that, or as it was made.
+ */
+struct gt_pod_object {
+    char *uid, *version;
+    char *gates;        /* other gates than ours, as JSON without the brackets; NULL: none */
+    char *terms;        /* required node selector terms, JSON; NULL: none */
+    char *conditions;   /* other conditions than ours, JSON without the brackets; NULL: none */
+    uint64_t condition; /* digest of our condition, as of gt_condition_digest(); 0: none */
+    uint64_t nominated; /* digest of status.nominatedNodeName; 0: none */
+    bool planned;       /* it has the plan's annotations */
+    bool gated, others; /* by our gate; by others that have to go first */
+    bool unschedulable; /* the scheduler says so */
+    bool bound, ended;
+};
+
+enum { GT_POD_OBJECT_TEXT_MAX = 64 << 10 };
+
+/* -EINVAL where it makes no sense. */
+int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt_err **err);
+void gt_pod_object_done(struct gt_pod_object *object);
+
+/* The values of the four annotations. */
+struct gt_plan_texts {
+    char node[GT_CLUSTER_NAME_MAX + 1], unit[12], rank[12];
+    char *gpus; /* owned */
+};
+/* -ENOENT where the node or a GPU is gone. `mask` is split over the pod's containers. */
+int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+                       uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret,
+                       struct gt_err **err);
+void gt_plan_texts_done(struct gt_plan_texts *texts);
+
+struct gt_condition_text {
+    bool holds;          /* status True */
+    const char *reason;  /* one word */
+    const char *message; /* a sentence; cut after 1,000 bytes */
+};
+uint64_t gt_condition_digest(const struct gt_condition_text *condition);
+
+/* The required node affinity of a plan, the value of spec.affinity.nodeAffinity; `terms` as of gt_pod_object.
+ */
+void gt_patch_affinity(const char *terms, const char *node, struct gt_buf *to);
+
+/* Bodies of merge patches. `now_s` is Unix time. */
+/* Of the pod's status. `node` is the hint nominatedNodeName; NULL: none, and a gated pod loses the one it
+ * has. */
+void gt_patch_condition(const struct gt_pod_object *object, const struct gt_condition_text *condition,
+                        const char *node, uint64_t now_s, struct gt_buf *to);
+/* `texts` NULL: there is no plan, the gate alone goes. */
+void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to);
+/* DeleteOptions. */
+void gt_patch_delete(const struct gt_pod_object *object, struct gt_buf *to);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_QUEUE_H
+#define GPUTOPO_PLACEMENT_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * Which waiting job is tried next, and how big ones are kept from starving. No clock, no I/O: times are the
+ * caller's, in milliseconds.
+ *
+ * Order: jobs that run in part first, then the higher priority, then the older one. A round tries every job
+ * once, in this order; smaller ones so pass a big one that does not fit. The first job in order that has been
+ * waiting for `patience` becomes the holder: nodes are chosen that it would need, and who comes behind it in
+ * the order may not use them. So they run empty, and the holder waits no longer than the pods that were on
+ * them when they were chosen. There is one holder at a time.
+ */
+struct gt_queue;
+
+struct gt_queue_entry {
+    void *job;          /* the caller's; its key here */
+    bool partial;       /* some of its pods run */
+    int32_t priority;   /* higher goes first */
+    uint64_t created_s; /* Unix time, older goes first */
+    uint64_t number;    /* breaks ties, different for each job */
+    uint64_t since_ms;  /* it waits since then */
+    uint64_t shape;     /* jobs of one shape fit or do not fit alike; 0: like no other */
+};
+
+enum gt_queue_result {
+    GT_QUEUE_DONE,    /* it left: it is placed, or needs nothing */
+    GT_QUEUE_BLOCKED, /* there is no room for it */
+    GT_QUEUE_FAILED,  /* something else is wrong; others are not judged by it */
+};
+
+struct gt_queue_spec {
+    uint64_t patience_ms; /* UINT64_MAX: nobody ever becomes the holder */
+    /* Tries one. `restricted`: it may not use the holder's nodes. It must not call the queue. */
+    enum gt_queue_result (*try)(void *arg, void *job, bool restricted);
+    /* It is blocked as `like` is, which has its shape; it was not tried. */
+    void (*same)(void *arg, void *job, void *like);
+    /* Chooses the holder's nodes; false where none would help. `job` NULL: nobody holds any. */
+    bool (*hold)(void *arg, void *job);
+    uint64_t (*now_ms)(void *arg);
+    void *arg;
+};
+
+enum { GT_QUEUE_MAX = 1 << 17 };
+
+int gt_queue_new(const struct gt_queue_spec *spec, struct gt_queue **ret, struct gt_err **err);
+void gt_queue_free(struct gt_queue *queue);
+GT_DEFINE_CLEANUP(struct gt_queue *, gt_queue_free)
+#define gt_auto_queue GT_CLEANUP(gt_queue_free)
+
+/* Adds a job, or changes the one that is there. */
+int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, struct gt_err **err);
+/* False where it was not there. */
+bool gt_queue_remove(struct gt_queue *queue, const void *job);
+bool gt_queue_has(const struct gt_queue *queue, const void *job);
+uint32_t gt_queue_length(const struct gt_queue *queue);
+/* Its place in the order, from 0; UINT32_MAX where it is not there. */
+uint32_t gt_queue_place(const struct gt_queue *queue, const void *job);
+const void *gt_queue_holder(const struct gt_queue *queue);
+
+/* Something has changed: another round is worth it. */
+void gt_queue_wake(struct gt_queue *queue);
+/* Runs for at most about `budget_ms`. True: more is to be done, call again. */
+bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms);
+/* When it wants to run again; UINT64_MAX: when it is woken. A round that found no room rests for a while. */
+uint64_t gt_queue_next_ms(const struct gt_queue *queue);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_RANKS_H
+#define GPUTOPO_PLACEMENT_RANKS_H
+
+#include <cjson/cJSON.h>
+
+#include "kube/index.h"
+#include "scheduler-ext/core/cluster.h"
+
+/*
+ * The ranks of planned pods whose names do not tell them (of a ReplicaSet, or any controller that is not
+ * known): what the order of names was when they were planned, from memory or from their annotations. A pod
+ * that takes another's place has another name, and must not shift the others.
+ */
+struct gt_ranks {
+    struct gt_index index; /* an entry's mark is the rank */
+};
+
+enum { GT_RANKS_MAX = 1 << 18 };
+
+void gt_ranks_set(struct gt_ranks *ranks, const char *namespace_, const char *name, uint32_t rank);
+void gt_ranks_remove(struct gt_ranks *ranks, const char *namespace_, const char *name);
+/* GT_NONE: not known. `ranks` may be NULL. */
+uint32_t gt_ranks_find(const struct gt_ranks *ranks, const char *namespace_, const char *name);
+/* From a pod's object, where it has a plan and is of such a kind. */
+void gt_ranks_read(struct gt_ranks *ranks, const cJSON *object);
+void gt_ranks_done(struct gt_ranks *ranks);
+
+#endif

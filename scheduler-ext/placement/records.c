@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "kube/status.h"
+#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/pod_json.h"
+
+/* What is remembered of pods that are gated, or planned and not bound. */
+
+struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name)
+{
+    const struct gt_index_entry *entry = gt_index_find(&placement->index, namespace_, name);
+    return entry ? placement->records[entry->mark] : NULL;
+}
+
+static bool grow(struct gt_placement *placement)
+{
+    uint32_t capacity = placement->record_capacity ? placement->record_capacity * 2 : 64;
+    struct record **records = realloc(placement->records, sizeof(struct record *) * capacity);
+    if (!records)
+        return false;
+    placement->records = records;
+    uint32_t *gaps = realloc(placement->gaps, sizeof(*gaps) * capacity);
+    if (!gaps)
+        return false;
+    placement->gaps = gaps;
+    placement->record_capacity = capacity;
+    return true;
+}
+
+static struct record *make(struct gt_placement *placement, const char *namespace_, const char *name)
+{
+    if (!placement->gap_count && placement->record_count == placement->record_capacity && !grow(placement))
+        return NULL;
+    struct record *record = calloc(1, sizeof(*record));
+    struct gt_index_entry *entry = record ? gt_index_add(&placement->index, namespace_, name) : NULL;
+    if (!entry) {
+        free(record);
+        return NULL;
+    }
+    entry->mark = placement->gap_count ? placement->gaps[--placement->gap_count] : placement->record_count++;
+    placement->records[entry->mark] = record;
+    record->entry = entry;
+    return record;
+}
+
+static void free_record(struct record *record)
+{
+    if (record->write)
+        gt_write_drop(record->write);
+    gt_pod_object_done(&record->object);
+    free(record);
+}
+
+void gt_records_remove(struct gt_placement *placement, const char *namespace_, const char *name)
+{
+    struct record *record = gt_record_find(placement, namespace_, name);
+    if (!record)
+        return;
+    if (record->write && record->write->call && record->write->kind == WRITE_DELETE)
+        placement->counters.recreated++; /* the watch was faster than the answer */
+    placement->gaps[placement->gap_count++] = record->entry->mark;
+    placement->records[record->entry->mark] = NULL;
+    struct gt_index_entry *entry = gt_index_take(&placement->index, namespace_, name);
+    free_record(record);
+    free(entry);
+}
+
+void gt_records_done(struct gt_placement *placement)
+{
+    for (uint32_t i = 0; i < placement->record_count; i++)
+        if (placement->records[i])
+            free_record(placement->records[i]);
+    gt_ranks_done(&placement->ranks);
+    gt_index_done(&placement->index);
+    free(placement->records);
+    free(placement->gaps);
+}
+
+/* Whether `version` is one that was seen already: the answer to a write may come before the watch tells of
+ * what was before it. */
+static bool is_old(const char *version, const char *known)
+{
+    uint64_t a, b;
+    return gt_text_to_unsigned(version, UINT64_MAX - 1, &a) &&
+           gt_text_to_unsigned(known, UINT64_MAX - 1, &b) && a < b;
+}
+
+/* Takes what the object holds. */
+void gt_records_put(struct gt_placement *placement, const char *namespace_, const char *name,
+                    struct gt_pod_object *object)
+{
+    struct record *record = gt_record_find(placement, namespace_, name);
+    if (record && strcmp(record->object.uid, object->uid) != 0) {
+        gt_records_remove(placement, namespace_, name);
+        record = NULL;
+    }
+    if (record && is_old(object->version, record->object.version)) {
+        gt_pod_object_done(object);
+        return;
+    }
+    if (!record && !(record = make(placement, namespace_, name))) {
+        gt_pod_object_done(object);
+        return;
+    }
+    if (!object->unschedulable)
+        record->unschedulable_ms = 0;
+    else if (!record->unschedulable_ms)
+        record->unschedulable_ms = gt_clock_ms();
+    if (!record->object.version || strcmp(record->object.version, object->version) != 0)
+        record->lifted = false;
+    record->unread = NULL; /* the feed has its say after us */
+    gt_pod_object_done(&record->object);
+    record->object = *object;
+    *object = (struct gt_pod_object){0};
+}
+
+/* Templates without GPUs may have our gate, written by hand: nobody else would lift it. */
+static void judge_stray(struct gt_placement *placement, const cJSON *json, struct record *record)
+{
+    struct gt_pod_shape shape;
+    if (!record || !record->object.gated)
+        return;
+    record->stray = gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) == 0 &&
+                    !shape.total;
+    if (record->stray)
+        gt_placement_mark_strays(placement);
+}
+
+/* The scheduler may bind a pod, and the watch tell of it, before the answer to the write that lifted its
+ * gate. */
+static void count_unanswered(struct gt_placement *placement, const struct record *record)
+{
+    const struct write *write = record ? record->write : NULL;
+    if (!write || !write->call || write->kind != WRITE_LIFT)
+        return;
+    placement->counters.pods_planned += write->plans;
+    placement->counters.pods_lifted++;
+}
+
+void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *json)
+{
+    const char *namespace_ = gt_kube_meta(json, "namespace"), *name = gt_kube_meta(json, "name");
+    struct gt_pod_object object;
+    gt_ranks_read(&placement->ranks, json);
+    gt_yield_see(placement, gt_feed_find_pod(placement->spec.feed, namespace_, name), json);
+    if (gt_pod_object_read(json, &object, NULL) < 0) {
+        gt_records_remove(placement, namespace_, name);
+        return;
+    }
+    if (object.planned && !object.gated && !object.ended &&
+        !gt_feed_find_pod(placement->spec.feed, namespace_, name))
+        gt_placement_admitted(placement, json);
+    if (!object.bound && !object.ended && (object.gated || object.planned)) {
+        gt_records_put(placement, namespace_, name, &object);
+        judge_stray(placement, json, gt_record_find(placement, namespace_, name));
+        /* The feed tells of what it reads; conditions and versions are read here alone. */
+        const struct gt_feed_pod *pod =
+            placement->started ? gt_feed_find_pod(placement->spec.feed, namespace_, name) : NULL;
+        if (pod && pod->job->user)
+            gt_placement_mark(pod->job->user);
+    } else {
+        if (!object.gated)
+            count_unanswered(placement, gt_record_find(placement, namespace_, name));
+        gt_pod_object_done(&object);
+        gt_records_remove(placement, namespace_, name);
+    }
+}
+
+void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
+                             const char *why)
+{
+    struct record *record = gt_record_find(placement, namespace_, name);
+    if (!record || !record->object.gated)
+        return;
+    record->unread = why;
+    gt_placement_mark_strays(placement);
+}
+
+void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name)
+{
+    gt_records_remove(placement, namespace_, name);
+    gt_ranks_remove(&placement->ranks, namespace_, name);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/view.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RANK_NAME_MAX = 16 };
+
+void gt_job_view_free(struct gt_job_view *view)
+{
+    if (view->job)
+        gt_job_free(view->job);
+    free(view->members);
+    free(view);
+}
+
+/* What the job is made from; parallel arrays. */
+struct makings {
+    struct gt_pod_meta *metas;
+    struct gt_feed_pod **pods;
+    uint32_t count;
+    char (*names)[RANK_NAME_MAX];
+    uint32_t *ranks; /* ascending, as the names are */
+};
+
+static void free_makings(struct makings *makings)
+{
+    free(makings->metas);
+    free(makings->pods);
+    free(makings->names);
+    free(makings->ranks);
+}
+#define auto_makings __attribute__((cleanup(free_makings)))
+
+static int collect(const struct gt_feed_job *job, struct makings *to, struct gt_err **err)
+{
+    to->metas = calloc((size_t)job->pod_count + 1, sizeof(*to->metas));
+    to->pods = calloc((size_t)job->pod_count + 1, sizeof(*to->pods));
+    if (!to->metas || !to->pods)
+        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    for (struct gt_feed_pod *pod = job->pods; pod && to->count < job->pod_count; pod = pod->next) {
+        if (!gt_job_view_counts(pod))
+            continue;
+        to->metas[to->count] = pod->meta;
+        to->pods[to->count++] = pod;
+    }
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct gt_feed_pod *const *x = a, *const *y = b;
+    int order = gt_natural_order((*x)->meta.name, (*y)->meta.name);
+    return order ? order : strcmp((*x)->meta.name, (*y)->meta.name);
+}
+
+/*
+ * Gives pods whose names tell no rank names that do: the rank that they were planned with, for others the
+ * lowest that nobody has, in the order of their names. `members` of the job there are, made or not.
+ */
+static int name_by_rank(const struct gt_ranks *ranks, struct makings *makings, uint32_t members,
+                        struct gt_err **err)
+{
+    uint32_t count = makings->count, next = 0, size = members > count ? members : count;
+    gt_auto_free uint32_t *taken = calloc((size_t)size + 1, sizeof(*taken)); /* [rank]: pod + 1 */
+    makings->names = calloc((size_t)count + 1, sizeof(*makings->names));
+    makings->ranks = calloc((size_t)count + 1, sizeof(*makings->ranks));
+    if (!taken || !makings->names || !makings->ranks)
+        return gt_fail_sys(err, ENOMEM, "job");
+    qsort(makings->pods, count, sizeof(*makings->pods), by_name);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct gt_pod_meta *meta = &makings->pods[i]->meta;
+        uint32_t rank = gt_ranks_find(ranks, meta->namespace_, meta->name);
+        makings->metas[i] = *meta;
+        if (rank < size && !taken[rank])
+            taken[rank] = i + 1;
+        else
+            makings->metas[i].name = NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (makings->metas[i].name)
+            continue;
+        while (taken[next])
+            next++;
+        taken[next] = i + 1;
+    }
+    for (uint32_t rank = 0, i = 0; rank < size; rank++) {
+        if (!taken[rank])
+            continue;
+        snprintf(makings->names[i], RANK_NAME_MAX, "%010u", rank);
+        makings->metas[taken[rank] - 1].name = makings->names[i];
+        makings->ranks[i++] = rank;
+    }
+    return 0;
+}
+
+/* Names tell an order and no gaps: where members are missing, the others move to their ranks. Each moves
+ * behind those before it, so from the last on its new place is empty. */
+static void spread(const struct makings *makings, struct gt_job *job)
+{
+    for (uint32_t i = makings->count; i-- > 0;) {
+        uint32_t to = makings->ranks[i];
+        if (to == i || to >= job->member_count || job->members[i].pod == GT_NONE ||
+            job->members[to].pod != GT_NONE)
+            continue;
+        struct gt_job_member from = job->members[i], over = job->members[to];
+        job->members[to] = (struct gt_job_member){over.rank, from.pod, from.gpus};
+        job->members[i] = (struct gt_job_member){from.rank, over.pod, over.gpus};
+    }
+}
+
+/* A pod that has a place, or the promise of one. */
+static bool has_place(const struct gt_feed_pod *pod)
+{
+    return pod->state >= GT_FEED_BOUND || pod->plan == GT_FEED_PLAN_HELD;
+}
+
+static enum gt_member_state state_of(const struct gt_feed_pod *pod)
+{
+    if (pod->state >= GT_FEED_BOUND)
+        return GT_MEMBER_PLACED;
+    bool held = pod->plan == GT_FEED_PLAN_HELD;
+    if (pod->state == GT_FEED_GATED)
+        return held ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
+    return held ? GT_MEMBER_LIFTED : pod->plan == GT_FEED_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
+}
+
+/* Where the pod of a member is, for the day when it is gone. */
+static void take_seat(struct gt_seat *seat, const struct gt_cluster *cluster, const struct gt_feed_pod *pod)
+{
+    uint32_t node = pod->state >= GT_FEED_BOUND ? pod->node : pod->plan_node;
+    *seat = (struct gt_seat){
+        .state = GT_SEAT_TAKEN,
+        .node = node,
+        .node_digest = gt_seats_node_digest(cluster, node),
+        .mask = pod->plan == GT_FEED_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask};
+}
+
+/* Members of a started job that left wish for their places; a job that is gone as a whole wishes nothing:
+ * who evicted it wants the room. */
+static void update_seats(struct gt_job_view *view, struct gt_seats *seats, struct gt_cluster *cluster,
+                         uint64_t wish_until)
+{
+    for (uint32_t i = 0; i < view->count; i++) {
+        struct gt_seat *seat = &seats->seats[i];
+        const struct gt_feed_pod *pod = view->members[i].pod;
+        if (pod && has_place(pod)) {
+            gt_seats_release(seats, cluster, i); /* it has come with a place of its own */
+            take_seat(seat, cluster, pod);
+        } else if (seat->state == GT_SEAT_TAKEN && seat->mask && view->states[GT_MEMBER_PLACED] &&
+                   view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
+            *seat =
+                (struct gt_seat){GT_SEAT_WISHED, seat->node, seat->node_digest, seat->mask, wish_until, 0};
+        else if (seat->state == GT_SEAT_TAKEN || (seat->state == GT_SEAT_WISHED && view->whole))
+            seat->state = GT_SEAT_EMPTY;
+    }
+}
+
+/* GPUs of a unit of which no pod is there; 0: one is. */
+static uint64_t gpus_ahead(const struct gt_job_view *view, const struct gt_plan_unit *unit)
+{
+    uint64_t gpus = 0;
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        if (view->members[i].pod)
+            return 0;
+        gpus += unit->gpus;
+    }
+    return gpus;
+}
+
+/* Members that are not made: those of a job that begins, or that comes one by one, have a place kept. A job
+ * begins until its first gate goes: a new leader, or one whose kept place was taken, plans for them again. */
+static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
+                          const struct gt_seats *seats)
+{
+    bool begins = !gt_job_view_has_begun(view), sequential = spec->owner && spec->owner->sequential;
+    bool wanted =
+        spec->owner &&
+        (begins || (sequential && (spec->now < spec->ahead_until || view->states[GT_MEMBER_TO_PLACE])));
+    uint64_t ahead = 0;
+    for (uint32_t u = 0; u < view->job->units.count; u++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[u];
+        ahead += sequential ? gpus_ahead(view, unit) : 0;
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+            struct gt_job_view_member *member = &view->members[i];
+            enum gt_seat_state seat = seats->seats[i].state;
+            if (member->pod)
+                continue;
+            member->state = seat == GT_SEAT_RESERVED ? GT_MEMBER_RESERVED
+                            : wanted && seat != GT_SEAT_WISHED && ahead <= spec->ahead_gpus
+                                ? GT_MEMBER_TO_RESERVE
+                                : GT_MEMBER_ABSENT;
+            view->states[member->state]++;
+        }
+    }
+}
+
+static void set_units(struct gt_job_view *view)
+{
+    for (uint32_t u = 0; u < view->job->units.count; u++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[u];
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+            view->members[i].unit = u;
+    }
+}
+
+int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct gt_job_view_spec *given,
+                     struct gt_seats *seats, struct gt_job_view **ret, struct gt_err **err)
+{
+    const struct gt_owner *owner = given->owner;
+    auto_makings struct makings makings = {0};
+    gt_auto_job_view struct gt_job_view *view = calloc(1, sizeof(*view));
+    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    if (!view)
+        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
+    int r = collect(job, &makings, err);
+    if (r >= 0)
+        r = gt_job_make(makings.metas, makings.count, spec, &view->job, err);
+    if (r >= 0 && view->job->kind == GT_JOB_OWNED && view->job->units.units) {
+        uint32_t members = view->job->member_count;
+        gt_job_free(gt_steal(view->job)); /* its sentences had the true names */
+        r = name_by_rank(given->ranks, &makings, members, err);
+        if (r >= 0)
+            r = gt_job_make(makings.metas, makings.count, spec, &view->job, err);
+        if (r >= 0)
+            spread(&makings, view->job);
+    }
+    if (r < 0 || !view->job)
+        return r;
+    view->grouped = view->job->units.units != NULL;
+    if (view->grouped && owner && owner->refusal)
+        return gt_fail(err, EINVAL, "%s", owner->refusal);
+    view->count = view->job->member_count;
+    view->members = calloc((size_t)view->count + 1, sizeof(*view->members));
+    if (!view->members)
+        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    view->whole = true;
+    for (uint32_t i = 0; i < view->count; i++) {
+        uint32_t at = view->job->members[i].pod;
+        if (at == GT_NONE)
+            continue;
+        struct gt_job_view_member *member = &view->members[i];
+        member->pod = makings.pods[at];
+        member->state = state_of(member->pod);
+        view->states[member->state]++;
+        view->whole = view->whole && member->state == GT_MEMBER_TO_PLACE;
+    }
+    seats->owner = GT_SEATS_OWNER(job->number);
+    r = gt_seats_resize(seats, cluster, view->grouped ? view->count : 0, err);
+    if (r < 0)
+        return r;
+    if (view->grouped) {
+        set_units(view);
+        update_seats(view, seats, cluster, given->wish_until);
+        if (owner && owner->sequential)
+            gt_seats_set_end(seats, given->ahead_until);
+        gt_seats_sync(seats, cluster, given->now);
+        judge_missing(view, given, seats);
+    }
+    *ret = gt_steal(view);
+    return 0;
+}

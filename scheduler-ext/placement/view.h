@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_VIEW_H
+#define GPUTOPO_PLACEMENT_VIEW_H
+
+#include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/placement/ranks.h"
+#include "scheduler-ext/placement/seats.h"
+
+/*
+ * One job as it stands at this moment: its members in rank order, where each of them is with its placing, and
+ * the units. Made anew from the feed whenever something is to be decided, so that no event can be missed. No
+ * I/O, no clock.
+ */
+enum gt_member_state {
+    GT_MEMBER_PLACED,     /* on a node */
+    GT_MEMBER_LIFTED,     /* not gated, on no node yet; its plan holds */
+    GT_MEMBER_LOST,       /* likewise, but its plan's place is taken */
+    GT_MEMBER_LOOSE,      /* likewise, without a plan: it was never gated */
+    GT_MEMBER_PLANNED,    /* gated, its plan holds */
+    GT_MEMBER_TO_PLACE,   /* gated, without a plan */
+    GT_MEMBER_RESERVED,   /* not made yet; a place is kept for it */
+    GT_MEMBER_TO_RESERVE, /* not made yet; it is to be planned with the others */
+    GT_MEMBER_ABSENT,     /* not made, or gone; nothing is kept */
+    GT_MEMBER_STATES,
+};
+
+struct gt_job_view_member {
+    struct gt_feed_pod *pod; /* NULL: not made */
+    enum gt_member_state state;
+    uint32_t unit;
+};
+
+struct gt_job_view {
+    struct gt_job *job; /* members stand in the same order as here */
+    struct gt_job_view_member *members;
+    uint32_t count;
+    uint32_t states[GT_MEMBER_STATES]; /* how many there are of each */
+    bool grouped;                      /* it has units; otherwise there is nothing to place */
+    bool whole;                        /* none of its pods has a place: it is planned from the start */
+    bool gave_up;                      /* out of gt_decide(): promises were given up */
+};
+
+struct gt_job_view_spec {
+    const struct gt_owner *owner; /* NULL: not known, the pods at hand are all there is */
+    const struct gt_ranks *ranks; /* may be NULL */
+    uint64_t now;
+    uint64_t wish_until; /* a pod that left a running job leaves a wish for its place until then */
+    /* Where pods come one by one: places are kept for those to come until then, and for units of which no pod
+     * is there as long as they have no more GPUs in all. */
+    uint64_t ahead_until;
+    uint64_t ahead_gpus;
+};
+
+/* `seats` are brought in line. -EINVAL with a sentence where the job breaks a rule. */
+int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct gt_job_view_spec *spec,
+                     struct gt_seats *seats, struct gt_job_view **ret, struct gt_err **err);
+void gt_job_view_free(struct gt_job_view *view);
+GT_DEFINE_CLEANUP(struct gt_job_view *, gt_job_view_free)
+#define gt_auto_job_view GT_CLEANUP(gt_job_view_free)
+
+/* Whether a pod takes part in the plans of its job: it is not about to go. */
+static inline bool gt_job_view_counts(const struct gt_feed_pod *pod)
+{
+    return !pod->deleting;
+}
+
+/* Whether a member is beyond its gate: the plan can no more be made anew as a whole. */
+static inline bool gt_job_view_has_begun(const struct gt_job_view *view)
+{
+    return view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED] || view->states[GT_MEMBER_LOST] ||
+           view->states[GT_MEMBER_LOOSE];
+}
+
+/* Whether all members that are still to come have come: nobody is to be waited for. */
+static inline bool gt_job_view_is_complete(const struct gt_job_view *view)
+{
+    return !view->states[GT_MEMBER_RESERVED] && !view->states[GT_MEMBER_TO_RESERVE];
+}
+
+#endif

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/webhook.h"
+#include "topology/model/node_json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/placement/pod_json.h"
+
+enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
+
+static const char lone_atomic[] =
+    "metax-tech.com/atomic-gpu-group-size does nothing without metax-tech.com/gpu-group-size";
+static const char on_a_node[] =
+    "the pod names its node already: it cannot be gated, and takes no part in the placement of its job";
+
+struct review {
+    cJSON *json;
+    const cJSON *request, *object;
+    const char *uid, *namespace_, *operation;
+};
+
+static void free_review(struct review *review)
+{
+    cJSON_Delete(review->json);
+}
+#define auto_review __attribute__((cleanup(free_review)))
+
+enum { PATCH_MAX = 256 << 10 };
+
+struct verdict {
+    struct gt_buf patch; /* operations of a JSON patch, with commas between them */
+    const char *warning;
+    struct gt_err *refusal;
+};
+
+static void free_verdict(struct verdict *verdict)
+{
+    gt_buf_done(&verdict->patch);
+    gt_err_free(verdict->refusal);
+}
+#define auto_verdict __attribute__((cleanup(free_verdict)))
+
+/* ---- in and out ---- */
+
+static int read_review(const char *body, size_t len, struct review *ret, struct gt_err **err)
+{
+    if (len > GT_WEBHOOK_BODY_MAX)
+        return gt_fail(err, E2BIG, "the review has more than %d bytes", GT_WEBHOOK_BODY_MAX);
+    int r = gt_json_parse(body, len, "the review", &ret->json, err); /* limits what a body can cost */
+    if (r < 0)
+        return r;
+    const char *version = gt_pod_json_text(ret->json, "apiVersion"),
+               *kind = gt_pod_json_text(ret->json, "kind");
+    if (!kind || strcmp(kind, "AdmissionReview") != 0 || !version ||
+        strcmp(version, "admission.k8s.io/v1") != 0)
+        return gt_fail(err, EINVAL, "the body is a %.60s of %.60s, expected an AdmissionReview of %s",
+                       kind ? kind : "(nothing)", version ? version : "(nothing)", "admission.k8s.io/v1");
+    ret->request = gt_pod_json_at(ret->json, "request");
+    ret->uid = gt_pod_json_text(ret->request, "uid");
+    ret->operation = gt_pod_json_text(ret->request, "operation");
+    ret->object = gt_pod_json_at(ret->request, "object");
+    const char *namespace_ = gt_pod_json_text(ret->request, "namespace");
+    ret->namespace_ = namespace_ ? namespace_ : "";
+    if (!ret->uid || !*ret->uid || strlen(ret->uid) > UID_MAX || !ret->operation)
+        return gt_fail(err, EINVAL, "the review has no request with uid and operation");
+    return 0;
+}
+
+static void add_base64(struct gt_buf *to, const char *text)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len; i += 3) {
+        size_t have = len - i < 3 ? len - i : 3;
+        unsigned bits = (unsigned)(unsigned char)text[i] << 16;
+        bits |= have > 1 ? (unsigned)(unsigned char)text[i + 1] << 8 : 0;
+        bits |= have > 2 ? (unsigned)(unsigned char)text[i + 2] : 0;
+        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63], have > 1 ? digits[bits >> 6 & 63] : '=',
+                        have > 2 ? digits[bits & 63] : '='};
+        gt_buf_add(to, four, sizeof(four));
+    }
+}
+
+static int write_answer(const struct review *review, const struct verdict *verdict, struct gt_buf *to,
+                        struct gt_err **err)
+{
+    gt_buf_puts(to, "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"response\":{"
+                    "\"uid\":");
+    gt_text_quote(to, review->uid);
+    gt_buf_printf(to, ",\"allowed\":%s", verdict->refusal ? "false" : "true");
+    if (verdict->refusal) {
+        gt_buf_puts(to, ",\"status\":{\"code\":422,\"reason\":\"Invalid\",\"message\":");
+        gt_text_quote(to, gt_err_text(verdict->refusal));
+        gt_buf_puts(to, "}");
+    } else if (verdict->patch.len) {
+        gt_auto_buf struct gt_buf patch = GT_BUF(PATCH_MAX + 2);
+        gt_buf_printf(&patch, "[%s]", verdict->patch.data);
+        if (gt_buf_check(&patch, "patch", err) < 0)
+            return -ENOMEM;
+        gt_buf_puts(to, ",\"patchType\":\"JSONPatch\",\"patch\":\"");
+        add_base64(to, patch.data);
+        gt_buf_puts(to, "\"");
+    }
+    if (verdict->warning) {
+        gt_buf_puts(to, ",\"warnings\":[");
+        gt_text_quote(to, verdict->warning);
+        gt_buf_puts(to, "]");
+    }
+    gt_buf_puts(to, "}}");
+    return gt_buf_check(to, "answer", err);
+}
+
+static bool is(const char *text, const char *other)
+{
+    return text && strcmp(text, other) == 0;
+}
+
+/* ---- a pod and its job ---- */
+
+struct seen_pod {
+    struct gt_pod_shape shape;
+    struct gt_pod_pairs pairs;
+    struct gt_pod_meta meta;
+    struct gt_pod_identity identity;
+    struct gt_err *unknown;  /* why jobs/ cannot tell which pod it is */
+    const char *api_version; /* of its owner */
+    const struct gt_owner *owner;
+    enum gt_owner_kind kind;
+    bool unreadable;
+};
+
+static void free_seen(struct seen_pod *seen)
+{
+    gt_err_free(seen->unknown);
+}
+#define auto_seen __attribute__((cleanup(free_seen)))
+
+static bool is_new_pod(const struct review *review)
+{
+    const char *group = gt_pod_json_text(review->request, "kind.group");
+    const char *sub = gt_pod_json_text(review->request, "subResource");
+    return is(gt_pod_json_text(review->request, "kind.kind"), "Pod") && (!group || !*group) &&
+           (!sub || !*sub) && is(review->operation, "CREATE") && cJSON_IsObject(review->object);
+}
+
+static void see_pod(const struct gt_webhook *webhook, const struct review *review, struct seen_pod *ret)
+{
+    const char *name = NULL;
+    ret->kind = GT_OWNER_KINDS;
+    ret->unreadable = gt_pod_shape_read(review->object, webhook->resource, &ret->shape, NULL) < 0 ||
+                      gt_pod_meta_read(review->object, review->namespace_, &ret->shape, &ret->pairs,
+                                       &ret->meta, &ret->api_version, NULL) < 0;
+    if (ret->unreadable || !ret->shape.total ||
+        gt_pod_identify(&ret->meta, &ret->identity, &ret->unknown) < 0)
+        return;
+    ret->kind = gt_owner_of_pod(&ret->meta, &ret->identity, ret->api_version, &name);
+    if (webhook->owners && ret->kind != GT_OWNER_KINDS)
+        ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name);
+}
+
+static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen)
+{
+    gt_auto_buf struct gt_buf key = GT_BUF(2048);
+    gt_job_key(&seen->meta, &seen->identity, &key);
+    const struct gt_feed_job *job =
+        webhook->feed && key.data ? gt_feed_find_job(webhook->feed, key.data) : NULL;
+    const struct gt_feed_pod *pod = job ? job->pods : NULL;
+    for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
+        if (gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
+            return true;
+    return false;
+}
+
+/* Whether its job has a group size; in doubt, too. */
+static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen, bool *ret_doubt)
+{
+    *ret_doubt = false;
+    if (seen->shape.has_group)
+        return true;
+    if (seen->unknown || seen->identity.ignored)
+        return false;
+    if (seen->owner)
+        return gt_owner_is_grouped(seen->owner);
+    if (sibling_is_grouped(webhook, seen))
+        return true;
+    *ret_doubt = seen->kind != GT_OWNER_KINDS;
+    return *ret_doubt;
+}
+
+static const char *warning_for(const struct seen_pod *seen, bool grouped)
+{
+    return seen->shape.has_atomic && !grouped ? lone_atomic : NULL;
+}
+
+/* ---- what is changed ---- */
+
+/* One operation of a JSON patch begins; its value, where it has one, and the brace follow. `key` is escaped
+ * as a part of the path. */
+static void begin_operation(struct gt_buf *to, const char *what, const char *path, const char *key)
+{
+    gt_auto_buf struct gt_buf full = GT_BUF(PATCH_MAX);
+    gt_buf_puts(&full, path);
+    for (; *key; key++)
+        *key == '~' || *key == '/' ? gt_buf_puts(&full, *key == '~' ? "~0" : "~1")
+                                   : gt_buf_add(&full, key, 1);
+    gt_buf_printf(to, "%s{\"op\":\"%s\",\"path\":", to->len ? "," : "", what);
+    gt_text_quote(to, full.data ? full.data : "");
+}
+
+/* Whoever makes a pod may write annotations, and a template may hold any: none of them is a plan. */
+static void remove_plan(const cJSON *annotations, struct gt_buf *to)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, annotations)
+    {
+        if (!item->string || strncmp(item->string, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) != 0)
+            continue;
+        begin_operation(to, "remove", "/metadata/annotations/", item->string);
+        gt_buf_puts(to, "}");
+    }
+}
+
+static void add_gate(bool has_gates, struct gt_buf *to)
+{
+    begin_operation(to, "add", has_gates ? "/spec/schedulingGates/-" : "/spec/schedulingGates", "");
+    gt_buf_puts(to, has_gates ? ",\"value\":{\"name\":\"" GT_GATE "\"}}"
+                              : ",\"value\":[{\"name\":\"" GT_GATE "\"}]}");
+}
+
+#define PLAN_PAIRS(texts)                                                                                    \
+    {                                                                                                        \
+        {GT_PLAN_ANNOTATION_GPUS, (texts)->gpus}, {GT_PLAN_ANNOTATION_NODE, (texts)->node},                  \
+            {GT_PLAN_ANNOTATION_UNIT, (texts)->unit}, {GT_PLAN_ANNOTATION_RANK, (texts)->rank},              \
+    }
+
+static void add_plan(const cJSON *pod, const struct gt_plan_texts *texts, struct gt_buf *to)
+{
+    const struct gt_pair pairs[] = PLAN_PAIRS(texts);
+    bool has_affinity = cJSON_IsObject(gt_pod_json_at(pod, "spec.affinity"));
+    if (!cJSON_IsObject(gt_pod_json_at(pod, "metadata.annotations"))) {
+        begin_operation(to, "add", "/metadata/annotations", "");
+        gt_buf_puts(to, ",\"value\":{}}");
+    }
+    for (unsigned i = 0; i < GT_COUNT(pairs); i++) {
+        begin_operation(to, "add", "/metadata/annotations/", pairs[i].key);
+        gt_buf_puts(to, ",\"value\":");
+        gt_text_quote(to, pairs[i].value);
+        gt_buf_puts(to, "}");
+    }
+    begin_operation(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
+    gt_buf_puts(to, has_affinity ? ",\"value\":" : ",\"value\":{\"nodeAffinity\":");
+    gt_patch_affinity(NULL, texts->node, to);
+    gt_buf_puts(to, has_affinity ? "}" : "}}");
+}
+
+static bool has_plan(const cJSON *pod, const struct gt_plan_texts *texts)
+{
+    const cJSON *annotations = gt_pod_json_at(pod, "metadata.annotations");
+    const struct gt_pair pairs[] = PLAN_PAIRS(texts);
+    for (unsigned i = 0; i < GT_COUNT(pairs); i++)
+        if (!is(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, pairs[i].key)),
+                pairs[i].value))
+            return false;
+    return true;
+}
+
+/* Whether it needs nothing but a place: what it says of nodes itself is left to the controller. */
+static bool is_plain(const cJSON *pod, unsigned gates)
+{
+    const cJSON *affinity = gt_pod_json_at(pod, "spec.affinity.nodeAffinity");
+    return !gates && (!affinity || cJSON_IsNull(affinity)) &&
+           !gt_placement_wants_hint(gt_pod_json_text(pod, "spec.schedulerName"));
+}
+
+/* Gives a pod of a planned job its place; false where that cannot be done. */
+static bool give_place(const struct gt_webhook *webhook, const struct review *review,
+                       const struct seen_pod *seen, unsigned gates, struct gt_buf *to)
+{
+    struct gt_placement_offer offer = {0};
+    bool given = false;
+    if (!webhook->placement || !seen->owner ||
+        !gt_placement_offer(webhook->placement, &seen->meta, &seen->identity, seen->api_version, &offer))
+        return false;
+    if (has_plan(review->object, &offer.texts)) {
+        given = true; /* it had its place from us, and another webhook has changed it since */
+    } else if (!offer.promised && is_plain(review->object, gates)) {
+        remove_plan(gt_pod_json_at(review->object, "metadata.annotations"), to);
+        add_plan(review->object, &offer.texts, to);
+        if (!cJSON_IsTrue(gt_pod_json_at(review->request, "dryRun")))
+            gt_placement_promise(&offer);
+        given = true;
+    }
+    gt_plan_texts_done(&offer.texts);
+    return given;
+}
+
+int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                      struct gt_err **err)
+{
+    auto_review struct review review = {0};
+    auto_seen struct seen_pod seen = {0};
+    auto_verdict struct verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
+    bool doubt;
+    int r = read_review(body, len, &review, err);
+    if (r < 0)
+        return r;
+    if (is_new_pod(&review))
+        see_pod(webhook, &review, &seen);
+    if (seen.shape.total && !seen.unreadable) {
+        const char *node = gt_pod_json_text(review.object, "spec.nodeName");
+        bool grouped = is_grouped(webhook, &seen, &doubt), on_node = node && *node;
+        unsigned gates;
+        bool gated = gt_pod_has_gate(review.object, GT_GATE, &gates);
+        verdict.warning = grouped && !doubt && on_node ? on_a_node : warning_for(&seen, grouped && !doubt);
+        bool waits = grouped && !on_node && !gated;
+        if (!waits || doubt || !give_place(webhook, &review, &seen, gates, &verdict.patch)) {
+            remove_plan(gt_pod_json_at(review.object, "metadata.annotations"), &verdict.patch);
+            if (waits)
+                add_gate(gates, &verdict.patch);
+        }
+        r = gt_buf_check(&verdict.patch, "patch", err);
+    }
+    return r < 0 ? r : write_answer(&review, &verdict, answer, err);
+}
+
+/* ---- rules ---- */
+
+/* What can be said of one pod: its sizes, against those of its owner's templates and its own GPUs. */
+static int check_pod(const struct seen_pod *seen, struct gt_err **err)
+{
+    unsigned count = seen->owner ? seen->owner->spec.count : 0;
+    gt_auto_free struct gt_job_texts *texts = calloc((size_t)count + 1, sizeof(*texts));
+    struct gt_job_sizes sizes;
+    if (!texts)
+        return gt_fail_sys(err, ENOMEM, "pod");
+    for (unsigned i = 0; i < count; i++) {
+        const struct gt_job_template *template = &seen->owner->spec.templates[i];
+        texts[i] = (struct gt_job_texts){template->role[0] ? template->role : "the template", template->group,
+                                         template->atomic};
+    }
+    texts[count] =
+        (struct gt_job_texts){count ? "the pod" : "", seen->shape.has_group ? seen->shape.group : NULL,
+                              seen->shape.has_atomic ? seen->shape.atomic : NULL};
+    int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
+    if (r < 0 || !sizes.group)
+        return r;
+    /* A whole unit of such pods breaks just the rules that this pod breaks. */
+    uint32_t pods = sizes.group % seen->shape.total ? 1 : sizes.group / seen->shape.total;
+    if (pods > GT_PLAN_PODS_MAX)
+        pods = 1;
+    gt_auto_free struct gt_job_pod *unit = calloc(pods, sizeof(*unit));
+    if (!unit)
+        return gt_fail_sys(err, ENOMEM, "pod");
+    for (uint32_t i = 0; i < pods; i++)
+        unit[i] = (struct gt_job_pod){seen->shape.gpus, seen->shape.containers};
+    struct gt_job_units units = {0};
+    r = gt_job_units_make(&sizes, unit, pods, &units, err);
+    if (r >= 0)
+        gt_job_units_done(&units);
+    return r;
+}
+
+static int check_owner(const struct gt_owner *owner, struct gt_err **err)
+{
+    gt_auto_job struct gt_job *job = NULL;
+    return gt_owner_check(owner, &job, err);
+}
+
+static void judge_pod(const struct gt_webhook *webhook, const struct review *review, struct verdict *verdict)
+{
+    auto_seen struct seen_pod seen = {0};
+    bool doubt;
+    see_pod(webhook, review, &seen);
+    if (seen.unreadable || !seen.shape.total)
+        return; /* what the API server refuses itself, or none of ours */
+    bool grouped = is_grouped(webhook, &seen, &doubt) && !doubt;
+    verdict->warning = warning_for(&seen, grouped);
+    if (!grouped)
+        return;
+    if (seen.unknown)
+        verdict->refusal = gt_steal(seen.unknown);
+    else if (!seen.owner || check_owner(seen.owner, &verdict->refusal) >= 0)
+        check_pod(&seen, &verdict->refusal);
+}
+
+static void judge_owner(const struct gt_webhook *webhook, const struct review *review,
+                        enum gt_owner_kind kind, struct verdict *verdict)
+{
+    gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
+    bool update = is(review->operation, "UPDATE");
+    if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
+        gt_pod_json_at(review->object, "metadata.deletionTimestamp") ||
+        gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0 || !owner)
+        return;
+    if (!gt_owner_is_grouped(owner)) {
+        for (unsigned i = 0; i < owner->spec.count; i++)
+            if (owner->spec.templates[i].atomic)
+                verdict->warning = lone_atomic;
+        return;
+    }
+    if (check_owner(owner, &verdict->refusal) >= 0 || !update)
+        return;
+    if (gt_owner_read(kind, gt_pod_json_at(review->request, "oldObject"), webhook->resource, &old, NULL) ==
+            0 &&
+        old && check_owner(old, NULL) < 0) {
+        gt_err_free(gt_steal(verdict->refusal));
+    }
+}
+
+int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                        struct gt_err **err)
+{
+    auto_review struct review review = {0};
+    auto_verdict struct verdict verdict = {0};
+    int r = read_review(body, len, &review, err);
+    if (r < 0)
+        return r;
+    const char *sub = gt_pod_json_text(review.request, "subResource");
+    enum gt_owner_kind kind = gt_owner_kind_of(gt_pod_json_text(review.request, "kind.group"),
+                                               gt_pod_json_text(review.request, "kind.kind"));
+    if (is_new_pod(&review))
+        judge_pod(webhook, &review, &verdict);
+    else if (kind != GT_OWNER_KINDS && (!sub || !*sub))
+        judge_owner(webhook, &review, kind, &verdict);
+    return write_answer(&review, &verdict, answer, err);
+}

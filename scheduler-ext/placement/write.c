@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "kube/status.h"
+#include "scheduler-ext/placement/internal.h"
+
+/* Writes: one at a time for each pod, in the order in which they were asked for. Those that only tell why a
+ * job waits go behind all others, and never take up all the room. */
+
+enum { BODY_MAX = 512 << 10, TELLING_MAX = 8, REFUSED_MAX_MS = 300000 };
+
+static bool only_tells(const struct write *write)
+{
+    return write->kind == WRITE_CONDITION && !write->before_lift;
+}
+
+static struct write_line *line_of(const struct write *write)
+{
+    return only_tells(write) ? &write->placement->telling : &write->placement->acting;
+}
+
+static void leave_line(struct write *write)
+{
+    struct write_line *line = line_of(write);
+    if (write->previous)
+        write->previous->next = write->next;
+    else
+        line->first = write->next;
+    if (write->next)
+        write->next->previous = write->previous;
+    else
+        line->last = write->previous;
+    write->next = write->previous = NULL;
+    write->placement->writes_waiting--;
+}
+
+static void leave_flight(struct write *write)
+{
+    write->placement->writes_running--;
+    write->placement->telling_running -= only_tells(write);
+}
+
+static void free_write(struct write *write)
+{
+    if (write->job_previous)
+        write->job_previous->job_next = write->job_next;
+    else if (write->job)
+        write->job->writes = write->job_next;
+    if (write->job_next)
+        write->job_next->job_previous = write->job_previous;
+    write->record->write = NULL;
+    gt_buf_done(&write->body);
+    free(write);
+}
+
+void gt_write_drop(struct write *write)
+{
+    if (write->call) {
+        gt_kube_cancel(write->call);
+        leave_flight(write);
+    } else {
+        leave_line(write);
+    }
+    if (write->job)
+        gt_placement_mark(write->job);
+    free_write(write);
+}
+
+/* `what` has its kind, and for whom it is. */
+static struct write *new_write(const struct write *what)
+{
+    if (what->record->write)
+        return NULL;
+    struct write *write = calloc(1, sizeof(*write));
+    if (!write)
+        return NULL;
+    *write = *what;
+    write->body.max = BODY_MAX;
+    write->version = gt_index_digest(write->record->object.version);
+    struct write_line *line = line_of(write);
+    write->previous = line->last;
+    if (write->previous)
+        write->previous->next = write;
+    else
+        line->first = write;
+    line->last = write;
+    write->placement->writes_waiting++;
+    write->record->write = write;
+    if (!write->job)
+        return write;
+    write->job_next = write->job->writes;
+    if (write->job_next)
+        write->job_next->job_previous = write;
+    write->job->writes = write;
+    return write;
+}
+
+void gt_write_lift_stray(struct gt_placement *placement, struct record *record)
+{
+    struct write *write =
+        new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_LIFT});
+    if (write)
+        gt_patch_lift(&record->object, NULL, &write->body);
+}
+
+void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts)
+{
+    struct write *write = new_write(&(struct write){
+        .placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_LIFT, .plans = texts});
+    if (write)
+        gt_patch_lift(&record->object, texts, &write->body);
+}
+
+static void write_condition(struct pjob *pjob, struct record *record,
+                            const struct gt_condition_text *condition, bool before_lift, const char *node)
+{
+    struct write *write = new_write(&(struct write){.placement = pjob->placement,
+                                                    .record = record,
+                                                    .job = pjob,
+                                                    .kind = WRITE_CONDITION,
+                                                    .before_lift = before_lift});
+    if (!write)
+        return;
+    write->digest = gt_condition_digest(condition);
+    write->nominated = node ? gt_index_digest(node) : 0;
+    gt_patch_condition(&record->object, condition, node, gt_placement_now_s(), &write->body);
+}
+
+void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition)
+{
+    write_condition(pjob, record, condition, false, NULL);
+}
+
+void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
+                      const char *node)
+{
+    write_condition(pjob, record, condition, true, node);
+}
+
+void gt_write_stray_condition(struct gt_placement *placement, struct record *record,
+                              const struct gt_condition_text *condition)
+{
+    struct write *write =
+        new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_CONDITION});
+    if (!write)
+        return;
+    write->digest = gt_condition_digest(condition);
+    gt_patch_condition(&record->object, condition, NULL, gt_placement_now_s(), &write->body);
+}
+
+void gt_write_delete(struct pjob *pjob, struct record *record)
+{
+    struct write *write = new_write(
+        &(struct write){.placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_DELETE});
+    if (write)
+        gt_patch_delete(&record->object, &write->body);
+}
+
+/* ---- answers ---- */
+
+static void take_version(struct record *record, const cJSON *object)
+{
+    const char *version = object ? gt_kube_meta(object, "resourceVersion") : "";
+    char *copy = *version ? strdup(version) : NULL;
+    if (!copy)
+        return;
+    free(record->object.version);
+    record->object.version = copy;
+}
+
+static void note_success(struct write *write, const struct gt_kube_answer *answer)
+{
+    struct record *record = write->record;
+    struct gt_placement_counters *counters = &write->placement->counters;
+    record->refusals = 0;
+    switch (write->kind) {
+    case WRITE_LIFT:
+        record->lifted = true;
+        counters->pods_planned += write->plans;
+        counters->pods_lifted++;
+        break;
+    case WRITE_CONDITION:
+        record->object.condition = write->digest;
+        record->object.nominated = write->nominated;
+        break;
+    case WRITE_DELETE:
+        record->deleted = true;
+        counters->recreated++;
+        return;
+    }
+    take_version(record, answer->object);
+}
+
+static void tell(const struct write *write, const char *text)
+{
+    struct gt_placement *placement = write->placement;
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true,
+                                write->job ? write->job->job->key : gt_record_name(write->record), text);
+}
+
+/* Not again before the pod has changed, or so much time has passed. */
+static void wait_for_change(const struct write *write, uint64_t ms)
+{
+    write->record->stale = write->version; /* we may have heard of a newer one meanwhile */
+    write->record->stale_until_ms = gt_clock_ms() + ms;
+}
+
+static void note_trouble(struct write *write, const struct gt_err *error)
+{
+    struct gt_placement *placement = write->placement;
+    placement->counters.write_failures++;
+    if (write->job)
+        write->job->retry_ms = gt_clock_ms() + placement->spec.options.retry_ms;
+    else
+        wait_for_change(write, placement->spec.options.retry_ms);
+    tell(write, gt_err_text(error));
+}
+
+/* What the API server forbids or finds wrong it will refuse again: it is told once, and tried ever less
+ * often. */
+static void note_refusal(struct write *write, const struct gt_err *error)
+{
+    struct gt_placement *placement = write->placement;
+    struct record *record = write->record;
+    struct pjob *pjob = write->job;
+    uint64_t wait_ms = placement->spec.options.retry_ms;
+    placement->counters.write_failures++;
+    for (unsigned i = 0; i < record->refusals && wait_ms < REFUSED_MAX_MS; i++)
+        wait_ms *= 2;
+    wait_for_change(write, wait_ms < REFUSED_MAX_MS ? wait_ms : REFUSED_MAX_MS);
+    if (!pjob && !record->refusals)
+        tell(write, gt_err_text(error));
+    if (pjob && !pjob->refusal_told)
+        gt_placement_event(
+            pjob, gt_feed_find_pod(placement->spec.feed, gt_record_namespace(record), gt_record_name(record)),
+            true, "WriteRefused", "Place", gt_err_text(error));
+    if (pjob)
+        pjob->refusal_told = true;
+    record->refusals++;
+}
+
+static void note_failure(struct write *write, const struct gt_kube_answer *answer)
+{
+    switch (answer->status) {
+    case 404: /* it has changed, or is gone: we shall hear of it */
+    case 409:
+        write->placement->counters.conflicts++;
+        wait_for_change(write, write->placement->spec.options.retry_ms);
+        break;
+    case 400:
+    case 403:
+    case 422:
+        note_refusal(write, answer->error);
+        break;
+    default:
+        note_trouble(write, answer->error);
+    }
+}
+
+static void on_answer(void *arg, struct gt_kube_answer *answer)
+{
+    struct write *write = arg;
+    struct gt_placement *placement = write->placement;
+    struct pjob *pjob = write->job;
+    leave_flight(write);
+    if (answer->error)
+        note_failure(write, answer);
+    else
+        note_success(write, answer);
+    free_write(write);
+    if (pjob && !pjob->writes)
+        gt_placement_mark(pjob);
+    gt_writes_send(placement);
+}
+
+static int send_one(struct write *write, struct gt_err **err)
+{
+    const struct record *record = write->record;
+    const struct gt_kube_request request = {
+        .verb = write->kind == WRITE_DELETE ? GT_KUBE_DELETE : GT_KUBE_MERGE_PATCH,
+        .resource = &gt_kube_pods,
+        .namespace_ = gt_record_namespace(record),
+        .name = gt_record_name(record),
+        .subresource = write->kind == WRITE_CONDITION ? "status" : NULL,
+        .body = write->body.data,
+        .field_manager = write->kind == WRITE_DELETE ? NULL : "gputopo-scheduler",
+        .metadata_only = write->kind != WRITE_DELETE,
+    };
+    int r = gt_buf_check(&write->body, "patch", err);
+    return r < 0 ? r
+                 : gt_kube_start(write->placement->spec.kube, &request, on_answer, write, &write->call, err);
+}
+
+static struct write *next_write(const struct gt_placement *placement)
+{
+    if (placement->writes_running >= WRITES_RUNNING_MAX)
+        return NULL;
+    if (placement->acting.first)
+        return placement->acting.first;
+    return placement->telling_running < TELLING_MAX ? placement->telling.first : NULL;
+}
+
+void gt_writes_send(struct gt_placement *placement)
+{
+    struct write *write;
+    while ((write = next_write(placement))) {
+        struct pjob *pjob = write->job;
+        gt_auto_err struct gt_err *error = NULL;
+        leave_line(write);
+        if (send_one(write, &error) < 0) {
+            note_trouble(write, error);
+            free_write(write);
+            if (pjob)
+                gt_placement_mark(pjob);
+            continue;
+        }
+        placement->writes_running++;
+        placement->telling_running += only_tells(write);
+        placement->counters.writes++;
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/supernodes/join_internal.h"
+
+static int compare_node_names(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_node *nodes = arg;
+    return strcmp(nodes[*(const uint32_t *)a].name, nodes[*(const uint32_t *)b].name);
+}
+
+static int compare_uuids(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_node *nodes = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(nodes[x].server_uuid, nodes[y].server_uuid);
+    return order ? order : (x > y) - (x < y);
+}
+
+static int compare_group_names(const void *a, const void *b, void *arg)
+{
+    const struct gt_join_group *groups = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(groups[x].name, groups[y].name);
+    return order ? order : (x > y) - (x < y);
+}
+
+uint32_t gt_join_lower_bound(const struct gt_join_work *work, const uint32_t *index, uint32_t count,
+                             const char *text, gt_join_text *text_of)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (strcmp(text_of(work, index[middle]), text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const char *gt_join_node_name(const struct gt_join_work *work, uint32_t item)
+{
+    return work->nodes[item].name;
+}
+
+const char *gt_join_node_uuid(const struct gt_join_work *work, uint32_t item)
+{
+    return work->nodes[item].server_uuid;
+}
+
+const char *gt_join_group_name(const struct gt_join_work *work, uint32_t item)
+{
+    return work->groups[item].name;
+}
+
+uint32_t gt_join_find(const struct gt_join_work *work, const uint32_t *index, uint32_t count,
+                      const char *text, gt_join_text *text_of)
+{
+    uint32_t at = gt_join_lower_bound(work, index, count, text, text_of);
+    return at < count && strcmp(text_of(work, index[at]), text) == 0 ? index[at] : GT_JOIN_NONE;
+}
+
+void gt_join_index(struct gt_join_work *work)
+{
+    void *nodes = (void *)(uintptr_t)work->nodes, *groups = (void *)(uintptr_t)work->groups;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        work->by_name[i] = i;
+        if (gt_join_has_text(work->nodes[i].server_uuid))
+            work->by_uuid[work->uuid_count++] = i;
+    }
+    for (uint32_t i = 0; i < work->group_count; i++)
+        work->groups_by_name[i] = i;
+    qsort_r(work->by_name, work->node_count, sizeof(uint32_t), compare_node_names, nodes);
+    qsort_r(work->by_uuid, work->uuid_count, sizeof(uint32_t), compare_uuids, nodes);
+    qsort_r(work->groups_by_name, work->group_count, sizeof(uint32_t), compare_group_names, groups);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/supernodes/join_internal.h"
+
+static uint32_t root_of(struct gt_join_work *work, uint32_t node)
+{
+    while (work->root[node] != node) {
+        work->root[node] = work->root[work->root[node]];
+        node = work->root[node];
+    }
+    return node;
+}
+
+static bool reports(const struct gt_join_node *node, const char *uuid)
+{
+    for (uint32_t i = 0; i < node->remote_count; i++)
+        if (strcmp(node->remotes[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+/* Two nodes of one server UUID cannot both be meant by it: neither is joined. */
+static bool is_alone_with_uuid(const struct gt_join_work *work, uint32_t node)
+{
+    const char *uuid = work->nodes[node].server_uuid;
+    uint32_t at = gt_join_lower_bound(work, work->by_uuid, work->uuid_count, uuid, gt_join_node_uuid);
+    return at + 1 >= work->uuid_count || strcmp(work->nodes[work->by_uuid[at + 1]].server_uuid, uuid) != 0;
+}
+
+static void find_same_uuids(struct gt_join_work *work)
+{
+    for (uint32_t i = 1; i < work->uuid_count; i++) {
+        const struct gt_join_node *a = &work->nodes[work->by_uuid[i - 1]],
+                                  *b = &work->nodes[work->by_uuid[i]];
+        if (strcmp(a->server_uuid, b->server_uuid) == 0)
+            gt_join_problem(
+                work, GT_JOIN_SAME_UUID, gt_join_about_nodes(work->by_uuid[i - 1], work->by_uuid[i]),
+                "nodes %s and %s both report server UUID %.64s", a->name, b->name, a->server_uuid);
+    }
+}
+
+/* Whether the node takes part in joining by report. */
+static bool by_report(const struct gt_join_work *work, uint32_t node)
+{
+    return work->join->supernode_of[node] == GT_JOIN_NONE &&
+           gt_join_has_text(work->nodes[node].server_uuid) && is_alone_with_uuid(work, node);
+}
+
+static void join_reports(struct gt_join_work *work)
+{
+    find_same_uuids(work);
+    for (uint32_t i = 0; i < work->node_count; i++)
+        work->root[i] = i;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (!by_report(work, i))
+            continue;
+        const struct gt_join_node *node = &work->nodes[i];
+        for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++) {
+            uint32_t other =
+                gt_join_find(work, work->by_uuid, work->uuid_count, node->remotes[r], gt_join_node_uuid);
+            /* A server that is no node of this cluster, or that something else places, joins nothing. */
+            if (other == GT_JOIN_NONE || other == i || !by_report(work, other))
+                continue;
+            if (reports(&work->nodes[other], node->server_uuid)) {
+                uint32_t a = root_of(work, i), b = root_of(work, other);
+                work->root[a > b ? a : b] = a > b ? b : a;
+            } else
+                gt_join_problem(work, GT_JOIN_ASYMMETRIC, gt_join_about_nodes(i, other),
+                                "%s sees %s over MetaXLink, but %s does not see %s", node->name,
+                                work->nodes[other].name, work->nodes[other].name, node->name);
+        }
+    }
+}
+
+/* FNV-1a, for a name that stays the same as long as the least UUID does. */
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+struct roots {
+    const struct gt_join_node *nodes;
+    const char **least; /* [root] */
+};
+
+static int compare_least(const void *a, const void *b, void *arg)
+{
+    const struct roots *roots = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(roots->least[x], roots->least[y]);
+    return order ? order : strcmp(roots->nodes[x].server_uuid, roots->nodes[y].server_uuid);
+}
+
+/* No group or label is likely to have such a name; where one does, this one is another. */
+static void make_name(const struct gt_join *join, uint32_t others, const char *uuid,
+                      char to[static GT_JOIN_NAME_SIZE])
+{
+    snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx", (unsigned long long)hash(uuid));
+    for (uint32_t i = 0; i < others; i++)
+        if (to[0] == join->supernodes[i].name[0] && strcmp(to, join->supernodes[i].name) == 0) {
+            snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx-report", (unsigned long long)hash(uuid));
+            return;
+        }
+}
+
+/*
+ * Makes the supernodes of the joined nodes. Each is named after the least server UUID of its members and of
+ * all they see, so that the name survives a member that is away. Two with the same one are parts of what
+ * should be one. `size` and `order` are room for a number a node.
+ */
+static void make_supernodes(struct gt_join_work *work, uint32_t *size, uint32_t *order, const char **least)
+{
+    struct gt_join *join = work->join;
+    uint32_t roots = 0, others = join->supernode_count;
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (!by_report(work, i))
+            continue;
+        uint32_t root = root_of(work, i);
+        const struct gt_join_node *node = &work->nodes[i];
+        if (!size[root]++)
+            least[root] = node->server_uuid;
+        if (strcmp(node->server_uuid, least[root]) < 0)
+            least[root] = node->server_uuid;
+        for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++)
+            if (strcmp(node->remotes[r], least[root]) < 0)
+                least[root] = node->remotes[r];
+    }
+    for (uint32_t i = 0; i < work->node_count; i++) {
+        if (size[i] > 1)
+            order[roots++] = i;
+        else if (size[i] == 0 && work->root[i] == i)
+            work->root[i] = GT_JOIN_NONE; /* takes no part */
+    }
+    struct roots arg = {work->nodes, least};
+    qsort_r(order, roots, sizeof(*order), compare_least, &arg);
+    for (uint32_t i = 0; i < roots; i++) {
+        uint32_t root = order[i];
+        bool part = i && strcmp(least[root], least[order[i - 1]]) == 0;
+        char name[GT_JOIN_NAME_SIZE];
+        make_name(join, others, part ? work->nodes[root].server_uuid : least[root], name);
+        size[root] = gt_join_add(work, name, 1, GT_JOIN_REPORT); /* its number from here on */
+        if (part)
+            gt_join_problem(
+                work, GT_JOIN_SPLIT, (struct gt_join_about){size[root], root, order[i - 1], false},
+                "the servers of node %s and of node %s both see server %.64s, but not one another",
+                work->nodes[root].name, work->nodes[order[i - 1]].name, least[root]);
+    }
+    for (uint32_t i = 0; i < roots; i++)
+        join->supernode_of[order[i]] = size[order[i]];
+    for (uint32_t i = 0; i < work->node_count; i++)
+        if (work->root[i] != GT_JOIN_NONE && root_of(work, i) != i)
+            join->supernode_of[i] = size[root_of(work, i)];
+}
+
+void gt_join_by_report(struct gt_join_work *work, uint32_t *size, uint32_t *order, const char **least)
+{
+    join_reports(work);
+    make_supernodes(work, size, order, least);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_WIRE_EXTENDER_ARGS_H
+#define GPUTOPO_WIRE_EXTENDER_ARGS_H
+
+#include "scheduler-ext/wire/names.h"
+#include "scheduler-ext/wire/pod.h"
+
+/*
+ * kube-scheduler's HTTP extender: what it posts to filter and to prioritize (ExtenderArgs), and the answers.
+ *
+ *     gt_extender_reader_feed() for each piece of the body, then
+ *     gt_extender_reader_finish(), then use the args, then
+ *     gt_extender_reader_reset() for the next request, with the memory of the last.
+ *
+ * Most memory of a reader, whatever the body: 50 MB of names and 2 MB of where they are, 1 MB of the pod,
+ * GT_WIRE_KEPT_MAX where nodes are kept, 0.5 MB of the scanner; after a reset 1.5 MB in all. The caller
+ * limits how many readers are at work.
+ */
+
+enum {
+    GT_WIRE_KEPT_MAX = 64 << 20,   /* bytes of Node objects that are kept */
+    GT_WIRE_ANSWER_MAX = 192 << 20 /* bytes, for the gt_buf that an answer is written to */
+};
+
+struct gt_extender_args {
+    struct gt_wire_pod pod;
+    struct gt_wire_names nodes;
+    bool by_name; /* NodeNames was given (nodeCacheCapable: true), not Nodes */
+    /* Of a reader that keeps nodes: text of node i from kept_offsets[i] to kept_offsets[i + 1]; else NULL */
+    const char *kept;
+    const uint32_t *kept_offsets;
+};
+
+struct gt_extender_options {
+    struct gt_wire_wanted wanted;
+    bool keep_nodes; /* for filter: with nodeCacheCapable false the answer must repeat whole Node objects */
+};
+
+struct gt_extender_reader;
+
+/* NULL without memory. */
+struct gt_extender_reader *gt_extender_reader_new(const struct gt_extender_options *options);
+void gt_extender_reader_free(struct gt_extender_reader *reader);
+GT_DEFINE_CLEANUP(struct gt_extender_reader *, gt_extender_reader_free)
+#define gt_auto_extender_reader GT_CLEANUP(gt_extender_reader_free)
+
+/* Errors as gt_scan_feed(); a pod or node that makes no sense is -EINVAL with a sentence. */
+int gt_extender_reader_feed(struct gt_extender_reader *reader, const void *bytes, size_t len,
+                            struct gt_err **err);
+
+/* *ret belongs to the reader, until its reset. */
+int gt_extender_reader_finish(struct gt_extender_reader *reader, const struct gt_extender_args **ret,
+                              struct gt_err **err);
+void gt_extender_reader_reset(struct gt_extender_reader *reader);
+
+/* What filter says of a node. */
+struct gt_filter_verdict {
+    const char *reason; /* NULL: the pod may go there */
+    bool unresolvable;  /* preempting pods there would not help */
+};
+
+/* ExtenderFilterResult: one verdict a node. Where Nodes were given and kept they are repeated, else each is
+ * named only: see docs/reference/extenders.md for what the scheduler loses then. */
+void gt_filter_answer(struct gt_buf *to, const struct gt_extender_args *args,
+                      const struct gt_filter_verdict *verdicts);
+
+/* The filter failed as a whole: the pod is not placed in this round, unless the extender is ignorable. */
+void gt_filter_error(struct gt_buf *to, const char *error);
+
+/* HostPriorityList: one score a node, 0 to 10; a higher one is cut to 10. */
+void gt_prioritize_answer(struct gt_buf *to, const struct gt_extender_args *args, const uint8_t *scores);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_WIRE_QUANTITY_H
+#define GPUTOPO_WIRE_QUANTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Kubernetes' quantities ("8", "8k", "8000m", "1Ki", "8e3") and the numbers of JSON, read exactly. */
+
+enum gt_quantity {
+    GT_QUANTITY_OK,
+    GT_QUANTITY_BAD, /* no quantity at all */
+    GT_QUANTITY_FRACTION,
+    GT_QUANTITY_TOO_LARGE,
+};
+
+#define GT_QUANTITY_LIMIT UINT64_C(10000000000000000) /* for `max` below */
+
+/* The magnitude of a whole quantity up to `max`, and its sign apart; untouched unless GT_QUANTITY_OK. */
+enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, bool *ret_negative,
+                                   uint64_t *ret);
+
+/* A count from 0 to `max`, or -EINVAL with a sentence that names `what`. */
+int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *what, uint64_t *ret,
+                     struct gt_err **err);
+
+#endif

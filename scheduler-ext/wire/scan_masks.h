@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_WIRE_SCAN_MASKS_H
+#define GPUTOPO_WIRE_SCAN_MASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "scheduler-ext/wire/scan.h"
+
+/* Of 64 bytes, which are what: bit i is byte i. Knows nothing of strings: a brace inside one counts too. */
+struct gt_masks {
+    uint64_t quote, backslash;
+    uint64_t op;    /* { } [ ] , : */
+    uint64_t space; /* up to 0x20: white space and control characters */
+    uint64_t control;
+    uint64_t high; /* from 0x80 */
+};
+
+enum { GT_MASKS_BLOCK = 64 };
+
+typedef void gt_masks_fn(const uint8_t *bytes, size_t blocks, struct gt_masks *to);
+
+struct gt_masks_way {
+    const char *name;
+    gt_masks_fn *fn;
+};
+
+/* The ways that this machine can go, fastest first, ended by one without a name. */
+const struct gt_masks_way *gt_masks_ways(void);
+
+/* For tests and benchmarks: a scanner takes the first way unless told otherwise. */
+void gt_scan_set_masks(struct gt_scan *scan, gt_masks_fn *fn);
+
+#endif

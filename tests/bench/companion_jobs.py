@@ -1,0 +1,392 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in a cluster of many Node objects: a real API server and etcd, the real kube-scheduler and Volcano's scheduler, no
+kubelet. How long gates stay, and how many pods are placed in a second with and without gputopo-scheduler.
+
+    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano)
+
+The programs are looked for in $GPUTOPO_KUBE_BIN, on PATH and where `./dev e2e` builds them; what is not there is skipped."""
+import base64
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import yaml
+
+from companion_api import GPUS, JOBS, PER_SUPERNODE, PODGROUPS, PODS, Api, RealServer, Watch
+from daemon_driver import Daemon, free_port, wait_for
+from kube_driver import make_certificate
+from placement_driver import indexed_pod, template
+from real_api import SEARCH
+
+POD_GPUS, GANG = 2, 8  # throughput: jobs of 8 pods, 16 GPUs in one supernode
+AHEAD = 16  # as they are made: so many jobs have their first pod before the other pods of the first of them come
+WEBHOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../daemonset/components/placement/webhook.yaml")
+BOUND_S = 90
+VOLCANO_CONF = """actions: "allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+TOPOLOGY_CONF = VOLCANO_CONF + "  - name: network-topology-aware\n"
+
+
+def measure(name, value, unit, goal="-"):
+    print(f"{name}\t{value:.{0 if abs(value) >= 1000 else 2}f}\t{unit}\t{goal}", flush=True)
+
+
+def cpu_seconds(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            ticks = stat.read().rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0
+
+
+def machine_busy():
+    """Seconds of all cores together that were not idle."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        fields = list(map(int, stat.readline().split()[1:]))
+    return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+class Bench:
+    def __init__(self, binaries, folder, nodes, pods):
+        self.binaries, self.folder, self.nodes, self.count = os.path.abspath(binaries), folder, nodes, pods
+        self.api = Api(folder)
+        self.serial, self.rates, self.costs = 0, {}, {}
+
+    # programs
+
+    @contextlib.contextmanager
+    def companion(self, part, *more):
+        companion = Daemon(os.path.join(self.binaries, "gputopo-scheduler"), f"--only={part}", "--leader-elect=false",
+                           "--kubeconfig", self.api.kubeconfig, "--namespace=default", *more)
+
+        def ready():
+            with contextlib.suppress(OSError):
+                return companion.get("/readyz")[0] == 200
+        try:
+            if not wait_for(ready, 60):
+                raise SystemExit(f"companion_jobs.py: gputopo-scheduler is not ready: {companion.lines[-3:]}")
+            yield companion
+        finally:
+            companion.stop()
+
+    @contextlib.contextmanager
+    def webhook(self):
+        """The companion with the webhooks of the installation, which the API server asks here."""
+        port = free_port()
+        make_certificate(self.folder, "webhook", "/CN=webhook", "subjectAltName=IP:127.0.0.1")
+        with open(f"{self.folder}/ca.crt", "rb") as file:
+            bundle = base64.b64encode(file.read()).decode()
+        with open(WEBHOOK, encoding="utf-8") as file:
+            configurations = list(yaml.safe_load_all(file))
+        for configuration in configurations:
+            for webhook in configuration["webhooks"]:
+                path = webhook["clientConfig"]["service"]["path"]
+                webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
+        paths = [f"/apis/{c['apiVersion']}/{c['kind'].lower()}s" for c in configurations]
+        with self.companion("placement", f"--https=127.0.0.1:{port}", f"--tls-certificate={self.folder}/webhook.crt",
+                            f"--tls-key={self.folder}/webhook.key") as companion:
+            try:
+                for path, configuration in zip(paths, configurations):
+                    self.api.ask("POST", path, configuration)
+                time.sleep(3)  # the API server reads them now and then
+                yield companion
+            finally:
+                for path, configuration in zip(paths, configurations):
+                    self.api.ask("DELETE", f"{path}/{configuration['metadata']['name']}")
+
+    @contextlib.contextmanager
+    def scheduler(self, name, *arguments):
+        directory = tempfile.mkdtemp(dir=self.folder)
+        log = open(f"{directory}/log", "wb")  # noqa: SIM115, closed below
+        process = subprocess.Popen([shutil.which(name, path=SEARCH), *arguments], stdout=log, stderr=log, cwd=directory)
+        try:
+            yield process
+            if process.poll() is not None:
+                with open(f"{directory}/log", encoding="utf-8", errors="replace") as file:
+                    raise SystemExit(f"companion_jobs.py: {name} ended: {file.read()[-1500:]}")
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            log.close()
+
+    def config(self, name, text):
+        directory = tempfile.mkdtemp(dir=self.folder)  # of its own: Volcano watches it
+        with open(f"{directory}/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+        return f"{directory}/{name}"
+
+    def kube_scheduler(self, extender=None):
+        extenders = "" if not extender else f"""
+extenders:
+- urlPrefix: http://127.0.0.1:{extender.port}/kube-scheduler
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  weight: 10
+  nodeCacheCapable: true
+  managedResources: [{{name: metax-tech.com/gpu, ignoredByScheduler: false}}]"""
+        config = self.config("kube-scheduler.yaml", f"""apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {{leaderElect: false}}
+clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{extenders}
+""")
+        return self.scheduler("kube-scheduler", "--config", config, "--secure-port=0")
+
+    def volcano(self, conf=VOLCANO_CONF):
+        return self.scheduler("vc-scheduler", "--kubeconfig", self.api.kubeconfig, "--leader-elect=false",
+                              "--scheduler-conf", self.config("volcano.yaml", conf), "--kube-api-qps=5000",
+                              "--kube-api-burst=5000", "--enable-healthz=false", "--enable-metrics=false",
+                              f"--listen-address=127.0.0.1:{free_port()}", "-v=0")
+
+    # jobs
+
+    def job(self, pods, gpus, group, gated, volcano=False, hard=False):
+        """[requests of the job's own objects], [requests of its pods]"""
+        self.serial += 1
+        name = f"job-{self.serial}"
+        job = template(gpus, group)
+        own = [(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {
+            "completionMode": "Indexed", "completions": pods, "parallelism": pods, "template": job}})]
+        if volcano:
+            topology = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}} if hard else {}
+            own.append((PODGROUPS, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+                                    "metadata": {"name": name}, "spec": {"minMember": pods, "queue": "default", **topology}}))
+        made = []
+        for i in range(pods):
+            pod = indexed_pod(name, i, f"uid-{name}", gpus, group, gated)
+            pod["metadata"]["name"] = f"{name}-{i}"
+            if volcano:
+                pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = name
+                pod["spec"]["schedulerName"] = "volcano"
+            made.append((PODS, {"apiVersion": "v1", "kind": "Pod", **pod}))
+        return own, made
+
+    @contextlib.contextmanager
+    def watch(self):
+        watch = Watch(self.api)
+        try:
+            yield watch
+        finally:
+            watch.close()
+            self.api.clear()
+
+    def adopt(self, own, pods):
+        """The pods name the uid that the API server has given to their job."""
+        for path, body in own:
+            made = self.api.ask("POST", path, body)
+            if made["kind"] == "Job":
+                for _, pod in pods:
+                    pod["metadata"]["ownerReferences"][0]["uid"] = made["metadata"]["uid"]
+
+    # how long gates stay
+
+    def gates(self):
+        print(f"# From a job's creation to its last gate lifted; {self.nodes} nodes, pods of 8 GPUs, the best of 3")
+        with self.companion("placement") as companion:
+            before, writes = companion.metrics(), cpu_seconds(companion.process.pid)
+            for pods, group in ((1, 8), (16, 32), (128, 32)):
+                best = None
+                for _ in range(3):
+                    with self.watch() as watch:
+                        own, made = self.job(pods, GPUS, group, True)
+                        begin = time.monotonic()
+                        self.adopt(own, made)
+                        self.api.create_all(made)
+                        if not watch.wait(watch.lifted, pods, 60):
+                            raise SystemExit(f"companion_jobs.py: {len(watch.lifted)} of {pods} gates are lifted")
+                        end = max(watch.lifted.values())
+                        best = min(best or (1e9, 0), (end - begin, end - max(watch.came.values())))
+                measure(f"{pods} pods: from the job", 1000 * best[0], "ms")
+                measure(f"{pods} pods: from its last pod", 1000 * best[1], "ms")
+            after = companion.metrics()
+            lifted = after["gputopo_placement_pods_lifted_total"] - before["gputopo_placement_pods_lifted_total"]
+            measure("our CPU, a pod", 1e6 * (cpu_seconds(companion.process.pid) - writes) / lifted, "us")
+            name = "gputopo_placement_decision_seconds"
+            decisions = after[f"{name}_count"] - before.get(f"{name}_count", 0)
+            measure("deciding, a job", 1e6 * (after[f"{name}_sum"] - before.get(f"{name}_sum", 0)) / max(1, decisions), "us")
+
+    # pods in a second
+
+    def place(self, name, scheduler, part=None, gated=False, count=None, **how):
+        """All pods are there before the first is placed. Without door 3 the time runs from the first binding; with it from
+        when gputopo-scheduler says that it knows the cluster, so that all planning is within."""
+        count = count or self.count
+        with contextlib.ExitStack() as stack:
+            watch = stack.enter_context(self.watch())
+            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if gated else None, gated, **how) for _ in range(count // GANG)]
+            for own, pods in jobs:
+                self.adopt(own, pods)
+            self.api.create_all([pod for _, pods in jobs for pod in pods])
+            companion = stack.enter_context(self.companion("extender")) if part == "extender" else None
+            process = stack.enter_context(scheduler(companion) if companion else scheduler())
+            processes = {"API server": self.api.apiserver.pid, "etcd": self.api.etcd.pid, "scheduler": process.pid,
+                         "this client": os.getpid()}
+            if part == "placement":
+                time.sleep(8)  # the scheduler reads the cluster
+                companion = stack.enter_context(self.companion("placement"))
+                processes["gputopo-scheduler"] = companion.process.pid
+                processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
+                busy, begin = machine_busy(), time.monotonic()
+            else:
+                if companion:
+                    processes["gputopo-scheduler"] = companion.process.pid
+                processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
+                busy, begin = machine_busy(), None
+                watch.wait(watch.bound, 1, 60)
+            whole = watch.wait(watch.bound, count, BOUND_S)
+            if part == "placement" and watch.lifted:
+                measure(f"{name}: gates lifted", len(watch.lifted) / (max(watch.lifted.values()) - begin), "1/s")
+            end = max(watch.bound.values(), default=time.monotonic())
+            begin = begin or min(watch.bound.values(), default=end - 1)
+            rate = len(watch.bound) / (end - begin)
+            self.rates[name] = rate
+            measure(f"{name}: pods placed", rate, "1/s")
+            if not whole:
+                measure(f"{name}: only so many of {count} after {BOUND_S} s", len(watch.bound), "")
+            self.tell(name, processes, busy, watch, companion if part == "placement" else None, gated)
+
+    def flow(self, name, door3):
+        """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
+        time runs from the first request that makes one. With door 3 the API server asks the webhooks, and no pod is gated
+        that comes after the plan of its job."""
+        with contextlib.ExitStack() as stack:
+            watch = stack.enter_context(self.watch())
+            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if door3 else None, False) for _ in range(self.count // GANG)]
+            for own, pods in jobs:
+                self.adopt(own, pods)
+            waiting = [pods[:1] for _, pods in jobs]
+            for at, (_, pods) in enumerate(jobs):
+                waiting.insert(min(len(waiting), AHEAD + 2 * at), pods[1:])
+            process = stack.enter_context(self.kube_scheduler())
+            companion = stack.enter_context(self.webhook()) if door3 else None
+            time.sleep(8)  # the scheduler reads the cluster
+            processes = {"API server": self.api.apiserver.pid, "etcd": self.api.etcd.pid, "scheduler": process.pid,
+                         "this client": os.getpid()}
+            if companion:
+                processes["gputopo-scheduler"] = companion.process.pid
+            processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
+            busy, begin = machine_busy(), time.monotonic()
+            self.api.create_all([pod for pods in waiting for pod in pods])
+            whole = watch.wait(watch.bound, self.count, BOUND_S)
+            self.rates[name] = len(watch.bound) / (max(watch.bound.values(), default=time.monotonic()) - begin)
+            measure(f"{name}: pods made and placed", self.rates[name], "1/s")
+            if not whole:
+                measure(f"{name}: only so many of {self.count} after {BOUND_S} s", len(watch.bound), "")
+            if companion:
+                admitted = companion.metrics()["gputopo_placement_pods_admitted_total"]
+                measure("  made with their plan", 100 * admitted / self.count, "%")
+            self.tell(name, processes, busy, watch, companion, door3)
+
+    def tell(self, name, processes, busy, watch, companion, whole_jobs):
+        """What it cost, a pod, and what became of the jobs."""
+        used = {k: cpu_seconds(pid) - before for k, (pid, before) in processes.items()}
+        total, bound = machine_busy() - busy, max(1, len(watch.bound))
+        self.costs[name] = sum(used.values()) / bound
+        measure("  CPU of all of these, ms a pod", 1000 * self.costs[name], "ms")
+        for key, seconds in used.items():
+            measure(f"  CPU of {key}, ms a pod", 1000 * seconds / bound, "ms")
+        measure("  CPU of others on this machine", 100 * (total - sum(used.values())) / max(total, 1e-9), "%")
+        if "gputopo-scheduler" in used:
+            measure("  our share of all CPU time of these", 100 * used["gputopo-scheduler"] / sum(used.values()), "%")
+        if companion:
+            metrics = companion.metrics()
+            seconds = metrics["gputopo_placement_decision_seconds_sum"]
+            measure("  decided, pods a second of deciding", metrics["gputopo_placement_pods_planned_total"] / max(seconds, 1e-9),
+                    "1/s", ">2000")
+        split = {job: {self.supernode(node) for pod, node in watch.nodes.items() if pod.startswith(f"{job}-")}
+                 for job in {pod.rsplit("-", 1)[0] for pod in watch.nodes}}
+        measure("  jobs in more than one supernode", sum(len(found) > 1 for found in split.values()), "",
+                "<1" if whole_jobs else "-")
+
+    @staticmethod
+    def supernode(node):
+        return int(node.rsplit("-", 1)[1]) // PER_SUPERNODE
+
+    def ratio(self, what, a, b, goal="-"):
+        if self.rates.get(a) and self.rates.get(b):
+            measure(what, self.rates[a] / self.rates[b], "", goal)
+            measure("  what it would be if CPU alone counted", self.costs[b] / max(self.costs[a], 1e-9), "")
+
+    def run(self, what):
+        print(f"# A real API server with {self.nodes} Node objects of 8 GPUs on {os.cpu_count()} cores")
+        measure("objects created", (2 * self.nodes + self.nodes / PER_SUPERNODE) / self.api.fill(self.nodes), "1/s")
+        if what in ("", "gates"):
+            self.gates()
+        if what in ("", "kube"):
+            self.run_kube()
+        if what in ("", "flow"):
+            self.run_flow()
+        if what in ("", "volcano"):
+            self.run_volcano()
+
+    def run_kube(self):
+        print(f"# kube-scheduler: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}")
+        if shutil.which("kube-scheduler", path=SEARCH):
+            self.place("kube-scheduler alone", self.kube_scheduler)
+            self.place("kube-scheduler, door 1", self.kube_scheduler, "extender")
+            self.place("kube-scheduler, door 3", self.kube_scheduler, "placement", True)
+            self.ratio("door 1 to alone", "kube-scheduler, door 1", "kube-scheduler alone")
+            self.ratio("door 3 to alone", "kube-scheduler, door 3", "kube-scheduler alone", ">0.8")
+        else:
+            print("skipped\tkube-scheduler is not there")
+
+    def run_flow(self):
+        print(f"# kube-scheduler, as pods are made: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
+        if shutil.which("kube-scheduler", path=SEARCH):
+            self.flow("kube-scheduler alone, made", False)
+            self.flow("kube-scheduler, door 3, made", True)
+            self.ratio("door 3 to alone", "kube-scheduler, door 3, made", "kube-scheduler alone, made", ">0.8")
+        else:
+            print("skipped\tkube-scheduler is not there")
+
+    def run_volcano(self):
+        print(f"# Volcano: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}; with HyperNodes 256 at most")
+        if shutil.which("vc-scheduler", path=SEARCH) and self.api.install_volcano(self.nodes):
+            self.place("Volcano alone", self.volcano, volcano=True)
+            self.place("Volcano, door 3", self.volcano, "placement", True, volcano=True)
+            self.place("Volcano, HyperNodes", lambda: self.volcano(TOPOLOGY_CONF), count=min(self.count, 256), volcano=True,
+                       hard=True)
+            self.ratio("door 3 to alone", "Volcano, door 3", "Volcano alone", ">1")
+            self.ratio("door 3 to HyperNodes", "Volcano, door 3", "Volcano, HyperNodes", ">10")
+            self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3", "Volcano, HyperNodes", ">10")
+        else:
+            print("skipped\tVolcano's scheduler or its definitions are not there")
+
+
+def main():
+    numbers, what = [int(n) for n in sys.argv[2:4]], "".join(sys.argv[4:])
+    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
+        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano]]] (a release build)\n")
+        sys.exit(2)
+    if not RealServer.is_there():
+        print("skipped\tjobs against a real API server: kube-apiserver, kubectl or etcd is not there (./dev e2e builds the "
+              "first two)")
+        return
+    folder = tempfile.mkdtemp(prefix="gputopo-bench-")
+    bench = None
+    try:
+        bench = Bench(sys.argv[1], folder, *(numbers + [1000, 2000][len(numbers):]))
+        bench.run(what)
+    finally:
+        if bench:
+            bench.api.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()

@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: Apache-2.0
+"""daemonset/chart by Helm: rendered in every shape, installed, upgraded, rolled back, broken, and removed again."""
+import os
+import re
+import subprocess
+import threading
+import time
+
+import yaml
+
+from harness import install, pods, previous, reboot
+from harness.install import DAEMONSET, DEVICES, NAMESPACE
+from harness.node import Node
+from harness.placed import GATE, GROUP_SIZE, annotation, job, pod_template
+from harness.recordings import C500, C550
+from harness.waiting import Failed, same, until
+
+CHART = DAEMONSET / "chart"
+INSTALLED = "metax-tech.com/gpu.installed"
+RECORDED = ("agent.recordings.configMap=gputopo-recordings", f"agent.options.dev-root={DEVICES}")
+PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
+OPTIONS = {  # each option of the programs, another value than the default
+    "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "vendor=1ed5",
+              "http=:19400", "rescan-interval=86400", "health-interval=0", "unhealthy-after=2", "healthy-after=5",
+              "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
+    "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "weight=2.5", "score-weight=0", "loss-weight=1", "patience=5",
+                  "unschedulable=10", "reserve=60", "reserve-gpus=64", "supernode-label=example.com/rack",
+                  "supernodes-config=racks", "project={hypernodes,nodefeatures}", "leader-elect=false", "log-level=error",
+                  "log-format=text"),
+}
+OPTION_SETS = tuple(f"{who}.options.{one}" for who, all_of in OPTIONS.items() for one in all_of)
+
+SETS = {  # name: values
+    "as it is": (),
+    "another plugin serves": ("mode=topologyOnly",),
+    "annotations alone": ("mode=annotationsOnly", "scheduler.enabled=false", "placement.enabled=false"),
+    "nodes by PCI": ("agent.nodes=pci", "agent.pciClasses={0302,1200}"),
+    "every node": ("agent.nodes=all", "agent.tolerations=null"),
+    "no privileged container": ("probe.enabled=false",),
+    "recordings": RECORDED,
+    "agents alone": ("scheduler.enabled=false", "placement.enabled=false"),
+    "agents that publish nothing": ("scheduler.enabled=false", "placement.enabled=false", "agent.options.no-publish=true"),
+    "three replicas": ("scheduler.replicas=3",),
+    "two replicas without a budget": ("scheduler.replicas=2", "podDisruptionBudget.enabled=false"),
+    "a network policy": ("networkPolicy.enabled=true", "networkPolicy.from[0].namespaceSelector.matchLabels.a=b"),
+    "a certificate of ours": (*PLACED, "placement.certificates.secretName=mine", "placement.certificates.caBundle=-----BEGIN CERTIFICATE-----"),
+    "names of the extender": ("placement.certificates.extraNames={10.1.2.3,extender.example.com}",),
+    "a webhook that fails": ("placement.webhook.failurePolicy=Fail", "placement.webhook.excludedNamespaces={kube-system,monitoring}"),
+    "pods made again": ("scheduler.options.on-lost-plan=recreate",),
+    "HyperNodes and NodeFeatures": ("scheduler.options.project={hypernodes,nodefeatures}",),
+    "every option": ("placement.enabled=false", *OPTION_SETS),
+    "an image by its digest": ("image.repository=registry.example.com/gputopo", f"image.digest=sha256:{'0' * 64}",
+                               "image.pullSecrets[0].name=registry"),
+    "labels and annotations": ("agent.podLabels.a=b", "agent.podAnnotations.c=d", "scheduler.podLabels.a=b",
+                               "scheduler.podAnnotations.c=d", "agent.seLinuxOptions.type=container_device_plugin_t"),
+    "no cleanup": ("cleanup.enabled=false",),
+}
+WRONG = (  # values, and what the refusal says
+    (("agent.option.heartbeat=5",), ("agent", "option")),
+    (("agent.options.heartbeats=5",), ("agent", "options", "heartbeats")),
+    (("agent.options.heartbeat=soon",), ("agent", "options", "heartbeat", "integer")),
+    (("agent.options.heartbeat=0",), ("agent", "options", "heartbeat", "minimum")),
+    (("agent.options.http=127.0.0.1:9400",), ("agent", "options", "http")),
+    (("agent.updateStrategy=Surge",), ("agent", "updateStrategy", "OnDelete")),
+    (("agent.maxUnavailable=0",), ("agent", "maxUnavailable")),
+    (("agent.nodes=some",), ("agent", "nodes", "installed")),
+    (("agent.pciClasses={vga}",), ("agent", "pciClasses")),
+    (("mode=none",), ("mode", "topologyOnly")),
+    (("image.pullPolicy=Sometimes",), ("image", "pullPolicy")),
+    (("scheduler.replicas=0",), ("scheduler", "replicas")),
+    (("scheduler.options.only={supernode}",), ("scheduler", "options", "only")),
+    (("scheduler.options.project=hypernodes",), ("scheduler", "options", "project", "array")),
+    (("placement.certificates.mode=mine",), ("placement", "certificates", "mode")),
+    (("scheduler.enabled=false",), ("scheduler.enabled", "placement.enabled")),
+    (("agent.options.no-publish=true",), ("agent.options.no-publish", "scheduler.enabled")),
+    (("mode=annotationsOnly",), ("mode", "annotationsOnly", "scheduler.enabled")),
+    (("agent.options.resource=example.com/gpu",), ("agent.options.resource", "example.com/gpu", "placement.enabled")),
+    (("scheduler.options.on-lost-plan=recreate", "placement.enabled=false"), ("on-lost-plan", "placement.enabled")),
+    (("scheduler.options.only={extender}",), ("scheduler.options.only", "placement")),
+    (("scheduler.options.only={placement}", "placement.enabled=false"), ("scheduler.options.only", "placement.enabled")),
+    (("scheduler.replicas=2", "scheduler.options.leader-elect=false"), ("scheduler.replicas", "leader-elect")),
+    (("placement.certificates.mode=certManager",), ("placement.certificates.mode", "cert-manager.io/v1")),
+    (("monitoring.enabled=true",), ("monitoring.enabled", "monitoring.coreos.com/v1")),
+    (("placement.certificates.issuerRef.name=mine",), ("issuerRef", "placement.certificates.mode")),
+)
+BASE = ("namespace.create=true", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false")
+SAME = (  # a kustomization, components of it, and the values that say the same
+    ("base", (), ()),
+    ("no-probe", (), ("probe.enabled=false",)),
+    ("recorded", (), RECORDED),
+    ("base", ("placement",), PLACED),
+    ("base", ("placement", "recreate"), (*PLACED, "scheduler.options.on-lost-plan=recreate")),
+    ("base", ("hypernodes",), ("scheduler.options.project={hypernodes}",)),
+    ("base", ("nodefeatures",), ("scheduler.options.project={nodefeatures}",)),
+)
+
+
+def named(objects):
+    return {(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): in_order(item) for item in objects if item}
+
+
+def in_order(item):
+    """Lists whose order means nothing to Kubernetes, sorted."""
+    if isinstance(item, dict):
+        return {key: sorted(value) if key == "args" else in_order(value) for key, value in item.items()}
+    if isinstance(item, list) and item and all(isinstance(one, dict) and "name" in one for one in item):
+        return sorted((in_order(one) for one in item), key=lambda one: one["name"])
+    if isinstance(item, str):  # kustomize folds long lines anew
+        return " ".join(item.split())
+    return [in_order(one) for one in item] if isinstance(item, list) else item
+
+
+def templates(objects):
+    return [item["spec"]["template"]["spec"] for item in objects if item["kind"] in ("DaemonSet", "Deployment", "Job")]
+
+
+class Gap(threading.Thread):
+    """How long each node had fewer GPUs to give than 8, by its kubelet's own book, while something went on."""
+
+    def __init__(self, nodes):
+        super().__init__(daemon=True)
+        self.nodes, self.longest, self.end = nodes, dict.fromkeys(nodes, 0.0), threading.Event()
+
+    def run(self):
+        since = {}
+        while not self.end.wait(0.1):  # the kubelet answers 100 questions a second, to all together
+            for number, node in self.nodes.items():
+                if len(node.book.allocatable()) < 8:
+                    since.setdefault(number, time.monotonic())
+                elif number in since:
+                    self.longest[number] = max(self.longest[number], time.monotonic() - since.pop(number))
+        if since:
+            self.longest.update(dict.fromkeys(since, float("inf")))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end.set()
+        self.join()
+
+    def __str__(self):
+        return ", ".join(f"node{number} {seconds:.1f} s" for number, seconds in self.longest.items())
+
+
+class ChartCases:
+    def __init__(self, report, cluster, build):
+        self.report, self.cluster, self.build = report, cluster, build
+        self.nodes = {}
+        self.old, self.first = previous.commit(), ()  # what is upgraded from: its commit, and the values that say so
+        self.told = (DAEMONSET.parent / "docs/reference/permissions.md").read_text()
+
+    # steps
+
+    def helm(self, *arguments):
+        return self.cluster.ask("control", "helm", *arguments)
+
+    def render(self, values, *more):
+        sets = [word for value in values for word in ("--set", value)]
+        return self.helm("template", "gputopo", CHART, "-n", NAMESPACE, *sets, *more)
+
+    def release(self, command, *values, wait=True):
+        """install or upgrade; what was set before stays."""
+        sets = [word for value in values for word in ("--set", value)]
+        return self.helm(command, "gputopo", CHART, "-n", NAMESPACE, *(["--reset-then-reuse-values"] if command == "upgrade" else []), *sets,
+                         *(["--wait", "--timeout=100s"] if wait else []))
+
+    def agents(self):
+        """{node's number: its pod}, of those that are not on their way out."""
+        items = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-agent")["items"]
+        return {int(item["spec"]["nodeName"].removeprefix("node")): item for item in items
+                if "deletionTimestamp" not in item["metadata"]}
+
+    def allocatable(self):
+        return {item["metadata"]["name"]: item["status"]["allocatable"].get(pods.RESOURCE) for item in self.cluster.get("nodes")["items"]}
+
+    def holds(self):
+        """Who has which GPUs by the kubelets' books, and the containers of the test's pods."""
+        books = {number: node.used() for number, node in self.nodes.items()}
+        containers = {item["metadata"]["name"]: [one["containerID"] for one in item["status"].get("containerStatuses", [])]
+                      for item in self.cluster.get("pods")["items"]}
+        return books, containers
+
+    def rolled_out(self):
+        """Helm itself waits for all nodes but maxUnavailable."""
+        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+        until("8 GPUs on each node", lambda: self.allocatable() == {"node1": "8", "node2": "8"} or (False, self.allocatable()))
+
+    def heartbeats(self):
+        return {re.search(r"--heartbeat=(\d+)", " ".join(pod["spec"]["containers"][-1]["args"])).group(1) for pod in self.agents().values()}
+
+    # cases without a release
+
+    def drift(self):
+        self.helm("lint", "--strict", CHART)
+        self.cluster.ask("control", DAEMONSET / "generate", "--check")
+
+    def kustomize(self):
+        """The kustomizations, patches and all, are the chart with the values that say the same."""
+        directory = self.cluster.state / "same"
+        directory.mkdir()
+        base = os.path.relpath(DAEMONSET, directory)
+        for name, components, values in SAME:
+            (directory / "kustomization.yaml").write_text(
+                "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+                f"resources: [{base}/{name}]\n"
+                f"components: [{', '.join(f'{base}/components/{one}' for one in components)}]\n")
+            plain = named(yaml.safe_load_all(self.cluster.kubectl("kustomize", directory)))
+            chart = named(yaml.safe_load_all(self.render((*BASE, *values), "--include-crds")))
+            same(sorted(map(str, plain)), sorted(map(str, chart)), f"objects of {name} with {components}")
+            for key, item in plain.items():
+                same(item, chart[key], f"{key} of {name} with {components}")
+
+    def monitoring(self):
+        """What the chart adds is daemonset/monitoring; without the companion, what is about agents."""
+        def chart(*values):
+            rendered = {wanted: named(yaml.safe_load_all(self.render((f"monitoring.enabled={wanted}", *values),
+                                                                     "--api-versions", "monitoring.coreos.com/v1"))) for wanted in ("false", "true")}
+            return {key: item for key, item in rendered["true"].items() if key not in rendered["false"]}
+        plain = named(yaml.safe_load_all(self.cluster.kubectl("kustomize", DAEMONSET / "monitoring")))
+        made = chart()
+        same(sorted(map(str, made)), sorted(map(str, plain)), "objects")
+        for key, item in plain.items():
+            same(made[key], item, str(key))
+        alone = chart("scheduler.enabled=false", "placement.enabled=false", "monitoring.labels.release=prometheus")
+        same(sorted(item["kind"] for item in alone.values()), ["ConfigMap", "PodMonitor", "PrometheusRule"], "objects of agents alone")
+        groups = {item["kind"]: [group["name"] for group in item["spec"]["groups"]] for item in alone.values() if item["kind"] == "PrometheusRule"}
+        same(groups, {"PrometheusRule": ["gputopo-nodes"]}, "groups of agents alone")
+        same([item["metadata"]["labels"].get("release") for item in alone.values() if item["kind"] != "ConfigMap"], ["prometheus"] * 2, "labels")
+
+    def combinations(self):
+        """Every set of values: safe where it should be, options that the programs take, and accepted by the API server."""
+        self.cluster.kubectl("create", "namespace", NAMESPACE)
+        for name, values in SETS.items():
+            try:
+                text = self.render(values)
+                self.harmless([item for item in yaml.safe_load_all(text) if item])
+                self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
+            except Failed as why:
+                raise Failed(f"{name}: {why}") from why
+        managed = self.render(("placement.certificates.mode=certManager",), "--api-versions", "cert-manager.io/v1")
+        kinds = [item["kind"] for item in yaml.safe_load_all(managed) if item]
+        same([kinds.count(kind) for kind in ("Issuer", "Certificate", "Secret")], [2, 3, 0], "cert-manager's objects")
+        return f"{len(SETS) + 1} sets"
+
+    def harmless(self, objects):
+        for role in objects:
+            for rule in role.get("rules", []) if role["kind"] in ("Role", "ClusterRole") else []:
+                words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+                if words & {"*", "secrets", "nodes/proxy", "escalate", "bind", "impersonate"} or role["metadata"]["name"] not in self.told:
+                    raise Failed(f"{role['metadata']['name']} has {rule}, or is not in permissions.md")
+        for pod in templates(objects):
+            if {"hostNetwork", "hostPID", "hostIPC"} & set(pod) or pod["securityContext"]["seccompProfile"] != {"type": "RuntimeDefault"}:
+                raise Failed(f"a pod has {pod}")
+            for item in pod["containers"]:
+                security = item["securityContext"]
+                if security["privileged"] != (item["name"] == "probe") or not security["readOnlyRootFilesystem"]:
+                    raise Failed(f"{item['name']} has {security}")
+                program = self.build / "bin" / item["command"][-1].rsplit("/", 1)[-1]
+                if item["name"] in ("agent", "scheduler"):
+                    done = subprocess.run([program, *item["args"], "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    same((done.returncode, done.stderr), (0, ""), f"{program.name} {' '.join(item['args'])}")
+
+    def wrong(self):
+        for values, words in WRONG:
+            try:
+                self.render(values)
+            except Failed as refusal:
+                said = str(refusal)
+                if not all(word in said for word in words):
+                    raise Failed(f"{values}: not all of {words} in: {said}") from refusal
+            else:
+                raise Failed(f"{values} was taken")
+        return f"{len(WRONG)} of them"
+
+    # cases of a release
+
+    def old_image(self):
+        archive = previous.archive(self.old)
+        for number in (1, 2):
+            self.cluster.ask(number, "ctr", "images", "import", archive)
+        self.first = (f"image.tag={previous.TAG}",)
+        return f"of commit {self.old}"
+
+    def installed(self):
+        """No agent without MetaX's label on a node; with it, GPUs and objects."""
+        self.nodes = {number: Node(self.cluster, self.build, recording, number)
+                      for number, recording in enumerate((C500, C550), 1)}
+        for number, node in self.nodes.items():
+            install.mount(self.cluster, number, node.machine.dev, DEVICES)
+        self.cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", NAMESPACE,
+                             *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
+        notes = self.release("install", *RECORDED, *self.first, "agent.options.heartbeat=5", wait=True)
+        if f"No node has the label {INSTALLED}" not in notes:
+            raise Failed(f"the notes do not tell why there is no agent: {notes}")
+        same(self.agents(), {}, "agents on nodes without the label")
+        start = time.monotonic()
+        for number in self.nodes:
+            self.cluster.kubectl("label", "node", f"node{number}", f"{INSTALLED}=true")
+        until("8 GPUs on each node", lambda: self.allocatable() == {"node1": "8", "node2": "8"} or (False, self.allocatable()))
+        seconds = time.monotonic() - start
+
+        def published():
+            said = {item["metadata"]["name"]: {one["type"]: one["status"] for one in item.get("status", {}).get("conditions", [])}.get("Registered")
+                    for item in self.cluster.get("ngt")["items"]}
+            return said == {"node1": "True", "node2": "True"} or (False, said)
+        until("the nodes' objects", published)
+        return f"{seconds:.1f} s from the label to 8 GPUs"
+
+    def placed(self):
+        """Two pods of one unit: gated by the webhook, planned, on one node."""
+        template = pod_template(2, group=4)
+        del template["spec"]["nodeSelector"]
+        self.cluster.kubectl("create", "-f", "-", data=job("train", 2, template))
+
+        def running():
+            items = self.cluster.get("pods", "-l", "job-name=train")["items"]
+            return [item["status"]["phase"] for item in items] == ["Running"] * 2 and items or (
+                False, [(item["status"]["phase"], item["spec"].get("schedulingGates"), item["status"].get("conditions")) for item in items])
+        items = until("the job to run", running)
+        on = {item["spec"]["nodeName"] for item in items}
+        if len(on) != 1 or {annotation(item, "node") for item in items} != on:
+            raise Failed(f"the unit is on {on}, planned {[annotation(item, 'node') for item in items]}")
+        number = int(on.pop().removeprefix("node"))
+        self.run_pod("beside", 3 - number, 3)
+        template["spec"]["containers"][0]["resources"]["limits"] = {pods.RESOURCE: "8"}
+        template["metadata"]["annotations"][GROUP_SIZE] = "16"
+        self.cluster.kubectl("create", "-f", "-", data=job("waits", 2, template))
+        until("a unit that no node has room for to wait", lambda: self.gates("waits") == [[GATE], [GATE]] or (False, self.gates("waits")))
+        return f"on node{number}"
+
+    def gates(self, name):
+        return [[gate["name"] for gate in item["spec"].get("schedulingGates", [])]
+                for item in self.cluster.get("pods", "-l", f"job-name={name}")["items"]]
+
+    def run_pod(self, name, number, count):
+        manifest = pods.manifest(name, count)
+        manifest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"node{number}"}
+        self.cluster.kubectl("create", "-f", "-", data=manifest)
+        until(f"{name} to run", lambda: self.cluster.get("pod", name)["status"]["phase"] == "Running")
+
+    def certificates(self):
+        secret = self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["data"]
+        hooks = [hook["clientConfig"]["caBundle"] for kind in ("mutating", "validating")
+                 for hook in self.cluster.get(f"{kind}webhookconfiguration", "gputopo-scheduler")["webhooks"]]
+        same(set(hooks), {secret["ca.crt"]}, "the webhooks' authority")
+        return secret
+
+    def upgrade(self):
+        """The agents are replaced one node after the other; what runs keeps its GPUs, and the certificate stays."""
+        before, secret, old = self.holds(), self.certificates(), self.agents()
+        with Gap(self.nodes) as gap:
+            self.release("upgrade", "image.tag=", "agent.options.heartbeat=6")
+            self.rolled_out()
+        same(self.heartbeats(), {"6"}, "the agents' arguments")
+        same({number: pod["metadata"]["uid"] == old[number]["metadata"]["uid"] for number, pod in self.agents().items()},
+             {1: False, 2: False}, "agents that were not replaced")
+        same(self.holds(), before, "GPUs and containers of pods after the upgrade")
+        same(self.certificates(), secret, "the certificate after the upgrade")
+        return f"no GPU to give for at most: {gap}"
+
+    def rollback(self):
+        before = self.holds()
+        with Gap(self.nodes) as gap:
+            self.helm("rollback", "gputopo", "1", "-n", NAMESPACE, "--wait", "--timeout=100s")
+            self.rolled_out()
+        same(self.heartbeats(), {"5"}, "the agents' arguments")
+        same(self.holds(), before, "GPUs and containers of pods after the rollback")
+        return f"no GPU to give for at most: {gap}"
+
+    def by_hand(self):
+        """OnDelete: no agent is replaced until its pod is deleted; RollingUpdate goes on with the others."""
+        before, old = self.holds(), self.agents()
+        self.cluster.kubectl("patch", "daemonset", "gputopo-agent", "-n", NAMESPACE, "--type=merge",
+                             "-p", '{"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}')
+        self.release("upgrade", "image.tag=", "agent.options.heartbeat=7", "agent.updateStrategy=OnDelete")
+        for _ in range(10):
+            same({number: pod["metadata"]["uid"] for number, pod in self.agents().items()},
+                 {number: pod["metadata"]["uid"] for number, pod in old.items()}, "agents under OnDelete")
+            time.sleep(0.5)
+        self.cluster.kubectl("delete", "pod", "-n", NAMESPACE, old[1]["metadata"]["name"], "--wait")
+        until("the next agent of node1", lambda: 1 in self.agents())
+        until("8 GPUs on each node", lambda: self.allocatable() == {"node1": "8", "node2": "8"} or (False, self.allocatable()))
+        same(self.agents()[2]["metadata"]["uid"], old[2]["metadata"]["uid"], "the agent of node2")
+        same(self.heartbeats(), {"5", "7"}, "the agents' arguments")
+        self.release("upgrade", "agent.updateStrategy=RollingUpdate")
+        self.rolled_out()
+        same(self.heartbeats(), {"7"}, "the agents' arguments")
+        same(self.holds(), before, "GPUs and containers of pods after all")
+
+    def broken(self):
+        """An image that is nowhere: the rollout stops at the first node, and the companion that answers stays."""
+        before, old = self.holds(), self.agents()
+        self.release("upgrade", "image.tag=broken", "image.pullPolicy=Never", wait=False)
+
+        def stuck():
+            bad = [number for number, pod in self.agents().items() for status in pod["status"].get("containerStatuses", [])
+                   if status["state"].get("waiting", {}).get("reason") == "ErrImageNeverPull"]
+            return bad or (False, "no pod lacks its image")
+        bad, = until("one agent without its image", stuck)
+        good = 3 - bad
+        for _ in range(20):  # it goes no further
+            same(self.agents()[good]["metadata"]["uid"], old[good]["metadata"]["uid"], "the agent of the other node")
+            time.sleep(0.5)
+        same(self.allocatable()[f"node{good}"], "8", "GPUs of the other node")
+        companions = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
+        same(companions.get("availableReplicas"), 1, "companions that answer")
+        same(self.holds(), before, "GPUs and containers of pods under a broken rollout")
+        self.helm("rollback", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.rolled_out()
+        same(self.holds(), before, "GPUs and containers of pods after all")
+        return f"stopped at node{bad} for 10 s"
+
+    def uninstalled(self):
+        """Nothing is left but the pods that run, the custom resources' definitions and what the test itself made."""
+        before = self.holds()
+        written = [key for item in self.cluster.get("nodes")["items"]
+                   for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if key.startswith("metax-tech.com/")]
+        if len(written) < 2 * 4:
+            raise Failed(f"the nodes have only {written}: there is little to take back")
+        start = time.monotonic()
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        seconds = time.monotonic() - start
+        for item in self.cluster.get("nodes")["items"]:
+            left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
+            same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")
+        for kind in ("ngt", "supernodes"):
+            same(self.cluster.get(kind)["items"], [], kind)
+        same(self.gates("waits"), [[], []], "gates of pods that nobody places any more")
+        definitions = {line for line in self.cluster.kubectl("get", "crd", "-o", "name").split() if "metax" in line}
+        same(len(definitions), 2, "definitions of custom resources")
+        left = self.cluster.kubectl(
+            "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding,"
+            "mutatingwebhookconfiguration,validatingwebhookconfiguration,role,rolebinding,daemonset,deployment,job,service,"
+            "serviceaccount,secret,lease,configmap,networkpolicy,poddisruptionbudget", "-A", "-o", "name")
+        same([line for line in left.split() if "gputopo" in line], ["configmap/gputopo-recordings"], "left in the cluster")
+        until("the release's pods to be gone", lambda: not self.cluster.get("pods", "-n", NAMESPACE)["items"])
+        same(self.holds(), before, "GPUs and containers of pods after all")
+        return f"{seconds:.1f} s"
+
+    def again(self):
+        """With the definitions that Helm has left, by the labels of Node Feature Discovery, and without the plugin."""
+        self.cluster.kubectl("delete", "jobs,pods", "--all", "--wait")
+        self.release("install", *RECORDED, "agent.nodes=pci", "mode=annotationsOnly", "scheduler.enabled=false", "placement.enabled=false")
+        self.cluster.kubectl("label", "node", "node2", "feature.node.kubernetes.io/pci-0302_9999.present=true")
+
+        def written():
+            said = self.cluster.get("node", "node2")["metadata"]
+            return {**said["labels"], **said["annotations"]}.keys() >= {"metax-tech.com/gpu.topology.scores", "metax-tech.com/gpu.product"}
+        until("the Node's annotations and labels", written)
+        same(self.cluster.get("ngt")["items"], [], "objects of an agent that writes annotations only")
+        self.release("upgrade", "mode=topologyOnly", "scheduler.enabled=true", "placement.enabled=true")
+
+        def published():
+            said = {item["metadata"]["name"]: item.get("status", {}).get("freeCount") for item in self.cluster.get("ngt")["items"]}
+            return said == {"node2": 8} or (False, said)
+        until("the node of that label to be described", published)
+        same(set(self.allocatable().values()) - {None, "0"}, set(), "GPUs without a plugin")
+        self.release("upgrade", "mode=full")
+        until("8 GPUs on that node", lambda: self.allocatable()["node2"] == "8")
+
+    def rebooted(self):
+        """The node's pods start before its plugin does. The kubelet may refuse those with GPUs until then; nobody has to help."""
+        template = {"metadata": {"labels": {"app": "server"}}, "spec": pods.manifest("server", 3)["spec"]}
+        template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node2"}
+        self.cluster.kubectl("create", "-f", "-", data={
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "server"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "server"}}, "template": template}})
+
+        def serve(without=()):
+            items = [item for item in self.cluster.get("pods", "-l", "app=server")["items"] if item["status"]["phase"] == "Running"]
+            containers = {one["containerID"] for item in items for one in item["status"].get("containerStatuses", []) if one["ready"]}
+            return len(containers) == 2 and not containers & set(without) and containers or (False, [item["status"] for item in items])
+        before = until("two pods with GPUs", serve)
+        reboot.off(self.cluster, 2)
+        start = time.monotonic()
+        containerd = reboot.on(self.cluster, 2)
+        until("both to run again", lambda: serve(before), 180)
+        seconds = time.monotonic() - start
+        used = [gpu for gpus in self.nodes[2].used().values() for gpu in gpus]
+        same((len(used), len(set(used))), (6, 6), "GPUs in use on node2")
+        same(self.allocatable()["node2"], "8", "GPUs of node2")
+        refused = [item["status"].get("reason") for item in self.cluster.get("pods", "-l", "app=server")["items"]
+                   if item["status"]["phase"] == "Failed"]
+        same(set(refused) - {"UnexpectedAdmissionError"}, set(), "why pods failed")
+        same(containerd.poll(), None, "containerd's end")
+        return f"{seconds:.0f} s after power came back; {len(refused)} pods were refused and made again"
+
+    def run(self):
+        case = self.report.case
+        case("the chart passes helm lint, the manifests are what it makes", self.drift)
+        case("each kustomization is the chart with the same values", self.kustomize)
+        case("the chart's monitoring is daemonset/monitoring", self.monitoring)
+        case("every set of values renders, and the API server takes it", self.combinations)
+        case("wrong values are refused by name", self.wrong)
+        if not case("the image is built and imported", lambda: install.import_image(self.cluster, self.build, (1, 2))):
+            return
+        if self.old:
+            case("the image of the programs before their last change", self.old_image)
+        else:
+            self.report.skip("the image of the programs before their last change", "there is no history here; the same one is upgraded")
+        if not case("helm install: nodes have GPUs and objects", self.installed):
+            return
+        if case("a job is placed and runs", self.placed):
+            case("helm upgrade under running pods", self.upgrade)
+            case("helm rollback under running pods", self.rollback)
+            case("agents are replaced by hand, one after the other", self.by_hand)
+            case("a broken image stops at one node", self.broken)
+        if case("helm uninstall leaves nothing but running pods", self.uninstalled):
+            if case("installed again: nodes by PCI, annotations only, then without the plugin, then with it", self.again):
+                case("a node's power fails: its pods start before its plugin, and get GPUs", self.rebooted)

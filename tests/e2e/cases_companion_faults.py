@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong around a placement: the companion, the API server, the webhook, nodes, GPUs, owners, other schedulers."""
+import contextlib
+import json
+import subprocess
+
+from harness import install
+from harness.controlplane import ControlPlane
+from harness.placed import GATE, annotation, gpus_of, job, pod_template, rack_of
+from harness.waiting import Failed, same, until
+
+NOBODY = "nobody"  # a scheduler that does not run: planned pods stay unbound
+AT_FIRST_PLAN = """
+    kubectl get pods -l "$1" -w -o 'jsonpath={.metadata.annotations.plan\\.topology\\.metax-tech\\.com/node}{"\\n"}' |
+        while read -r node; do
+            if [ -n "$node" ]; then
+                kill "-$2" "$3"
+                echo sent
+                exit
+            fi
+        done
+"""
+GATED = pod_template(8, group=32, schedulingGates=[{"name": GATE}])
+
+
+class CompanionFaultCases:
+    def __init__(self, placed, volcano, report):
+        """`volcano`: None where it does not run."""
+        self.placed, self.volcano, self.cluster, self.report = placed, volcano, placed.cluster, report
+
+    # steps
+
+    def process(self, pod):
+        """(restarts, process) of one of its pods."""
+        node = int(pod["spec"]["nodeName"].removeprefix("node"))
+        container = pod["status"]["containerStatuses"][0]
+        identity = container["containerID"].removeprefix("containerd://")
+        listed = self.cluster.ask(node, "ctr", "tasks", "ls")
+        return container["restartCount"], next(line.split()[1] for line in listed.splitlines() if line.startswith(identity))
+
+    def signal(self, name, process):
+        self.cluster.ask("control", "kill", f"-{name}", process)
+
+    def back(self, pod, restarts):
+        def there():
+            status = self.cluster.get("pod", pod["metadata"]["name"], "-n", install.NAMESPACE)["status"]["containerStatuses"][0]
+            return status["restartCount"] > restarts and status["ready"]
+        until("the companion to be back", there)
+
+    def leader(self):
+        """The name of the pod that holds the lease."""
+        return self.cluster.get("lease", "gputopo-scheduler", "-n", install.NAMESPACE)["spec"]["holderIdentity"].split("_")[0]
+
+    def scale(self, replicas):
+        self.cluster.kubectl("scale", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, f"--replicas={replicas}")
+        return self.placed.companions(replicas)
+
+    @contextlib.contextmanager
+    def without_companion(self):
+        self.scale(0)
+        try:
+            yield
+        finally:
+            self.scale(1)
+
+    def planned(self, name, count):
+        """Waits until so many pods have a plan and no gate, on no node."""
+        def there():
+            pods = self.placed.pods(f"job-name={name}")
+            ready = [pod for pod in pods.values() if annotation(pod, "node") and not pod["spec"].get("schedulingGates")]
+            return (len(ready) == len(pods) == count and pods) or (False, self.placed.summary(pods))
+        return until(f"{count} pods of {name} to be planned", there)
+
+    # cases
+
+    def killed(self):
+        """SIGKILL while a job of 40 pods is made, planned and lifted: nothing is placed twice, and every unit is in one rack.
+        The gate is in the template: pods that are made while nobody answers the webhook would not have it."""
+        pod = self.placed.companion()
+        restarts, process = self.process(pod)
+        return self.gone_in_mid_plan("killed", "KILL", process, lambda: self.back(pod, restarts))
+
+    def gone_in_mid_plan(self, name, signal, process, then):
+        """Sent to the process at once when the first pod of a new job has its plan; `then` waits for who goes on with it."""
+        waits = self.cluster.enter("control", "sh", "-c", AT_FIRST_PLAN, "sh", f"job-name={name}", signal, process,
+                                   stdout=subprocess.PIPE, text=True)
+        self.placed.create(job(name, 40, GATED))
+        same(waits.stdout.readline(), "sent\n", f"what came of waiting for the first plan of {name}")
+        pods = self.placed.pods(f"job-name={name}").values()
+        told = (f"{len(pods)} pods, {sum(bool(annotation(pod, 'node')) for pod in pods)} planned, "
+                f"{sum(not pod['spec'].get('schedulingGates') for pod in pods)} lifted")
+        then()
+        self.placed.check_placed(self.placed.bound(f"job-name={name}", 40), 32)
+        self.placed.no_gpu_twice()
+        waits.wait(60)
+        return told
+
+    def replicas(self):
+        """Two of them: the extender answers on both, alike; the one that leads is killed, then the other one halted, each time
+        in mid-plan; who stands by takes over, and who comes back stands by and does nothing."""
+        pods = {pod["metadata"]["name"]: pod for pod in self.scale(2)}
+        try:
+            free, told = self.both_answer(pods.values()), []
+            for name, signal in (("killed", "KILL"), ("halted", "STOP")):
+                leader = self.leader()
+                other = next(other for other in pods if other != leader)
+                restarts, process = self.process(self.cluster.get("pod", leader, "-n", install.NAMESPACE))
+                told.append(f"{name}: " + self.gone_in_mid_plan(name, signal, process, lambda: until(
+                    "the other one to lead", lambda: self.leader() == other or (False, self.leader()))))
+                if signal == "STOP":
+                    self.signal("CONT", process)
+                else:
+                    self.back(pods[leader], restarts)
+                again = {pod["metadata"]["name"]: pod for pod in self.placed.companions(2)}
+                same(set(again), set(pods), "the companion's pods")
+                until("one of them to lead", lambda: self.leading(again) == {leader: 0, other: 1} or (False, self.leading(again)))
+                self.placed.check_placed(self.placed.bound(f"job-name={name}", 40), 32)
+                if self.both_answer(again.values()) == free:
+                    raise Failed(f"nodes that {name} has taken are as good as before: {free}")
+                self.placed.clean()
+            return "; ".join(told)
+        finally:
+            self.scale(1)
+
+    def leading(self, pods):
+        return {name: self.placed.metric("gputopo_leader", pod["status"]["podIP"]) for name, pod in pods.items()}
+
+    def both_answer(self, pods):
+        """What the two know of nodes and plans is the same soon."""
+        asked = {"apiVersion": "v1", "kind": "Pod", **pod_template(8), "metadata": {"name": "p", "namespace": "default", "uid": "u"}}
+        nodes = [f"hollow-{rack}-{number}" for rack in (1, 5) for number in range(8)]
+
+        def alike():
+            told = [self.placed.prioritize(pod["status"]["podIP"], asked, nodes, *self.placed.certificate()) for pod in pods]
+            return told[0] if told[0] == told[1] and told[0][0] == 200 else (False, told)
+        return json.loads(until("both to answer alike", alike)[1])
+
+    def apiserver(self):
+        """The API server goes while a job is planned, and comes back."""
+        self.placed.create(job("server", 8, pod_template(8, group=32)))
+        with ControlPlane(self.cluster).without_apiserver():
+            pass
+        self.placed.check_placed(self.placed.bound("job-name=server", 8), 32)
+        self.placed.create(job("later", 8, pod_template(8, group=32)))
+        self.placed.check_placed(self.placed.bound("job-name=later", 8), 32)
+
+    def webhook_down(self):
+        """failurePolicy Ignore: pods are made, without gate and place; a gate written by hand waits for the companion."""
+        with self.without_companion():
+            self.placed.create(job("unplaced", 4, pod_template(8, group=32)))
+            for pod in self.placed.bound("job-name=unplaced", 4):
+                same(annotation(pod, "node"), None, "its plan")
+            self.placed.create(job("gated", 4, GATED))
+            until("its pods", lambda: len(self.placed.pods("job-name=gated")) == 4)
+            self.placed.untouched(self.placed.pods("job-name=gated"))
+        self.placed.check_placed(self.placed.bound("job-name=gated", 4), 32)
+        self.placed.no_gpu_twice()
+
+    def lost_and_reported(self):
+        """A node is drained between plan and bind: without the right to delete pods it is told, on the pod and as an event."""
+        self.placed.create(job("lost", 4, pod_template(8, group=32, schedulerName=NOBODY)))
+        pods = self.planned("lost", 4)
+        name, pod = next(iter(pods.items()))
+        node = annotation(pod, "node")
+        self.cluster.kubectl("cordon", node)
+        try:
+            why = self.placed.waits("job-name=lost", "PlanLost")
+            self.placed.event("PlanLost")
+            same(set(self.placed.pods("job-name=lost")), set(pods), "its pods")
+        finally:
+            self.cluster.kubectl("uncordon", node)
+        return f"{name}: {why}"
+
+    def lost_and_repaired(self):
+        """A planned GPU falls ill between plan and bind: the pod is made again, and planned elsewhere."""
+        with self.repairing():
+            self.placed.create(job("repair", 4, pod_template(8, group=32, schedulerName=NOBODY)))
+            pods = self.planned("repair", 4)
+            sick = annotation(next(iter(pods.values())), "node")
+            self.placed.hollow.set_health(sick, 3, False)
+            try:
+                def elsewhere():
+                    now = self.placed.pods("job-name=repair")
+                    nodes = [annotation(pod, "node") for pod in now.values()]
+                    return (len(now) == 4 and all(nodes) and sick not in nodes
+                            and not any(pod["spec"].get("schedulingGates") for pod in now.values()) and now) or (False, nodes)
+                now = until("another plan", elsewhere)
+                same(len({rack_of(annotation(pod, "node")) for pod in now.values()}), 1, "racks of the unit")
+            finally:
+                self.placed.hollow.set_health(sick, 3, True)
+        return f"from {sick}: {len(set(now) - set(pods))} pods made again"
+
+    @contextlib.contextmanager
+    def repairing(self):
+        """The companion may make pods again whose planned place was taken."""
+        self.placed.apply_manifests("recreate")
+        self.rolled_out()
+        try:
+            yield
+        finally:
+            self.placed.clean()
+            self.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "gputopo-scheduler-recreate")
+            self.placed.apply_manifests()
+            self.rolled_out()
+
+    def rolled_out(self):
+        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=115s")
+        self.placed.companion()
+
+    def deleted(self):
+        """The job goes while it is planned: nothing stays reserved for it."""
+        for number in range(5):
+            self.placed.create(job(f"brief-{number}", 8, pod_template(8, group=64)))
+            self.cluster.kubectl("delete", "job", f"brief-{number}", "--wait=false")
+        self.placed.clean()
+        until("nothing to be kept for them", lambda: self.placed.metric("gputopo_placement_reserved_gpus") == 0)
+        self.placed.create(job("whole", 40, pod_template(8, group=64)))
+        self.placed.check_placed(self.placed.bound("job-name=whole", 40), 64)
+
+    def stale(self):
+        """The nodes' objects tell nothing of who came: what was given is not given again."""
+        hold = self.cluster.state / "hollow.hold"
+        hold.touch()
+        try:
+            for name in ("one", "two", "three"):
+                self.placed.create(job(name, 8, pod_template(8, group=64)))
+                self.placed.check_placed(self.placed.bound(f"job-name={name}", 8), 64)
+            told = [item for item in self.cluster.get("ngt")["items"] if item["status"].get("freeCount") != 8]
+            same(told, [], "nodes that tell of a pod")
+            self.placed.no_gpu_twice()
+        finally:
+            hold.unlink()
+        until("the nodes to tell", lambda: sum(
+            item["status"].get("freeCount", 0) for item in self.cluster.get("ngt")["items"]) == (42 - 24) * 8)
+
+    def racing(self):
+        """Two schedulers that know nothing of each other, and jobs with places, for the same GPUs: each GPU once, and placed
+        jobs whole."""
+        self.volcano.reload(self.volcano.with_us())
+        items = [job(f"plain-{number}", 4, pod_template(8, schedulerName="default-scheduler" if number % 2 else "volcano"))
+                 for number in range(4)]
+        # plain pods may tear every rack so that its last node is of no use: what is left holds 9 units of 2 nodes for certain
+        items += [job(f"placed-{number}", 4, pod_template(8, group=16, schedulerName="volcano" if number % 2 else "default-scheduler"))
+                  for number in range(4)]
+        with self.repairing():  # the other scheduler may take planned GPUs before they are bound
+            self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": items})
+            places = {}
+            for number in range(4):
+                pods = self.placed.bound(f"job-name=placed-{number}", 4)
+                places[number] = self.placed.check_placed(pods, 16)
+            for number in range(4):
+                self.placed.bound(f"job-name=plain-{number}", 4)
+            self.placed.no_gpu_twice()
+            every = self.placed.pods().values()
+            same(sum(gpus_of(pod) for pod in every if pod["spec"].get("nodeName")), 256, "GPUs of all pods together")
+        return json.dumps(places)
+
+    def rotated(self):
+        """The certificate is renewed under the same CA: the webhook goes on, without a restart."""
+        before = (self.placed.tls / "tls.crt").read_text()
+        self.placed.make_certificates()
+        if (self.placed.tls / "tls.crt").read_text() == before:
+            raise Failed("daemonset/tls made the same certificate again")
+        pod = self.placed.companion()["metadata"]["uid"]
+        self.placed.apply_manifests()
+        self.rolled_out()
+        same(self.placed.companion()["metadata"]["uid"], pod, "the companion's pod")
+        self.placed.create(job("signed", 4, pod_template(8, group=32)))
+        self.placed.check_placed(self.placed.bound("job-name=signed", 4), 32)
+
+    def run(self):
+        if self.volcano:  # there is no kube-proxy: Volcano would go on asking the address of a pod that has gone
+            self.volcano.reload(self.volcano.without_us())
+
+        def case(name, run):
+            self.placed.clean()
+            return self.report.case(name, run)
+        case("the companion is killed in mid-plan", self.killed)
+        case("two replicas: who leads is killed, then halted, in mid-plan; the other takes over", self.replicas)
+        case("the API server goes while a job is planned", self.apiserver)
+        case("the webhook is down", self.webhook_down)
+        case("a node is drained between plan and bind: reported", self.lost_and_reported)
+        case("a GPU falls ill between plan and bind: repaired, where that is allowed", self.lost_and_repaired)
+        case("a job is deleted while it is planned", self.deleted)
+        case("the nodes' objects are stale", self.stale)
+        if self.volcano:
+            case("two schedulers race for the same GPUs", self.racing)
+        case("the certificate is renewed", self.rotated)
+        self.placed.clean()

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement of jobs with model-parallel units, by the stock kube-scheduler: gates, plans, and what comes of them."""
+import json
+
+from harness.account import Account, apply
+from harness.placed import (GATE, PLAN, annotation, job, pod_template, rack_of, rank, statefulset)
+from harness.waiting import Failed, same, until
+
+
+class PlacementCases:
+    def __init__(self, placed, report):
+        self.placed, self.cluster, self.report = placed, placed.cluster, report
+
+    # steps
+
+    def as_planned(self, pods, container="main"):
+        """Of pods on kubelets: the kubelet's book, what the container sees and the node's object name the planned GPUs."""
+        told = []
+        for pod in pods:
+            name, number = pod["metadata"]["name"], int(pod["spec"]["nodeName"].removeprefix("node"))
+            node = self.placed.nodes[number]
+            planned = node.machine.indices(json.loads(annotation(pod, "gpus"))[container])
+            same(node.check_container(name, container), planned, f"GPUs of {name} on node{number}, as planned")
+
+            def published():
+                held = sorted(one["gpu"] for one in self.cluster.get("ngt", f"node{number}")["status"]["owners"]
+                              if one["pod"] == name)
+                return held == planned or (False, held)
+            until(f"node{number} to tell that {name} has them", published)
+            told.append(f"{name}: node{number} {','.join(map(str, planned))}")
+        return "; ".join(told)
+
+    # cases
+
+    def indexed_job(self):
+        """64 GPUs, two units of 32: the manual's shape as a Job of Kubernetes itself."""
+        self.placed.create(job("indexed", 8, pod_template(8, group=32)))
+        pods = self.placed.bound("job-name=indexed", 8)
+        racks = self.placed.check_placed(pods, 32)
+        for pod in pods:
+            index = int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
+            same(rank(pod), index, f"rank of {pod['metadata']['name']}")
+            ids = json.loads(annotation(pod, "gpus"))["main"]
+            held = self.placed.hollow.owners(pod["spec"]["nodeName"]).get(("default", pod["metadata"]["name"]))
+            same(sorted(ids), sorted(f"GPU-{pod['spec']['nodeName']}-{gpu}" for gpu in held), "planned GPUs and the node's word")
+        return f"units in racks {', '.join(racks)}"
+
+    def on_kubelets(self):
+        """Two pods of four on each of the two nodes with kubelets: the containers get exactly the GPUs that were planned."""
+        def once():
+            self.placed.create(job("real", 4, pod_template(4, "kubelet", group=16)))
+            pods = self.placed.bound("job-name=real", 4)
+            same(self.placed.check_placed(pods, 16), ["1"], "the rack")
+            return self.as_planned(pods)
+        return self.in_time(once)
+
+    def not_what_the_agent_would_choose(self):
+        """Two jobs at once, whose GPUs on a node only the plan can tell apart."""
+        def once():
+            for name in ("left", "right"):
+                self.placed.create(job(name, 2, pod_template(2, "kubelet", group=4)))
+            pods = [pod for name in ("left", "right") for pod in self.placed.bound(f"job-name={name}", 2)]
+            told = self.as_planned(pods)
+            self.placed.no_gpu_twice()
+            return told
+        return self.in_time(once)
+
+    def in_time(self, once):
+        """The kubelet may be told of a pod before the agent is, and asks it then in vain ("the annotation comes after the
+        pod", docs/reference/agent.md). The agent counts that, and the case is tried again; any other reason is a failure."""
+        for tries in range(1, 5):
+            before = self.asked_in_vain()
+            try:
+                return once() + (f"; at the {tries}. try" if tries > 1 else "")
+            except Failed:
+                if tries == 4 or self.asked_in_vain() == before:
+                    raise
+            self.placed.clean()
+        return None
+
+    def asked_in_vain(self):
+        return sum(self.placed.agent_metric(number, 'gputopo_plan_preferences_total{result="%s"}' % result)
+                   for number in self.placed.nodes for result in ("none", "late"))
+
+    def stateful_set(self):
+        """Pods come one after the other; the place of the last is kept from the first on, also against others."""
+        template = pod_template(8, group=32)
+        self.placed.create(statefulset("rows", 4, template))
+        pods = self.placed.bound("app=rows", 4)
+        same([pod["metadata"]["name"] for pod in pods], [f"rows-{at}" for at in range(4)], "pods in the order of ranks")
+        racks = self.placed.check_placed(pods, 32)
+        replaced = pods[2]
+        self.cluster.kubectl("delete", "pod", "rows-2", "--wait")
+        until("rows-2 to come back", lambda: self.placed.pods("app=rows").get("rows-2", {}).get("metadata", {}).get("uid")
+              not in (None, replaced["metadata"]["uid"]))
+        back = self.placed.bound("app=rows", 4)
+        same(rack_of(back[2]["spec"]["nodeName"]), racks[0], "the rack of the pod that came back")
+        return f"rack {racks[0]}"
+
+    def bare_gates(self):
+        """Without the webhook's help: the gate written by the user, in a namespace that the webhook is not asked about."""
+        namespace = "gputopo-system"
+        made = job("gated", 4, pod_template(8, group=32, schedulingGates=[{"name": GATE}]))
+        made["metadata"]["namespace"] = namespace
+        self.placed.create(made)
+        pods = self.placed.bound("job-name=gated", 4, namespace)
+        self.placed.check_placed(pods, 32)
+        self.cluster.kubectl("delete", "job", "gated", "-n", namespace, "--wait")
+        self.placed.gone("job-name=gated", namespace)
+
+    def untouched_jobs(self):
+        """A job without the annotation: no gate, no plan, no affinity, whoever schedules it."""
+        self.placed.create(job("plain", 2, pod_template(8)))
+        for pod in self.placed.bound("job-name=plain", 2):
+            same([key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)], [], "its plans")
+            same(pod["spec"].get("affinity"), None, "its affinity")
+
+    def refused(self):
+        """The sentence of the core at the command line."""
+        for name, template, words in (
+                ("odd", pod_template(8, group=24), ("gpu-group-size", "24")),
+                ("huge", pod_template(8, group="1e30"), ("gpu-group-size",)),
+                ("float", pod_template(8, group="32.5"), ("gpu-group-size", "32.5")),
+                ("atoms", pod_template(8, group=32, atomic=24), ("atomic-gpu-group-size", "24"))):
+            try:
+                self.placed.create(job(name, 8, template))
+            except Failed as refusal:
+                if not all(word in str(refusal) for word in words):
+                    raise Failed(f"{name}: refused without {words}: {refusal}") from refusal
+            else:
+                raise Failed(f"a job with a group size of {name} was admitted")
+        return None
+
+    def too_big(self):
+        """Nothing of a job that cannot be placed is placed, and it says why; with atomic units it falls back."""
+        self.placed.create(job("wide", 12, pod_template(8, group=96)))
+        why = self.placed.waits("job-name=wide", "NoSupernode", "96")
+        pods = self.placed.pods("job-name=wide")
+        same(len(pods), 12, "its pods")
+        self.placed.untouched(pods)
+        note = self.placed.event("NoSupernode", "96")
+        self.placed.clean()
+        self.placed.create(job("wide", 12, pod_template(8, group=96, atomic=16)))
+        pods = self.placed.bound("job-name=wide", 12)
+        racks = self.placed.check_placed(pods, 96, atomic=16)
+        halls = {1 if rack in "123" else 2 for rack in racks}
+        same(len(halls), 1, "halls of the unit, best effort")
+        if note not in (why, why + "."):
+            return f"{why} / {note}; with atoms of 16 in racks {','.join(racks)}"
+        return f"{why}; with atoms of 16 in racks {','.join(racks)}"
+
+    def comes_in_later(self):
+        """A job waits for others to go, and comes in by itself."""
+        self.placed.create(job("before", 40, pod_template(8)))
+        self.placed.bound("job-name=before", 40)
+        self.placed.create(job("after", 4, pod_template(8, group=32)))
+        why = self.placed.waits("job-name=after", "TooFewGPUs")
+        self.placed.untouched(self.placed.pods("job-name=after"))
+        self.cluster.kubectl("delete", "job", "before", "--wait=false")
+        pods = self.placed.bound("job-name=after", 4)
+        self.placed.check_placed(pods, 32)
+        for pod in pods:
+            same([(one["status"], one["reason"]) for one in pod["status"]["conditions"] if one["type"] == "GPUPlacement"],
+                 [("True", "Planned")], f"the condition of {pod['metadata']['name']}, which said that it waits")
+        return why
+
+    def big_one_first(self):
+        """No starvation: while small jobs come and go, a big one that has waited gets nodes of its own."""
+        for number in range(10):
+            self.placed.create(job(f"small-{number}", 4, pod_template(8)))
+        for number in range(10):
+            self.placed.bound(f"job-name=small-{number}", 4)
+        self.placed.create(job("big", 8, pod_template(8, group=64)))
+        self.placed.waits("job-name=big", "TooFewGPUs")
+        until("nodes to be kept for it", lambda: self.placed.metric("gputopo_placement_kept_nodes") == 8)
+        for number in range(10, 14):  # they would fill every gap, were it not for what is kept
+            self.placed.create(job(f"small-{number}", 4, pod_template(8, group=32)))
+        for number in range(10):
+            self.cluster.kubectl("delete", "job", f"small-{number}", "--wait=false")
+            until(f"the pods of small-{number} to go", lambda: not self.placed.pods(f"job-name=small-{number}"))
+        self.placed.check_placed(self.placed.bound("job-name=big", 8), 64)
+        for number in range(10, 14):
+            self.placed.check_placed(self.placed.bound(f"job-name=small-{number}", 4), 32)
+        self.placed.no_gpu_twice()
+
+    def contention(self):
+        """Five gangs where two fit: two run, none is half placed, the others say why, and come in when there is room."""
+        fill = job("fill", 24, pod_template(8))
+        fill["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1", "2", "3"]}]}]}}}
+        self.placed.create(fill)
+        self.placed.bound("job-name=fill", 24)
+        gangs = [f"gang-{number}" for number in range(5)]
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
+            job(name, 8, pod_template(8, group=64, labels={"case": "gangs"})) for name in gangs]})
+
+        def placed():
+            """{gang: how many of its pods have a node}"""
+            counts = {name: 0 for name in gangs}
+            for pod in self.placed.pods("case=gangs").values():
+                name = pod["metadata"]["labels"]["job-name"]
+                if name in counts:
+                    counts[name] += bool(pod["spec"].get("nodeName"))
+            return counts
+        until("two gangs to run", lambda: sorted(placed().values()) == [0, 0, 0, 8, 8] or (False, placed()))
+        for name in (name for name, count in placed().items() if not count):
+            self.placed.waits(f"job-name={name}", "TooFewGPUs")
+            self.placed.untouched(self.placed.pods(f"job-name={name}"))
+        while gangs:
+            running = [name for name, count in placed().items() if count]
+            for name in running:
+                self.placed.check_placed(self.placed.bound(f"job-name={name}", 8), 64)
+            gangs = [name for name in gangs if name not in running]
+            self.cluster.kubectl("delete", "job", *running, "--wait=false")
+            if gangs:
+                wanted = min(2, len(gangs))
+                until("the next gangs to come in", lambda: sorted(placed().values())[-wanted:] == [8] * wanted and set(
+                    placed().values()) <= {0, 8} or (False, placed()))
+
+    def plans_are_ours(self):
+        """Nobody but the companion's account writes a plan, the cluster's administrator neither."""
+        account = Account(self.cluster, "companion-of-placement", self.cluster.kubectl(
+            "create", "token", "gputopo-scheduler", "-n", "gputopo-system"))
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "planless", "namespace": "default"},
+               "spec": pod_template(1)["spec"]}
+        self.placed.create(pod)
+        planned = {"apiVersion": "v1", "kind": "Pod", "metadata": {**pod["metadata"], "annotations": {PLAN + "node": "hollow-1-0"}}}
+        account.may(*apply("test", "--dry-run=server"), data=planned)
+        try:
+            self.cluster.kubectl(*apply("test", "--dry-run=server"), data=planned)
+        except Failed as refusal:
+            if "only gputopo-scheduler writes" not in str(refusal):
+                raise
+        else:
+            raise Failed("the administrator may write a plan")
+        for verb, what in (("delete", "pods"), ("get", "secrets"), ("create", "pods/exec"), ("patch", "nodes")):
+            code, out, _ = account.run("auth", "can-i", verb, what, "-n", "default")
+            same((code != 0, out.strip()), (True, "no"), f"may {verb} {what}")
+
+    def run(self):
+        def case(name, run):
+            self.placed.clean()
+            return self.report.case(name, run)
+        case("a Job of two units of 32 GPUs: each unit in one rack, ranks contiguous, pods bound as planned", self.indexed_job)
+        case("a Job on kubelets: containers get the very GPUs that were planned", self.on_kubelets)
+        case("two jobs at once on the same kubelets: the plan tells their GPUs apart", self.not_what_the_agent_would_choose)
+        case("a StatefulSet: pods one by one into one rack, a lost pod returns to it", self.stateful_set)
+        case("gates written by the user, without the webhook", self.bare_gates)
+        case("a job without the annotation is left alone", self.untouched_jobs)
+        case("what breaks a rule is refused with its sentence", self.refused)
+        case("a unit that no rack holds waits, says why, and nothing is placed; atoms fall back", self.too_big)
+        case("a job that waits comes in when there is room", self.comes_in_later)
+        case("five gangs where two fit: two run, none half, the others follow", self.contention)
+        case("a big job does not starve", self.big_one_first)
+        case("plans are written by the companion alone", self.plans_are_ours)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues of Volcano: weight, capability and reclaim as ever with us installed, and what they mean for placed jobs."""
+from harness.placed import PLAN, pod_template
+from harness.waiting import same, until
+
+from cases_volcano import task, vcjob
+
+ALL_ACTIONS = "enqueue, allocate, reclaim, backfill"
+NODES = 42  # of 8 GPUs
+
+
+def queue(name, **spec):
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+class QueueCases:
+    def __init__(self, placed, volcano, report):
+        self.placed, self.volcano, self.cluster, self.report = placed, volcano, placed.cluster, report
+
+    # steps
+
+    def phase(self, job):
+        return self.cluster.get("jobs.batch.volcano.sh", job).get("status", {}).get("state", {}).get("phase")
+
+    def submit(self, name, pods, least=1, **nodes):
+        """A job of its own queue, of pods of 8 GPUs."""
+        template = pod_template(8, labels={"case": "queues"}, nodeSelector=nodes)
+        self.placed.create(vcjob(name, task("t", pods, template), minAvailable=least, queue=name))
+
+    def running(self, **wanted):
+        """Waits until so many pods of each queue run; then the scheduler gets the chance to change its mind."""
+        def counted():
+            counts = {name: 0 for name in wanted}
+            for pod in self.placed.pods("case=queues").values():
+                counts[pod["metadata"]["labels"]["volcano.sh/job-name"]] += pod["status"].get("phase") == "Running"
+            return counts == wanted or (False, counts)
+        until(f"{wanted} pods to run", counted)
+        self.volcano.rounds(1)
+        same(counted(), True, f"{wanted} pods run")
+
+    # cases
+
+    def shares(self, configuration):
+        """Jobs without the annotation."""
+        queues = [queue("light", weight=1), queue("heavy", weight=2), queue("capped", capability={"metax-tech.com/gpu": "16"}),
+                  queue("keeps", weight=1, reclaimable=False), queue("due", weight=9)]
+        for one in queues:
+            self.placed.create(one)
+        try:
+            self.volcano.reload(configuration("enqueue"))
+            self.submit("light", NODES // 3 + 4)
+            self.submit("heavy", 2 * NODES // 3 + 4)
+            until("the pods of both", lambda: len(self.placed.pods("case=queues")) == NODES + 8)
+            self.volcano.reload(configuration(ALL_ACTIONS))  # not before: who comes first alone may have all
+            self.running(light=NODES // 3, heavy=2 * NODES // 3)
+            for pod in self.placed.pods("case=queues").values():
+                same([key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)], [], "its plans")
+            self.placed.clean()
+            self.submit("capped", 3, rack="4")
+            self.submit("keeps", 8, rack="5")
+            self.running(capped=2, keeps=8)
+            self.submit("due", 2, least=2, rack="5")
+            until("the job to be let in", lambda: len(self.placed.pods("volcano.sh/job-name=due")) == 2)
+            self.running(capped=2, keeps=8, due=0)
+            self.cluster.kubectl("patch", "queue", "keeps", "--type=merge", "-p", '{"spec": {"reclaimable": true}}')
+            self.running(capped=2, keeps=6, due=2)
+        finally:
+            self.placed.clean()
+            self.cluster.kubectl("delete", "queue", *(one["metadata"]["name"] for one in queues), "--wait=false")
+
+    def unchanged(self):
+        try:
+            for configuration in (self.volcano.without_us, self.volcano.with_us):
+                self.shares(configuration)
+        finally:
+            self.volcano.reload(self.volcano.with_us())
+
+    def capability(self):
+        """A queue's upper limit holds for placed jobs as for others: what is beyond it waits."""
+        self.placed.create(queue("small", weight=1, capability={"metax-tech.com/gpu": "32"}))
+        try:
+            for name in ("first", "second"):
+                self.placed.create(vcjob(name, task("t", 4, pod_template(8, group=32)), minAvailable=4, queue="small"))
+            until("one of the two to run", lambda: sorted((self.phase("first"), self.phase("second"))) == ["Pending", "Running"] or (
+                False, (self.phase("first"), self.phase("second"))))
+            runs = next(name for name in ("first", "second") if self.phase(name) == "Running")
+            waits = "second" if runs == "first" else "first"
+            self.placed.check_placed(self.placed.bound(f"volcano.sh/job-name={runs}", 4), 32)
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", runs, "--wait=false")
+            self.placed.check_placed(self.placed.bound(f"volcano.sh/job-name={waits}", 4), 32)
+        finally:
+            self.placed.clean()
+            self.cluster.kubectl("delete", "queue", "small", "--wait=false")
+
+    def reclaimed(self):
+        """A placed group loses its GPUs to the queue that they are due to; what is left of it is planned anew, or waits."""
+        self.placed.create(queue("lender", weight=1, reclaimable=True))
+        self.placed.create(queue("owner", weight=9, reclaimable=True))
+        try:
+            self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))
+            self.placed.create(vcjob("lent", task("t", 8, pod_template(8, nodeSelector={"rack": "4"}, group=64)), minAvailable=1,
+                                     queue="lender"))
+            lent = self.placed.bound("volcano.sh/job-name=lent", 8)
+            self.placed.check_placed(lent, 64)
+            first = {pod["metadata"]["uid"] for pod in lent}
+            self.placed.create(vcjob("due", task("t", 2, pod_template(8, nodeSelector={"rack": "4"})), minAvailable=2, queue="owner"))
+            self.placed.bound("volcano.sh/job-name=due", 2)
+            self.placed.no_gpu_twice()
+
+            def pods_again():
+                pods = self.placed.pods("volcano.sh/job-name=lent")
+                new = [pod for pod in pods.values() if pod["metadata"]["uid"] not in first]
+                return new and all(pod["spec"].get("schedulingGates") for pod in new) or (False, self.placed.summary(pods))
+            until("the evicted pods to be gated again", pods_again)
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "due", "--wait=false")
+            again = self.placed.bound("volcano.sh/job-name=lent", 8)
+            self.placed.check_placed(again, 64)
+            taken = 8 - len(first & {pod["metadata"]["uid"] for pod in again})
+            return f"{taken} of 8 pods were evicted, and came back into the rack"
+        finally:
+            self.placed.clean()
+            self.volcano.reload(self.volcano.with_us())
+            for name in ("lender", "owner"):
+                self.cluster.kubectl("delete", "queue", name, "--wait=false")
+
+    def run(self):
+        def case(name, run):
+            self.placed.clean()
+            return self.report.case(name, run)
+        case("queues of Volcano with weight, capability, reclaimable false and true: the same with us and without", self.unchanged)
+        case("a queue's capability holds for placed jobs", self.capability)
+        case("reclaim: evicted pods of a placed job are planned again", self.reclaimed)

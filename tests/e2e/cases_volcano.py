@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beside a stock Volcano: gpu-aware by its extender plugin, the manual's jobs placed, and Volcano's own doings unchanged."""
+import json
+import re
+
+from harness.placed import PLAN, annotation, gpus_of, pod_template, rank
+from harness.schedulers import example
+from harness.waiting import Failed, same, until
+
+from cases_gpu_aware import EXACT, GpuAwareCases
+
+VOLCANO_API = "batch.volcano.sh/v1alpha1"
+IMAGE = "local.test/show-devices:1"
+
+
+def task(name, replicas, template, **more):
+    return {"name": name, "replicas": replicas, "template": {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}, **more}
+
+
+def vcjob(name, *tasks, **spec):
+    return {"apiVersion": VOLCANO_API, "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"schedulerName": "volcano", "tasks": list(tasks), **spec}}
+
+
+class VolcanoCases:
+    def __init__(self, placed, volcano, report):
+        self.placed, self.volcano, self.cluster, self.report = placed, volcano, placed.cluster, report
+        self.aware = GpuAwareCases(placed, report)
+
+    # steps
+
+    def example(self, name, templates, atomic=None):
+        """An example, to be run here: image, node pool, and where asked the second annotation."""
+        file = self.cluster.state / name
+        file.write_text(example(name))
+        manifest = json.loads(self.cluster.kubectl("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", file))
+        manifest["metadata"] = {"name": manifest["metadata"]["name"], "namespace": "default"}
+        for template in templates(manifest["spec"]):
+            spec = template["spec"]
+            spec.update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
+            for container in spec["containers"]:
+                container.update(image=IMAGE, imagePullPolicy="Never")
+            annotations = template.get("metadata", {}).get("annotations")
+            if annotations and atomic:
+                annotations["metax-tech.com/atomic-gpu-group-size"] = str(atomic)
+        return manifest
+
+    def podgroup(self, job):
+        groups = [item for item in self.cluster.get("podgroups.scheduling.volcano.sh")["items"]
+                  if any(owner["name"] == job for owner in item["metadata"].get("ownerReferences", []))]
+        same(len(groups), 1, f"PodGroups of {job}")
+        return groups[0]
+
+    def phase(self, job):
+        return self.cluster.get("jobs.batch.volcano.sh", job).get("status", {}).get("state", {}).get("phase")
+
+    # gpu-aware
+
+    def aware_without(self):
+        self.aware.occupy()
+        got = {gpus: self.aware.place(f"vplain-{gpus}", gpus, "volcano") for gpus in EXACT}
+        self.aware.remove(*(f"vplain-{gpus}" for gpus in EXACT))
+        self.aware.told_free("hollow-2-0", 8)
+        hits = sum(got[gpus] == node for gpus, node in EXACT.items())
+        return f"{hits} of {len(EXACT)} exact: " + ", ".join(f"{gpus} on {node}" for gpus, node in got.items())
+
+    def aware_with(self):
+        """The example's extender plugin; binpack is out, since it would often choose the fullest node as well."""
+        self.volcano.reload(re.sub(r"  - name: binpack\n", "", self.volcano.with_us()))
+        for gpus, node in EXACT.items():
+            same(self.aware.place(f"vaware-{gpus}", gpus, "volcano"), node, f"the node of a pod of {gpus}")
+        asked = self.placed.metric('gputopo_extender_requests_total{path="/volcano/prioritize",result="answered"}')
+        if not asked:
+            raise Failed("the scheduler never asked")
+        self.aware.remove(*(f"vaware-{gpus}" for gpus in EXACT))
+        self.aware.told_free("hollow-2-3", 7)
+        self.volcano.reload(self.volcano.with_us())
+        return f"{len(EXACT)} of {len(EXACT)} exact, {asked:.0f} questions to prioritize"
+
+    # the manual's Volcano Job
+
+    def volcano_job(self, atomic=None):
+        manifest = self.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]], atomic)
+        self.placed.create(manifest)
+        pods = self.placed.bound("volcano.sh/job-name=pytorch-demo", 8)
+        racks = self.placed.check_placed(pods, 32, atomic)
+        same([pod["metadata"]["name"] for pod in pods],
+             ["pytorch-demo-master-0", *(f"pytorch-demo-worker-{at}" for at in range(7))], "pods in the order of ranks")
+        for pod in pods:
+            env = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0].get("env", [])}
+            same((env.get("RANK"), env.get("WORLD_SIZE")), (str(rank(pod)), "8"), f"what the pytorch plugin gives {pod['metadata']['name']}")
+        until("the job to run", lambda: self.phase("pytorch-demo") == "Running" or (False, self.phase("pytorch-demo")))
+        return f"units in racks {', '.join(racks)}"
+
+    def volcano_job_atomic(self):
+        """Racks of three free nodes: no unit of 32 fits, atoms of 16 do."""
+        for rack in (1, 2, 3, 4, 5):
+            for number in range(3, 8):
+                pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
+                self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
+                    **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
+        manifest = self.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]])
+        self.placed.create(manifest)
+        why = self.placed.waits("volcano.sh/job-name=pytorch-demo", "NoSupernode")
+        self.placed.untouched(self.placed.pods("volcano.sh/job-name=pytorch-demo"))
+        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "pytorch-demo", "--wait")
+        self.placed.gone("volcano.sh/job-name=pytorch-demo")
+        return f"32 alone: {why}; with 16: {self.volcano_job(16)}"
+
+    def restarted(self):
+        """A policy of Volcano: a pod fails, the job is restarted; the group is released and planned again."""
+        policies = [{"event": "PodFailed", "action": "RestartJob"}]
+        self.placed.create(vcjob("again", task("worker", 4, pod_template(8, group=32)), minAvailable=4, policies=policies))
+        pods = self.placed.bound("volcano.sh/job-name=again", 4)
+        self.placed.check_placed(pods, 32)
+        first = {pod["metadata"]["uid"] for pod in pods}
+        self.cluster.kubectl("patch", "pod", pods[1]["metadata"]["name"], "--subresource=status", "--type=merge", "-p",
+                             json.dumps({"status": {"phase": "Failed"}}))
+        until("all pods to be others", lambda: (lambda now: len(now) == 4 and not first & now)(
+            {pod["metadata"]["uid"] for pod in self.placed.pods("volcano.sh/job-name=again").values()}))
+        self.placed.check_placed(self.placed.bound("volcano.sh/job-name=again", 4), 32)
+
+    def contention(self):
+        """Five gangs at once where two fit, by Volcano."""
+        for rack in (1, 2, 3):
+            self.placed.create(vcjob(f"fill-{rack}", task("t", 8, pod_template(8, nodeSelector={"rack": str(rack)})), minAvailable=8))
+            self.placed.bound(f"volcano.sh/job-name=fill-{rack}", 8)
+        gangs = [f"gang-{number}" for number in range(5)]
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
+            vcjob(name, task("t", 8, pod_template(8, group=64, labels={"case": "gangs"})), minAvailable=8) for name in gangs]})
+
+        def placed():
+            counts = {name: 0 for name in gangs}
+            for pod in self.placed.pods("case=gangs").values():
+                name = pod["metadata"]["labels"]["volcano.sh/job-name"]
+                if name in counts:
+                    counts[name] += bool(pod["spec"].get("nodeName"))
+            return counts
+        until("two gangs to run", lambda: sorted(placed().values()) == [0, 0, 0, 8, 8] or (False, placed()))
+        for name in (name for name, count in placed().items() if not count):
+            self.placed.waits(f"volcano.sh/job-name={name}", "TooFewGPUs")
+        while gangs:
+            running = [name for name, count in placed().items() if count]
+            for name in running:
+                self.placed.check_placed(self.placed.bound(f"volcano.sh/job-name={name}", 8), 64)
+            gangs = [name for name in gangs if name not in running]
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", *running, "--wait=false")
+            wanted = min(2, len(gangs))
+            until("the next gangs to come in", lambda: not gangs or (sorted(placed().values())[-wanted:] == [8] * wanted and set(
+                placed().values()) <= {0, 8}) or (False, placed()))
+
+    # Volcano's own
+
+    def plain_gang(self):
+        """A PodGroup's minMember: two of three pods fit, so none runs, and all run when there is room."""
+        occupant = pod_template(8, nodeName="hollow-5-7")
+        self.placed.apply({"apiVersion": "v1", "kind": "Pod", **occupant,
+                           "metadata": {"name": "in-the-way", "namespace": "default"}})
+        template = pod_template(8, nodeSelector={"rack": "5"})
+        self.placed.create(vcjob("gang", task("t", 8, template), minAvailable=8))
+        until("the gang to be seen as unschedulable", lambda: any(
+            one["type"] == "Unschedulable" and one["status"] == "True"
+            for one in self.podgroup("gang").get("status", {}).get("conditions", [])))
+        same([pod["spec"].get("nodeName") for pod in self.placed.pods("volcano.sh/job-name=gang").values()], [None] * 8, "its nodes")
+        self.cluster.kubectl("delete", "pod", "in-the-way", "--wait")
+        for pod in self.placed.bound("volcano.sh/job-name=gang", 8):
+            same([key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)], [], "its plans")
+
+    def plugins_and_policies(self):
+        """A vcjob with svc, env and ssh, without GPUs groups: as ever, and done when its task is."""
+        template = pod_template(1)
+        self.placed.create(vcjob("classic", task("server", 1, template, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}]),
+                                 task("client", 2, template), minAvailable=3, plugins={"svc": [], "env": [], "ssh": []}))
+        pods = {pod["metadata"]["name"]: pod for pod in self.placed.bound("volcano.sh/job-name=classic", 3)}
+        for name, pod in pods.items():
+            env = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0].get("env", [])}
+            index = name.rsplit("-", 1)[1]
+            same((env.get("VK_TASK_INDEX"), env.get("VC_TASK_INDEX")), (index, index), f"what the env plugin gives {name}")
+            same(pod["spec"].get("hostname"), name, "its hostname by the svc plugin")
+            mounts = [mount["mountPath"] for mount in pod["spec"]["containers"][0].get("volumeMounts", [])]
+            if "/root/.ssh" not in mounts or "/etc/volcano" not in mounts:
+                raise Failed(f"{name} has {mounts}")
+            same(gpus_of(pod), 1, "its GPUs")
+            same(annotation(pod, "node"), None, "its plan")
+        self.cluster.kubectl("get", "service", "classic")
+        self.cluster.kubectl("patch", "pod", "classic-server-0", "--subresource=status", "--type=merge", "-p",
+                             json.dumps({"status": {"phase": "Succeeded"}}))
+        until("the job to be complete", lambda: self.phase("classic") == "Completed" or (False, self.phase("classic")))
+
+    def run(self):
+        def case(name, run):
+            self.placed.clean()
+            return self.report.case(name, run)
+        if not case("Volcano without us: its scheduler, controllers and webhooks run, and any node is taken", lambda: (
+                self.volcano.start(self.volcano.without_us()), self.aware_without())[1]):
+            return
+        self.report.case("gpu-aware on Volcano: the node whose free GPUs match exactly wins", self.aware_with)
+        case("the manual's Volcano Job, units of 32", self.volcano_job)
+        case("the same where no rack has room for 32: it waits and says why; atoms of 16 fall back", self.volcano_job_atomic)
+        case("five gangs of Volcano where two fit", self.contention)
+        case("RestartJob: the group is planned again", self.restarted)
+        case("a gang without the annotation: all or nothing, by Volcano alone", self.plain_gang)
+        case("a vcjob with svc, env, ssh and policies", self.plugins_and_policies)
+        self.placed.clean()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo in a cluster as an operator installs it: image, manifests of daemonset/, and machines for its nodes."""
+import os
+import pathlib
+import subprocess
+
+from .live import Live
+from .waiting import Failed
+
+DAEMONSET = pathlib.Path(__file__).resolve().parents[3] / "daemonset"
+NAMESPACE = "gputopo-system"
+DEVICES = "/run/gputopo-dev"  # as in daemonset/recorded
+LIVE = "/run/gputopo-live"
+SERVERS = {number: f"5e5e5e5e-0000-4000-8000-00000000000{number}" for number in range(1, 6)}  # UUIDs of servers
+
+RECORDED = """apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [{base}/recorded]
+patches:
+- target: {{kind: DaemonSet, name: gputopo-agent}}
+  patch: |
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --heartbeat={heartbeat}}}
+"""
+
+# the sysfs, vendor library and device nodes that the agents find are made ones
+MADE = """apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [{base}/base]
+components: [{components}]
+patches:
+- target: {{kind: DaemonSet, name: gputopo-agent}}
+  patch: |
+    - {{op: add, path: /spec/template/spec/volumes/-, value: {{name: live, hostPath: {{path: {live}}}}}}}
+    - {{op: test, path: /spec/template/spec/volumes/2/name, value: dev}}
+    - {{op: replace, path: /spec/template/spec/volumes/2/hostPath/path, value: {devices}}}
+    - {{op: test, path: /spec/template/spec/containers/1/volumeMounts/2/name, value: dev}}
+    - {{op: replace, path: /spec/template/spec/containers/1/volumeMounts/2/mountPath, value: {devices}}}
+    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --root={live}/root}}
+    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --dev-root={devices}}}
+    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --health-interval=2}}
+    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --heartbeat={heartbeat}}}
+    - op: add
+      path: /spec/template/spec/containers/1/volumeMounts/-
+      value: {{name: live, mountPath: {live}, readOnly: true}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --root={live}/root}}
+    - op: add
+      path: /spec/template/spec/containers/0/env
+      value: [{{name: GPUTOPO_FAKE_MXSML, value: {live}/scenario.json}}]
+    - op: add
+      path: /spec/template/spec/containers/0/volumeMounts/-
+      value: {{name: live, mountPath: {live}, readOnly: true}}
+    - {{op: test, path: /spec/template/spec/containers/0/volumeMounts/2/name, value: dev}}
+    - {{op: remove, path: /spec/template/spec/containers/0/volumeMounts/2}}
+"""
+
+
+def import_image(cluster, build, nodes):
+    """Makes the image of the programs and gives it to the nodes; returns a line about it."""
+    archive = cluster.state / "gputopo.tar"
+    done = subprocess.run([DAEMONSET / "image", build, archive], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Failed(done.stderr.strip())
+    for number in nodes:
+        cluster.ask(number, "ctr", "images", "import", archive)
+    return done.stdout.strip()
+
+
+def mount(cluster, number, directory, where):
+    """`directory` at that place of the node, instead of what was there; each node has its own below the shared /run."""
+    cluster.ask(number, "mkdir", "-p", where)
+    cluster.ask(number, "sh", "-c", 'if mountpoint -q "$1"; then umount "$1"; fi', "sh", where)
+    cluster.ask(number, "mount", "--bind", directory, where)
+
+
+def make_live(cluster, build, number, spec):
+    """A machine that this node's agent discovers; it sees the servers of the first two nodes but its own."""
+    live = Live(build, spec, cluster.state / f"live{number}", SERVERS[number],
+                *(SERVERS[other] for other in (1, 2) if other != number))
+    mount(cluster, number, live.directory, LIVE)
+    return live
+
+
+def apply(cluster, name, text, heartbeat, *components):
+    """Applies such a kustomization; returns its directory. `components`: names below daemonset/components."""
+    directory = cluster.state / name
+    directory.mkdir(exist_ok=True)
+    base = os.path.relpath(DAEMONSET, directory)
+    (directory / "kustomization.yaml").write_text(text.format(
+        base=base, live=LIVE, devices=DEVICES, heartbeat=heartbeat,
+        components=", ".join(f"{base}/components/{component}" for component in components)))
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", directory)
+    return directory

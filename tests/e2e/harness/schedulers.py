@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedulers and operators of a cluster beside those that ../up starts: as processes of its control plane, each with the
+configuration of daemonset/examples."""
+import os
+import re
+import signal
+import textwrap
+
+from .cluster import children
+from .install import DAEMONSET
+from .placed import APPLY
+from .waiting import Failed, until
+
+EXAMPLES = DAEMONSET / "examples"
+CONTROL = "10.77.0.1"  # the control plane's address among the nodes
+
+
+def example(name):
+    """The text of an example, without what is no part of it."""
+    return (EXAMPLES / name).read_text()
+
+
+class Program:
+    """A process of the control plane; its output goes to log/NAME."""
+
+    def __init__(self, cluster, name, *command):
+        self.cluster, self.name, self.command = cluster, name, command
+        self.process = None
+
+    def start(self):
+        log = open(self.cluster.state / "log" / self.name, "a")
+        self.process = self.cluster.enter("control", *self.command, stdout=log, stderr=log, start_new_session=True)
+        return self
+
+    def alive(self):
+        if self.process.poll() is not None:
+            raise Failed(f"{self.name} ended with {self.process.returncode}: {self.log()[-500:]}")
+        return True
+
+    def pid(self):
+        """nsenter stays between us and what it runs in another PID namespace."""
+        return until(f"the process of {self.name}", lambda: children(self.process.pid), 30, 0.02)[0]
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            os.kill(self.pid(), signal.SIGKILL)
+            self.process.wait(60)
+
+    def log(self):
+        return (self.cluster.state / "log" / self.name).read_text(errors="replace")
+
+    def said(self, text):
+        return text in self.log()
+
+
+class ExtendedKubeScheduler:
+    """A second kube-scheduler, for pods with schedulerName gpu-scheduler, that asks the companion."""
+    NAME = "gpu-scheduler"
+
+    def __init__(self, placed):
+        self.placed, self.cluster = placed, placed.cluster
+        state = self.cluster.state
+        self.file = state / "gpu-scheduler.yaml"
+        self.program = Program(self.cluster, self.NAME, "kube-scheduler", f"--config={self.file}", "--secure-port=10359", "-v=3",
+                               f"--authentication-kubeconfig={state}/scheduler.kubeconfig",
+                               f"--authorization-kubeconfig={state}/scheduler.kubeconfig")
+
+    def start(self, **changed):
+        """`changed`: lines of the example by their key."""
+        state = self.cluster.state
+        text = example("kube-scheduler.yaml")
+        values = {"kubeconfig": f"{state}/scheduler.kubeconfig", "leaderElect": "false",
+                  "urlPrefix": f"https://{self.placed.address()}:9443/kube-scheduler",  # no kube-proxy: the pod's address
+                  "caFile": f"{self.placed.tls}/ca.crt", "certFile": f"{self.placed.tls}/scheduler.crt",
+                  "keyFile": f"{self.placed.tls}/scheduler.key", **changed}
+        for key, value in values.items():
+            text, count = re.subn(rf"(?m)^(\s*(?:- )?{key}: )\S+", rf"\g<1>{value}", text)
+            if count != 1:
+                raise Failed(f"the example has {count} lines of {key}")
+        self.file.write_text(text + f"profiles: [{{schedulerName: {self.NAME}}}]\n")
+        self.program.start()
+        until("gpu-scheduler to run", lambda: self.program.alive() and self.program.said("Caches are synced"), 60)
+
+    def stop(self):
+        self.program.stop()
+
+
+class Volcano:
+    """Scheduler, controllers and webhooks of Volcano, by its own installation file where the API is concerned."""
+    SERVICE = "volcano-admission-service"
+
+    def __init__(self, placed, directory):
+        self.placed, self.cluster, self.directory = placed, placed.cluster, directory
+        self.configuration = self.cluster.state / "volcano" / "volcano-scheduler.conf"  # alone in its directory
+        state = self.cluster.state
+        admin = f"--kubeconfig={state}/admin.kubeconfig"
+        self.programs = [
+            Program(self.cluster, "vc-scheduler", "vc-scheduler", admin, f"--scheduler-conf={self.configuration}",
+                    "--leader-elect=false", "--listen-address=127.0.0.1:8180", "--healthz-address=127.0.0.1:11251",
+                    "--cache-dumper=false", "-v=3"),
+            Program(self.cluster, "vc-controller-manager", "vc-controller-manager", admin, "--leader-elect=false",
+                    "--listen-address=127.0.0.1:8181", "--healthz-address=127.0.0.1:11252", "-v=3"),
+            Program(self.cluster, "vc-webhook-manager", "vc-webhook-manager", admin, "--listen-address=0.0.0.0",
+                    "--port=8443", f"--tls-cert-file={state}/volcano.crt", f"--tls-private-key-file={state}/volcano.key",
+                    f"--ca-cert-file={state}/pki/ca.crt", "--webhook-namespace=volcano-system",
+                    f"--webhook-service-name={self.SERVICE}", *self.admissions(), "-v=3")]
+
+    def start(self, configuration):
+        cluster, state = self.cluster, self.cluster.state
+        cluster.kubectl("apply", "--server-side", "-f", self.directory / "crd")
+        cluster.kubectl("create", "namespace", "volcano-system")
+        self.make_certificate()
+        self.configuration.parent.mkdir()
+        self.configure(configuration)
+        webhooks = state / "volcano-webhooks.yaml"
+        parts = [part for part in (self.directory / "installer.yaml").read_text().split("\n---\n")
+                 if re.search(r"(?m)^kind: (Mutating|Validating)WebhookConfiguration$", part)]
+        webhooks.write_text("\n---\n".join(parts))
+        for manifest in (
+                {"apiVersion": "v1", "kind": "Service", "metadata": {"name": self.SERVICE, "namespace": "volcano-system"},
+                 "spec": {"ports": [{"port": 443, "targetPort": 8443, "protocol": "TCP"}]}},
+                {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+                 "metadata": {"name": self.SERVICE, "namespace": "volcano-system",
+                              "labels": {"kubernetes.io/service-name": self.SERVICE}},
+                 "ports": [{"name": "", "port": 8443, "protocol": "TCP"}],
+                 "endpoints": [{"addresses": [CONTROL], "conditions": {"ready": True}}]}):
+            cluster.kubectl(*APPLY, "-f", "-", data=manifest)
+        cluster.kubectl("apply", "--server-side", "-f", webhooks)
+        scheduler, controllers, webhooks = self.programs
+        webhooks.start()
+        until("Volcano's webhooks", lambda: webhooks.alive() and self.answers(), 60)
+        scheduler.start()
+        controllers.start()
+        until("the default queue", lambda: any(
+            item["metadata"]["name"] == "default" and item.get("status", {}).get("state") == "Open"
+            for item in cluster.get("queues")["items"]), 60)
+
+    def admissions(self):
+        """As Volcano itself installs them, without the one that its installation file has no webhook for."""
+        text = (self.directory / "installer.yaml").read_text()
+        paths = re.search(r"--enabled-admission=(\S+)", text).group(1).split(",")
+        return ["--enabled-admission=" + ",".join(
+            path for path in paths if f"name: {self.SERVICE}{path.replace('/', '-')}\n" in text)]
+
+    def answers(self):
+        """A Volcano Job without tasks is refused by Volcano's webhook, if it is there."""
+        try:
+            self.cluster.kubectl("create", "--dry-run=server", "-f", "-", data={
+                "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+                "metadata": {"name": "none", "namespace": "default"}, "spec": {"schedulerName": "volcano"}})
+        except Failed as refusal:
+            return "No task specified" in str(refusal) or (False, str(refusal)[-200:])
+        return False, "it was admitted"
+
+    def make_certificate(self):
+        names = f"DNS:{self.SERVICE}.volcano-system.svc"
+        self.cluster.ask("control", "sh", "-euc", """
+            cd "$1"
+            openssl req -newkey rsa:2048 -nodes -keyout volcano.key -out volcano.csr -subj /CN=volcano 2>/dev/null
+            echo "subjectAltName=$2" >volcano.ext
+            openssl x509 -req -in volcano.csr -CA pki/ca.crt -CAkey pki/ca.key -CAcreateserial -days 30 -out volcano.crt \\
+                -extfile volcano.ext 2>/dev/null""", "sh", self.cluster.state, names)
+
+    def configure(self, text):
+        """Written at once: the scheduler reads it again at every change, and has taken it with its next cycle."""
+        part = self.cluster.state / "volcano-scheduler.part"
+        part.write_text(text)
+        part.rename(self.configuration)
+
+    def reload(self, text):
+        """Until the scheduler has taken another configuration."""
+        before = len(self.programs[0].log())
+        self.configure(text)
+        until("the scheduler to take the configuration",
+              lambda: "Finished loading scheduler config" in self.programs[0].log()[before:])
+
+    def rounds(self, count):
+        """Until the scheduler has looked at everything so often, from beginning to end."""
+        before = self.programs[0].log().count("Close Session ")
+        until(f"{count} rounds of the scheduler", lambda: self.programs[0].log().count("Close Session ") > before + count)
+
+    def with_us(self, actions=None, **more):
+        """The configuration of daemonset/examples, with the address of the companion's pod."""
+        text = example("volcano-scheduler.yaml").split("volcano-scheduler.conf: |\n")[1]
+        text = "\n".join(line[4:] for line in text.splitlines()) + "\n"
+        address = "gputopo-scheduler.gputopo-system.svc:9401"
+        if address not in text:
+            raise Failed("the example asks somebody else")
+        text = text.replace(address, f"{self.placed.address()}:9401")
+        return self.with_actions(text, actions)
+
+    def without_us(self, actions=None):
+        return self.with_actions(self.with_us().split("  - name: extender\n")[0], actions)
+
+    @staticmethod
+    def with_actions(text, actions):
+        return re.sub(r'^actions: ".*"', f'actions: "{actions}"', text) if actions else text
+
+    def stop(self):
+        for program in self.programs:
+            program.stop()
+
+
+class TrainingOperator:
+    """Kubeflow's, outside a pod. In one it would find its certificate, which it makes itself, where the kubelet mounts the
+    secret; here it gets a /tmp of its own, and a copy there."""
+    SECRET = "training-operator-webhook-cert"
+    START = textwrap.dedent("""
+        state=$1 program=$2 directory=/tmp/k8s-webhook-server/serving-certs
+        mount --bind "$state" /mnt
+        mount -t tmpfs tmp /tmp
+        mkdir -p "$state" "$directory"
+        mount --bind /mnt "$state"
+        (
+            until kubectl get secret -n kubeflow {secret} -o 'jsonpath={{.data.tls\\.crt}}' | grep -q .; do sleep .2; done
+            cd "$directory"
+            kubectl get secret -n kubeflow {secret} -o json | /usr/bin/python3 -c '
+        import base64, json, pathlib, sys
+        for name, text in sorted(json.load(sys.stdin)["data"].items(), key=lambda item: item[0] == "tls.crt"):
+            part = pathlib.Path("part") # the operator ends where it finds a file without content
+            part.write_bytes(base64.b64decode(text))
+            part.rename(name)'
+        ) &
+        shift 2
+        exec "$program" "$@"
+    """).format(secret=SECRET)
+
+    def __init__(self, cluster, directory, gang=True):
+        """`gang`: it makes PodGroups of Volcano."""
+        self.cluster, self.directory = cluster, directory
+        self.program = Program(
+            cluster, "training-operator", "unshare", "--mount", "env", "MY_POD_NAMESPACE=kubeflow", "sh", "-euc", self.START,
+            "sh", cluster.state, directory / "training-operator.v1", *(["--gang-scheduler-name=volcano"] if gang else []),
+            "--enable-scheme=pytorchjob", "--pytorch-init-container-image=local.test/pause:1", "--metrics-bind-address=127.0.0.1:8182",
+            "--health-probe-bind-address=127.0.0.1:8183")
+
+    def start(self):
+        self.cluster.kubectl("apply", "--server-side", "-f", self.directory / "crd")
+        self.cluster.kubectl("create", "namespace", "kubeflow")
+        for manifest in (
+                {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": self.SECRET, "namespace": "kubeflow"}},
+                {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+                 "metadata": {"name": "validator.training-operator.kubeflow.org"}}):
+            self.cluster.kubectl(*APPLY, "-f", "-", data=manifest)
+        self.program.start()
+        until("the training operator", lambda: self.program.alive() and re.search(
+            "Starting workers.*pytorchjob", self.program.log()) and self.program.said("Serving webhook server"), 90)
+
+    def stop(self):
+        self.program.stop()

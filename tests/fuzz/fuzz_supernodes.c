@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler-ext/companion/hypernodes.h"
+#include "scheduler-ext/companion/view.h"
+#include "tests/fuzz/fuzz.h"
+
+/*
+ * Pieces between NUL bytes: the first is the operator's configuration, the others begin with what they are
+ * (n: a Node, t: a NodeGPUTopology, h: a HyperNode of ours, H: of somebody else's). Whatever they hold, every
+ * wish that comes of it is JSON.
+ */
+struct pieces {
+    char *text;
+    size_t left;
+};
+
+static char *next_piece(struct pieces *pieces)
+{
+    if (!pieces->left)
+        return NULL;
+    char *piece = pieces->text;
+    size_t len = strnlen(piece, pieces->left);
+    size_t step = len < pieces->left ? len + 1 : len;
+    pieces->text += step;
+    pieces->left -= step;
+    return piece;
+}
+
+static void hand_in(struct gt_facts *facts, struct gt_holders *holders, const char *piece)
+{
+    cJSON *object = cJSON_Parse(piece + 1);
+    if (object && *piece == 'n')
+        gt_facts_node(facts, object);
+    else if (object && *piece == 't')
+        gt_facts_topology(facts, object);
+    else if (object && (*piece == 'h' || *piece == 'H')) {
+        char name[3] = {*piece, piece[1] ? 'x' : 'y', 0};
+        gt_holders_add(holders, name, *piece == 'h' ? GT_MIRROR_OURS : GT_MIRROR_FOREIGN, piece + 1);
+    }
+    cJSON_Delete(object);
+}
+
+static void expect_json(const struct gt_buf *wish)
+{
+    cJSON *object = cJSON_ParseWithOpts(wish->data, NULL, true);
+    if (!object)
+        abort();
+    cJSON_Delete(object);
+}
+
+static void write_all(const struct gt_view *view, const struct gt_holders *holders)
+{
+    gt_auto_free bool *made = calloc((size_t)view->join->supernode_count + 1, sizeof(*made));
+    for (uint32_t s = 0; made && s < view->join->supernode_count; s++) {
+        struct gt_projected projected = {0};
+        gt_auto_buf struct gt_buf hyper = GT_BUF(GT_MIRROR_BODY_MAX), status = GT_BUF(GT_MIRROR_BODY_MAX);
+        if (gt_hypernode_write(view, s, holders, made, &projected, &hyper))
+            expect_json(&hyper);
+        gt_view_write_supernode(view, s, &projected, &status);
+        expect_json(&status);
+    }
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        gt_auto_buf struct gt_buf feature = GT_BUF(GT_MIRROR_BODY_MAX);
+        gt_view_write_nodefeature(view, i, &feature);
+        expect_json(&feature);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    gt_auto_facts struct gt_facts *facts = NULL;
+    gt_auto_groups struct gt_groups *groups = NULL;
+    gt_auto_holders struct gt_holders *holders = NULL;
+    gt_auto_view struct gt_view *view = NULL;
+    gt_auto_free char *copy = malloc(size + 1);
+    if (!copy || gt_facts_new("l", true, &facts, NULL) < 0 || gt_holders_new(&holders, NULL) < 0)
+        return 0;
+    memcpy(copy, data, size);
+    copy[size] = '\0';
+    struct pieces pieces = {copy, size};
+    char *piece = next_piece(&pieces);
+    if (piece && gt_groups_read(piece, strlen(piece), &groups, NULL) < 0)
+        groups = NULL;
+    while ((piece = next_piece(&pieces)))
+        hand_in(facts, holders, piece);
+    gt_holders_end(holders);
+    if (gt_view_make(facts, groups, &view, NULL) >= 0)
+        write_all(view, holders);
+    return 0;
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a daemon of ours for a test."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(condition, seconds=15):
+    """What the condition says when it is true at last."""
+    end = time.monotonic() + seconds
+    while True:
+        said = condition()
+        if said or time.monotonic() >= end:
+            return said
+        time.sleep(0.05)
+
+
+class Daemon:
+    """A running daemon of ours, with its HTTP port and what it said."""
+
+    def __init__(self, program, *arguments, env=None):
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            [program, "--http", f"127.0.0.1:{self.port}", "--log-format", "json", *arguments],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
+        self.lines = []
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            try:
+                self.lines.append(json.loads(line))
+            except ValueError:
+                self.lines.append({"event": line.rstrip("\n"), "level": "raw"})
+
+    def events(self, name):
+        return [line for line in list(self.lines) if line["event"] == name]
+
+    def hangup(self):
+        self.process.send_signal(signal.SIGHUP)
+
+    def get(self, path):
+        """Status and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def metrics(self):
+        """Sample lines, by their name and labels as they stand."""
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+                for line in self.get("/metrics")[1].splitlines() if line and not line.startswith("#")}
+
+    def memory_kib(self):
+        """RSS and its anonymous part."""
+        fields = {}
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            for line in status:
+                name, _, value = line.partition(":")
+                fields[name] = value.split()
+        return int(fields["VmRSS"][0]), int(fields["RssAnon"][0])
+
+    def stop(self, seconds=20):
+        """SIGTERM; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.reader.join(10)
+            self.process.stderr.close()

@@ -1,0 +1,14 @@
+# The placement controller: against the double of the API server, and against the real one where its program is found
+# ($GPUTOPO_KUBE_BIN or PATH; skipped otherwise).
+if(TARGET gt_placement)
+    add_executable(placement-host ${CMAKE_CURRENT_LIST_DIR}/placement_host.c)
+    target_link_libraries(placement-host PRIVATE gt_placement)
+    set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME integration/placement
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement PROPERTIES LABELS integration TIMEOUT 600)
+    add_test(NAME integration/placement-real
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_real.py
+                     $<TARGET_FILE:placement-host> $<$<TARGET_EXISTS:gputopo-scheduler>:$<TARGET_FILE:gputopo-scheduler>>)
+    set_tests_properties(integration/placement-real PROPERTIES LABELS integration TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The placement controller alone, for tests: informers, the feed, and the controller against an API server.
+ *
+ *     placement-host --kubeconfig FILE [OPTION=VALUE]...
+ *
+ * Options: recreate=1, and the times of gt_placement_options in milliseconds (unschedulable, patience,
+ * settle, owner, gang, reserve, ahead, return, retry), `aheadgpus`, and `without`, that of
+ * gt_owner_watch_spec. Orders on standard input, one a line, each answered by one JSON
+ * object a line on standard output:
+ *
+ *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
+ *
+ * Notes come as {"note": ...} lines. Standard input's end ends the program.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "kube/lines.h"
+#include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/placement/owner_watch.h"
+#include "scheduler-ext/placement/webhook.h"
+
+enum { LINE_MAX_BYTES = 16 << 20, TICK_MS = 200 };
+
+static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v1alpha1", "nodegputopologies",
+                                                   false},
+                                     supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
+                                                   false};
+
+enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_POD, KINDS };
+
+static struct host {
+    struct gt_loop *loop;
+    struct gt_kube *kube;
+    struct gt_kube_recorder *recorder;
+    struct gt_feed *feed;
+    struct gt_owners *owners;
+    struct gt_owner_watch *watch;
+    struct gt_placement *placement;
+    struct gt_source *tick;
+    struct gt_lines input;
+    struct follower {
+        unsigned kind;
+        bool synced;
+        struct gt_kube_informer *informer;
+    } followers[KINDS];
+    bool wants_start;
+    uint64_t without_ms; /* a kind of owners is gone on without after so long */
+} host = {.input = {.rest = GT_BUF(LINE_MAX_BYTES)}};
+
+static void say(cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    if (text) {
+        puts(text);
+        fflush(stdout);
+    }
+    cJSON_free(text);
+    cJSON_Delete(json);
+}
+
+/* ---- informers ---- */
+
+static void on_object(void *arg, cJSON *object)
+{
+    const struct follower *follower = arg;
+    switch (follower->kind) {
+    case KIND_TOPOLOGY:
+        gt_feed_topology(host.feed, object, gt_clock_ms());
+        break;
+    case KIND_NODE:
+        gt_feed_node(host.feed, object);
+        break;
+    case KIND_SUPERNODE:
+        gt_feed_supernode(host.feed, object);
+        break;
+    default:
+        gt_placement_saw_pod(host.placement, object);
+        gt_feed_pod(host.feed, object);
+    }
+}
+
+static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    const struct follower *follower = arg;
+    (void)object;
+    switch (follower->kind) {
+    case KIND_TOPOLOGY:
+        gt_feed_topology_gone(host.feed, name);
+        break;
+    case KIND_NODE:
+        gt_feed_node_gone(host.feed, name);
+        break;
+    case KIND_SUPERNODE:
+        gt_feed_supernode_gone(host.feed, name);
+        break;
+    default:
+        gt_placement_saw_pod_gone(host.placement, namespace_, name);
+        gt_feed_pod_gone(host.feed, namespace_, name);
+    }
+}
+
+static bool is_synced(void)
+{
+    bool synced = host.watch && gt_owner_watch_is_synced(host.watch);
+    for (unsigned i = 0; i < KINDS; i++)
+        synced = synced && host.followers[i].synced;
+    return synced;
+}
+
+static void start_when_synced(void)
+{
+    if (!host.wants_start || !is_synced())
+        return;
+    host.wants_start = false;
+    gt_placement_start(host.placement);
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddBoolToObject(json, "started", true);
+    say(json);
+}
+
+static void on_synced(void *arg)
+{
+    ((struct follower *)arg)->synced = true;
+    start_when_synced();
+}
+
+static void on_pod(void *arg, struct gt_feed_pod *pod)
+{
+    (void)arg;
+    gt_placement_on_pod(host.placement, pod);
+}
+
+static void on_pod_gone(void *arg, struct gt_feed_pod *pod)
+{
+    (void)arg;
+    gt_placement_on_pod_gone(host.placement, pod);
+}
+
+static void on_refused(void *arg, const char *namespace_, const char *name, const char *why)
+{
+    (void)arg;
+    gt_placement_on_refused(host.placement, namespace_, name, why);
+}
+
+static void on_room(void *arg)
+{
+    (void)arg;
+    gt_placement_on_room(host.placement);
+}
+
+static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+{
+    (void)arg;
+    gt_placement_on_owner(host.placement, kind, namespace_, name);
+}
+
+static void on_tick(void *arg)
+{
+    (void)arg;
+    gt_feed_tick(host.feed, gt_clock_ms());
+    start_when_synced();
+    gt_source_arm(host.tick, TICK_MS);
+}
+
+static void on_note(void *arg, bool warning, const char *job, const char *text)
+{
+    (void)arg;
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "note", text);
+    cJSON_AddStringToObject(json, "job", job);
+    cJSON_AddBoolToObject(json, "warning", warning);
+    say(json);
+}
+
+static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_err *error)
+{
+    on_note(arg, true, gt_owner_kind_name(kind), gt_err_text(error));
+}
+
+/* ---- orders ---- */
+
+static void say_counters(void)
+{
+    struct gt_placement_counters c;
+    cJSON *json = cJSON_CreateObject(), *jobs = cJSON_AddObjectToObject(json, "jobs"),
+          *blocked = cJSON_AddArrayToObject(json, "blocked");
+    uint64_t decisions = 0;
+    gt_placement_counters(host.placement, &c);
+    for (int i = 0; i < GT_PLACEMENT_STATES; i++)
+        cJSON_AddNumberToObject(jobs, gt_placement_state_name((enum gt_placement_state)i), c.jobs[i]);
+    for (int i = 0; i <= GT_PLAN_UNIT_STUCK; i++)
+        cJSON_AddItemToArray(blocked, cJSON_CreateNumber((double)c.blocked[i]));
+    for (int i = 0; i < GT_PLACEMENT_BUCKETS; i++)
+        decisions += c.decisions[i];
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"placed", c.placed},
+                   {"podsPlanned", c.pods_planned},
+                   {"podsAdmitted", c.pods_admitted},
+                   {"podsLifted", c.pods_lifted},
+                   {"failed", c.failed},
+                   {"refused", c.refused},
+                   {"lost", c.lost},
+                   {"recreated", c.recreated},
+                   {"writes", c.writes},
+                   {"conflicts", c.conflicts},
+                   {"writeFailures", c.write_failures},
+                   {"decisions", decisions},
+                   {"decisionMicroseconds", c.decision_us},
+                   {"reservedGPUs", c.reserved_gpus},
+                   {"keptNodes", c.kept_nodes},
+                   {"writesWaiting", c.writes_waiting},
+                   {"assumptions", gt_cluster_assumptions(gt_feed_cluster(host.feed))}};
+    for (size_t i = 0; i < GT_COUNT(numbers); i++)
+        cJSON_AddNumberToObject(json, numbers[i].key, (double)numbers[i].value);
+    say(json);
+}
+
+static void say_job(const char *key)
+{
+    const struct gt_feed_job *job = gt_feed_find_job(host.feed, key);
+    struct gt_placement_job info;
+    cJSON *json = cJSON_CreateObject();
+    if (job) {
+        gt_placement_job(host.placement, job, &info);
+        cJSON_AddStringToObject(json, "state", gt_placement_state_name(info.state));
+        cJSON_AddStringToObject(json, "reason", info.reason);
+        cJSON_AddStringToObject(json, "text", info.text);
+        cJSON_AddStringToObject(json, "plan", info.plan);
+        cJSON_AddNumberToObject(json, "reservedGPUs", info.reserved_gpus);
+        cJSON_AddNumberToObject(json, "tries", (double)info.tries);
+        cJSON_AddBoolToObject(json, "holds", info.holds);
+        cJSON_AddNumberToObject(json, "place", info.place == GT_NONE ? -1.0 : (double)info.place);
+    }
+    say(json);
+}
+
+static void say_kept(const char *name)
+{
+    uint32_t node = gt_cluster_find_node(gt_feed_cluster(host.feed), name);
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddBoolToObject(json, "kept", gt_placement_is_kept(host.placement, NULL, node));
+    say(json);
+}
+
+static void say_review(const char *text, bool mutate)
+{
+    const struct gt_webhook webhook = {.resource = "metax-tech.com/gpu",
+                                       .owners = host.owners,
+                                       .feed = host.feed,
+                                       .placement = host.placement};
+    gt_auto_buf struct gt_buf answer = GT_BUF(1 << 20);
+    gt_auto_err struct gt_err *error = NULL;
+    int r = mutate ? gt_webhook_mutate(&webhook, text, strlen(text), &answer, &error)
+                   : gt_webhook_validate(&webhook, text, strlen(text), &answer, &error);
+    cJSON *json = r < 0 ? cJSON_CreateObject() : cJSON_Parse(answer.data);
+    if (r < 0)
+        cJSON_AddStringToObject(json, "error", gt_err_text(error));
+    say(json);
+}
+
+static bool on_line(void *arg, const char *text, size_t len)
+{
+    (void)arg;
+    gt_auto_free char *line = strndup(text, len);
+    if (!line)
+        return false;
+    char *rest = strchr(line, ' ');
+    if (rest)
+        *rest++ = 0;
+    rest = rest ? rest : line + strlen(line);
+    if (strcmp(line, "start") == 0) {
+        host.wants_start = true;
+        start_when_synced();
+    } else if (strcmp(line, "stop") == 0) {
+        gt_placement_stop(host.placement);
+        say(cJSON_CreateObject());
+    } else if (strcmp(line, "counters") == 0) {
+        say_counters();
+    } else if (strcmp(line, "job") == 0) {
+        say_job(rest);
+    } else if (strcmp(line, "kept") == 0) {
+        say_kept(rest);
+    } else if (strcmp(line, "mutate") == 0 || strcmp(line, "validate") == 0) {
+        say_review(rest, line[0] == 'm');
+    }
+    return true;
+}
+
+static void on_input(void *arg, uint32_t events)
+{
+    static char chunk[65536];
+    (void)arg;
+    (void)events;
+    ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
+    if (n > 0 && gt_lines_feed(&host.input, chunk, (size_t)n, on_line, NULL) == 0)
+        return;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    gt_loop_stop(host.loop, 0);
+}
+
+static int read_option(const char *text, struct gt_placement_options *to, struct gt_err **err)
+{
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } times[] = {{"unschedulable", &to->unschedulable_ms},
+                 {"patience", &to->patience_ms},
+                 {"settle", &to->settle_ms},
+                 {"owner", &to->owner_ms},
+                 {"without", &host.without_ms},
+                 {"gang", &to->gang_ms},
+                 {"reserve", &to->reserve_ms},
+                 {"ahead", &to->ahead_ms},
+                 {"aheadgpus", &to->ahead_gpus},
+                 {"return", &to->return_ms},
+                 {"yield", &to->yield_ms},
+                 {"retry", &to->retry_ms}};
+    const char *value = strchr(text, '=');
+    uint64_t number;
+    if (!value || !gt_text_to_unsigned(value + 1, UINT32_MAX, &number))
+        return gt_fail(err, EINVAL, "%s: expected NAME=NUMBER", text);
+    if (strncmp(text, "recreate=", 9) == 0) {
+        to->lost_plan = number ? GT_LOST_RECREATE : GT_LOST_REPORT;
+        return 0;
+    }
+    for (size_t i = 0; i < GT_COUNT(times); i++)
+        if (strncmp(text, times[i].name, (size_t)(value - text)) == 0 &&
+            strlen(times[i].name) == (size_t)(value - text)) {
+            *times[i].value = number;
+            return 0;
+        }
+    return gt_fail(err, EINVAL, "%s: no such option", text);
+}
+
+static int start_informers(struct gt_err **err)
+{
+    static const struct gt_kube_resource *const resources[KINDS] = {&topologies, &gt_kube_nodes, &supernodes,
+                                                                    &gt_kube_pods};
+    for (unsigned i = 0; i < KINDS; i++) {
+        host.followers[i].kind = i;
+        const struct gt_kube_informer_spec spec = {.selection = {.resource = resources[i]},
+                                                   .on_add = on_object,
+                                                   .on_update = on_object,
+                                                   .on_delete = on_delete,
+                                                   .on_synced = on_synced,
+                                                   .arg = &host.followers[i]};
+        int r = gt_kube_informer_start(host.kube, &spec, &host.followers[i].informer, err);
+        if (r < 0)
+            return r;
+    }
+    const struct gt_owner_watch_spec watch = {.kube = host.kube,
+                                              .owners = host.owners,
+                                              .on_owner = on_owner,
+                                              .on_error = on_owner_error,
+                                              .without_ms = host.without_ms};
+    return gt_owner_watch_new(&watch, &host.watch, err);
+}
+
+static int start(int argc, char **argv, struct gt_err **err)
+{
+    gt_auto_kube_config struct gt_kube_config config = {0};
+    const struct gt_feed_spec feed = {
+        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_room = on_room};
+    struct gt_placement_spec spec = {.on_note = on_note};
+    if (argc < 3 || strcmp(argv[1], "--kubeconfig") != 0)
+        return gt_fail(err, EINVAL, "usage: placement-host --kubeconfig FILE [OPTION=VALUE]...");
+    int r = gt_kube_config_find(argv[2], NULL, &config, err);
+    for (int i = 3; r == 0 && i < argc; i++)
+        r = read_option(argv[i], &spec.options, err);
+    if (r == 0)
+        r = gt_loop_new(&host.loop, err);
+    if (r == 0)
+        r = gt_kube_new(host.loop, &config, "placement-host", &host.kube, err);
+    if (r == 0)
+        r = gt_kube_recorder_new(host.kube, "metax-tech.com/gputopo-scheduler", "test", 600, &host.recorder,
+                                 err);
+    if (r == 0)
+        r = gt_feed_new(&feed, &host.feed, err);
+    if (r == 0)
+        r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
+    spec.loop = host.loop;
+    spec.kube = host.kube;
+    spec.recorder = host.recorder;
+    spec.feed = host.feed;
+    spec.owners = host.owners;
+    if (r == 0)
+        r = gt_placement_new(&spec, &host.placement, err);
+    if (r == 0)
+        r = start_informers(err);
+    if (r == 0)
+        r = gt_loop_add_timer(host.loop, on_tick, NULL, &host.tick, err);
+    if (r == 0)
+        gt_source_arm(host.tick, TICK_MS);
+    return r < 0 ? r : gt_loop_add_fd(host.loop, STDIN_FILENO, EPOLLIN, on_input, NULL, NULL, err);
+}
+
+static void end(void)
+{
+    for (unsigned i = 0; i < KINDS; i++)
+        gt_kube_informer_free(host.followers[i].informer);
+    if (host.watch)
+        gt_owner_watch_free(host.watch);
+    if (host.placement)
+        gt_placement_free(host.placement);
+    if (host.recorder)
+        gt_kube_recorder_free(host.recorder);
+    if (host.owners)
+        gt_owners_free(host.owners);
+    if (host.feed)
+        gt_feed_free(host.feed);
+    if (host.kube)
+        gt_kube_free(host.kube);
+    if (host.loop)
+        gt_loop_free(host.loop);
+    gt_lines_reset(&host.input);
+}
+
+int main(int argc, char **argv)
+{
+    gt_auto_err struct gt_err *error = NULL;
+    int r = start(argc, argv, &error);
+    if (r == 0)
+        r = gt_loop_run(host.loop, &error);
+    if (r < 0)
+        fprintf(stderr, "placement-host: %s\n", gt_err_text(error));
+    end();
+    return r < 0;
+}

@@ -1,0 +1,465 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo-scheduler, its part "extender": what schedulers ask over HTTP and HTTPS, beside the double of the API server.
+
+Usage: test_extender.py GPUTOPO_SCHEDULER [unittest arguments]
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import ssl
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import prometheus_text
+from api_double import Status, StrictDouble
+from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
+from daemon_driver import free_port, wait_for
+from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PRIORITIZE, VOLCANO_PRIORITIZE, args, asking_pod, client,
+                             context_of, node_info, task, whole_args)
+from kube_driver import kubeconfig, make_authority, make_certificate
+from placement_driver import GROUP, PLAN, node_status, pod_spec, statefulset_pod, supernode_status, template, topology
+
+SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
+PODS = "/api/v1/namespaces/ns/pods"
+REQUEST_SECONDS = 30  # what the server gives a request
+
+
+class Case(unittest.TestCase):
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="gputopo-extender-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        make_authority(cls.folder)
+        for name in ("doors", "scheduler"):
+            make_certificate(cls.folder, name, f"/CN={name}", "subjectAltName=IP:127.0.0.1")
+        make_authority(cls.folder, "others")
+        make_certificate(cls.folder, "stranger", "/CN=stranger", authority="others")
+
+    def setUp(self):
+        self.api = StrictDouble(self.folder)
+        self.addCleanup(self.api.stop)
+        self.config = kubeconfig(f"{self.folder}/config", self.api.url, f"certificate-authority: {self.folder}/ca.crt",
+                                 "token: token-1")
+
+    def start(self, *options, ready=True):
+        companion = Companion(SCHEDULER, "--only=extender", "--kubeconfig", self.config, "--namespace=default",
+                              "--leader-elect=false", *options)
+        self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
+        self.companion = companion
+        if ready:
+            self.assertTrue(wait_for(companion.is_ready), companion.lines)
+        return companion
+
+    def add_node(self, name, *used, gpus=8):
+        """`used`: the indices of GPUs that some pod has."""
+        self.api.add(NODES, name, status=node_status(gpus))
+        self.api.add(TOPOLOGIES, name, status=topology(name, gpus, [(i, "other", f"pod-{i}") for i in used]))
+
+    def add_pod(self, name, gpus, **more):
+        annotations, node = more.pop("annotations", {}), more.pop("node", None)
+        spec = pod_spec(gpus, gated=False)
+        if node:
+            spec["nodeName"] = node
+        self.api.add(PODS, name, metadata={"annotations": annotations, "uid": f"uid-of-{name}"}, spec=spec,
+                     status={"phase": "Pending"}, **more)
+
+    def add_planned(self, name, node, *gpus):
+        self.add_pod(name, len(gpus), annotations={
+            PLAN + "node": node, PLAN + "gpus": json.dumps({"main": [f"GPU-{node}-{i}" for i in gpus]})})
+
+    def client(self, port=None, context=None):
+        made = client(port or self.companion.port, context)
+        self.addCleanup(made.__exit__, None, None, None)
+        return made.__enter__()
+
+    def answer(self, path, body, of=None):
+        status, text = (of or self.client()).ask(path, body)
+        self.assertEqual(status, 200, text)
+        return json.loads(text)
+
+    def scores(self, pod, *names, of=None):
+        return {item["Host"]: item["Score"] for item in self.answer(PRIORITIZE, args(pod, *names), of)}
+
+    def metric(self, path, result):
+        return self.companion.metrics()[f'gputopo_extender_requests_total{{path="{path}",result="{result}"}}']
+
+
+class Answers(Case):
+    def setUp(self):
+        super().setUp()
+        self.add_node("n1")
+        self.add_node("n2", 0, 1, 2, 3)
+        self.add_node("n3", *range(5))
+        self.api.add(SUPERNODES, "s", status=supernode_status(["n1", "n2"]))
+        self.start()
+
+    def test_prioritize(self):
+        scores = self.scores(asking_pod(gpus="4"), "n1", "n2", "n3", "new")
+        self.assertEqual(list(scores), ["n1", "n2", "n3", "new"])
+        self.assertEqual((scores["n2"], scores["new"]), (10, 0))
+        self.assertTrue(0 < scores["n1"] < 10, scores)
+        # whole nodes in place of their names: the same
+        answer = self.answer(PRIORITIZE, whole_args(asking_pod(gpus="4"), "n1", "n2", "n3", "new"))
+        self.assertEqual({item["Host"]: item["Score"] for item in answer}, scores)
+        # a pod without GPUs, and one for which there is no room
+        self.assertEqual(set(self.scores(asking_pod(gpus="64"), "n1", "n2").values()), {0})
+        self.answer(PRIORITIZE, args({**asking_pod(), "spec": {"containers": [{"name": "x"}]}}, "n1", "n2"))
+
+    def test_the_model_follows(self):
+        before = self.scores(asking_pod(gpus="8"), "n1", "n2")
+        self.assertEqual((before["n1"], before["n2"]), (10, 0))
+        self.add_node("n1", 7)
+        self.add_node("n2")
+        self.assertTrue(wait_for(lambda: self.scores(asking_pod(gpus="8"), "n1", "n2") == {"n1": 0, "n2": 10}))
+        self.api.remove(TOPOLOGIES, "n2")  # unknown, not empty
+        self.assertTrue(wait_for(lambda: self.scores(asking_pod(gpus="8"), "n1", "n2") == {"n1": 0, "n2": 0}))
+
+    def test_filter(self):
+        self.add_planned("planned", "n1", 0, 1, 2, 3, 4, 5)
+        def refused():
+            return self.answer(FILTER, args(asking_pod(gpus="4"), "n1", "n2", "n3", "new"))["FailedNodes"]
+        self.assertTrue(wait_for(refused))
+        answer = self.answer(FILTER, args(asking_pod(gpus="4"), "n1", "n2", "n3", "new"))
+        self.assertEqual(answer["NodeNames"], ["n2", "n3", "new"])  # that n3 is full the scheduler knows best
+        self.assertEqual(answer["FailedNodes"], {
+            "n1": "6 of the free GPUs are promised to planned or starting pods, 2 are left, 4 needed"})
+        self.assertFalse(answer.get("Error"))
+        # the planned pod itself: there and nowhere else
+        answer = self.answer(FILTER, args(asking_pod("planned", "6"), "n1", "n2"))
+        self.assertEqual(answer["NodeNames"], ["n1"])
+        self.assertEqual(answer["FailedAndUnresolvableNodes"], {"n2": "gputopo planned this pod for node n1"})
+        # another pod of the same name is not that one
+        answer = self.answer(FILTER, args(asking_pod("planned", "6", uid="later"), "n2"))
+        self.assertEqual(answer["NodeNames"], ["n2"])
+        # whole nodes come back as they are
+        body = whole_args(asking_pod(gpus="4"), "n1", "n2")
+        answer = self.answer(FILTER, body)
+        self.assertEqual(answer["Nodes"]["items"], body["Nodes"]["items"][1:])
+        self.assertIsNone(answer.get("NodeNames"))
+
+    def test_volcano(self):
+        pod = asking_pod(gpus="4")
+        def ask(*nodes):
+            return self.answer(VOLCANO_PRIORITIZE, {"task": task(pod, 4), "nodes": [node_info(*n) for n in nodes]})
+        answer = ask(("n1", 8), ("n2", 4), ("new", 8))
+        self.assertEqual((answer["errorMessage"], set(answer["nodeScore"])), ("", {"n1", "n2", "new"}))
+        self.assertEqual(max(answer["nodeScore"], key=answer["nodeScore"].get), "n2")
+        # Volcano gave away 4 of n1 and 1 of n2 a moment ago
+        score = ask(("n1", 4), ("n2", 3))["nodeScore"]
+        self.assertGreater(score["n1"], score["n2"])
+        self.add_planned("planned", "n1", 0, 1, 2, 3, 4)
+        def predicate(of, gpus, node):
+            return self.answer(PREDICATE, {"task": task(of, gpus), "node": node_info(node, 8)})
+        self.assertTrue(wait_for(lambda: predicate(pod, 4, "n1")["status"]))
+        self.assertEqual(predicate(pod, 4, "n1")["code"], 2)
+        self.assertEqual(predicate(pod, 4, "n2")["status"], "")
+        planned = asking_pod("planned", "5")
+        self.assertEqual(predicate(planned, 5, "n1")["status"], "")
+        self.assertEqual(predicate(planned, 5, "n2"), {"status": "gputopo planned this pod for node n1", "code": 3})
+
+    def test_metrics_and_readiness(self):
+        connection = self.client()
+        for _ in range(3):
+            self.scores(asking_pod(), "n1", of=connection)
+        self.assertEqual(self.metric(PRIORITIZE, "answered"), 3)
+        connection.ask(PRIORITIZE, b"{")
+        self.assertEqual(self.metric(PRIORITIZE, "refused"), 1)
+        metrics = self.companion.metrics()
+        self.assertEqual(metrics["gputopo_extender_decision_seconds_count"], 3)
+        self.assertEqual(metrics['gputopo_extender_decision_seconds_bucket{le="+Inf"}'], 3)
+        self.assertEqual((metrics["gputopo_feed_nodes"], metrics["gputopo_leader"]), (3, 1))
+        prometheus_text.parse(self.companion.get("/metrics")[1])
+        self.assertEqual(self.companion.get("/readyz"), (200, "ok, leads\n"))
+        self.assertEqual(self.companion.get("/healthz")[0], 200)
+
+
+class Replicas(Case):
+    SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
+
+    def test_who_stands_by_keeps_what_the_leader_keeps(self):
+        """Places of a StatefulSet's pods that are not made yet: no object but the leader's lease tells of them."""
+        for name in ("n1", "n2", "n3"):
+            self.add_node(name)
+        self.api.add(SUPERNODES, "s1", status=supernode_status(["n1", "n2"]))
+        self.api.add(self.SETS, "web", metadata={"uid": "uid-set"}, spec={"replicas": 2, "template": template(8, 16)})
+        both = [self.start("--only=extender,placement", "--leader-elect=true") for _ in range(2)]
+        self.assertTrue(wait_for(lambda: any(one.leads() for one in both)))
+        self.api.add(PODS, "web-0", status={"phase": "Pending"}, **statefulset_pod("web", 0))
+        for one in both:
+            door = self.client(one.port)
+            self.assertTrue(wait_for(lambda door=door: self.answer(
+                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"] == ["n3"], 15),
+                self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door))
+        self.api.remove(PODS, "web-0")
+        for one in both:
+            door = self.client(one.port)
+            self.assertTrue(wait_for(lambda door=door: len(self.answer(
+                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"]) == 3, 15))
+
+
+class LargeModel(Case):
+    def test_the_model_is_written_in_pieces(self):
+        """A page that looks at a large cluster does not keep schedulers waiting: it asks again."""
+        names = [f"node-{n:05}" for n in range(3000)]
+        for name in names:
+            self.add_node(name)
+        companion = self.start("--only=extender,ui")
+        def model():
+            status, text = companion.get("/debug/model")
+            self.assertIn(status, (200, 503), text)
+            return json.loads(text) if status == 200 else None
+        whole = wait_for(model, 20)
+        self.assertEqual(sorted(node["name"] for node in whole["nodes"]), names)
+        self.assertEqual((whole["truncated"], whole["counters"]["nodes"]), (False, 3000))
+        self.api.remove(NODES, names[0])
+        self.api.remove(TOPOLOGIES, names[0])
+        self.assertTrue(wait_for(lambda: (model() or whole)["counters"]["nodes"] == 2999, 20))
+        self.assertEqual(self.scores(asking_pod("p", 4), names[1], names[2])[names[1]], 10)
+
+
+class NotSynced(Case):
+    def test_no_answer_before_everything_is_known(self):
+        self.add_node("n1")
+        self.api.fail(Status(503), times=1 << 30, method="GET", path="/pods$")
+        companion = self.start(ready=False)
+        self.assertTrue(wait_for(lambda: self.reachable(companion)))
+        connection = self.client()
+        bodies = {FILTER: args(asking_pod(), "n1"), PRIORITIZE: args(asking_pod(), "n1"),
+                  PREDICATE: {"task": task(asking_pod(), 4), "node": node_info("n1", 8)},
+                  VOLCANO_PRIORITIZE: {"task": task(asking_pod(), 4), "nodes": [node_info("n1", 8)]}}
+        for path, body in bodies.items():
+            status, text = connection.ask(path, body)
+            self.assertEqual((status, text), (503, "gputopo-scheduler has not read the cluster yet\n"), path)
+            self.assertEqual(self.metric(path, "not_ready"), 1)
+        waits = (503, "extender: waiting for the list of pods\n")
+        self.assertTrue(wait_for(lambda: companion.get("/readyz") == waits), companion.get("/readyz"))
+        self.api.faults.clear()
+        self.assertTrue(wait_for(companion.is_ready, 40), companion.lines)
+        for path, body in bodies.items():
+            self.assertEqual(connection.ask(path, body)[0], 200, path)
+
+    @staticmethod
+    def reachable(companion):
+        try:
+            return companion.get("/healthz")[0] == 200
+        except OSError:
+            return False
+
+
+class Tls(Case):
+    def setUp(self):
+        super().setUp()
+        self.add_node("n1")
+        self.https = free_port()
+
+    def start_tls(self, *more):
+        return self.start("--https", f"127.0.0.1:{self.https}", "--tls-certificate", f"{self.folder}/doors.crt",
+                          "--tls-key", f"{self.folder}/doors.key", *more)
+
+    def context(self, certificate=None):
+        return context_of(f"{self.folder}/ca.crt", certificate and f"{self.folder}/{certificate}")
+
+    def test_client_certificate(self):
+        self.start_tls("--tls-client-ca", f"{self.folder}/ca.crt")
+        known = self.client(self.https, self.context("scheduler"))
+        for _ in range(2):  # on the same connection
+            self.assertEqual(self.scores(asking_pod(gpus="8"), "n1", of=known), {"n1": 10})
+        self.assertEqual(self.answer(FILTER, args(asking_pod(), "n1"), known)["NodeNames"], ["n1"])
+        # without one: not what kube-scheduler asks; Volcano cannot show any
+        unknown = self.client(self.https, self.context())
+        for path in (FILTER, PRIORITIZE):
+            self.assertEqual(unknown.ask(path, args(asking_pod(), "n1")), (401, "this is asked with a client certificate\n"))
+        self.assertEqual(unknown.ask("/readyz", method="GET")[0], 200)
+        body = {"task": task(asking_pod(), 4), "nodes": [node_info("n1", 8)]}
+        self.answer(VOLCANO_PRIORITIZE, body, unknown)
+        # nor on the port without TLS
+        self.assertEqual(self.client().ask(PRIORITIZE, args(asking_pod(), "n1"))[0], 401)
+        # of another authority: no connection at all, or none that counts
+        with client(self.https, self.context("stranger")) as stranger, contextlib.suppress(ssl.SSLError, OSError):
+            self.assertEqual(stranger.ask(PRIORITIZE, args(asking_pod(), "n1"))[0], 401)
+        self.assertEqual(self.scores(asking_pod(gpus="8"), "n1", of=known), {"n1": 10})
+
+    def test_without_client_ca(self):
+        self.start_tls()
+        self.assertEqual(self.scores(asking_pod(gpus="8"), "n1", of=self.client(self.https, self.context())), {"n1": 10})
+        with client(self.https, ssl.create_default_context()) as suspicious, self.assertRaises(ssl.SSLError):
+            suspicious.ask(PRIORITIZE, args(asking_pod(), "n1"))
+        with socket.create_connection(("127.0.0.1", self.https), 10) as plain:  # speaks no TLS
+            plain.sendall(b"POST /kube-scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+            plain.settimeout(10)
+            with contextlib.suppress(OSError):
+                self.assertNotIn(b"HTTP/1.1 200", plain.recv(100))
+
+
+class BadInput(Case):
+    """A clear error, and no effect on others, who ask all the time."""
+
+    def setUp(self):
+        super().setUp()
+        self.add_node("n1")
+        self.add_node("n2", 0, 1, 2, 3)
+        self.start()
+        self.stopping, self.wrong, self.asked = threading.Event(), [], 0
+        self.others = threading.Thread(target=self.ask_all_the_time)
+        self.others.start()
+        self.addCleanup(self.end_others)
+
+    def ask_all_the_time(self):
+        with client(self.companion.port) as connection:
+            while not self.stopping.wait(0.02):
+                try:
+                    status, text = connection.ask(PRIORITIZE, args(asking_pod("other", "4"), "n1", "n2"))
+                    self.asked += 1
+                    if status != 200 or {s["Host"]: s["Score"] for s in json.loads(text)}["n2"] != 10:
+                        self.wrong.append((status, text))
+                except (OSError, ValueError) as error:
+                    self.wrong.append(repr(error))
+                    return
+
+    def end_others(self):
+        asked = self.asked
+        self.assertTrue(wait_for(lambda: self.asked > asked + 2 or self.wrong), "the others get no answers")
+        self.stopping.set()
+        self.others.join()
+        self.assertEqual(self.wrong, [])
+        self.assertEqual([line for line in self.companion.lines if line["level"] in ("raw", "error")], [])
+
+    def refused(self, path, body, status, *words, **more):
+        got, text = self.client().ask(path, body, **more)
+        self.assertEqual(got, status, text[:500])
+        self.assertTrue(text.endswith("\n") and text.count("\n") == 1 and len(text) < 1000, text[:1000])
+        for word in words:
+            self.assertIn(word, text)
+
+    def test_verbs_and_types(self):
+        body = args(asking_pod(), "n1")
+        for path in ALL_PATHS:
+            for method in ("GET", "PUT", "DELETE", "PATCH"):
+                self.refused(path, None if method == "GET" else body, 405, "POST", method=method)
+            for kind in ("text/plain", "application/jsonl", "", None):
+                self.refused(path, body, 415, "application/json", content_type=kind)
+            self.assertNotEqual(self.client().ask(path, body, content_type="Application/JSON; charset=utf-8")[0], 415)
+        self.assertEqual(self.client().ask("/kube-scheduler/bind", body)[0], 404)
+        self.assertEqual(self.client().ask("/volcano/", body)[0], 404)
+
+    def test_json(self):
+        for path, body in ((FILTER, args(asking_pod(), "n1", "n2")), (PRIORITIZE, whole_args(asking_pod(), "n1")),
+                           (PREDICATE, {"task": task(asking_pod(), 4), "node": node_info("n1", 8)}),
+                           (VOLCANO_PRIORITIZE, {"task": task(asking_pod(), 4), "nodes": [node_info("n1", 8)]})):
+            text = json.dumps(body).encode()
+            self.assertEqual(self.client().ask(path, text)[0], 200)
+            for cut in range(0, len(text) - 1, 37):
+                self.refused(path, text[:cut], 400, "byte ")
+            self.refused(path, text + b"}", 400, "byte ")
+            self.refused(path, b"[" * 100000, 400, "byte ")
+            self.refused(path, b"\xff\xfe", 400, "byte 0")
+            self.refused(path, b"[]", 400)
+            self.refused(path, b"{}", 400)
+        self.refused(PRIORITIZE, {"Pod": None, "NodeNames": ["n1"]}, 400)
+        self.refused(PRIORITIZE, {"Pod": asking_pod(), "NodeNames": [7]}, 400, "NodeNames[0]")
+        self.refused(PRIORITIZE, {"Pod": asking_pod(), "NodeNames": [""]}, 400)
+        self.refused(PRIORITIZE, {"Pod": asking_pod(), "NodeNames": ["n" * 254]}, 413, "more than 253 bytes")
+
+    def test_amounts(self):
+        for amount, word in (("-1", "negative"), (-8, "negative"), ("0.5", "metax-tech.com/gpu"), ("1e30", "metax-tech.com/gpu"),
+                             (10 ** 30, "metax-tech.com/gpu"), ("many", "metax-tech.com/gpu"), ("", "metax-tech.com/gpu"),
+                             ([8], "resources.limits: expected a string or a number, found an array")):
+            for path in (FILTER, PRIORITIZE):
+                self.refused(path, args(asking_pod(gpus=amount), "n1"), 400, word)
+        for milli in (-8000, 500, 1e30):
+            bad = task(asking_pod(), 4)
+            bad["Resreq"]["ScalarResources"]["metax-tech.com/gpu"] = milli
+            self.refused(VOLCANO_PRIORITIZE, {"task": bad, "nodes": [node_info("n1", 8)]}, 400, "metax-tech.com/gpu")
+            self.refused(PREDICATE, {"task": bad, "node": node_info("n1", 8)}, 400, "metax-tech.com/gpu")
+        # of a node: that one is unknown, the others are not
+        score = self.answer(VOLCANO_PRIORITIZE, {"task": task(asking_pod(), 4), "nodes": [
+            node_info("n1", -3), node_info("n2", 4), node_info("new", 10 ** 27)]})["nodeScore"]
+        self.assertEqual(max(score, key=score.get), "n2")
+        # annotations are not what these doors go by
+        for value in ("1e30", "3.5", "-32", 7, None, "\u0000", "x" * 70000):
+            self.assertEqual(self.scores(asking_pod(gpus="4", annotations={GROUP: value}), "n2"), {"n2": 10})
+
+    def test_unknown_nodes(self):
+        names = [f"ghost-{i}" for i in range(1000)]
+        self.assertEqual(set(self.scores(asking_pod(), *names).values()), {0})
+        self.assertEqual(self.answer(FILTER, args(asking_pod(), *names))["NodeNames"], names)
+        self.refused(PRIORITIZE, args(asking_pod(), "n1", "n1\u0000"), 400, "NodeNames[1]: a NUL")
+        odd = ["../n1", "n1\n", "\U0001f600", " n1", "N1"]
+        self.assertEqual(self.scores(asking_pod(), *odd), dict.fromkeys(odd, 0))
+        answer = self.answer(PRIORITIZE, args(asking_pod(gpus="4"), "n2", "n2"))  # twice: each is answered
+        self.assertEqual([item["Host"] for item in answer], ["n2", "n2"])
+
+    def test_names_of_11_megabytes(self):
+        names = [f"{i:06}" + "x" * 214 for i in range(50000)]
+        body = json.dumps(args(asking_pod(), "n1", *names)).encode()
+        self.assertGreater(len(body), 11_000_000)
+        before = self.companion.memory_kib()[0]
+        for path in (PRIORITIZE, FILTER):
+            status, text = self.client().ask(path, body)
+            self.assertEqual((status, "n1" in text), (200, True), text[:300])
+        too_many = json.dumps(args(asking_pod(), *(f"node-{i:06}" for i in range(200001)))).encode()
+        self.refused(PRIORITIZE, too_many, 413, "200000")
+        self.refused(FILTER, too_many, 413, "200000")
+        self.answer(FILTER, args(asking_pod(), "n1"))  # what the large ones needed is given back
+        with open(f"/proc/{self.companion.process.pid}/maps", encoding="ascii") as maps:
+            sanitized = "san.so" in maps.read() or "TSAN_OPTIONS" in os.environ  # which keeps what is freed
+        if not sanitized:
+            self.assertLess(self.companion.memory_kib()[0] - before, 40000)
+
+    def test_a_body_beyond_every_limit(self):
+        with socket.create_connection(("127.0.0.1", self.companion.port), 10) as connection:
+            connection.sendall(f"POST {FILTER} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
+                               f"Content-Length: {600 << 20}\r\n\r\n{{".encode())
+            connection.settimeout(10)
+            self.assertIn(b" 413 ", connection.recv(1000).split(b"\r\n")[0])
+
+    def test_pods_that_contradict_each_other(self):
+        """A thousand of one job, each with another group size, and all promised the same GPUs."""
+        owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j", "controller": True}]
+        for i in range(1000):
+            self.api.add(PODS, f"j-{i}", metadata={
+                "ownerReferences": owner, "annotations": {
+                    GROUP: (str(i), f"{i}.5", "1" + "0" * 30, "", "-8")[i % 5], PLAN + "node": ("n1", "ghost", "")[i % 3],
+                    PLAN + "gpus": ('{"main":["GPU-n1-0"]}', "{", '{"main":7}', "[]")[i % 4]}},
+                spec=pod_spec(("1", "-1", "1e30", 0.5)[i % 4], gated=False), status={"phase": "Pending"})
+        self.assertTrue(wait_for(lambda: self.companion.metrics().get(
+            'gputopo_informer_objects{resource="pods"}') == 1000, 30))
+        self.assertEqual(self.scores(asking_pod(gpus="4"), "n1", "n2")["n2"], 10)
+        self.assertEqual(self.answer(FILTER, args(asking_pod(gpus="4"), "n1", "n2"))["NodeNames"], ["n1", "n2"])
+
+    def test_slow_clients(self):
+        """More of them than questions are taken in pieces at once: all others are answered, and they are cut off."""
+        head = f"POST {PRIORITIZE} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n{{".encode()
+        slow = [socket.create_connection(("127.0.0.1", self.companion.port), 10) for _ in range(60)]
+        for connection in slow:
+            self.addCleanup(connection.close)
+            connection.sendall(head)
+        begin, ended = time.monotonic(), set()
+        while len(ended) < len(slow) and time.monotonic() - begin < REQUEST_SECONDS + 15:
+            with client(self.companion.port) as fresh:
+                self.assertEqual(self.scores(asking_pod(gpus="4"), "n1", "n2", of=fresh)["n2"], 10)
+            for connection in slow:
+                connection.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    try:
+                        connection.sendall(b" ")
+                        if connection.recv(1000) == b"":
+                            ended.add(connection)
+                    except ConnectionError:
+                        ended.add(connection)
+            time.sleep(1)
+        self.assertEqual(len(ended), len(slow))
+        self.assertGreaterEqual(time.monotonic() - begin, REQUEST_SECONDS - 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,816 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP server of the daemons from outside: protocol, limits, hostile clients, TLS and its rotation.
+
+Usage: test_http.py HTTP_HOST [unittest arguments]
+"""
+
+import contextlib
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+HOST = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
+SLOW = 10.0  # more than anything here takes, sanitizers and a busy machine included
+
+
+def sum_of(data):
+    total = 0
+    for byte in data:
+        total = (total * 31 + byte) & 0xFFFFFFFFFFFFFFFF
+    return str(total)
+
+
+class Server:
+    """A running http-host and what it said."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([HOST, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.events = []
+        self.port = json.loads(self.process.stdout.readline())["port"]
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.events.append(json.loads(line))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        code = self.process.wait(timeout=SLOW)
+        self.reader.join(timeout=SLOW)
+        self.process.stdout.close()
+        if code != 0:  # a sanitizer's complaint, too
+            raise AssertionError(f"http-host ended with {code}")
+
+    def dial(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=SLOW)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def cpu_s(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def wait_events(self, count):
+        end = time.monotonic() + SLOW
+        while len(self.events) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.events
+
+    def stats(self):
+        with self.dial() as connection:
+            return json.loads(ask(connection, "GET /stats HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")[1])
+
+    def wait_stats(self, good):
+        end = time.monotonic() + SLOW
+        while True:
+            stats = self.stats()
+            if good(stats):
+                return stats
+            if time.monotonic() > end:
+                raise AssertionError(f"never came: {stats}")
+            time.sleep(0.05)
+
+
+def read_answer(connection, left=b""):
+    """(status line and header, body, what came behind)."""
+    data = left
+    while b"\r\n\r\n" not in data:
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionError(f"ended within a header: {data[:200]}")
+        data += part
+    header, data = data.split(b"\r\n\r\n", 1)
+    header = header.decode("latin-1")
+    if " 100 " in header.split("\r\n")[0]:
+        return header, "", data
+    length = next(int(line.split(":")[1]) for line in header.split("\r\n") if line.lower().startswith("content-length:"))
+    while len(data) < length:
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionError("ended within a body")
+        data += part
+    return header, data[:length].decode("latin-1"), data[length:]
+
+
+def ask(connection, text):
+    connection.sendall(text.encode("latin-1") if isinstance(text, str) else text)
+    header, body, _ = read_answer(connection)
+    return header, body
+
+
+def post(path, body, extra=""):
+    return (f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n{extra}\r\n").encode() + body
+
+
+def chunked(path, chunks, extra=""):
+    data = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n{extra}\r\n".encode()
+    for chunk in chunks:
+        data += f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n"
+    return data + b"0\r\n\r\n"
+
+
+def ended(connection, within=SLOW):
+    """Whether the server ends the connection in that time; what it says before is read over."""
+    connection.settimeout(0.1)
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        try:
+            if not connection.recv(65536):
+                return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
+class Bodies(unittest.TestCase):
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.server = stack.enter_context(Server("--body-max", str(1 << 20), "--buffer", "32768", "--idle-ms", "60000"))
+        self.connection = stack.enter_context(self.server.dial())
+
+    def post(self, data):
+        header, body = ask(self.connection, data)
+        self.assertIn(" 200 ", header.split("\r\n")[0] + " ", header)
+        return json.loads(body)
+
+    def test_what_the_handler_sees(self):
+        seen = self.post("GET /echo?a=b%20c&d HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertEqual(seen, {"method": "GET", "path": "/echo", "query": "a=b%20c&d", "content_type": None,
+                                "client": None, "len": 0, "terminated": True, "sum": "0"})
+        seen = self.post(post("/echo?", b"{}"))
+        self.assertEqual((seen["method"], seen["query"], seen["content_type"], seen["len"]),
+                         ("POST", "", "application/json", 2))
+        self.assertIsNone(self.post(post("/echo", b"{}"))["query"])
+
+    def test_sizes(self):
+        rng = random.Random(1)
+        for size in (0, 1, 2, 4095, 15000, 32768, 100000, (1 << 20) - 1, 1 << 20):
+            body = rng.randbytes(size)
+            seen = self.post(post("/echo", body))
+            self.assertEqual((seen["len"], seen["terminated"], seen["sum"]), (size, True, sum_of(body)))
+
+    def test_chunked(self):
+        chunks = [b"x" * size for size in (1, 100, 40000, 7)]
+        seen = self.post(chunked("/echo", chunks))
+        self.assertEqual(seen["sum"], sum_of(b"".join(chunks)))
+        seen = self.post(chunked("/eat", chunks))
+        self.assertEqual((seen["len"], seen["sum"]), (40108, sum_of(b"".join(chunks))))
+
+    def test_byte_by_byte(self):
+        for data in (post("/echo", b"hello"), chunked("/echo", [b"he", b"llo"])):
+            for i in range(len(data)):
+                self.connection.sendall(data[i:i + 1])
+            header, body, _ = read_answer(self.connection)
+            self.assertIn(" 200 ", header)
+            self.assertEqual(json.loads(body)["sum"], sum_of(b"hello"))
+
+    def test_pipelined(self):
+        data = (post("/echo", b"one") + b"GET /echo?two HTTP/1.1\r\nHost: x\r\n\r\n" + chunked("/eat", [b"three"]) +
+                post("/echo", b"four"))
+        self.connection.sendall(data)
+        seen, left = [], b""
+        for _ in range(4):
+            _, body, left = read_answer(self.connection, left)
+            seen.append(json.loads(body))
+        self.assertEqual([s["len"] for s in seen], [3, 0, 5, 4])
+        self.assertEqual(left, b"")
+
+    def test_expect_100(self):
+        self.connection.sendall(post("/echo", b"", "Expect: 100-continue\r\n").replace(b"Length: 0", b"Length: 5"))
+        header, _, left = read_answer(self.connection)
+        self.assertIn("100 Continue", header)
+        self.connection.sendall(b"hello")
+        header, body, _ = read_answer(self.connection, left)
+        self.assertEqual(json.loads(body)["sum"], sum_of(b"hello"))
+
+    def test_half_closed(self):
+        self.connection.sendall(post("/echo", b"hello"))
+        self.connection.shutdown(socket.SHUT_WR)
+        _, body, _ = read_answer(self.connection)
+        self.assertEqual(json.loads(body)["len"], 5)
+        self.assertTrue(ended(self.connection))
+
+    def test_methods(self):
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"):
+            with self.server.dial() as connection:
+                header, _ = ask(connection, f"{method} /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}")
+                self.assertIn(" 405 ", header)
+                self.assertIn("Allow: GET, HEAD, POST", header)
+                self.assertTrue(ended(connection))
+
+    def test_eater(self):
+        body = random.Random(2).randbytes(1 << 20)
+        seen = self.post(post("/eat", body))
+        self.assertEqual((seen["len"], seen["sum"]), (len(body), sum_of(body)))
+        seen = self.post(post("/eat", b""))
+        self.assertEqual(seen["len"], 0)
+        stats = self.server.stats()
+        self.assertEqual((stats["made"], stats["done"], stats["freed"]), (2, 2, 2))
+
+    def test_eater_has_enough(self):
+        header, body = ask(self.connection, post("/eat?1000000,1000", b"z" * 900000))
+        self.assertIn(" 422 ", header)
+        self.assertLess(json.loads(body)["len"], 100000)
+        self.assertEqual(self.post(post("/echo", b"next"))["len"], 4)  # on the same connection
+        stats = self.server.stats()
+        self.assertEqual((stats["made"], stats["done"], stats["freed"]), (1, 1, 1))
+        self.assertLess(stats["eaten"], 100000)
+
+    def test_eater_left_alone(self):
+        """A client that goes away, at once or later: what it began is forgotten before any limit of time."""
+        for at_once in (False, True):
+            for path in ("/eat", "/echo", "/eat"):
+                if at_once:  # so that the server finds the end together with the data
+                    self.server.process.send_signal(signal.SIGSTOP)
+                with self.server.dial() as connection:
+                    connection.sendall(post(path, b"y" * 1000)[:-1])
+                    if not at_once:
+                        time.sleep(0.1)
+                self.server.process.send_signal(signal.SIGCONT)
+        stats = self.server.wait_stats(lambda s: s["freed"] == 4 and s["connections"] == 2)
+        self.assertEqual((stats["made"], stats["done"], stats["cut_slow"]), (4, 0, 0))
+
+    def test_50_megabytes(self):
+        body = b"0123456789abcdef" * (50 * 65536)
+        seen = self.post(post(f"/eat?{len(body)}", body))
+        self.assertEqual(seen["len"], len(body))
+        with open(f"/proc/{self.server.process.pid}/status", encoding="ascii") as f:
+            peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
+        with open(f"/proc/{self.server.process.pid}/maps", encoding="ascii") as f:
+            sanitized = "libasan" in f.read() or "TSAN_OPTIONS" in os.environ
+        if not sanitized:
+            self.assertLess(peak, 30000)
+
+
+class Refused(unittest.TestCase):
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.server = stack.enter_context(Server("--body-max", "10000", "--bodies-max", "25000"))
+        self.stack = stack
+
+    def dial(self):
+        return self.stack.enter_context(self.server.dial())
+
+    def alive(self):
+        header, _ = ask(self.dial(), post("/echo", b"{}"))
+        self.assertIn(" 200 ", header)
+
+    def test_too_large_is_told_while_it_is_sent(self):
+        """A client that first sends all it has, and then listens, still reads the answer."""
+        for path, size in (("/echo", 10001), ("/echo", 30000000), ("/eat", 30000000), ("/small", 101)):
+            connection = self.dial()
+            header, body = ask(connection, post(path, b"x" * size))
+            self.assertIn(" 413 ", header)
+            self.assertIn("larger", body)
+            self.assertIn("Connection: close", header)
+        stats = self.server.stats()
+        self.assertEqual(stats["refused_size"], 4)
+        self.assertEqual((stats["made"], stats["done"], stats["freed"]), (1, 0, 1))
+        self.alive()
+
+    def test_too_large_chunked(self):
+        connection = self.dial()
+        header, _ = ask(connection, chunked("/echo", [b"x" * 5000] * 20))
+        self.assertIn(" 413 ", header)
+        header, _ = ask(connection, chunked("/eat", [b"x" * 5000] * 20))
+        self.assertIn(" 413 ", header)
+        header, _ = ask(connection, chunked("/eat", [b"x" * 5000] * 2))
+        self.assertIn(" 200 ", header)
+
+    def test_too_large_without_end(self):
+        connection = self.dial()
+        connection.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with self.assertRaises(OSError):
+            for _ in range(1000):
+                connection.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+        connection = self.dial()
+        connection.sendall(b"GET /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with self.assertRaises(OSError):
+            for _ in range(1000):
+                connection.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+        self.alive()
+
+    def test_too_large_with_expect(self):
+        connection = self.dial()
+        header, _ = ask(connection, b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n"
+                                    b"Expect: 100-continue\r\n\r\n")
+        self.assertIn(" 413 ", header)
+        self.assertTrue(ended(connection))
+
+    def test_bodies_together(self):
+        held = [self.dial() for _ in range(5)]
+        for connection in held:
+            connection.sendall(post("/echo", b"x" * 9000)[:-1])
+        self.server.wait_stats(lambda s: s["refused_busy"] == 3)  # two of them fit
+        for i, connection in enumerate(held):
+            connection.sendall(b"x")
+            held[i] = read_answer(connection)
+        self.assertEqual(sorted(header.split(" ")[1] for header, _, _ in held), ["200", "200", "503", "503", "503"])
+        busy = next(header for header, _, _ in held if " 503 " in header)
+        self.assertIn("Retry-After: 1", busy)
+        for _ in range(10):  # what they held is free again
+            header, _ = ask(self.dial(), post("/echo", b"x" * 9000))
+            self.assertIn(" 200 ", header)
+
+    def test_framing(self):
+        start = "POST /echo HTTP/1.1\r\nHost: x\r\n"
+        for header, status in (
+                ("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "400"),
+                ("Content-Length: 2\r\nContent-Length: 3\r\n", "400"),
+                ("Content-Length: 2\r\nContent-Length: 2\r\n", "400"),
+                ("Content-Length: -2\r\n", "400"),
+                ("Content-Length: 2,2\r\n", "400"),
+                ("Content-Length: 0x2\r\n", "400"),
+                ("Content-Length: two\r\n", "400"),
+                ("Content-Length: \r\n", "400"),
+                ("Content-Length: 99999999999999999999\r\n", "413"),
+                ("Content-Length: 18446744073709551615\r\n", "413"),
+                ("Transfer-Encoding: gzip\r\n", "400"),
+                ("Transfer-Encoding: gzip, chunked\r\n", "400"),
+                ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "400")):
+            connection = self.dial()
+            answer, _ = ask(connection, start + header + "\r\n{}")
+            self.assertEqual(answer.split(" ")[1], status, header)
+            self.assertTrue(ended(connection), header)
+        for size in ("", "x", "-1", "fffffffffffffffff", "5 5"):
+            connection = self.dial()
+            connection.sendall((start + f"Transfer-Encoding: chunked\r\n\r\n{size}\r\nhello\r\n0\r\n\r\n").encode())
+            self.assertTrue(ended(connection), size)
+        self.alive()
+
+    def test_header_limit(self):
+        for text in ("GET /" + "a" * 20000 + " HTTP/1.1\r\nHost: x\r\n\r\n",
+                     "GET /echo?" + "a=1&" * 5000 + " HTTP/1.1\r\nHost: x\r\n\r\n",
+                     "GET /echo HTTP/1.1\r\nHost: x\r\n" + "X-A: b\r\n" * 3000 + "\r\n",
+                     "GET /echo HTTP/1.1\r\nHost: x\r\nCookie: " + "a=b; " * 4000 + "\r\n\r\n",
+                     "GET /echo HTTP/1.1\r\nHost: x\r\nX-A: " + "b" * 20000 + "\r\n\r\n"):
+            connection = self.dial()
+            connection.sendall(text.encode())
+            data = b""
+            with contextlib.suppress(OSError):
+                while part := connection.recv(65536):
+                    data += part
+            self.assertNotIn(b" 200 ", data.split(b"\r\n")[0], text[:40])
+        self.alive()
+
+    def test_answer_too_large(self):
+        connection = self.dial()
+        header, body = ask(connection, f"GET /big?{(4 << 20) + 1} HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertIn(" 500 ", header)
+        header, body = ask(connection, f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertEqual(len(body), 4 << 20)
+
+    def test_nonsense(self):
+        """Requests with random damage; whatever comes of each, the server goes on."""
+        seed = int(os.environ.get("GPUTOPO_SEED", time.time()))
+        print(f"\nseed {seed} (GPUTOPO_SEED)", end=" ", flush=True)
+        rng = random.Random(seed)
+        models = [post("/echo", b"{}"), chunked("/eat?1000,3", [b"abc", b"d" * 300]), post("/eat", b"x" * 2000),
+                  b"GET /echo?x HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n", b"HEAD / HTTP/1.0\r\n\r\n"]
+        pieces = [b"\r\n", b"\n", b" ", b"\0", b":", b"chunked", b"Content-Length: 5\r\n", b"%", b"?", b"\xff",
+                  b"Expect: 100-continue\r\n", b"HTTP/2.0", b"0\r\n\r\n", b"Transfer-Encoding: chunked\r\n"]
+        for _ in range(400):
+            data = bytearray(b"".join(rng.choices(models, k=rng.randint(1, 3))))
+            for _ in range(rng.randint(0, 6)):
+                at = rng.randrange(len(data))
+                kind = rng.randrange(4)
+                if kind == 0:
+                    data[at] = rng.randrange(256)
+                elif kind == 1:
+                    del data[at:at + rng.randint(1, 20)]
+                else:
+                    data[at:at] = rng.choice(pieces)
+                if not data:
+                    data = bytearray(b" ")
+            with self.server.dial() as connection:
+                with contextlib.suppress(OSError):
+                    cut = rng.randrange(len(data) + 1)
+                    connection.sendall(data[:cut])
+                    if rng.random() < 0.3:
+                        connection.shutdown(socket.SHUT_WR)
+                    connection.sendall(data[cut:])
+                    connection.settimeout(0.005)
+                    connection.recv(65536)
+        self.alive()
+        stats = self.server.wait_stats(lambda s: s["made"] == s["freed"])
+        self.assertGreater(stats["made"], 0)
+
+
+class Many(unittest.TestCase):
+    def test_hundreds_at_once(self):
+        """More connections than places, opened together: everyone is answered."""
+        with Server("--connections", "32", "--idle-ms", "3000") as server, contextlib.ExitStack() as stack:
+            connections = []
+            for _ in range(400):
+                connection = stack.enter_context(server.dial())
+                connection.sendall(post("/echo", b"x" * 3000, "Connection: close\r\n"))
+                connections.append(connection)
+            for connection in connections:
+                header, body, _ = read_answer(connection)
+                self.assertIn(" 200 ", header)
+                self.assertEqual(json.loads(body)["len"], 3000)
+            stats = server.wait_stats(lambda s: s["connections"] == 1)
+            self.assertGreaterEqual(stats["connections_total"], 401)
+
+    def test_idle_ones_make_room(self):
+        with Server("--connections", "8", "--idle-ms", "60000") as server, contextlib.ExitStack() as stack:
+            held = [stack.enter_context(server.dial()) for _ in range(8)]
+            for connection in held:
+                ask(connection, post("/echo", b"{}"))
+            late = stack.enter_context(server.dial())
+            begin = time.monotonic()
+            header, _ = ask(late, post("/echo", b"{}"))
+            self.assertIn(" 200 ", header)
+            self.assertLess(time.monotonic() - begin, 5)
+            readable, _, _ = select.select(held, [], [], 1)
+            self.assertEqual(len(readable), 1)
+            self.assertTrue(ended(readable[0]))
+
+    def test_slow_reader_holds_up_nobody(self):
+        with Server() as server, contextlib.ExitStack() as stack:
+            slow = []
+            for _ in range(10):
+                connection = socket.socket()
+                stack.enter_context(connection)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.settimeout(SLOW)
+                connection.connect(("127.0.0.1", server.port))
+                connection.sendall(f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                slow.append(connection)
+            quick = stack.enter_context(server.dial())
+            time.sleep(0.5)
+            worst = 0
+            for _ in range(100):
+                begin = time.monotonic()
+                ask(quick, post("/echo", b"{}"))
+                worst = max(worst, time.monotonic() - begin)
+            self.assertLess(worst, 10)  # it would be for ever
+            before = server.cpu_s()
+            time.sleep(1)
+            self.assertLess(server.cpu_s() - before, 0.3)  # it does not spin
+            for connection in slow:
+                _, body, _ = read_answer(connection)
+                self.assertEqual(len(body), 4 << 20)
+
+    def test_slow_clients_are_cut(self):
+        with Server("--request-ms", "1500", "--idle-ms", "1000") as server, contextlib.ExitStack() as stack:
+            dial = lambda: stack.enter_context(server.dial())
+            line, header, body, eater, silent, idle, reader = (dial() for _ in range(7))
+            header.sendall(b"GET /echo HTTP/1.1\r\n")
+            body.sendall(post("/echo", b"")[:-2].replace(b"Length: 0", b"Length: 5000") + b"\r\n")
+            eater.sendall(post("/eat", b"")[:-2].replace(b"Length: 0", b"Length: 5000") + b"\r\n")
+            ask(idle, post("/echo", b"{}"))
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.sendall(f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            begin, ends, reader_end = time.monotonic(), {}, None
+            drips = {line: b"G", header: b"X-A: b\r\n", body: b"x", eater: b"x"}
+            while time.monotonic() - begin < 8 and (len(ends) < 6 or reader_end is None):
+                for connection, drip in drips.items():
+                    if connection not in ends:
+                        try:
+                            connection.sendall(drip)
+                        except OSError:
+                            ends[connection] = time.monotonic() - begin
+                for connection in (*drips, silent, idle):
+                    if connection not in ends and ended(connection, 0.01):
+                        ends[connection] = time.monotonic() - begin
+                if reader_end is None:
+                    try:
+                        reader.settimeout(0.01)
+                        if not reader.recv(512):
+                            reader_end = time.monotonic() - begin
+                    except TimeoutError:
+                        pass
+                    except OSError:
+                        reader_end = time.monotonic() - begin
+                time.sleep(0.05)
+            self.assertEqual(len(ends), 6)
+            for name, connection in (("line", line), ("header", header), ("body", body), ("eater", eater)):
+                self.assertGreater(ends[connection], 1.2, name)
+                self.assertLess(ends[connection], 5, name)
+            for connection in (silent, idle):
+                self.assertGreater(ends[connection], 0.5)
+                self.assertLess(ends[connection], 4)
+            stats = server.wait_stats(lambda s: s["freed"] == 1 and s["cut_slow"] >= 4)
+            self.assertEqual(stats["done"], 0)
+
+    def test_curl(self):
+        with Server("--body-max", str(4 << 20)) as server, tempfile.NamedTemporaryFile() as file:
+            file.write(b"q" * 3000000)
+            file.flush()
+            for extra in ([], ["-H", "Transfer-Encoding: chunked"], ["--http1.0"]):
+                answer = subprocess.run(
+                    ["curl", "-sS", "--max-time", "20", "--data-binary", f"@{file.name}", *extra,
+                     f"http://127.0.0.1:{server.port}/echo"], capture_output=True, text=True, check=True)
+                self.assertEqual(json.loads(answer.stdout)["len"], 3000000, extra)
+
+
+class Authority:
+    """A CA made by openssl, and certificates of it."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+        self.certificate = os.path.join(folder, f"{name}.crt")
+        self.key = os.path.join(folder, f"{name}.key")
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.key,
+                "-out", self.certificate, "-days", "2", "-subj", f"/CN={name}")
+
+    def issue(self, name, cn, usage="serverAuth", days="1"):
+        base = os.path.join(self.folder, name)
+        with open(f"{base}.ext", "w", encoding="ascii") as f:
+            f.write(f"subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage={usage}\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{base}.key",
+                "-out", f"{base}.csr", "-subj", f"/O=test/CN={cn}")
+        openssl("x509", "-req", "-in", f"{base}.csr", "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial",
+                "-out", f"{base}.crt", "-days", days, "-extfile", f"{base}.ext")
+        return f"{base}.crt", f"{base}.key"
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+
+@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+class Tls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="gputopo-http-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.authority = Authority(cls.folder, "authority")
+        cls.other = Authority(cls.folder, "other")
+        cls.first = cls.authority.issue("first", "first")
+        cls.second = cls.authority.issue("second", "second")
+        cls.client = cls.authority.issue("client", "system:kube-scheduler", "clientAuth")
+        cls.stranger = cls.other.issue("stranger", "stranger", "clientAuth")
+        cls.expired = cls.authority.issue("expired", "expired", "clientAuth", "-1")
+
+    def server(self, *arguments, pair=None):
+        certificate, key = pair or self.first
+        return Server("--certificate", certificate, "--key", key, "--body-max", str(8 << 20), *arguments)
+
+    def context(self, client=None, version=None):
+        context = ssl.create_default_context(cafile=self.authority.certificate)
+        if client:
+            context.load_cert_chain(*client)
+        if version:
+            context.minimum_version = context.maximum_version = version
+        return context
+
+    @contextlib.contextmanager
+    def dial(self, server, **how):
+        with server.dial() as plain:
+            connection = self.context(**how).wrap_socket(plain, server_hostname="localhost")
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    def echo(self, server, body=b"{}", **how):
+        with self.dial(server, **how) as connection:
+            return json.loads(ask(connection, post("/echo", body))[1])
+
+    @staticmethod
+    def name_of(connection):
+        return dict(part[0] for part in connection.getpeercert()["subject"])["commonName"]
+
+    @staticmethod
+    def stats(connection):
+        return json.loads(ask(connection, "GET /stats HTTP/1.1\r\nHost: x\r\n\r\n")[1])
+
+    def test_versions(self):
+        with self.server() as server:
+            for version, name in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+                with self.dial(server, version=version) as connection:
+                    self.assertEqual(connection.version(), name)
+                    header, _ = ask(connection, post("/echo", b"{}"))
+                    self.assertIn(" 200 ", header)
+            answer = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-tls1_1", "-cipher",
+                                     "ALL:@SECLEVEL=0"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            self.assertNotEqual(answer.returncode, 0)
+            with self.dial(server) as connection:
+                expires = self.stats(connection)["tls_expires"]
+                self.assertEqual(expires, ssl.cert_time_to_seconds(connection.getpeercert()["notAfter"]))
+
+    def test_bodies(self):
+        body = random.Random(3).randbytes(5 << 20)
+        for arguments in ([], ["--buffer", "32768"], ["--buffer", "65536"]):
+            with self.server(*arguments) as server, self.dial(server) as connection:
+                for part in (body[:1], body[:15000], body[:16384], body):
+                    for path in ("/echo", "/eat"):
+                        header, answer = ask(connection, post(path, part))
+                        self.assertIn(" 200 ", header)
+                        self.assertEqual(json.loads(answer)["sum"], sum_of(part))
+                connection.sendall(post("/echo", b"one") + chunked("/eat", [b"three"]) + post("/echo", b"four"))
+                left, sizes = b"", []
+                for _ in range(3):
+                    _, answer, left = read_answer(connection, left)
+                    sizes.append(json.loads(answer)["len"])
+                self.assertEqual(sizes, [3, 5, 4])
+                header, _ = ask(connection, post("/small", b"x" * 3000000))
+                self.assertIn(" 413 ", header)
+
+    def test_big_answer_to_a_slow_reader(self):
+        with self.server() as server, self.dial(server) as connection, self.dial(server) as quick:
+            connection.sendall(f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            time.sleep(0.3)
+            self.assertIn(" 200 ", ask(quick, post("/echo", b"{}"))[0])
+            _, body, _ = read_answer(connection)
+            self.assertEqual(len(body), 4 << 20)
+
+    def test_curl(self):
+        with self.server("--client-ca", self.authority.certificate) as server:
+            answer = subprocess.run(
+                ["curl", "-sS", "--max-time", "20", "--cacert", self.authority.certificate, "--cert", self.client[0],
+                 "--key", self.client[1], "-d", "{}", f"https://localhost:{server.port}/echo", "--resolve",
+                 f"localhost:{server.port}:127.0.0.1"], capture_output=True, text=True, check=True)
+            self.assertEqual(json.loads(answer.stdout)["client"], "system:kube-scheduler")
+
+    def refuses(self, server, **how):
+        with self.assertRaises((ssl.SSLError, ConnectionError)):
+            self.echo(server, **how)
+
+    def test_client_certificates(self):
+        wrong_purpose = self.second
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            with self.server("--client-ca", self.authority.certificate) as server:
+                self.assertEqual(self.echo(server, client=self.client, version=version)["client"],
+                                 "system:kube-scheduler")
+                self.assertIsNone(self.echo(server, version=version)["client"])
+                for bad in (self.stranger, self.expired, wrong_purpose):
+                    self.refuses(server, client=bad, version=version)
+            with self.server("--client-ca", self.authority.certificate, "--client-required") as server:
+                self.assertEqual(self.echo(server, client=self.client, version=version)["client"],
+                                 "system:kube-scheduler")
+                self.refuses(server, version=version)
+                self.refuses(server, client=self.stranger, version=version)
+                with self.dial(server, client=self.client) as connection:
+                    self.assertEqual(self.stats(connection)["made"], 0)
+        with self.server() as server:  # nobody is asked: what is shown all the same proves nothing
+            self.assertIsNone(self.echo(server, client=self.stranger)["client"])
+
+    def mounted(self, pair):
+        """A folder as the kubelet mounts a Secret: names are links into ..data, which is a link itself."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        for name in ("tls.crt", "tls.key", "ca.crt"):
+            os.symlink(f"..data/{name}", os.path.join(folder, name))
+        self.mount(folder, pair)
+        return folder
+
+    def mount(self, folder, pair, authority=None):
+        data = tempfile.mkdtemp(dir=folder, prefix="..")
+        shutil.copy(pair[0], os.path.join(data, "tls.crt"))
+        shutil.copy(pair[1], os.path.join(data, "tls.key"))
+        shutil.copy((authority or self.authority).certificate, os.path.join(data, "ca.crt"))
+        link = os.path.join(folder, "..data_tmp")
+        os.symlink(os.path.basename(data), link)
+        os.rename(link, os.path.join(folder, "..data"))
+
+    def comes_to(self, server, name):
+        end = time.monotonic() + SLOW
+        while True:
+            with self.dial(server) as connection:
+                if self.name_of(connection) == name:
+                    return
+            self.assertLess(time.monotonic(), end, name)
+            time.sleep(0.2)
+
+    def test_rotation(self):
+        folder = self.mounted(self.first)
+        pair = (os.path.join(folder, "tls.crt"), os.path.join(folder, "tls.key"))
+        with self.server("--client-ca", os.path.join(folder, "ca.crt"), pair=pair) as server, \
+                self.dial(server, client=self.client) as old:
+            self.assertEqual(self.name_of(old), "first")
+            self.mount(folder, self.second)
+            self.comes_to(server, "second")
+            self.assertEqual(server.wait_events(1), [{"event": "tls", "error": None}])
+            # The connection from before goes on, with its identity.
+            self.assertEqual(json.loads(ask(old, post("/echo", b"{}"))[1])["client"], "system:kube-scheduler")
+
+            # A certificate without its key: told once, the old pair stays.
+            self.mount(folder, (self.first[0], self.second[1]))
+            end = time.monotonic() + 7
+            while time.monotonic() < end:
+                with self.dial(server) as connection:
+                    self.assertEqual(self.name_of(connection), "second")
+                time.sleep(0.3)
+            self.assertEqual(len(server.wait_events(2)), 2)
+            self.assertIn("tls.crt", server.events[1]["error"])
+            stats = self.stats(old)
+            self.assertEqual((stats["tls_loads"], stats["tls_failures"]), (2, 1))
+
+            # The right one, and another CA for clients.
+            self.mount(folder, self.first, self.other)
+            self.comes_to(server, "first")
+            self.assertEqual(self.echo(server, client=self.stranger)["client"], "stranger")
+            self.refuses(server, client=self.client)
+            self.assertEqual(json.loads(ask(old, post("/echo", b"{}"))[1])["client"], "system:kube-scheduler")
+            # Gone altogether.
+            os.unlink(os.path.join(folder, "..data"))
+            time.sleep(2.5)
+            self.assertEqual(self.echo(server)["len"], 2)
+            self.assertEqual(self.echo(server)["len"], 2)
+            self.assertIn("tls.crt", server.wait_events(4)[3]["error"])
+
+    def test_rotation_in_place(self):
+        folder = tempfile.mkdtemp(dir=self.folder)
+        pair = (os.path.join(folder, "crt"), os.path.join(folder, "key"))
+        for source, to in zip(self.first, pair):
+            shutil.copy(source, to)
+        with self.server(pair=pair) as server:
+            self.comes_to(server, "first")
+            for source, to in zip(self.second, pair):
+                shutil.copy(source, to)
+            self.comes_to(server, "second")
+
+    def test_rotation_under_load(self):
+        """Connections that come and go while the files change: none fails."""
+        folder = self.mounted(self.first)
+        pair = (os.path.join(folder, "tls.crt"), os.path.join(folder, "tls.key"))
+        with self.server(pair=pair) as server:
+            failures, names, stop = [], set(), threading.Event()
+
+            def client():
+                while not stop.is_set():
+                    try:
+                        with self.dial(server) as connection:
+                            names.add(self.name_of(connection))
+                            ask(connection, post("/echo", b"x" * 5000))
+                    except OSError as e:
+                        failures.append(e)
+
+            threads = [threading.Thread(target=client) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for i in range(3):
+                time.sleep(2.3)
+                self.mount(folder, self.second if i % 2 == 0 else self.first)
+            time.sleep(2.3)
+            stop.set()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failures, [])
+            self.assertEqual(names, {"first", "second"})
+
+    def test_hostile(self):
+        with self.server("--request-ms", "1500", "--idle-ms", "1000") as server:
+            with server.dial() as plain:
+                plain.sendall(b"GET /echo HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertTrue(ended(plain))
+            rng = random.Random(4)
+            for _ in range(50):
+                with server.dial() as garbage:
+                    with contextlib.suppress(OSError):
+                        garbage.sendall(b"\x16\x03\x01" + rng.randbytes(rng.randrange(2000)))
+            with server.dial() as drip:  # a handshake, one byte at a time
+                hello = b"\x16\x03\x01\x40\x00\x01"
+                begin, cut = time.monotonic(), False
+                while time.monotonic() - begin < 8 and not cut:
+                    with contextlib.suppress(IndexError):
+                        try:
+                            drip.sendall(hello[:1])
+                            hello = hello[1:] or b"\0"
+                        except OSError:
+                            cut = True
+                    cut = cut or ended(drip, 0.2)
+                self.assertTrue(cut)
+                self.assertLess(time.monotonic() - begin, 6)
+            self.assertEqual(self.echo(server)["len"], 2)
+
+    def test_does_not_start(self):
+        missing = os.path.join(self.folder, "missing")
+        for arguments, part in (
+                (["--certificate", missing, "--key", self.first[1]], "missing"),
+                (["--certificate", self.first[0], "--key", self.second[1]], "first.crt"),
+                (["--certificate", self.first[0]], "without a key"),
+                (["--certificate", self.first[1], "--key", self.first[1]], "first.key"),
+                (["--certificate", self.first[0], "--key", self.first[1], "--client-ca", self.first[1]], "first.key"),
+                (["--certificate", self.first[0], "--key", self.first[1], "--client-required"], "no CA")):
+            run = subprocess.run([HOST, *arguments], capture_output=True, text=True, timeout=SLOW, check=False)
+            self.assertEqual(run.returncode, 1, arguments)
+            self.assertIn(part, run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,1200 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The placement controller against the double of the API server.
+
+Usage: test_placement.py PLACEMENT_HOST [unittest arguments]
+"""
+
+import base64
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+from api_double import ApiDouble, ApiError, Silence, Status
+from kube_driver import kubeconfig
+from placement_driver import (ATOMIC, GATE, GROUP, PLAN, Host, apply_patch, gates, indexed_pod, node_status, planned_node,
+                              pod_spec, pytorch_pod, replica, required_nodes, statefulset_pod, supernode_status, template,
+                              topology)
+from daemon_driver import wait_for
+
+HOST = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
+PODS = "/api/v1/namespaces/ns/pods"
+TOPOLOGIES = "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies"
+SUPERNODES = "/apis/topology.metax-tech.com/v1alpha1/supernodes"
+JOBS = "/apis/batch/v1/namespaces/ns/jobs"
+REPLICASETS = "/apis/apps/v1/namespaces/ns/replicasets"
+SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
+PYTORCH = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
+
+
+class PodDouble(ApiDouble):
+    """Beyond the double: a patch's uid and resourceVersion are preconditions, a subresource changes the status and
+    metadata alone, and gates are only removed, as in the real one (test_placement_real.py)."""
+
+    def changed_to(self, collection, name, old, new):
+        if collection[2] == "pods" and self.patching:
+            given, status = self.patching
+            for key in ("uid", "resourceVersion"):
+                if given.get("metadata", {}).get(key, old["metadata"][key]) != old["metadata"][key]:
+                    raise ApiError(409, f'Operation cannot be fulfilled on pods "{name}": {key} has changed')
+            if status:
+                new["spec"] = old["spec"]
+            else:
+                new["status"] = old.get("status", {})
+                had = gates(old)
+                if any(gate not in had for gate in gates(new)):
+                    raise ApiError(422, "spec.schedulingGates: Forbidden: only deletion is allowed")
+                if old["spec"].get("affinity") != new["spec"].get("affinity") and not had:
+                    raise ApiError(422, "spec: Forbidden: pod updates may not change fields")
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        return super().changed_to(collection, name, old, new)
+
+    patching = None
+    meddle = None  # is called before a patch is served
+
+    def serve(self, request):
+        if request.method == "PATCH" and self.meddle:
+            self.meddle(request)
+        with self.lock:
+            self.patching = None
+            if request.method == "PATCH":
+                self.patching = (json.loads(request.body), request.path.endswith("/status"))
+            elif request.method == "DELETE" and request.body:
+                collection, name, _ = self.place(request.path)
+                wants = json.loads(request.body).get("preconditions", {})
+                old = self.objects.get((collection, name))
+                if old and any(old["metadata"][k] != v for k, v in wants.items()):
+                    raise ApiError(409, "the precondition does not hold")
+            return super().serve(request)
+
+
+class PlacementTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.api = PodDouble(self.folder)
+        self.addCleanup(self.api.stop)
+        self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt",
+                                 "token: token-1")
+        self.host = None
+        self.nodes = []
+
+    def tearDown(self):
+        if self.host:
+            code, errors = self.host.close()
+            self.assertEqual((code, errors), (0, ""))
+
+    def start(self, **options):
+        self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, **options})
+        self.assertTrue(self.host.order("start")["started"])
+        return self.host
+
+    def world(self, supernodes, nodes_each=4, gpus=8):
+        """Supernodes s0, s1... of nodes s0-n0, s0-n1..."""
+        for s in range(supernodes):
+            members = [f"s{s}-n{n}" for n in range(nodes_each)]
+            for node in members:
+                self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}},
+                             spec={}, status=node_status(gpus))
+                self.api.add(TOPOLOGIES, node, status=topology(node, gpus))
+            self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
+            self.nodes += members
+
+    def add_pod(self, name, pod):
+        self.api.add(PODS, name, **{"status": {"phase": "Pending"}, **pod, "metadata": {
+            "creationTimestamp": "2026-01-01T00:00:00Z", **pod["metadata"]}})
+
+    def pod(self, name):
+        with self.api.lock:
+            collection, _, _ = self.api.place(PODS + "/x")
+            return self.api.objects.get((collection, name))
+
+    def is_lifted(self, *names):
+        return all(self.pod(name) and not gates(self.pod(name)) for name in names)
+
+    def wait_lifted(self, *names, seconds=15):
+        if not wait_for(lambda: self.is_lifted(*names), seconds):
+            self.fail(f"not lifted: {[(n, self.pod(n)) for n in names if not self.is_lifted(n)]}, "
+                      f"{self.host.counters()}, {self.host.notes[-5:]}")
+
+    def bind(self, name):
+        """As a scheduler and the node's agent would: onto its planned node, with its planned GPUs."""
+        pod = self.pod(name)
+        node = planned_node(pod)
+        ids = [i for container in json.loads(pod["metadata"]["annotations"][PLAN + "gpus"]).values()
+               for i in container]
+        self.run_on(name, node, [int(i.rsplit("-", 1)[1]) for i in ids])
+
+    def run_on(self, name, node, gpus):
+        pod = dict(self.pod(name))
+        self.api.add(PODS, name, **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} |
+                     {"spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running"}})
+        with self.api.lock:
+            collection, _, _ = self.api.place(TOPOLOGIES + "/x")
+            status = self.api.objects[collection, node]["status"]
+            used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
+        self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]),
+                                                       used + [(gpu, "ns", name) for gpu in gpus]))
+
+    def end(self, name):
+        """The pod goes, and the node's agent notices."""
+        node = self.pod(name)["spec"].get("nodeName")
+        self.api.remove(PODS, name)
+        if node:
+            self.free(node, name)
+
+    def free(self, node, name):
+        with self.api.lock:
+            collection, _, _ = self.api.place(TOPOLOGIES + "/x")
+            status = self.api.objects[collection, node]["status"]
+        used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
+        self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]), used))
+
+    def condition(self, name):
+        for condition in (self.pod(name) or {}).get("status", {}).get("conditions", []):
+            if condition["type"] == "GPUPlacement":
+                return condition
+        return None
+
+    def add_job(self, name, pods, group=None, gpus=8, atomic=None):
+        self.api.add(JOBS, name, spec={"completionMode": "Indexed", "completions": pods, "parallelism": pods,
+                                       "template": template(gpus, group, atomic)})
+
+    def add_gang(self, name, pods, group, gpus=8, **more):
+        self.add_job(name, pods, group, gpus)
+        for i in range(pods):
+            self.add_pod(f"{name}-{i}", indexed_pod(name, i, gpus=gpus, group=group, **more))
+        return [f"{name}-{i}" for i in range(pods)]
+
+    # the way of a gang
+
+    def test_gang_is_planned_written_and_lifted(self):
+        self.world(2)
+        self.start()
+        names = self.add_gang("a", 8, 32)
+        self.wait_lifted(*names)
+        supernodes = []
+        for index, name in enumerate(names):
+            pod = self.pod(name)
+            annotations = pod["metadata"]["annotations"]
+            node = annotations[PLAN + "node"]
+            self.assertEqual(required_nodes(pod), [[node]])
+            self.assertEqual(pod["status"], {"phase": "Pending"})
+            self.assertEqual(annotations[PLAN + "rank"], str(index))
+            self.assertEqual(annotations[PLAN + "unit"], str(index // 4))
+            self.assertEqual(json.loads(annotations[PLAN + "gpus"]),
+                             {"main": [f"GPU-{node}-{i}" for i in range(8)]})
+            supernodes.append(node.split("-")[0])
+        self.assertEqual(len({planned_node(self.pod(name)) for name in names}), 8)
+        self.assertEqual(len(set(supernodes[:4])), 1)
+        self.assertEqual(len(set(supernodes[4:])), 1)
+        counters = self.host.counters()
+        self.assertEqual((counters["podsPlanned"], counters["podsLifted"], counters["writes"]), (8, 8, 8))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"))
+        self.assertIn("unit 0", self.host.job("ns/Job/a")["plan"])
+
+    def test_one_request_a_pod(self):
+        self.world(2)
+        self.start()
+        names = self.add_gang("a", 8, 32)
+        self.wait_lifted(*names)
+        patches = [r for r in self.api.asked(method="PATCH") if "/pods/" in r.path]
+        self.assertEqual(sorted(r.path.partition("?")[0].rpartition("/")[2] for r in patches), names)
+        for request in patches:
+            body = json.loads(request.body)
+            self.assertTrue(body["metadata"]["uid"] and body["metadata"]["resourceVersion"])
+            self.assertEqual(sorted(body), ["metadata", "spec"])
+
+    def test_other_schedulers_get_a_hint_before_the_gates_go(self):
+        """Volcano looks at the nominated node alone."""
+        self.world(2)
+        self.start()
+        names = self.add_gang("a", 8, 32, schedulerName="volcano")
+        self.wait_lifted(*names)
+        paths = [r.path for r in self.api.asked(method="PATCH") if "/pods/" in r.path]
+        self.assertEqual(["/status" in path for path in paths], [True] * 8 + [False] * 8)
+        for name in names:
+            self.assertEqual(self.pod(name)["status"]["nominatedNodeName"], planned_node(self.pod(name)))
+            self.assertEqual(self.condition(name)["reason"], "Planned")
+
+    def test_hint_follows_a_new_plan(self):
+        self.world(2)
+        self.api.fail(Status(403, "not now"), times=10000, method="PATCH", path="/a-[0-9]$")
+        self.start()
+        names = self.add_gang("a", 4, 32, schedulerName="volcano")
+        self.assertTrue(wait_for(lambda: self.host.counters()["writeFailures"] >= 4))
+        ill = self.pod("a-0")["status"]["nominatedNodeName"]
+        self.api.add(TOPOLOGIES, ill, status=topology(ill, ill=range(8)))
+        self.api.faults.clear()
+        self.wait_lifted(*names)
+        for name in names:
+            self.assertNotEqual(planned_node(self.pod(name)), ill)
+            self.assertEqual(self.pod(name)["status"]["nominatedNodeName"], planned_node(self.pod(name)))
+
+    def test_plans_do_not_wait_behind_reasons(self):
+        """While nobody answers the requests that tell why jobs wait, others are placed."""
+        self.world(1)
+        self.start()
+        for i in range(40):
+            self.add_gang(f"big{i}", 1, 64, gpus=64)
+        silence = Silence()
+        self.api.fail(silence, times=10000, method="PATCH", path="/status$")
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["waits"] == 40))
+        self.wait_lifted(*self.add_gang("small", 4, 32), seconds=5)
+        self.assertGreater(self.host.counters()["writesWaiting"], 20)
+
+    def test_manual_pytorch_job_annotated_on_its_master_only(self):
+        self.world(2)
+        self.start()
+        self.api.add(PYTORCH, "demo", spec={"pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": template(8, 32)}, "Worker": {"replicas": 7, "template": template()}}})
+        for i in range(7):  # the master comes last
+            self.add_pod(f"demo-worker-{i}", pytorch_pod("demo", "worker", i))
+        time.sleep(0.1)
+        self.add_pod("demo-master-0", pytorch_pod("demo", "master", 0))
+        names = ["demo-master-0", *(f"demo-worker-{i}" for i in range(7))]
+        self.wait_lifted(*names)
+        for rank, name in enumerate(names):
+            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "rank"], str(rank))
+        for unit in (names[:4], names[4:]):
+            self.assertEqual(len({planned_node(self.pod(n)).split("-")[0] for n in unit}), 1)
+
+    def test_pods_that_come_late_find_their_places(self):
+        self.world(2)
+        self.start(gang=400)
+        self.add_job("late", 8, 32)
+        early = [f"late-{i}" for i in range(3)]
+        for i in range(3):
+            self.add_pod(early[i], indexed_pod("late", i, group=32))
+        self.wait_lifted(*early)  # after the time that a gang is waited for
+        self.assertEqual(self.host.counters()["reservedGPUs"], 40)
+        other = self.add_gang("other", 1, 8)  # no room is left
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/other").get("state") == "waits"))
+        for i in range(3, 8):
+            self.add_pod(f"late-{i}", indexed_pod("late", i, group=32))
+        names = [f"late-{i}" for i in range(8)]
+        self.wait_lifted(*names)
+        self.assertEqual(len({planned_node(self.pod(n)) for n in names}), 8)
+        self.assertEqual(len({planned_node(self.pod(n)).split("-")[0] for n in names[:4]}), 1)
+        self.assertFalse(self.is_lifted(*other))
+
+    def test_statefulset_pods_one_after_the_other(self):
+        self.world(2)
+        self.start()
+        self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
+        for i in range(4):
+            self.add_pod(f"set-{i}", statefulset_pod("set", i))
+            self.wait_lifted(f"set-{i}", seconds=5)
+            self.bind(f"set-{i}")
+            if i == 0:  # who comes now must not get what is kept for the rest
+                self.assertEqual(self.host.counters()["reservedGPUs"], 24)
+                self.wait_lifted(*self.add_gang("other", 4, 32))
+        places = [planned_node(self.pod(f"set-{i}")) for i in range(4)]
+        self.assertEqual(len(set(places)), 4)
+        self.assertEqual(len({p.split("-")[0] for p in places}), 1)
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
+
+    def test_statefulset_places_end_when_nobody_comes(self):
+        self.world(1)
+        self.start(ahead=2500)
+        self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
+        self.add_pod("set-0", statefulset_pod("set", 0))
+        self.wait_lifted("set-0")
+        self.bind("set-0")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 24)
+        other = self.add_gang("other", 2, 16)
+        time.sleep(1)
+        self.assertFalse(self.is_lifted("other-0"))
+        self.wait_lifted(*other)
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        for name in other:
+            self.bind(name)
+        time.sleep(1.5)  # nor are they kept again by and by
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        self.add_pod("set-1", statefulset_pod("set", 1))  # who comes waits until the rest of its unit fits, too
+        self.assertTrue(wait_for(lambda: self.condition("set-1")))
+        self.assertEqual(self.condition("set-1")["reason"], "UnitStuck")
+        for name in other:
+            self.end(name)
+        self.wait_lifted("set-1")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 16)
+
+    def test_statefulset_keeps_no_more_than_it_may(self):
+        self.world(4)
+        self.start(aheadgpus=32)
+        self.api.add(SETS, "set", spec={"replicas": 16, "template": template(8, 32)})
+        for i in range(5):
+            self.add_pod(f"set-{i}", statefulset_pod("set", i))
+            self.wait_lifted(f"set-{i}")
+            self.bind(f"set-{i}")
+            # the rest of the unit that has begun, and one unit ahead
+            self.assertTrue(wait_for(lambda n=i: self.host.counters()["reservedGPUs"] == 24 - n % 4 * 8 + 32),
+                            (i, self.host.counters()))
+        self.assertEqual(len({planned_node(self.pod(f"set-{i}")).split("-")[0] for i in range(4)}), 1)
+
+    def test_statefulset_place_outlives_a_restart(self):
+        self.world(1)
+        self.start()
+        self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
+        self.add_pod("set-0", statefulset_pod("set", 0))
+        self.wait_lifted("set-0")
+        self.bind("set-0")
+        self.host.kill()
+        self.start()
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 24))
+        self.add_gang("other", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/other").get("state") == "waits"))
+        self.add_pod("set-1", statefulset_pod("set", 1))
+        self.wait_lifted("set-1")
+
+    # waiting
+
+    def test_waiting_job_says_why_and_comes_in_when_there_is_room(self):
+        self.world(2)
+        self.start()
+        first = self.add_gang("first", 4, 32)
+        self.wait_lifted(*first)
+        for name in first:
+            self.bind(name)
+        second = self.add_gang("second", 8, 32)
+        self.assertTrue(wait_for(lambda: self.condition("second-0")))
+        condition = self.condition("second-0")
+        self.assertEqual((condition["status"], condition["reason"]), ("False", "TooFewGPUs"))
+        self.assertIn("GPUs", condition["message"])
+        self.assertEqual(self.host.job("ns/Job/second")["state"], "waits")
+        self.assertFalse(any(planned_node(self.pod(n)) for n in second))
+        events = "/apis/events.k8s.io/v1/namespaces/ns/events"
+        self.assertTrue(wait_for(lambda: [r for r in self.api.asked(method="POST", path=events)
+                                          if json.loads(r.body)["reason"] == "TooFewGPUs"]))
+        for name in first:
+            self.end(name)
+        self.wait_lifted(*second)
+        self.assertEqual(self.condition("second-0")["status"], "True")
+
+    def test_five_gangs_where_two_fit(self):
+        self.world(2)
+        self.start()
+        gangs = {name: self.add_gang(name, 4, 32) for name in "abcde"}
+        self.assertTrue(wait_for(lambda: sum(self.is_lifted(*pods) for pods in gangs.values()) == 2))
+        time.sleep(0.5)
+        lifted = [name for name, pods in gangs.items() if self.is_lifted(*pods)]
+        waiting = [name for name in gangs if name not in lifted]
+        self.assertEqual(len(lifted), 2)
+        for name in waiting:  # none is half placed
+            self.assertFalse(any(planned_node(self.pod(pod)) for pod in gangs[name]))
+            self.assertTrue(wait_for(lambda n=name: self.condition(f"{n}-0")), name)
+        for name in lifted:
+            for pod in gangs[name]:
+                self.bind(pod)
+        for name in lifted:
+            for pod in gangs[name]:
+                self.end(pod)
+        self.assertTrue(wait_for(lambda: sum(self.is_lifted(*gangs[n]) for n in waiting) == 2))
+
+    def test_priority_goes_before_age(self):
+        self.world(1)
+        self.start()
+        held = self.add_gang("held", 4, 32)
+        self.wait_lifted(*held)
+        for name in held:
+            self.bind(name)
+        old = self.add_gang("old", 4, 32)
+        high = self.add_gang("high", 4, 32, priority=100)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/high").get("place") == 0))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/old").get("place") == 1))
+        for name in held:
+            self.end(name)
+        self.wait_lifted(*high)
+        time.sleep(0.3)
+        self.assertFalse(self.is_lifted(*old))
+
+    def test_big_job_does_not_starve(self):
+        """Small jobs follow one another on every node; a job that needs both supernodes waits."""
+        self.world(2, nodes_each=2)
+        self.start(patience=500)
+        small = {}
+        for i in range(4):
+            small[f"small{i}"] = self.add_gang(f"small{i}", 1, 8)[0]
+        self.wait_lifted(*small.values())
+        for name in small.values():
+            self.bind(name)
+        big = self.add_gang("big", 4, 16)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/big").get("holds")))
+        self.assertEqual(self.host.counters()["keptNodes"], 4)
+        for i in range(4, 8):  # as each ends, the next stands ready
+            self.add_gang(f"small{i}", 1, 8)
+            self.end(small[f"small{i - 4}"])
+        self.wait_lifted(*big, seconds=10)
+        self.assertFalse(any(self.is_lifted(f"small{i}-0") for i in range(4, 8)))
+        self.assertTrue(wait_for(lambda: self.host.counters()["keptNodes"] == 0))
+        for name in big:
+            self.bind(name)
+        for name in big:
+            self.end(name)
+        self.wait_lifted(*(f"small{i}-0" for i in range(4, 8)))
+
+    # rules
+
+    def test_broken_rule_is_said_and_others_go_on(self):
+        self.world(2)
+        self.start()
+        self.add_job("bad", 4, 20)
+        for i in range(4):
+            self.add_pod(f"bad-{i}", indexed_pod("bad", i, group=20))
+        self.assertTrue(wait_for(lambda: self.condition("bad-0")))
+        self.assertEqual((self.condition("bad-0")["reason"], self.condition("bad-0")["message"]),
+                         ("RuleBroken", "gpu-group-size 20 is not a multiple of the pod's 8 GPUs"))
+        self.wait_lifted(*self.add_gang("good", 4, 32))
+        self.assertEqual(self.host.job("ns/Job/bad")["state"], "refused")
+        self.assertFalse(self.is_lifted("bad-0"))
+
+    def test_thousand_pods_that_contradict_each_other(self):
+        self.world(2)
+        self.start()
+        for i in range(1000):
+            self.add_pod(f"bad-{i}", indexed_pod("bad", i, group=8 if i % 2 else 16))
+        self.wait_lifted(*self.add_gang("good", 4, 32), seconds=60)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/bad").get("state") == "refused", 30))
+        self.assertIn("differs within the job", self.host.job("ns/Job/bad")["text"])
+
+    def test_parallelism_less_than_completions(self):
+        self.world(1)
+        self.start()
+        self.api.add(JOBS, "part", spec={"completionMode": "Indexed", "completions": 8, "parallelism": 4,
+                                         "template": template(8, 32)})
+        self.add_pod("part-0", indexed_pod("part", 0, group=32))
+        self.assertTrue(wait_for(lambda: self.condition("part-0")))
+        self.assertIn("parallelism 4 is less than completions 8", self.condition("part-0")["message"])
+
+    # who is not concerned
+
+    def test_pods_without_the_annotation_are_never_touched(self):
+        self.world(2)
+        self.start()
+        self.add_job("plain", 2)
+        for i in range(2):
+            self.add_pod(f"plain-{i}", indexed_pod("plain", i, gated=False))
+        self.add_pod("alone", {"metadata": {"annotations": {ATOMIC: "8"}}, "spec": pod_spec(gated=False)})
+        self.wait_lifted(*self.add_gang("good", 4, 32))
+        asked = [r.path for r in self.api.asked(method="PATCH") if "plain" in r.path or "alone" in r.path]
+        self.assertEqual(asked, [])
+
+    def test_gate_without_a_group_goes_without_a_plan(self):
+        self.world(1)
+        self.start()
+        self.add_job("plain", 2)
+        names = ["plain-0", "plain-1"]
+        for i in range(2):
+            self.add_pod(names[i], indexed_pod("plain", i))
+        self.wait_lifted(*names)
+        self.assertIsNone(planned_node(self.pod("plain-0")))
+        self.assertNotIn("affinity", self.pod("plain-0")["spec"])
+
+    def test_gate_written_by_hand_on_single_pods(self):
+        self.world(1)
+        self.start()
+        self.add_pod("alone", {"metadata": {"annotations": {GROUP: "8"}}, "spec": pod_spec()})
+        self.wait_lifted("alone")
+        self.assertEqual(required_nodes(self.pod("alone")), [[planned_node(self.pod("alone"))]])
+
+    def test_other_gates_go_first(self):
+        self.world(1)
+        self.start()
+        self.add_job("a", 2, 16)
+        for i in range(2):
+            self.add_pod(f"a-{i}", indexed_pod("a", i, group=16, schedulingGates=[{"name": "example.com/quota"}]))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "OtherGates"))
+        self.assertIsNone(planned_node(self.pod("a-0")))
+        for i in range(2):
+            self.add_pod(f"a-{i}", indexed_pod("a", i, group=16))
+        self.wait_lifted("a-0", "a-1")
+
+    def test_affinity_of_the_user_is_kept_and_obeyed(self):
+        self.world(2)
+        self.start()
+        terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In",
+                                        "values": [f"s1-n{i}" for i in range(4)]}]}]
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+                                     "preferredDuringSchedulingIgnoredDuringExecution": []},
+                    "podAntiAffinity": {"x": 1}}
+        names = self.add_gang("a", 4, 32, affinity=affinity)
+        self.wait_lifted(*names)
+        for name in names:
+            pod = self.pod(name)
+            self.assertTrue(planned_node(pod).startswith("s1-"))
+            had = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            self.assertEqual(had["nodeSelectorTerms"][0]["matchExpressions"], terms[0]["matchExpressions"])
+            self.assertEqual(required_nodes(pod), [[planned_node(pod)]])
+            self.assertEqual(pod["spec"]["affinity"]["podAntiAffinity"], {"x": 1})
+        more = self.add_gang("b", 4, 32, affinity=affinity)  # s0 is free, but may not be used
+        self.assertTrue(wait_for(lambda: self.condition("b-0")))
+        self.assertIn("exclude 4 nodes", self.condition("b-0")["message"])
+        self.assertFalse(self.is_lifted(*more))
+
+    # the webhook
+
+    def review(self, order, pod, operation="CREATE", dry_run=False):
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "operation": operation, "namespace": "ns", "dryRun": dry_run, "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "object": pod}}
+        answer = self.host.order(f"{order} {json.dumps(body)}")
+        response = answer["response"]
+        self.assertEqual(response["uid"], "u")
+        return response, json.loads(base64.b64decode(response["patch"])) if "patch" in response else None
+
+    def test_webhook_knows_owners_by_their_informers(self):
+        self.start()
+        for name, group in (("grouped", 32), ("plain", None), ("broken", 24)):
+            self.api.add(PYTORCH, name, spec={"pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "template": template(8, group)},
+                "Worker": {"replicas": 7, "template": template()}}})
+        def pod(job):
+            made = pytorch_pod(job, "worker", 0, gated=False)
+            return {**made, "metadata": {**made["metadata"], "name": f"{job}-worker-0"}}
+        gate = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
+        self.assertTrue(wait_for(lambda: self.review("mutate", pod("plain"))[1] is None))  # known by now
+        self.assertEqual(self.review("mutate", pod("grouped"))[1], gate)
+        self.assertEqual(self.review("mutate", pod("unknown"))[1], gate)  # in doubt
+        self.assertIsNone(self.review("mutate", {"metadata": {}, "spec": pod_spec(gated=False)})[1])
+        self.assertTrue(self.review("validate", pod("grouped"))[0]["allowed"])
+        refused, _ = self.review("validate", pod("broken"))
+        self.assertEqual((refused["allowed"], refused["status"]["message"]),
+                         (False, "the job's 64 GPUs are not a multiple of gpu-group-size 24"))
+        self.assertIn("expected a value", self.host.order("mutate nonsense")["error"])
+
+    # plans at admission
+
+    def create(self, name, index, job="a", group=32, change=None):
+        """As the API server makes a pod of a job: it asks the webhook first."""
+        pod = indexed_pod(job, index, group=group, gated=False)
+        if change:
+            change(pod)
+        patch = self.review("mutate", pod)[1]
+        made = apply_patch(pod, patch) if patch else pod
+        self.add_pod(name, made)
+        return made
+
+    def begin(self, pods=8, **options):
+        """A job of which the first pod is there, and planned with all the others."""
+        self.world(2)
+        self.start(gang=600000, **options)
+        self.add_job("a", pods, 32)
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))  # known by now
+        self.assertEqual(gates(self.create("a-0", 0)), [GATE])
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing"))
+        return [f"a-{i}" for i in range(pods)]
+
+    def test_pods_of_a_planned_job_are_made_with_their_plan(self):
+        names = self.begin()
+        for i in range(1, 8):
+            self.assertEqual(gates(self.create(names[i], i)), [])
+        self.wait_lifted(*names)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"))
+        for i, name in enumerate(names):
+            pod = self.pod(name)
+            node = planned_node(pod)
+            self.assertEqual(required_nodes(pod), [[node]])
+            annotations = pod["metadata"]["annotations"]
+            self.assertEqual((annotations[PLAN + "rank"], annotations[PLAN + "unit"]), (str(i), str(i // 4)))
+            self.assertEqual(json.loads(annotations[PLAN + "gpus"]), {"main": [f"GPU-{node}-{g}" for g in range(8)]})
+        self.assertEqual(len({planned_node(self.pod(n)) for n in names}), 8)
+        for unit in (names[:4], names[4:]):
+            self.assertEqual(len({planned_node(self.pod(n)).split("-")[0] for n in unit}), 1)
+        counters = self.host.counters()
+        self.assertEqual([counters[k] for k in ("podsAdmitted", "podsLifted", "podsPlanned", "writes", "reservedGPUs",
+                                                "assumptions", "lost")], [7, 1, 8, 1, 0, 8, 0])
+
+    def test_statefulset_is_made_with_its_plan(self):
+        self.world(1)
+        self.start()
+        self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
+        self.add_pod("set-0", statefulset_pod("set", 0))
+        self.wait_lifted("set-0")
+        self.bind("set-0")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/StatefulSet/set")["state"] == "placed"))
+        for i in range(1, 4):
+            pod = statefulset_pod("set", i, gated=False)
+            pod["metadata"]["name"] = f"set-{i}"
+            self.add_pod(f"set-{i}", apply_patch(pod, self.review("mutate", pod)[1]))
+            self.assertTrue(planned_node(self.pod(f"set-{i}")))
+            self.assertTrue(wait_for(lambda n=i: self.host.counters()["podsAdmitted"] == n))
+            self.bind(f"set-{i}")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
+        self.assertEqual((self.host.counters()["writes"], self.host.counters()["lost"]), (1, 0))
+
+    def test_place_is_promised_once(self):
+        names = self.begin()
+        pod = indexed_pod("a", 1, group=32, gated=False)
+        offered = [self.review("mutate", pod, dry_run=True)[1] for _ in range(2)]
+        self.assertEqual(offered[0], offered[1])  # a dry run takes nothing
+        self.assertEqual(self.review("mutate", pod)[1], offered[0])
+        given = apply_patch(pod, offered[0])
+        self.assertIsNone(self.review("mutate", given)[1])  # asked again, since another webhook changed it
+        gate = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
+        self.assertEqual(self.review("mutate", pod)[1], gate)  # asked again for another pod of this rank
+        self.assertEqual(self.host.counters()["reservedGPUs"], 56)
+        # The pod was refused by somebody else. The next one of its rank gets its place, by the gate.
+        self.assertEqual(gates(self.create("a-1", 1)), [GATE])
+        for i in range(2, 8):
+            self.create(names[i], i)
+        self.wait_lifted(*names)
+        self.assertEqual(planned_node(self.pod("a-1")), planned_node(given))
+        time.sleep(10)
+        self.assertEqual(self.host.counters()["lost"], 0)
+
+    def test_promise_ends(self):
+        self.begin()
+        pod = indexed_pod("a", 1, group=32, gated=False)
+        first = self.review("mutate", pod)[1]
+        self.assertTrue(wait_for(lambda: self.review("mutate", pod)[1] == first, 15))
+
+    def test_who_is_not_made_with_a_plan(self):
+        self.begin()
+        term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+        changes = [
+            lambda pod: pod["spec"].update(schedulerName="volcano"),
+            lambda pod: pod["spec"].update(schedulingGates=[{"name": "example.com/quota"}]),
+            lambda pod: pod["spec"].update(affinity={"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}),
+            lambda pod: pod["spec"]["containers"][0]["resources"]["limits"].update({"metax-tech.com/gpu": "16"}),
+            lambda pod: pod["metadata"]["labels"].update({"batch.kubernetes.io/job-completion-index": "9"}) or
+            pod["metadata"]["annotations"].update({"batch.kubernetes.io/job-completion-index": "9"}),
+        ]
+        for change in changes:
+            pod = indexed_pod("a", 1, group=32, gated=False)
+            change(pod)
+            self.assertIn(GATE, gates(apply_patch(pod, self.review("mutate", pod)[1])))
+        pod = indexed_pod("a", 1, group=32, gated=False, affinity={"podAntiAffinity": {"x": 1}})
+        made = apply_patch(pod, self.review("mutate", pod, dry_run=True)[1])
+        self.assertEqual((gates(made), made["spec"]["affinity"]["podAntiAffinity"]), ([], {"x": 1}))
+        self.host.order("stop")  # it leads no more
+        self.assertEqual(gates(apply_patch(pod, self.review("mutate", pod)[1])), [GATE])
+
+    def test_plans_of_others_are_removed(self):
+        self.begin()
+        forged = {PLAN + "node": "s1-n3", PLAN + "gpus": '{"main":["x"]}', PLAN + "a/b~c": "", "keep": "1"}
+        def forge(pod):
+            pod["metadata"]["annotations"].update(forged)
+        def plans(pod):
+            return [k for k in pod["metadata"]["annotations"] if k.startswith(PLAN)]
+        made = self.create("a-1", 1, change=forge)
+        self.assertEqual((gates(made), len(plans(made)), made["metadata"]["annotations"]["keep"]), ([], 4, "1"))
+        self.assertNotEqual(json.loads(made["metadata"]["annotations"][PLAN + "gpus"]), {"main": ["x"]})
+        made = self.create("other-0", 0, job="other", change=forge)  # gated
+        self.assertEqual((gates(made), plans(made)), ([GATE], []))
+        pod = {"metadata": {"annotations": dict(forged)}, "spec": pod_spec(gated=False)}
+        made = apply_patch(pod, self.review("mutate", pod)[1])
+        self.assertEqual((gates(made), made["metadata"]["annotations"]), ([], {"keep": "1"}))
+
+    def test_killed_while_pods_are_made_with_their_plans(self):
+        names = self.begin()
+        for i in (1, 2, 5):
+            self.create(names[i], i)
+        self.assertTrue(wait_for(lambda: self.host.counters()["podsAdmitted"] == 3))
+        self.host.kill()
+        places = {n: planned_node(self.pod(n)) for n in (names[1], names[2], names[5])}
+        self.start(gang=600000)
+        self.wait_lifted("a-0")  # those that are there are all that is sure now
+        for i in (3, 4, 6, 7):
+            self.create(names[i], i)
+        self.wait_lifted(*names)
+        self.assertEqual({n: planned_node(self.pod(n)) for n in places}, places)
+        self.assertEqual(len({planned_node(self.pod(n)) for n in names}), 8)
+        for unit in (names[:4], names[4:]):
+            self.assertEqual(len({planned_node(self.pod(n)).split("-")[0] for n in unit}), 1)
+        self.assertEqual(self.host.counters()["lost"], 0)
+
+    def test_gated_in_doubt_is_let_go_at_once(self):
+        self.world(1)
+        self.start(settle=60000)
+        self.api.add(PYTORCH, "plain", spec={"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template()}}})
+        self.add_pod("plain-worker-0", pytorch_pod("plain", "worker", 0))
+        self.wait_lifted("plain-worker-0", seconds=5)
+
+    # faults
+
+    def test_refused_writes_are_told_once(self):
+        self.world(2)
+        self.api.fail(Status(403, "a policy forbids it"), times=10000, method="PATCH", path="/a-[0-9]$")
+        self.start(retry=200)
+        names = self.add_gang("a", 8, 32)
+        self.assertTrue(wait_for(lambda: self.host.counters()["writeFailures"] >= 24))
+        self.assertFalse(any(self.is_lifted(n) for n in names))
+        time.sleep(2)
+        told = [note for note in self.host.notes if "a policy forbids it" in note["note"]]
+        self.assertEqual([note["job"] for note in told], ["ns/Job/a"])
+        events = [json.loads(r.body) for r in self.api.asked(method="POST") if "/events" in r.path]
+        self.assertEqual({e["regarding"]["kind"] for e in events if e["reason"] == "WriteRefused"}, {"Pod", "Job"})
+        self.assertLess(self.host.counters()["writeFailures"], 8 * 6)  # 0, 0.2, 0.6, 1.4, 3 seconds
+        self.host.kill()
+        self.api.faults.clear()
+        self.start()
+        self.wait_lifted(*names)
+
+    def test_killed_in_the_middle_of_the_burst(self):
+        """What is left of a gang returns to its units, before all others."""
+        self.world(3)
+        self.api.fail(Status(403, "not now"), times=10000, method="PATCH", path="/a-[12567]$")
+        self.start()
+        names = self.add_gang("a", 8, 32)
+        first = ["a-0", "a-3", "a-4"]
+        self.assertTrue(wait_for(lambda: self.is_lifted(*first) and self.host.counters()["writeFailures"] >= 5))
+        self.host.kill()
+        self.assertFalse(any(planned_node(self.pod(n)) or self.is_lifted(n) for n in names if n not in first))
+        places = {n: planned_node(self.pod(n)) for n in first}
+        other = self.add_gang("other", 5, 8, priority=100)  # it would fit if the rest had no claim
+        self.api.faults.clear()
+        self.start()
+        self.wait_lifted(*names)
+        for unit in (names[:4], names[4:]):
+            self.assertEqual(len({planned_node(self.pod(n)).split("-")[0] for n in unit}), 1)
+        self.assertEqual(len({planned_node(self.pod(n)) for n in names}), 8)
+        self.assertEqual({n: planned_node(self.pod(n)) for n in first}, places)
+        self.assertFalse(any(self.is_lifted(n) for n in other))
+
+    def test_room_is_taken_while_it_was_down(self):
+        self.world(2)
+        self.api.fail(Status(403, "not now"), times=10000, method="PATCH", path="/a-[23]$")
+        self.start()
+        names = self.add_gang("a", 4, 32)
+        self.assertTrue(wait_for(lambda: self.is_lifted("a-0", "a-1") and self.host.counters()["writeFailures"]))
+        self.host.kill()
+        used = {planned_node(self.pod(n)) for n in names[:2]}
+        home = used.copy().pop().split("-")[0]
+        taken = next(n for n in self.nodes if n.startswith(home) and n not in used)
+        self.api.add(TOPOLOGIES, taken, status=topology(taken, used=[(i, "ns", "stranger") for i in range(8)]))
+        self.api.faults.clear()
+        self.start()
+        self.assertTrue(wait_for(lambda: self.condition("a-2")))
+        self.assertEqual(self.condition("a-2")["reason"], "UnitStuck")
+        self.assertFalse(any(planned_node(self.pod(n)) for n in names[2:]))
+        self.api.add(TOPOLOGIES, taken, status=topology(taken))
+        self.wait_lifted(*names)
+        self.assertEqual({planned_node(self.pod(n)).split("-")[0] for n in names}, {home})
+        self.assertEqual(self.condition("a-2")["reason"], "Planned")
+
+    def test_somebody_else_writes_between(self):
+        self.world(2)
+        self.start()
+        names = []
+        self.api.fail(Status(409, "the object has been modified"), times=3, method="PATCH", path="/a-1$")
+        names = self.add_gang("a", 4, 32)
+        self.assertTrue(wait_for(lambda: self.host.counters()["conflicts"]))
+        self.assertFalse(self.is_lifted(*names))
+        for value in range(4):  # each change is told, and tried
+            pod = self.pod("a-1")
+            self.add_pod("a-1", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {
+                "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "x": str(value)}}})
+            time.sleep(0.2)
+        self.wait_lifted(*names)
+
+    def test_change_that_is_heard_of_before_the_conflict(self):
+        """As Volcano's controllers do, who annotate a new pod: that is no reason to wait until the time is over."""
+        self.world(2)
+        self.start(retry=600000)
+        meddled = []
+
+        def meddle(request):
+            if request.path.endswith("/a-1") and not meddled:
+                meddled.append(request)
+                pod = self.pod("a-1")
+                self.add_pod("a-1", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {
+                    "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "x": "1"}}})
+                time.sleep(0.5)  # the watch tells it meanwhile
+        self.api.meddle = meddle
+        self.wait_lifted(*self.add_gang("a", 4, 32), seconds=5)
+        self.assertEqual(self.host.counters()["conflicts"], 1)
+
+    def test_server_errors_are_survived(self):
+        self.world(2)
+        self.api.fail(Status(500), times=6, method="PATCH")
+        self.api.fail(Status(429, headers={"Retry-After": "1"}), times=2, method="PATCH")
+        self.start()
+        self.wait_lifted(*self.add_gang("a", 8, 32), seconds=30)
+
+    def test_job_is_deleted_while_it_is_planned(self):
+        self.world(2)
+        self.api.fail(Status(403, "not now"), times=10000, method="PATCH", path=r"/pods/[^/]*$")
+        self.start()
+        names = self.add_gang("a", 8, 32)
+        self.assertTrue(wait_for(lambda: self.host.counters()["writeFailures"] >= 8))
+        self.api.remove(JOBS, "a")
+        for name in names:
+            self.api.remove(PODS, name)
+        self.api.faults.clear()
+        self.assertTrue(wait_for(lambda: self.host.counters()["assumptions"] == 0))
+        self.wait_lifted(*self.add_gang("b", 8, 32))
+
+    def test_leader_goes_and_comes(self):
+        self.world(2)
+        self.start()
+        self.wait_lifted(*self.add_gang("a", 4, 32))
+        self.host.order("stop")
+        names = self.add_gang("b", 4, 32)
+        time.sleep(0.5)
+        self.assertFalse(any(planned_node(self.pod(n)) for n in names))
+        self.host.order("start")
+        self.wait_lifted(*names)
+        self.assertEqual(len({planned_node(self.pod(n)) for n in names + [f"a-{i}" for i in range(4)]}), 8)
+
+    def three_of_four(self, **options):
+        """A gang of four of which three pods are there and planned; none is lifted."""
+        self.world(1)
+        self.start(gang=600000, **options)
+        self.add_job("a", 4, 32)
+        names = [f"a-{i}" for i in range(3)]
+        for i in range(3):
+            self.add_pod(names[i], indexed_pod("a", i, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing"))
+        self.assertEqual(self.host.counters()["assumptions"], 4)
+        self.assertFalse(any(planned_node(self.pod(n)) for n in names))
+        return names
+
+    def test_half_gang_is_not_lifted_by_the_next_leader(self):
+        names = self.three_of_four()
+        self.host.kill()
+        self.start(gang=600000)
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8))
+        self.assertFalse(any(self.is_lifted(n) for n in names))
+        self.add_gang("other", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/other").get("state") == "waits"))
+        self.add_pod("a-3", indexed_pod("a", 3, group=32))
+        self.wait_lifted(*names, "a-3")
+        self.assertFalse(self.is_lifted("other-0"))
+
+    def test_half_gang_is_not_lifted_when_a_place_falls_ill(self):
+        names = self.three_of_four()
+        for ill in self.nodes:  # one of them is kept for the pod that is missing
+            self.api.add(TOPOLOGIES, ill, status=topology(ill, ill=range(8)))
+            self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "waits", 5))
+            pod = self.pod("a-1")
+            self.add_pod("a-1", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {
+                "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "x": ill}}})
+            time.sleep(0.5)
+            self.assertFalse(any(self.is_lifted(n) for n in names))
+            self.api.add(TOPOLOGIES, ill, status=topology(ill))
+            self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "PodsMissing"))
+        self.add_pod("a-3", indexed_pod("a", 3, group=32))
+        self.wait_lifted(*names, "a-3")
+
+    def test_kept_place_that_falls_ill_is_noticed(self):
+        self.world(1, nodes_each=5)
+        self.start(retry=600000)
+        self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
+        self.add_pod("set-0", statefulset_pod("set", 0))
+        self.wait_lifted("set-0")
+        self.bind("set-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 24))
+        time.sleep(0.5)
+        for node in [n for n in self.nodes if n != planned_node(self.pod("set-0"))][:2]:
+            self.api.add(TOPOLOGIES, node, status=topology(node, ill=range(8)))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/StatefulSet/set")["reason"] == "UnitStuck", 5))
+
+    def test_one_kind_of_owners_is_forbidden(self):
+        self.world(1)
+        self.api.fail(Status(403, "forbidden"), times=100000, method="GET", path="elasticjobs")
+        began = time.monotonic()
+        self.start(without=1500)
+        self.assertGreater(time.monotonic() - began, 1)
+        self.assertIn("ElasticJob", [note["job"] for note in self.host.notes])
+        self.wait_lifted(*self.add_gang("a", 4, 32))
+
+    def test_gate_on_a_pod_without_gpus(self):
+        self.world(1)
+        self.start()
+        self.api.fail(Status(500), times=1, method="PATCH", path="/launcher$")
+        made = pytorch_pod("p", "launcher", 0)["metadata"]
+        self.add_pod("launcher", {"metadata": made, "spec": {
+            "containers": [{"name": "m"}], "schedulingGates": [{"name": "example.com/quota"}, {"name": GATE}]}})
+        self.assertTrue(wait_for(lambda: gates(self.pod("launcher")) == ["example.com/quota"]))
+        self.assertNotIn("affinity", self.pod("launcher")["spec"])
+        events = "/apis/events.k8s.io/v1/namespaces/ns/events"
+        def told():
+            return [r for r in self.api.asked(method="POST", path=events) if json.loads(r.body)["reason"] == "NoGPUs"]
+        self.assertTrue(wait_for(told))
+        time.sleep(1.5)
+        self.assertEqual(len(told()), 1)
+
+    def test_pod_that_cannot_be_read_is_told(self):
+        """The feed has a limit that the API server has not. Nobody else would say why the pod waits."""
+        self.world(1)
+        self.start()
+        values = [f"node-{i}-" + "x" * 50 for i in range(1300)]
+        huge = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": values}]}]}}}
+        pod = indexed_pod("huge", 0, group=8)
+        self.add_pod("huge-0", {**pod, "spec": {**pod["spec"], "affinity": huge}})
+        self.assertTrue(wait_for(lambda: self.condition("huge-0")))
+        self.assertEqual(self.condition("huge-0")["reason"], "Unreadable")
+        self.assertIn("more than 64 KiB", self.condition("huge-0")["message"])
+        self.assertEqual(self.pod("huge-0")["spec"]["affinity"], huge)
+        time.sleep(1.5)  # once
+        self.assertEqual(self.host.counters()["writes"], 1)
+        self.add_pod("huge-0", pod)
+        self.wait_lifted("huge-0")
+
+    def test_owner_that_comes_late_is_waited_for(self):
+        self.world(1)
+        self.start(owner=30000)
+        self.add_pod("p-master-0", pytorch_pod("p", "master", 0))
+        time.sleep(1.5)
+        self.assertEqual(gates(self.pod("p-master-0")), [GATE])
+        self.api.add(PYTORCH, "p", spec={"pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": template(8)}, "Worker": {"replicas": 3, "template": template(8, 32)}}})
+        names = ["p-master-0", *(f"p-worker-{i}" for i in range(3))]
+        for i in range(3):
+            self.add_pod(names[i + 1], pytorch_pod("p", "worker", i))
+        self.wait_lifted(*names)
+        self.assertTrue(all(planned_node(self.pod(n)) for n in names))
+        # Labels alone name no object: nothing is on its way.
+        made = indexed_pod("plain", 0, group=8)
+        del made["metadata"]["ownerReferences"]
+        self.end("p-master-0")
+        self.add_pod("plain-0", made)
+        self.wait_lifted("plain-0", seconds=8)
+
+    # pods that come again
+
+    def test_retry_of_a_job_of_which_some_pods_have_succeeded(self):
+        self.world(2)
+        self.start(**{"return": 300})
+        self.api.add(JOBS, "x", spec={"completionMode": "NonIndexed", "completions": 4, "parallelism": 4,
+                                      "template": template(8, 16)})
+        def made():
+            return {"metadata": {"labels": {"job-name": "x"}, "annotations": {GROUP: "16"}, "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "u", "controller": True}]},
+                "spec": pod_spec(8)}
+        names = [f"x-{c}" for c in "abcd"]
+        for name in names:
+            self.add_pod(name, made())
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.end("x-a")  # succeeded: out of the informer's selection
+        self.end("x-b")  # failed
+        self.add_pod("x-e", made())
+        self.wait_lifted("x-e")
+        rank = self.pod("x-e")["metadata"]["annotations"][PLAN + "rank"]
+        self.assertIn(rank, ("0", "1"))  # those that run keep theirs
+        self.assertEqual(self.pod("x-e")["metadata"]["annotations"][PLAN + "unit"], "0")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Owned/Job/x")["state"] == "placed"))
+
+    def test_replaced_pod_comes_home(self):
+        self.world(3)
+        self.start()
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        home = planned_node(self.pod("a-1"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.end("a-1")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8))
+        self.add_gang("small", 1, 8)
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.wait_lifted("a-1", "small-0")
+        self.assertEqual(planned_node(self.pod("a-1")), home)
+        self.assertNotEqual(planned_node(self.pod("small-0")), home)
+
+    def test_replaced_pod_waits_for_its_supernode(self):
+        self.world(2)
+        self.start(**{"return": 1})
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        home = planned_node(self.pod("a-1"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.end("a-1")
+        self.api.add(TOPOLOGIES, home, status=topology(home, used=[(0, "ns", "stranger")]))
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.assertTrue(wait_for(lambda: self.condition("a-1")))
+        self.assertEqual(self.condition("a-1")["reason"], "UnitStuck")
+        self.api.add(TOPOLOGIES, home, status=topology(home))
+        self.wait_lifted("a-1")
+        self.assertEqual(planned_node(self.pod("a-1")), home)
+
+    def test_restarted_group_is_planned_anew(self):
+        self.world(2)
+        self.start()
+        names = self.add_gang("a", 8, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        for name in names:
+            self.end(name)
+        for i in range(8):
+            self.add_pod(names[i], indexed_pod("a", i, group=32))
+        self.wait_lifted(*names)
+        self.assertEqual(self.host.job("ns/Job/a")["reservedGPUs"], 0)
+
+    def evict(self, name):
+        """As a scheduler does that wants the room for others: it says so, and deletes the pod."""
+        pod = self.pod(name)
+        pod["status"].setdefault("conditions", []).append(
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "for another"})
+        self.api.add(PODS, name, namespace="ns", **{key: pod[key] for key in ("metadata", "spec", "status")})
+        self.end(name)
+
+    def test_evicted_pods_let_others_go_first(self):
+        """Without that, the pod that is made again would get the place back before the other one has it."""
+        self.world(1)
+        self.start(**{"yield": 1500})
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"))
+        self.evict("a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "Evicted"))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        self.assertTrue(gates(self.pod("a-1")))
+        self.wait_lifted("a-1")
+
+    def test_evicted_group_lets_others_go_first(self):
+        """Also when all of its pods go, and nothing but its name is left."""
+        self.world(1)
+        self.start(**{"yield": 1500})
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        for name in names:
+            self.evict(name)
+        for i, name in enumerate(names):
+            self.add_pod(name, indexed_pod("a", i, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "Evicted"))
+        self.assertTrue(all(gates(self.pod(name)) for name in names))
+        self.wait_lifted(*names)
+
+    def test_replicas_keep_their_ranks_over_a_restart(self):
+        self.world(2)
+        self.start()
+        self.api.add(REPLICASETS, "rs", spec={"replicas": 8, "template": template(8, 32)})
+        names = [f"rs-{x}" for x in "bdfhjlnp"]
+        for name in names[:7]:
+            self.add_pod(name, replica("rs"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Owned/ReplicaSet/rs").get("reason") == "PodsMissing"))
+        self.add_pod(names[7], replica("rs"))
+        self.wait_lifted(*names)
+        for rank, name in enumerate(names):
+            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "rank"], str(rank))
+            self.bind(name)
+        self.host.kill()
+        self.start()
+        home = planned_node(self.pod("rs-n"))  # rank 6, in the second unit
+        self.end("rs-n")
+        self.add_pod("rs-a", replica("rs"))  # by its name it would be the first
+        self.wait_lifted("rs-a")
+        self.assertEqual(self.pod("rs-a")["metadata"]["annotations"][PLAN + "rank"], "6")
+        self.assertEqual(planned_node(self.pod("rs-a")), home)
+
+    # lost plans
+
+    def lose(self, **options):
+        """A lifted gang of which one pod's place is taken before it is bound."""
+        self.world(2)
+        self.start(**options)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in ("a-0", "a-1", "a-3"):
+            self.bind(name)
+        taken = planned_node(self.pod("a-2"))
+        self.api.add(TOPOLOGIES, taken, status=topology(taken, used=[(i, "ns", "stranger") for i in range(8)]))
+        return names, taken
+
+    def test_lost_plan_is_reported(self):
+        names, _ = self.lose()
+        self.assertTrue(wait_for(lambda: (self.condition("a-2") or {}).get("reason") == "PlanLost"))
+        self.assertEqual(self.condition("a-2")["status"], "False")
+        self.assertTrue(self.is_lifted(*names))
+        self.assertEqual(self.host.counters()["recreated"], 0)
+        self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+
+    def test_lost_plan_is_repaired(self):
+        _, taken = self.lose(recreate=1)
+        self.assertTrue(wait_for(lambda: self.pod("a-2") is None))
+        self.assertIsNotNone(self.pod("a-1"))
+        self.add_pod("a-2", indexed_pod("a", 2, group=32))  # its owner makes it again
+        self.assertTrue(wait_for(lambda: self.condition("a-2")))
+        self.assertEqual(self.condition("a-2")["reason"], "UnitStuck")
+        self.api.add(TOPOLOGIES, taken, status=topology(taken))
+        self.wait_lifted("a-2")
+        self.assertEqual(self.host.counters()["recreated"], 1)
+
+    def test_refusal_is_told_as_long_as_it_stands(self):
+        self.world(1)
+        self.start(unschedulable=500)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        pod = self.pod("a-3")
+        def say(reason):
+            self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+                **pod["status"], "conditions": [{
+                    "type": "PodScheduled", "status": "False", "reason": reason, "message": "x"}]}})
+        say("Unschedulable")
+        self.assertTrue(wait_for(lambda: (self.condition("a-3") or {}).get("reason") == "PlanRefused"))
+        for _ in range(10):
+            self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+            time.sleep(0.15)
+        counters = self.host.counters()
+        self.assertEqual((counters["lost"], counters["jobs"]["plan-lost"]), (1, 1))
+        say("Other")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"))
+
+    def test_nothing_is_held_for_a_refused_pod(self):
+        self.world(1)
+        self.start(unschedulable=500)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        for name in names[:3]:
+            self.bind(name)
+        other = self.add_gang("other", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/other").get("state") == "waits"))
+        pod = self.pod("a-3")
+        self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+            "phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                                                "message": "too few CPUs"}]}})
+        self.wait_lifted(*other)
+        self.assertEqual(planned_node(self.pod("other-0")), planned_node(pod))
+        self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+        self.host.kill()  # nor does the next leader hold it, or tell it again
+        self.start(unschedulable=500)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "plan-lost"))
+        self.assertEqual((self.host.counters()["lost"], self.condition("a-3")["reason"]), (0, "PlanRefused"))
+        self.assertEqual(self.host.job("ns/Job/other")["state"], "placed")
+
+    def test_bound_before_the_answer_to_the_write(self):
+        """The watch may tell of a lifted pod that is bound already before the answer is read: it counts, once."""
+        self.world(1)
+        self.start()
+        self.api.fail(Silence(), times=1, method="PATCH", path="/a-0$")
+        self.add_gang("a", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == 1))
+        pod = indexed_pod("a", 0, group=8, gated=False)
+        self.add_pod("a-0", {**pod, "spec": {**pod["spec"], "nodeName": "s0-n0"}})
+        self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == 0))
+        counters = self.host.counters()
+        self.assertEqual((counters["podsPlanned"], counters["podsLifted"]), (1, 1))
+
+    def test_scheduler_refuses_a_planned_pod(self):
+        self.world(1)
+        self.start(recreate=1, unschedulable=500)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        pod = self.pod("a-3")
+        self.add_pod("a-3", {k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+            **pod["status"], "conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "too few CPUs"}]}})
+        self.assertIsNotNone(self.pod("a-3"))
+        self.assertTrue(wait_for(lambda: self.pod("a-3") is None))
+        self.assertEqual(self.host.counters()["recreated"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

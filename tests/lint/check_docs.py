@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the documentation against the tree: links and their anchors, names of pages in sources and of sources in pages,
+YAML that can be read; the README leads to every page.   check_docs.py [ROOT]
+
+Without git and without a build, so that it also runs on an unpacked archive. What pages say of options and metrics is held
+against the programs by tests/integration/test_reference.py.
+"""
+
+import os
+import re
+import sys
+
+import yaml
+
+ROOT = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+SKIPPED = re.compile(r"build|\.|__pycache__$|third_party$|vendor$")
+SOURCES = (".c", ".h", ".py", ".md", ".yaml", ".sh", ".cmake", ".txt", ".1", ".html", ".js", ".css")
+
+LINK = re.compile(r"\[[^\]\n]*\]\(([^()\s]+)\)")
+PAGE = re.compile(r"(?<![\w./-])((?:docs|daemonset)/[\w./-]+\.(?:md|json|yaml))\b(?:#([\w-]+))?")
+SOURCE = re.compile(r"(?<![\w*}])[\w./-]+\.[ch]\b")
+
+problems = []
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def files(*starts, ends):
+    for start in starts:
+        full = os.path.join(ROOT, start)
+        if os.path.isfile(full):
+            yield start
+        for folder, folders, names in os.walk(full):
+            folders[:] = sorted(name for name in folders if not SKIPPED.match(name))
+            yield from (os.path.relpath(os.path.join(folder, name), ROOT) for name in sorted(names)
+                        if name.endswith(ends))
+
+
+def without_code(text):
+    """Blanks fenced blocks and code spans, keeps the lines."""
+    text = re.sub(r"^ *```.*?^ *```", lambda m: "\n" * m[0].count("\n"), text, flags=re.S | re.M)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text):
+    """The anchors that the headings of a page have, by the rule of the common hosts of repositories."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.S | re.M)
+    found, seen = set(), {}
+    for heading in re.findall(r"^#{1,6} +(.+?) *#*$", text, flags=re.M):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        number = seen.get(slug, 0)
+        seen[slug] = number + 1
+        found.add(f"{slug}-{number}" if number else slug)
+    return found
+
+
+def check_links(path):
+    for number, line in enumerate(without_code(read(path)).splitlines(), 1):
+        for target in LINK.findall(line):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            other = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            if not os.path.exists(os.path.join(ROOT, other)) or other.startswith(".."):
+                problems.append(f"{path}:{number}: {target}: there is no {other}")
+            elif anchor and other.endswith(".md") and anchor not in anchors(read(other)):
+                problems.append(f"{path}:{number}: {target}: {other} has no such heading")
+
+
+def check_yaml(path):
+    text = read(path)
+    for match in re.finditer(r"^( *)```ya?ml\n(.*?)^ *```", text, flags=re.S | re.M):
+        try:
+            list(yaml.safe_load_all(re.sub(r"^ *\.\.\.$", "", match[2], flags=re.M)))  # what is left out
+        except yaml.YAMLError as error:
+            number = text.count("\n", 0, match.start()) + 1
+            problems.append(f"{path}:{number}: this YAML cannot be read: {str(error).splitlines()[0]}")
+
+
+def check_pages(path):
+    """A page that a source names is there, and its heading."""
+    for number, line in enumerate(read(path).splitlines(), 1):
+        for name, anchor in PAGE.findall(line):
+            if not os.path.exists(os.path.join(ROOT, name)):
+                problems.append(f"{path}:{number}: there is no {name}")
+            elif anchor and anchor not in anchors(read(name)):
+                problems.append(f"{path}:{number}: {name} has no heading {anchor}")
+
+
+def check_sources(path, known):
+    """Sources that a page names are there: what it says of how things are built would be wrong first."""
+    for number, line in enumerate(read(path).splitlines(), 1):
+        for name in SOURCE.findall(line):
+            if not any(other.endswith("/" + name.lstrip("./")) for other in known):
+                problems.append(f"{path}:{number}: there is no source {name}")
+
+
+def main():
+    pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
+                       "topology", "deviceplugin", ends=".md"))
+    if len(pages) < 20:
+        problems.append(f"only {len(pages)} pages are found")
+    known = ["/" + path for path in files(".", ends=(".c", ".h"))]
+    for path in pages:
+        check_links(path)
+        check_yaml(path)
+        check_sources(path, known)
+    for path in files("docs", ends=".md"):
+        if path not in LINK.findall(read("README.md")):
+            problems.append(f"README.md: does not lead to {path}")
+    for path in files("README.md", ".", ends=SOURCES):
+        check_pages(os.path.normpath(path))
+    print("\n".join(dict.fromkeys(problems)))
+    sys.exit(bool(problems))
+
+
+main()

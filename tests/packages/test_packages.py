@@ -1,0 +1,270 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The packages made of a build, and what they say of themselves: test_packages.py BUILD_DIR VERSION [unittest arguments]"""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+BUILD, VERSION = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
+# what lintian says and we mean: gRPC brings its zlib; the daemons' pages are Markdown; nobody filed a bug to ask for it
+KNOWN = {"embedded-library", "no-manual-page", "initial-upload-closes-no-bugs"}
+
+
+def ask(*command, **options):
+    return subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True, text=True, **options).stdout
+
+
+def needed(program):
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", ask("readelf", "-d", program)))
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.directory = pathlib.Path(scratch.name)
+
+
+class Commit(Case):
+    """What --version says."""
+
+    def setUp(self):
+        self.source = self.directory / self._testMethodName
+        (self.source / "cmake").mkdir(parents=True)
+        shutil.copy(ROOT / "cmake/commit", self.source / "cmake")
+
+    def header(self, *options):
+        out = self.source / "out/commit.h"
+        ask("cmake", "-D", f"SOURCE={self.source}", "-D", f"OUT={out}", *options, "-P", ROOT / "cmake/commit.cmake")
+        return out, re.fullmatch(r'#define GPUTOPO_COMMIT "(.*)"\n', out.read_text()).group(1)
+
+    def git(self, *arguments):
+        return ask("git", "-C", self.source, "-c", "user.name=t", "-c", "user.email=t@example.com", *arguments).strip()
+
+    def test_every_program_says_the_same(self):
+        said = {name: ask(BUILD / "bin" / name, "--version") for name in PROGRAMS}
+        for name, line in said.items():
+            self.assertRegex(line, rf"^{name} {re.escape(VERSION)} \(([0-9a-f]{{12}}(-dirty)?|unknown)\)\n$")
+        self.assertEqual(len({line.split(" ", 1)[1] for line in said.values()}), 1, said)
+
+    def test_a_checkout(self):
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "one")
+        self.git("tag", "v9.9")
+        commit = self.git("rev-parse", "--short=12", "HEAD")
+        out, said = self.header()
+        self.assertEqual(said, commit)
+        os.utime(out, (0, 0))
+        self.header()
+        self.assertEqual(out.stat().st_mtime, 0, "a header that is true already is left alone")
+        (self.source / "cmake/commit").write_text("$Format:%H %ct$\n\n")
+        self.assertEqual(self.header()[1], commit + "-dirty")
+
+    def test_an_archive(self):
+        shutil.copy(ROOT / ".gitattributes", self.source)
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "one")
+        commit, time = self.git("log", "-1", "--format=%H %ct").split()
+        archive = subprocess.run(["git", "-C", self.source, "archive", "HEAD"], stdout=subprocess.PIPE, check=True).stdout
+        shutil.rmtree(self.source / ".git")
+        subprocess.run(["tar", "-x", "-C", self.source], input=archive, check=True)
+        self.assertEqual((self.source / "cmake/commit").read_text(), f"{commit} {time}\n")
+        self.assertEqual(self.header()[1], commit[:12])
+
+    def test_neither(self):
+        self.assertEqual(self.header()[1], "unknown")
+        self.assertEqual(self.header("-D", "COMMIT=mine")[1], "mine")
+
+
+class Bill(Case):
+    """The SPDX document in the image is true of the image."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.tree = cls.directory / "tree"
+        cls.file = cls.directory / "sbom.json"
+        ask(ROOT / "daemonset/image", BUILD, cls.tree, "--tree", "--sbom", cls.file)
+        cls.bill = json.loads(cls.file.read_text())
+        cls.packages = {package["SPDXID"]: package for package in cls.bill["packages"]}
+        cls.files = {file["SPDXID"]: file for file in cls.bill["files"]}
+
+    def related(self, one, kind):
+        return {self.packages[relation["relatedSpdxElement"]]["name"] for relation in self.bill["relationships"]
+                if (relation["spdxElementId"], relation["relationshipType"]) == (one, kind)}
+
+    def test_it_is_in_the_image(self):
+        self.assertEqual((self.tree / "usr/share/doc/gputopo/sbom.spdx.json").read_bytes(), self.file.read_bytes())
+
+    def test_references(self):
+        known = {"SPDXRef-DOCUMENT", *self.packages, *self.files}
+        self.assertEqual(len(known), 1 + len(self.bill["packages"]) + len(self.bill["files"]), "identifiers are not unique")
+        for relation in self.bill["relationships"]:
+            self.assertLessEqual({relation["spdxElementId"], relation["relatedSpdxElement"]}, known)
+        licences = {licence["licenseId"] for licence in self.bill["hasExtractedLicensingInfos"]}
+        self.assertEqual({package["licenseDeclared"] for package in self.packages.values()} - {"Apache-2.0"}, licences)
+
+    def test_every_file_is_listed_and_is_that_file(self):
+        elf = {"./" + str(path.relative_to(self.tree)) for path in self.tree.rglob("*")
+               if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"}
+        self.assertEqual({file["fileName"] for file in self.files.values()}, elf)
+        for file in self.files.values():
+            data = (self.tree / file["fileName"]).read_bytes()
+            for checksum in file["checksums"]:
+                self.assertEqual(hashlib.new(checksum["algorithm"].lower(), data).hexdigest(), checksum["checksumValue"])
+
+    def test_versions_are_dpkgs(self):
+        for package in self.packages.values():
+            if package["name"] != "gputopo":
+                self.assertIn(package["versionInfo"], ask("dpkg-query", "-W", "-f", "${Version}\n", package["name"]).splitlines())
+
+    def test_links_and_licences(self):
+        for name in PROGRAMS:
+            file, = [file for file in self.files.values() if file["fileName"] == f"./usr/bin/{name}"]
+            dynamic = self.related(file["SPDXID"], "DYNAMIC_LINK")
+            gpl = "libpci.so.3" in needed(BUILD / "bin" / name)
+            self.assertEqual("libpci3" in dynamic, gpl, name)
+            self.assertEqual(file["licenseConcluded"], "GPL-3.0-only" if gpl else "Apache-2.0", name)
+            static = self.related(file["SPDXID"], "STATIC_LINK")
+            self.assertEqual(static, {"libabsl-dev", "libc-ares-dev", "libgrpc-dev", "libre2-dev", "libstdc++-12-dev", "zlib1g-dev"}
+                             if name == "gputopo-agent" else set(), name)
+            for package in static:
+                self.assertIn(package, (ROOT / "release/copyright").read_text())
+
+    def test_the_licences_are_there(self):
+        """Of everything that is linked or contained, and the texts that these refer to."""
+        names = {package["name"] for package in self.packages.values()}
+        self.assertLessEqual({"libgrpc-dev", "libpci3", "libc6", "gputopo"}, names)
+        for name in names:
+            text = (self.tree / "usr/share/doc" / name / "copyright").read_text(errors="replace")
+            for reference in re.findall(r"/usr/share/common-licenses/[A-Z]+-[\d.]*\d", text):
+                self.assertTrue((self.tree / reference.lstrip("/")).exists(), f"{name}: {reference}")
+        for name in ("GPL-2", "GPL-3", "Apache-2.0"):
+            self.assertTrue((self.tree / "usr/share/common-licenses" / name).exists(), name)
+
+    def test_a_validator(self):
+        try:
+            from spdx_tools.spdx.parser.parse_anything import parse_file
+            from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+        except ImportError:
+            self.skipTest("no spdx-tools")
+        self.assertEqual([str(message) for message in validate_full_spdx_document(parse_file(str(self.file)))], [])
+
+
+class Debian(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name in ("one", "two"):
+            ask("cpack", "-B", cls.directory / name, cwd=BUILD, stderr=subprocess.STDOUT)
+        cls.packages = sorted((cls.directory / "one").glob("*.deb"))
+
+    def test_names(self):
+        machine = ask("dpkg", "--print-architecture").strip()
+        self.assertEqual([path.name for path in self.packages],
+                         [f"{name}_{VERSION}-1_{machine}.deb" for name in ("gputopo-agent", "gputopo-scheduler", "gputopo")])
+
+    def test_the_same_bytes(self):
+        for path in self.packages:
+            self.assertEqual(path.read_bytes(), (self.directory / "two" / path.name).read_bytes(), path.name)
+
+    def test_the_agents(self):
+        agent = self.packages[0]
+        self.assertRegex(ask("dpkg-deb", "-f", agent, "Depends"), r"gputopo \(= .*libcurl3-gnutls.*libpci3")
+        listing = ask("dpkg-deb", "-c", agent)
+        for place in ("etc/default/gputopo-agent", "usr/bin/gputopo-agent", "usr/lib/systemd/system/gputopo-agent.service",
+                      "usr/share/doc/gputopo-agent/contains/libgrpc-dev", "usr/share/doc/gputopo-agent/copyright"):
+            self.assertRegex(listing, rf"-rw.r.xr.x|-rw-r--r-- root/root .* \./{re.escape(place)}\n")
+            self.assertIn(f"./{place}\n", listing)
+        self.assertNotIn("usr/local", listing)
+        self.assertEqual(ask("dpkg-deb", "-I", agent, "conffiles"), "/etc/default/gputopo-agent\n")
+
+    @unittest.skipUnless(shutil.which("lintian"), "no lintian")
+    def test_lintian(self):
+        done = subprocess.run(["lintian", "--allow-root", *self.packages], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, check=False)
+        tags = set(re.findall(r"^[EW]: \S+: (\S+)", done.stdout, re.M))
+        self.assertLessEqual(tags, KNOWN, done.stdout)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd")
+    def test_the_units(self):
+        """systemd understands every line, and thinks little of what an attacker could do with the agent."""
+        root = self.directory / "root"
+        ask("dpkg-deb", "-x", self.packages[0], root)
+        for unit, exposure in (("gputopo-agent.service", 25), ("gputopo-probe.service", 65)):  # tenths; an empty unit has 96
+            done = subprocess.run(["systemd-analyze", "security", "--offline=yes", f"--threshold={exposure}",
+                                   root / "usr/lib/systemd/system" / unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout[-300:])
+            self.assertNotRegex(done.stdout, "Unknown|Failed to parse")
+
+
+class Plugin(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name in ("one.tar.gz", "two.tar.gz"):
+            ask(ROOT / "release/bundle", BUILD, cls.directory / name)
+        with tarfile.open(cls.directory / "one.tar.gz") as tar:
+            tar.extractall(cls.directory)
+        cls.unpacked = cls.directory / f"kubectl-gputopo-{VERSION}"
+        (cls.directory / "bin").mkdir()  # as krew does it
+        (cls.directory / "bin/kubectl-gputopo").symlink_to(cls.unpacked / "kubectl-gputopo")
+
+    def test_the_same_bytes(self):
+        self.assertEqual(*((self.directory / name).read_bytes() for name in ("one.tar.gz", "two.tar.gz")))
+
+    def test_it_runs(self):
+        for program in (self.unpacked / "kubectl-gputopo", self.directory / "bin/kubectl-gputopo"):
+            self.assertEqual(ask(program, "--version"), ask(BUILD / "bin/gputopo", "--version"))
+            self.assertIn("Usage: kubectl gputopo show", ask(program, "show", "--help"))
+        recording = ROOT / "tests/machines/c500-8.json"
+        self.assertEqual(ask(program, "show", "--from", recording), ask(BUILD / "bin/gputopo", "show", "--from", recording))
+
+    def test_it_takes_nothing_of_this_machine(self):
+        """Nor do the libraries that it opens for the API server."""
+        loader, = self.unpacked.glob("lib*/ld-linux*")
+        launcher = (self.unpacked / "kubectl-gputopo").read_text()
+        path = re.search('--library-path "(.*?)"', launcher).group(1).replace("$here", str(self.unpacked))
+        curl, = self.unpacked.glob("*/*/libcurl*")
+        for file in (self.unpacked / "usr/bin/gputopo", curl):
+            told = ask(loader, "--inhibit-cache", "--library-path", path, "--list", file)
+            found = [line.split("=>")[1].split()[0] for line in told.splitlines() if "=>" in line]
+            self.assertGreater(len(found), 3)
+            self.assertEqual([name for name in found if not name.startswith(str(self.unpacked)) and "ld-linux" not in name], [])
+
+    def test_through_kubectl(self):
+        kubectl = shutil.which("kubectl", path=f"{os.environ.get('GPUTOPO_KUBE_BIN', '')}:{os.environ['PATH']}")
+        if not kubectl:
+            self.skipTest("no kubectl")
+        told = ask(kubectl, "gputopo", "--version", env={**os.environ, "PATH": f"{self.directory}/bin:/usr/bin:/bin"})
+        self.assertEqual(told, ask(BUILD / "bin/gputopo", "--version"))
+
+
+class Dockerfile(unittest.TestCase):
+    def test_it_installs_what_the_build_needs(self):
+        wanted = re.search(r"^readonly packages_build=\((.*?)\)", (ROOT / "dev").read_text(), re.M | re.S).group(1).split()
+        text = (ROOT / "daemonset/Dockerfile").read_text()
+        first = re.search(r"--no-install-recommends \\\n(.*?)\nCOPY", text, re.S).group(1).replace("\\", " ").split()
+        self.assertEqual(set(first), {*wanted, "file", "python3"})
+
+    def test_the_base_is_pinned(self):
+        self.assertRegex((ROOT / "daemonset/Dockerfile").read_text(), r"\nARG BASE=debian:bookworm-\d{8}-slim\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

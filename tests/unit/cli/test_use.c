@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/near.h"
+#include "cli/use.h"
+
+/* Who uses a node's GPUs, and the names that are near one. */
+
+static cJSON *json_of(const char *text)
+{
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    return json;
+}
+
+static struct gt_node *node_with_uuids(void)
+{
+    struct gt_node *node;
+    assert_int_equal(gt_node_new(4, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(node->gpus[i].uuid, sizeof(node->gpus[i].uuid), "GPU-%u", i);
+        snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:%02x:00.0", i + 1);
+    }
+    assert_int_equal(gt_node_finish(node, NULL), 0);
+    return node;
+}
+
+static void test_status(void **state)
+{
+    (void)state;
+    cJSON *json = json_of("{\"free\": [3], \"owners\": ["
+                          "{\"gpu\": 2, \"namespace\": \"a\", \"pod\": \"p\", \"container\": \"x\"},"
+                          "{\"gpu\": 0, \"namespace\": \"a\", \"pod\": \"p\", \"container\": \"y\"},"
+                          "{\"gpu\": 1, \"namespace\": \"a\", \"pod\": \"p\", \"container\": \"x\"}]}");
+    struct cli_use use;
+    assert_int_equal(cli_use_from_status(json, "s", 4, &use, NULL), 0);
+    assert_true(use.known);
+    assert_int_equal(use.free, 8);
+    assert_int_equal(use.used, 7);
+    assert_int_equal(use.owner_count, 2);
+    assert_int_equal(use.owners[0].mask, 6);
+    gt_auto_buf struct gt_buf text = GT_BUF(1000);
+    cli_use_text(&use, &text);
+    assert_string_equal(text.data, "Free GPUs: 3\n  GPUs 1,2: a/p, container x\n  GPU 0: a/p, container y\n");
+    cJSON *written = cJSON_CreateObject();
+    assert_true(cli_use_add_json(&use, written));
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "free")), 1);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "owners")), 3);
+    cJSON_Delete(written);
+    cJSON_Delete(json);
+
+    json = json_of("{\"gpus\": []}"); /* never told */
+    assert_int_equal(cli_use_from_status(json, "s", 4, &use, NULL), 0);
+    assert_false(use.known);
+    cJSON_Delete(json);
+}
+
+static void test_another_machine(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node = node_with_uuids();
+    cJSON *json = json_of("{\"known\": true, \"free\": [0], \"used\": [{\"gpu\": 1, \"uuid\": \"GPU-1\", "
+                          "\"namespace\": \"a\", \"pod\": \"p\", \"container\": \"x\"}]}");
+    struct cli_use use;
+    assert_int_equal(cli_use_from_agent(json, "s", node, &use, NULL), 0);
+    assert_true(use.known);
+    assert_int_equal(use.used, 2);
+
+    cJSON *uuid = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "used")->child, "uuid");
+    assert_non_null(cJSON_SetValuestring(uuid, "GPU-9"));
+    gt_auto_err struct gt_err *err = NULL;
+    assert_true(cli_use_from_agent(json, "s", node, &use, &err) < 0);
+    assert_non_null(strstr(gt_err_text(err), "another machine"));
+    assert_false(use.known);
+    assert_int_equal(use.used, 0);
+    cJSON_Delete(json);
+}
+
+static const char *near_text(const char *wanted, const char *const *names, struct gt_buf *to)
+{
+    struct cli_near near;
+    cli_near_init(&near, wanted);
+    for (; *names; names++)
+        cli_near_add(&near, *names);
+    cli_near_text(&near, to);
+    return to->data;
+}
+
+static void test_near(void **state)
+{
+    (void)state;
+    const char *const names[] = {"gpu-a-10", "gpu-a-1", "gpu-b-1", "database", "gpu-a-12", NULL};
+    gt_auto_buf struct gt_buf a = GT_BUF(500), b = GT_BUF(500), c = GT_BUF(500), d = GT_BUF(500);
+    assert_string_equal(near_text("gpu-a-11", names, &a),
+                        "of the 5 there are, near are gpu-a-10, gpu-a-1 and gpu-a-12");
+    assert_string_equal(near_text("zzz", names, &b), "there are 5, for example gpu-a-1");
+    assert_string_equal(near_text("database.example.com", names, &c), "of the 5 there are, near is database");
+    assert_string_equal(near_text("x", names + 5, &d), "there is none at all: does the agent run?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_another_machine),
+        cmocka_unit_test(test_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "scheduler-ext/companion/options.h"
+
+enum { ARGUMENTS_MAX = 16 };
+
+static int parse(struct gt_companion_options *to, struct gt_err **err, const char *first, ...)
+{
+    char *argv[ARGUMENTS_MAX + 2] = {(char *)(uintptr_t) "gputopo-scheduler"};
+    int argc = 1;
+    va_list args;
+    va_start(args, first);
+    for (const char *a = first; a && argc <= ARGUMENTS_MAX; a = va_arg(args, const char *))
+        argv[argc++] = (char *)(uintptr_t)a;
+    va_end(args);
+    return gt_companion_options_read(argc, argv, to, err);
+}
+
+static void test_defaults(void **state)
+{
+    struct gt_companion_options options;
+    (void)state;
+    assert_int_equal(parse(&options, NULL, NULL), 0);
+    assert_string_equal(options.http, "127.0.0.1:9401");
+    assert_string_equal(options.supernode_label, "topology.metax-tech.com/supernode");
+    assert_string_equal(options.supernodes_config, "gputopo-supernodes");
+    assert_true(options.parts & 1);
+    assert_true(options.leader_elect);
+    assert_false(options.project_hypernodes || options.project_nodefeatures);
+    assert_null(options.kubeconfig);
+    gt_companion_options_done(&options);
+}
+
+static void test_values(void **state)
+{
+    struct gt_companion_options options;
+    (void)state;
+    assert_int_equal(parse(&options, NULL, "--http=none", "--only", "supernodes", "--supernode-label=none",
+                           "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
+                           "--leader-elect=false", "--namespace=a-b", "--log-level=error",
+                           "--log-format=json", "--reserve=90", "--reserve-gpus", "64", NULL),
+                     0);
+    assert_int_equal(options.placement.ahead_ms, 90000);
+    assert_int_equal(options.placement.ahead_gpus, 64);
+    assert_null(options.http);
+    assert_null(options.supernode_label);
+    assert_string_equal(options.supernodes_config, "./x");
+    assert_true(options.project_hypernodes && options.project_nodefeatures);
+    assert_false(options.leader_elect);
+    assert_string_equal(options.namespace_, "a-b");
+    assert_int_equal(options.log_level, GT_LOG_ERROR);
+    gt_companion_options_done(&options);
+    assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
+    assert_false(options.project_hypernodes || options.project_nodefeatures);
+    gt_companion_options_done(&options);
+}
+
+static void test_wrong(void **state)
+{
+    static const char *const wrong[] = {
+        "--only=",
+        "--only=supernodes,",
+        "--only=x",
+        "--http=nowhere",
+        "--project=x",
+        "--leader-elect=yes",
+        "x",
+        "--namespace=",
+        "--namespace=-a",
+        "--supernode-label=a b",
+        "--supernode-label=/",
+        "--log-level=loud",
+        "--reserve=0",
+        "--reserve-gpus=0",
+        "--reserve-gpus=1.5",
+        "--lease-namespace=a/b",
+        "--config=",
+        "--config=/nowhere/at/all",
+        "--supernodes-config=-",
+        "--unknown",
+        "--version=1",
+        "--kubeconfig",
+    };
+    struct gt_companion_options options;
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(wrong); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        if (parse(&options, &err, wrong[i], NULL) >= 0)
+            fail_msg("%s is taken", wrong[i]);
+        assert_null(strchr(gt_err_text(err), '\n'));
+        assert_true(strlen(gt_err_text(err)) > 10);
+    }
+}
+
+static void test_a_label_that_would_feed_itself(void **state)
+{
+    struct gt_companion_options options;
+    (void)state;
+    assert_true(parse(&options, NULL, "--project=nodefeatures",
+                      "--supernode-label=topology.metax-tech.com/member-of", NULL) < 0);
+    assert_int_equal(parse(&options, NULL, "--supernode-label=topology.metax-tech.com/member-of", NULL), 0);
+    gt_companion_options_done(&options);
+}
+
+static void test_a_file(void **state)
+{
+    char path[] = "/tmp/gputopo-options-XXXXXX";
+    int fd = mkstemp(path);
+    struct gt_companion_options options;
+    const char *text = "http: '[::1]:1'\nproject:\n- hypernodes\n- nodefeatures\nonly: supernodes\n"
+                       "leader-elect: false\nsupernodes: {anything: [1, {a: b}]}\n";
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(gt_file_write(path, text, strlen(text), 0600, NULL), 0);
+    assert_int_equal(parse(&options, NULL, "--leader-elect=true", "--config", path, NULL), 0);
+    assert_string_equal(options.http, "[::1]:1");
+    assert_true(options.project_hypernodes && options.project_nodefeatures);
+    assert_true(options.leader_elect); /* the command line wins, wherever it stands */
+    assert_true(cJSON_IsObject(cJSON_GetObjectItem(options.config, "supernodes")));
+    gt_companion_options_done(&options);
+    unlink(path);
+}
+
+static void test_help(void **state)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(16 << 10);
+    (void)state;
+    gt_companion_options_help(&text);
+    assert_int_equal(gt_buf_check(&text, "help", NULL), 0);
+    assert_non_null(strstr(text.data, "--supernode-label KEY"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_wrong),    cmocka_unit_test(test_a_label_that_would_feed_itself),
+        cmocka_unit_test(test_a_file),   cmocka_unit_test(test_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

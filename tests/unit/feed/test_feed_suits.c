@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/feed/feed_world.h"
+
+/* Where a pod may run: selectors, required affinity, taints. */
+
+static bool suits(struct gt_feed *feed, const char *pod, const char *node)
+{
+    return gt_feed_pod_suits(feed, pod_of(feed, pod), gt_cluster_find_node(gt_feed_cluster(feed), node));
+}
+
+#define AFFINITY(terms)                                                                                      \
+    "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"                   \
+    "\"nodeSelectorTerms\":" terms "}}},"
+#define IF(what)                     AFFINITY("[{\"matchExpressions\":[" what "]}]")
+#define EXPRESSION(key, how, values) "{\"key\":\"" key "\",\"operator\":\"" how "\",\"values\":" values "}"
+
+static void test_labels(void **state)
+{
+    (void)state;
+    gt_auto_feed struct gt_feed *feed = new_feed(NULL);
+    give_plain_node(feed, "n1");
+    give_node(feed,
+              NODE(.name = "n1", .labels = "{\"zone\":\"a\",\"size\":\"10\",\"empty\":\"\",\"b\":\"2\"}"));
+    static const struct {
+        const char *spec;
+        bool suits;
+    } cases[] = {
+        {"\"nodeSelector\":{\"zone\":\"a\"},", true},
+        {"\"nodeSelector\":{\"zone\":\"b\"},", false},
+        {"\"nodeSelector\":{\"zone\":\"a\",\"b\":\"2\"},", true},
+        {"\"nodeSelector\":{\"zone\":\"a\",\"c\":\"2\"},", false},
+        {"\"nodeSelector\":{\"empty\":\"\"},", true},
+        {IF(EXPRESSION("zone", "In", "[\"x\",\"a\"]")), true},
+        {IF(EXPRESSION("zone", "In", "[]")), false},
+        {IF(EXPRESSION("none", "In", "[\"a\"]")), false},
+        {IF(EXPRESSION("zone", "NotIn", "[\"x\"]")), true},
+        {IF(EXPRESSION("zone", "NotIn", "[\"a\"]")), false},
+        {IF(EXPRESSION("none", "NotIn", "[\"a\"]")), true},
+        {IF("{\"key\":\"zone\",\"operator\":\"Exists\"}"), true},
+        {IF("{\"key\":\"none\",\"operator\":\"Exists\"}"), false},
+        {IF("{\"key\":\"zone\",\"operator\":\"DoesNotExist\"}"), false},
+        {IF("{\"key\":\"none\",\"operator\":\"DoesNotExist\"}"), true},
+        {IF(EXPRESSION("size", "Gt", "[\"9\"]")), true},
+        {IF(EXPRESSION("size", "Gt", "[\"10\"]")), false},
+        {IF(EXPRESSION("size", "Lt", "[\"11\"]")), true},
+        {IF(EXPRESSION("size", "Lt", "[\"-11\"]")), false},
+        {IF(EXPRESSION("zone", "Gt", "[\"1\"]")), false},
+        {IF(EXPRESSION("size", "Gt", "[\"x\"]")), false},
+        {IF(EXPRESSION("size", "Gt", "[\"1\",\"2\"]")), false},
+        {IF(EXPRESSION("size", "Near", "[\"10\"]")), false},
+        {IF(EXPRESSION("zone", "In", "[\"a\"]") "," EXPRESSION("b", "In", "[\"2\"]")), true},
+        {IF(EXPRESSION("zone", "In", "[\"a\"]") "," EXPRESSION("b", "In", "[\"3\"]")), false},
+        {AFFINITY("[]"), false},
+        {AFFINITY("[{}]"), false},
+        {AFFINITY("null"), false},
+        {AFFINITY("[{},{\"matchExpressions\":[{\"key\":\"zone\",\"operator\":\"Exists\"}]}]"), true},
+        {AFFINITY("[{\"matchFields\":[" EXPRESSION("metadata.name", "In", "[\"n1\"]") "]}]"), true},
+        {AFFINITY("[{\"matchFields\":[" EXPRESSION("metadata.name", "NotIn", "[\"n1\"]") "]}]"), false},
+        {AFFINITY("[{\"matchFields\":[" EXPRESSION("metadata.uid", "NotIn", "[\"n1\"]") "]}]"), false},
+        {"\"nodeSelector\":{\"zone\":\"b\"}," IF("{\"key\":\"zone\",\"operator\":\"Exists\"}"), false},
+        {"\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[]}},", true},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        give_pod(feed, POD(.name = "a", .gpus = 1, .spec = cases[i].spec));
+        if (suits(feed, "a", "n1") != cases[i].suits)
+            fail_msg("%s: the answer is wrong", cases[i].spec);
+        assert_int_equal(gt_feed_pod_is_choosy(feed, pod_of(feed, "a")), i + 1 < GT_COUNT(cases));
+    }
+    assert_int_equal(refused(feed), 0);
+    assert_false(suits(feed, "a", "n2"));
+    gt_feed_node_gone(feed, "n1");
+    assert_false(suits(feed, "a", "n1"));
+}
+
+#define TAINT "[{\"key\":\"gpu\",\"value\":\"yes\",\"effect\":\"NoSchedule\"}]"
+
+static void test_taints(void **state)
+{
+    (void)state;
+    gt_auto_feed struct gt_feed *feed = new_feed(NULL);
+    give_plain_node(feed, "n1");
+    give_plain_node(feed, "n2");
+    static const struct {
+        const char *spec;
+        bool suits;
+    } cases[] = {
+        {NULL, false},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\"}],", true},
+        {"\"tolerations\":[{\"operator\":\"Exists\"}],", true},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"value\":\"yes\"}],", true},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Equal\",\"value\":\"no\"}],", false},
+        {"\"tolerations\":[{\"key\":\"gpu\"}],", false},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\",\"effect\":\"NoSchedule\"}],", true},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\",\"effect\":\"NoExecute\"}],", false},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Gt\",\"value\":\"1\"}],", false},
+        {"\"tolerations\":[{\"key\":\"node.kubernetes.io/"
+         "not-ready\",\"operator\":\"Exists\",\"effect\":\"NoExecute\","
+         "\"tolerationSeconds\":300}],",
+         false},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        give_node(feed, NODE(.name = "n1", .taints = TAINT));
+        give_pod(feed, POD(.name = "a", .gpus = 1, .spec = cases[i].spec));
+        if (suits(feed, "a", "n1") != cases[i].suits)
+            fail_msg("%s: the answer is wrong", cases[i].spec ? cases[i].spec : "nothing");
+        assert_true(suits(feed, "a", "n2"));
+        assert_int_equal(gt_feed_pod_is_choosy(feed, pod_of(feed, "a")), !cases[i].suits);
+        /* Where no pods may come its taints need nobody's patience. */
+        give_node(feed, NODE(.name = "n1", .taints = TAINT, .cordoned = true));
+        assert_false(gt_feed_pod_is_choosy(feed, pod_of(feed, "a")));
+        give_node(feed, NODE(.name = "n1"));
+        assert_true(suits(feed, "a", "n1"));
+        assert_false(gt_feed_pod_is_choosy(feed, pod_of(feed, "a")));
+    }
+    /* Soft ones, and those that repeat a cordon, keep nobody away. */
+    give_node(feed,
+              NODE(.name = "n1",
+                   .taints = "[{\"key\":\"a\",\"effect\":\"PreferNoSchedule\"},"
+                             "{\"key\":\"node.kubernetes.io/unschedulable\",\"effect\":\"NoSchedule\"}]"));
+    assert_true(suits(feed, "a", "n1"));
+    assert_false(gt_feed_pod_is_choosy(feed, pod_of(feed, "a")));
+    assert_int_equal(refused(feed), 0);
+}
+
+static void test_bound(void **state)
+{
+    (void)state;
+    gt_auto_feed struct gt_feed *feed = new_feed(NULL);
+    give_plain_node(feed, "n1");
+    give_plain_node(feed, "n2");
+    give_pod(feed, POD(.name = "a", .gpus = 1, .node = "n1", .spec = "\"nodeSelector\":{\"x\":\"y\"},"));
+    assert_true(suits(feed, "a", "n1"));
+    assert_false(suits(feed, "a", "n2"));
+    assert_true(gt_feed_pod_is_choosy(feed, pod_of(feed, "a")));
+}
+
+/* The plan's affinity comes with the plan: the pod changes, and nothing of the old text stays. */
+static void test_shared(void **state)
+{
+    (void)state;
+    gt_auto_feed struct gt_feed *feed = new_feed(NULL);
+    size_t sizes[20];
+    give_plain_node(feed, "n1");
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < 50; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "p%u", i);
+            give_pod(feed, POD(.name = name, .gpus = 1,
+                               .spec = "\"nodeSelector\":{\"kind\":\"something of some length, really\"},"));
+            assert_false(suits(feed, name, "n1"));
+        }
+        sizes[round] = gt_feed_bytes(feed);
+        for (unsigned i = 0; i < 50; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "p%u", i);
+            give_pod(feed, POD(.name = name, .gpus = 1));
+            assert_true(suits(feed, name, "n1"));
+            assert_false(gt_feed_pod_is_choosy(feed, pod_of(feed, name)));
+        }
+    }
+    assert_true(sizes[19] < sizes[1] + 1000); /* the allocator rounds as it likes */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_taints),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

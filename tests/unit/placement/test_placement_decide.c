@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/decide.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/feed/feed_world.h"
+
+/* Decisions on one job: what is placed, what stays, what is kept for pods that are not there. */
+
+enum { SUPERNODES = 3, NODES_EACH = 4 };
+
+static const struct gt_decide_spec plainly = {.reserve_until = 1000};
+
+static const char *node_name(unsigned supernode, unsigned node)
+{
+    static char names[8][16];
+    static unsigned next;
+    char *name = names[next++ % 8];
+    snprintf(name, sizeof(names[0]), "s%u-n%u", supernode, node);
+    return name;
+}
+
+static struct gt_feed *new_world(void)
+{
+    struct gt_feed *feed = new_feed(NULL);
+    for (unsigned s = 0; s < SUPERNODES; s++) {
+        char supernode[16];
+        struct world_supernode object = {.tier = 1};
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            give_plain_node(feed, node_name(s, n));
+        snprintf(supernode, sizeof(supernode), "s%u", s);
+        object.name = supernode;
+        char members[NODES_EACH][16];
+        for (unsigned n = 0; n < NODES_EACH; n++) {
+            snprintf(members[n], sizeof(members[n]), "s%u-n%u", s, n);
+            object.members[n] = members[n];
+        }
+        give_supernode(feed, &object);
+    }
+    return feed;
+}
+
+struct pod_spec {
+    const char *job;
+    unsigned index, gpus, group;
+    bool ungated;
+    const char *node, *uid, *spec;
+};
+
+static struct gt_feed_pod *give(struct gt_feed *feed, const struct pod_spec *spec)
+{
+    char name[32], labels[256], annotations[128];
+    snprintf(name, sizeof(name), "%s-%u", spec->job, spec->index);
+    snprintf(labels, sizeof(labels),
+             "\"batch.kubernetes.io/job-name\":\"%s\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
+             spec->job, spec->index);
+    snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%u\",", spec->group);
+    give_pod(feed, POD(.name = name, .uid = spec->uid, .gpus = spec->gpus, .gated = !spec->ungated,
+                       .node = spec->node, .labels = labels, .annotations = annotations, .spec = spec->spec));
+    struct gt_feed_pod *pod = gt_feed_find_pod(feed, "ns", name);
+    assert_non_null(pod);
+    return pod;
+}
+#define GIVE(feed, ...) give(feed, &(struct pod_spec){__VA_ARGS__})
+
+static struct gt_owner *owner_of(unsigned pods, unsigned gpus, unsigned group)
+{
+    static const char form[] =
+        "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":%u,\"completions\":%u,\"template\":{"
+        "\"metadata\":{\"annotations\":{\"metax-tech.com/gpu-group-size\":\"%u\"}},\"spec\":{\"containers\":["
+        "{\"name\":\"main\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":%u}}}]}}}}";
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    struct gt_owner *owner = NULL;
+    gt_buf_printf(&text, form, pods, pods, group, gpus);
+    cJSON *json = cJSON_Parse(text.data);
+    assert_non_null(json);
+    assert_int_equal(gt_owner_read(GT_OWNER_JOB, json, "metax-tech.com/gpu", &owner, NULL), 0);
+    cJSON_Delete(json);
+    return owner;
+}
+
+static struct gt_job_view *view_of(struct gt_feed *feed, const char *key, const struct gt_owner *owner,
+                                   struct gt_seats *seats, uint64_t now)
+{
+    struct gt_job_view *view = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_feed_job *job = gt_feed_find_job(feed, key);
+    assert_non_null(job);
+    const struct gt_job_view_spec spec = {
+        .owner = owner, .now = now, .wish_until = now + 10, .ahead_until = 1000, .ahead_gpus = 64};
+    if (gt_job_view_make(feed, job, &spec, seats, &view, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    return view;
+}
+
+static enum gt_decision decide(struct gt_feed *feed, const char *key, const struct gt_owner *owner,
+                               struct gt_seats *seats, const struct gt_decide_spec *spec, struct gt_buf *text)
+{
+    gt_auto_job_view struct gt_job_view *view = view_of(feed, key, owner, seats, 1);
+    struct gt_plan_failure failure;
+    enum gt_decision decision =
+        gt_decide(feed, gt_feed_find_job(feed, key), view, seats, spec, &failure, text);
+    check_feed(feed);
+    return decision;
+}
+
+static uint32_t supernode_of(struct gt_feed *feed, uint32_t node)
+{
+    struct gt_cluster_node info;
+    assert_true(gt_cluster_get_node(gt_feed_cluster(feed), node, &info));
+    return info.supernode;
+}
+
+static unsigned available(struct gt_feed *feed)
+{
+    unsigned gpus = 0;
+    for (unsigned s = 0; s < SUPERNODES; s++)
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            gpus += (unsigned)__builtin_popcountll(cluster_node(feed, node_name(s, n)).available);
+    return gpus;
+}
+
+static void end(struct gt_feed *feed, struct gt_seats *seats, struct gt_owner *owner)
+{
+    gt_seats_done(seats, gt_feed_cluster(feed));
+    if (owner)
+        gt_owner_free(owner);
+    gt_feed_free(feed);
+}
+
+/* The first pod of eight: the job is planned as a whole. */
+static void test_whole_job_at_its_first_pod(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_owner *owner = owner_of(8, 8, 32);
+    struct gt_seats seats = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    struct gt_feed_pod *first = GIVE(feed, .job = "a", .index = 5, .gpus = 8, .group = 32);
+    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(first->plan, GT_FEED_PLAN_HELD);
+    assert_int_equal(gt_seats_gpus(&seats), 56);
+    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8 - 64);
+    assert_non_null(strstr(text.data, "unit 1"));
+    uint32_t home = supernode_of(feed, first->plan_node);
+    for (unsigned i = 0; i < 8; i++) {
+        struct gt_feed_pod *pod = i == 5 ? first : GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
+        uint32_t kept = i == 5 ? first->plan_node : gt_seats_node(&seats, gt_feed_cluster(feed), i);
+        assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
+        assert_int_equal(pod->plan_node, kept);
+        assert_int_equal(supernode_of(feed, kept) == home, i >= 4);
+    }
+    assert_int_equal(gt_seats_gpus(&seats), 0);
+    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8 - 64);
+    end(feed, &seats, owner);
+}
+
+/* Without an owner the pods at hand are all there is. */
+static void test_job_without_owner(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 16);
+    gt_auto_job_view struct gt_job_view *view = view_of(feed, "ns/Job/a", NULL, &seats, 1);
+    assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
+    assert_int_equal(view->job->units.count, 2);
+    assert_true(view->whole);
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(gt_seats_gpus(&seats), 0);
+    end(feed, &seats, NULL);
+}
+
+/* Planned in part by a leader that is gone: the rest is planned for again, until a gate has gone. */
+static void test_rest_is_wanted_until_a_gate_goes(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_owner *owner = owner_of(4, 8, 32);
+    struct gt_seats seats = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    struct gt_feed_pod *pod = GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 32);
+    assert_int_equal(
+        gt_feed_plan_pod(feed, pod, gt_cluster_find_node(gt_feed_cluster(feed), "s1-n2"), 0xff, NULL), 0);
+    struct gt_job_view *view = view_of(feed, "ns/Job/a", owner, &seats, 1);
+    assert_int_equal(view->states[GT_MEMBER_PLANNED], 1);
+    assert_int_equal(view->states[GT_MEMBER_TO_RESERVE], 3);
+    gt_job_view_free(view);
+    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(gt_seats_gpus(&seats), 24);
+    gt_seats_done(&seats, gt_feed_cluster(feed));
+    GIVE(feed, .job = "b", .index = 0, .gpus = 8, .group = 32, .node = "s0-n0", .ungated = true);
+    struct gt_seats others = {0};
+    struct gt_owner *same = owner_of(4, 8, 32);
+    view = view_of(feed, "ns/Job/b", same, &others, 1);
+    assert_int_equal(view->states[GT_MEMBER_PLACED], 1);
+    assert_int_equal(view->states[GT_MEMBER_ABSENT], 3);
+    gt_job_view_free(view);
+    gt_seats_done(&others, gt_feed_cluster(feed));
+    gt_owner_free(same);
+    end(feed, &seats, owner);
+}
+
+static void test_too_big_says_why_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_owner *owner = owner_of(8, 8, 64);
+    struct gt_seats seats = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    struct gt_feed_pod *pod = GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 64);
+    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_WAITS);
+    assert_non_null(strstr(text.data, "64"));
+    assert_int_equal(pod->plan, GT_FEED_PLAN_NONE);
+    assert_int_equal(gt_cluster_assumptions(gt_feed_cluster(feed)), 0);
+    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8);
+    end(feed, &seats, owner);
+}
+
+/* Kept places run out, and die with their node, even where its id is used again. */
+static void test_places_end(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_owner *owner = owner_of(4, 8, 32);
+    struct gt_seats seats = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 32);
+    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(gt_seats_gpus(&seats), 24);
+    assert_int_equal(gt_seats_next_end(&seats), 1000);
+    struct gt_cluster_node info;
+    assert_true(
+        gt_cluster_get_node(gt_feed_cluster(feed), gt_seats_node(&seats, gt_feed_cluster(feed), 2), &info));
+    char gone[64];
+    snprintf(gone, sizeof(gone), "%s", info.name);
+    gt_feed_topology_gone(feed, gone);
+    give_topology(feed, TOPOLOGY(.name = "another", .gpus = 8), 1);
+    give_node(feed, NODE(.name = "another"));
+    gt_seats_sync(&seats, gt_feed_cluster(feed), 2);
+    assert_int_equal(gt_seats_gpus(&seats), 16);
+    assert_int_equal(cluster_node(feed, "another").assumed, 0);
+    assert_true(gt_seats_sync(&seats, gt_feed_cluster(feed), 1000));
+    assert_int_equal(gt_seats_gpus(&seats), 0);
+    assert_int_equal(gt_cluster_assumptions(gt_feed_cluster(feed)), 1); /* of the pod that is there */
+    check_feed(feed);
+    end(feed, &seats, owner);
+}
+
+/* Seconds for keeping so many places of one GPU, looking at them, and giving up one after the other. */
+static double cpu_of_places(struct gt_feed *feed, uint32_t count)
+{
+    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    struct gt_seats seats = {.owner = GT_SEATS_OWNER(1)};
+    struct timespec from, to;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    assert_int_equal(gt_seats_resize(&seats, cluster, count, NULL), 0);
+    for (uint32_t i = 0; i < count; i++)
+        gt_seats_reserve(&seats, cluster, i, i / 8, (uint64_t)1 << i % 8, UINT64_MAX);
+    assert_false(gt_seats_sync(&seats, cluster, 1));
+    assert_int_equal(gt_seats_gpus(&seats), count);
+    assert_int_equal(gt_cluster_assumptions(cluster), count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(gt_seats_release(&seats, cluster, i));
+    assert_int_equal(gt_cluster_assumptions(cluster), 0);
+    gt_seats_done(&seats, cluster);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+}
+
+/* Eight times as many take some eight times as long, and not sixty-four. */
+static void test_many_places(void **state)
+{
+    (void)state;
+    enum { PLACES = 8000 };
+    struct gt_feed *feed = new_feed(NULL);
+    double few = 1e9;
+    for (unsigned n = 0; n < PLACES / 8; n++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%u", n);
+        cJSON *objects[] = {world_topology(TOPOLOGY(.name = name, .gpus = 8)),
+                            world_node(NODE(.name = name))};
+        gt_feed_topology(feed, objects[0], 1);
+        gt_feed_node(feed, objects[1]);
+        cJSON_Delete(objects[0]);
+        cJSON_Delete(objects[1]);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        double took = cpu_of_places(feed, PLACES / 8);
+        few = took < few ? took : few;
+    }
+    assert_true(cpu_of_places(feed, PLACES) < 25 * few);
+    gt_feed_free(feed);
+}
+
+/* A gang that is planned in part (the rest has no room any more) gives its promises up and is planned anew.
+ */
+static void test_promises_give_way(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    struct gt_feed_pod *pods[4];
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    for (unsigned i = 0; i < 4; i++)
+        pods[i] = GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
+    uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "s0-n0");
+    assert_int_equal(gt_feed_plan_pod(feed, pods[0], node, 0xff, NULL), 0);
+    give_topology(feed, TOPOLOGY(.name = "s0-n1", .gpus = 8, .unnamed = 1), 1);
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pods[i]->plan, GT_FEED_PLAN_HELD);
+        assert_int_equal(supernode_of(feed, pods[i]->plan_node), supernode_of(feed, pods[0]->plan_node));
+    }
+    assert_true(pods[0]->plan_node != node);
+    end(feed, &seats, NULL);
+}
+
+/* A leader that ended while it wrote a new plan over an old one leaves pods with some of each. Before the
+ * first gate goes that is seen; afterwards it is too late. */
+static void test_mixed_plans_are_given_up(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    struct gt_feed_pod *pods[4];
+    for (unsigned i = 0; i < 4; i++) {
+        pods[i] = GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
+        uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), node_name(i < 2 ? 0 : 1, i));
+        assert_int_equal(gt_feed_plan_pod(feed, pods[i], node, 0xff, NULL), 0);
+    }
+    struct gt_job_view *view = NULL;
+    struct gt_feed_job *job = gt_feed_find_job(feed, "ns/Job/a");
+    assert_int_equal(gt_job_view_make(feed, job, &(struct gt_job_view_spec){.now = 1, .wish_until = 1},
+                                      &seats, &view, NULL),
+                     0);
+    assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
+    assert_true(gt_decide_mend(feed, view, &seats));
+    assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
+    assert_false(gt_decide_mend(feed, view, &seats));
+    gt_job_view_free(view);
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(supernode_of(feed, pods[i]->plan_node), supernode_of(feed, pods[0]->plan_node));
+    end(feed, &seats, NULL);
+}
+
+/* What runs stays, and the missing pod returns to its supernode or waits. */
+static void test_running_pods_bind(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    for (unsigned i = 0; i < 3; i++)
+        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32, .ungated = true, .node = node_name(1, i));
+    struct gt_feed_pod *last = GIVE(feed, .job = "a", .index = 3, .gpus = 8, .group = 32);
+    give_topology(feed, TOPOLOGY(.name = "s1-n3", .gpus = 8, .unnamed = 4), 1);
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_WAITS);
+    assert_non_null(strstr(text.data, "s1"));
+    give_topology(feed, TOPOLOGY(.name = "s1-n3", .gpus = 8), 1);
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(last->plan_node, gt_cluster_find_node(gt_feed_cluster(feed), "s1-n3"));
+    end(feed, &seats, NULL);
+}
+
+static void test_selector_and_kept_nodes(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    struct gt_node_set kept = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    for (unsigned n = 0; n < NODES_EACH; n++)
+        give_node(feed, NODE(.name = node_name(2, n), .labels = "{\"hall\":\"b\"}"));
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32,
+             .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
+    assert_int_equal(gt_node_set_add(&kept, gt_cluster_find_node(gt_feed_cluster(feed), "s2-n1"), NULL), 0);
+    const struct gt_decide_spec avoiding = {.avoid = &kept, .reserve_until = 1000};
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &avoiding, &text), GT_DECISION_WAITS);
+    assert_non_null(strstr(text.data, "exclude 8 nodes"));
+    assert_non_null(strstr(text.data, "1 node is kept for a job that waits longer"));
+    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
+    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    for (unsigned n = 0; n < NODES_EACH; n++)
+        assert_int_equal(cluster_node(feed, node_name(2, n)).assumed, 0xff);
+    gt_node_set_done(&kept);
+    end(feed, &seats, NULL);
+}
+
+/* The nodes that run empty soonest: of the supernode that is least in use. */
+static void test_drain(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    struct gt_node_set set = {0};
+    for (unsigned s = 0; s < SUPERNODES; s++)
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            if (s != 1 || n == 2)
+                give_topology(feed,
+                              TOPOLOGY(.name = node_name(s, n), .gpus = 8, .unnamed = s == 1 ? 1 : 0xff), 1);
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
+    unsigned before = available(feed);
+    gt_auto_job_view struct gt_job_view *view = view_of(feed, "ns/Job/a", NULL, &seats, 1);
+    assert_true(gt_decide_drain(feed, view, &seats, &set));
+    for (unsigned s = 0; s < SUPERNODES; s++)
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            assert_int_equal(
+                gt_node_set_has(&set, gt_cluster_find_node(gt_feed_cluster(feed), node_name(s, n))), s == 1);
+    assert_int_equal(available(feed), before);
+    check_feed(feed);
+    gt_node_set_done(&set);
+    end(feed, &seats, NULL);
+}
+
+static void test_drain_of_what_never_fits(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats = {0};
+    struct gt_node_set set = {0};
+    struct gt_owner *owner = owner_of(8, 8, 64); /* no supernode has 64 GPUs */
+    GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 64);
+    gt_auto_job_view struct gt_job_view *view = view_of(feed, "ns/Job/a", owner, &seats, 1);
+    assert_false(gt_decide_drain(feed, view, &seats, &set));
+    assert_null(set.bits);
+    end(feed, &seats, owner);
+}
+
+/* Jobs come, in any order of their pods, and go; at every moment units lie in one supernode, no GPU is
+ * promised twice, and in the end nothing is left. */
+static void test_random_lives(void **state)
+{
+    (void)state;
+    enum { JOBS = 6, PODS = 8, STEPS = 1500 };
+    unsigned seed = (unsigned)time(NULL);
+    print_message("seed %u\n", seed);
+    struct gt_feed *feed = new_world();
+    struct gt_seats seats[JOBS] = {{0}};
+    struct gt_owner *owners[JOBS];
+    bool there[JOBS][PODS] = {{false}};
+    unsigned placed = 0;
+    for (unsigned j = 0; j < JOBS; j++)
+        owners[j] = owner_of(PODS / (1 + j % 2), 8, 16U << j % 2);
+    for (unsigned s = 0; s < STEPS; s++) {
+        seed = seed * 1103515245 + 12345;
+        unsigned j = (seed >> 16) % JOBS, i = (seed >> 20) % (PODS / (1 + j % 2)), what = (seed >> 24) % 8;
+        char job[4] = {(char)('a' + j)}, key[16], name[8];
+        gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+        snprintf(key, sizeof(key), "ns/Job/%s", job);
+        snprintf(name, sizeof(name), "%s-%u", job, i);
+        if (what < 6 && !there[j][i]) {
+            GIVE(feed, .job = job, .index = i, .gpus = 8, .group = 16U << j % 2);
+            there[j][i] = true;
+        } else if (what >= 6 && there[j][i]) {
+            gt_feed_pod_gone(feed, "ns", name);
+            there[j][i] = false;
+        }
+        if (!gt_feed_find_job(feed, key)) {
+            gt_seats_done(&seats[j], gt_feed_cluster(feed));
+            continue;
+        }
+        placed += decide(feed, key, owners[j], &seats[j], &plainly, &text) == GT_DECISION_PLACED;
+        gt_auto_job_view struct gt_job_view *view = view_of(feed, key, owners[j], &seats[j], 1);
+        for (uint32_t u = 0; u < view->job->units.count; u++) {
+            const struct gt_plan_unit *unit = &view->job->units.units[u];
+            uint32_t home = GT_NONE;
+            for (uint32_t m = unit->first; m < unit->first + unit->pods; m++) {
+                const struct gt_feed_pod *pod = view->members[m].pod;
+                uint32_t node = pod && pod->plan == GT_FEED_PLAN_HELD ? pod->plan_node : GT_NONE;
+                if (node == GT_NONE && seats[j].seats[m].state == GT_SEAT_RESERVED)
+                    node = gt_seats_node(&seats[j], gt_feed_cluster(feed), m);
+                if (node == GT_NONE)
+                    continue;
+                assert_true(home == GT_NONE || home == supernode_of(feed, node));
+                home = supernode_of(feed, node);
+            }
+        }
+    }
+    assert_true(placed > STEPS / 10);
+    for (unsigned j = 0; j < JOBS; j++) {
+        for (unsigned i = 0; i < PODS; i++) {
+            char name[8];
+            snprintf(name, sizeof(name), "%c-%u", (char)('a' + j), i);
+            gt_feed_pod_gone(feed, "ns", name);
+        }
+        gt_seats_done(&seats[j], gt_feed_cluster(feed));
+        gt_owner_free(owners[j]);
+    }
+    assert_int_equal(gt_cluster_assumptions(gt_feed_cluster(feed)), 0);
+    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8);
+    gt_feed_free(feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole_job_at_its_first_pod),
+        cmocka_unit_test(test_job_without_owner),
+        cmocka_unit_test(test_rest_is_wanted_until_a_gate_goes),
+        cmocka_unit_test(test_too_big_says_why_and_changes_nothing),
+        cmocka_unit_test(test_many_places),
+        cmocka_unit_test(test_places_end),
+        cmocka_unit_test(test_promises_give_way),
+        cmocka_unit_test(test_mixed_plans_are_given_up),
+        cmocka_unit_test(test_running_pods_bind),
+        cmocka_unit_test(test_selector_and_kept_nodes),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_drain_of_what_never_fits),
+        cmocka_unit_test(test_random_lives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

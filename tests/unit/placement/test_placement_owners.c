@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/owners.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What the objects that make pods say of groups. */
+
+#define RESOURCE "metax-tech.com/gpu"
+#define POD(gpus, annotations)                                                                               \
+    "{\"metadata\":{\"annotations\":{" annotations "}},\"spec\":{\"containers\":[{\"name\":\"m\","           \
+    "\"resources\":{\"limits\":{\"" RESOURCE "\":" gpus "}}}]}}"
+#define GROUP(value) "\"metax-tech.com/gpu-group-size\":" value
+
+static cJSON *parse(const char *text)
+{
+    cJSON *json = cJSON_Parse(text);
+    if (!json)
+        fail_msg("the test wrote no JSON: %s", text);
+    return json;
+}
+
+static struct gt_owner *read_owner(enum gt_owner_kind kind, const char *text)
+{
+    struct gt_owner *owner = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    cJSON *json = parse(text);
+    if (gt_owner_read(kind, json, RESOURCE, &owner, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    cJSON_Delete(json);
+    return owner;
+}
+
+static const char *const manual[GT_OWNER_KINDS] = {
+    [GT_OWNER_PYTORCH] = "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"replicas\":1,\"template\":" POD(
+        "8", GROUP("\"32\"")) "},\"Worker\":{\"replicas\":7,\"template\":" POD("8", "") "}}}}",
+    [GT_OWNER_VOLCANO] =
+        "{\"spec\":{\"plugins\":{\"pytorch\":[\"--master=master\",\"--worker=worker\",\"--port=23456\"]},"
+        "\"tasks\":[{\"replicas\":1,\"name\":\"master\",\"template\":" POD("8", GROUP("\"32\"")) //
+    "},{\"replicas\":7,\"name\":\"worker\",\"template\":" POD("8", "") "}]}}",
+    [GT_OWNER_ELASTIC] = "{\"spec\":{\"replicaSpecs\":{\"worker\":{\"replicas\":8,\"template\":" POD(
+        "8", GROUP("\"32\"")) "},\"dlrover-master\":{\"replicas\":1,\"template\":" POD("0", "") "}}}}",
+    [GT_OWNER_JOB] = "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":8,\"completions\":8,"
+                     "\"template\":" POD("8", GROUP("\"32\"")) "}}",
+    [GT_OWNER_STATEFULSET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
+    [GT_OWNER_REPLICASET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("32")) "}}",
+};
+
+/* Every kind of the manual, and the others: 8 pods of 8 GPUs, two units of 4 pods. */
+static void test_every_kind(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < GT_OWNER_KINDS; kind++) {
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_owner_kind)kind, manual[kind]);
+        gt_auto_job struct gt_job *job = NULL;
+        gt_auto_err struct gt_err *err = NULL;
+        assert_non_null(owner);
+        assert_true(gt_owner_is_grouped(owner));
+        if (gt_owner_check(owner, &job, &err) < 0)
+            fail_msg("%s: %s", gt_owner_kind_name((enum gt_owner_kind)kind), gt_err_text(err));
+        assert_int_equal(job->member_count, 8);
+        assert_int_equal(job->units.count, 2);
+        assert_int_equal(job->units.units[1].pods, 4);
+        assert_int_equal(owner->sequential, kind == GT_OWNER_STATEFULSET);
+    }
+}
+
+static void test_volcano_master(void **state)
+{
+    (void)state;
+    gt_auto_owner struct gt_owner *owner = read_owner(
+        GT_OWNER_VOLCANO, "{\"spec\":{\"plugins\":{\"pytorch\":[\"--master=chief\"]},\"tasks\":["
+                          "{\"replicas\":3,\"name\":\"aux\",\"template\":" POD("8", GROUP("\"8\"")) //
+        "},{\"replicas\":1,\"name\":\"chief\",\"template\":" POD("8", "") "}]}}");
+    assert_string_equal(owner->spec.master, "chief");
+    gt_auto_job struct gt_job *job = NULL;
+    assert_int_equal(gt_owner_check(owner, &job, NULL), 0);
+    assert_int_equal(job->member_count, 4);
+}
+
+static void test_parallel_statefulset(void **state)
+{
+    (void)state;
+    gt_auto_owner struct gt_owner *owner =
+        read_owner(GT_OWNER_STATEFULSET,
+                   "{\"spec\":{\"podManagementPolicy\":\"Parallel\",\"template\":" POD("1", "") "}}");
+    assert_false(owner->sequential);
+    assert_int_equal(owner->spec.templates[0].replicas, 1);
+}
+
+static void test_owner_without_gpus_is_none(void **state)
+{
+    (void)state;
+    assert_null(read_owner(GT_OWNER_REPLICASET, "{\"spec\":{\"template\":" POD("0", GROUP("\"8\"")) "}}"));
+    assert_null(read_owner(GT_OWNER_VOLCANO, "{\"spec\":{}}"));
+}
+
+static void check_refused(enum gt_owner_kind kind, const char *text, const char *sentence)
+{
+    gt_auto_owner struct gt_owner *owner = read_owner(kind, text);
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_job *job = NULL;
+    assert_non_null(owner);
+    assert_true(gt_owner_check(owner, &job, &err) < 0);
+    if (strcmp(gt_err_text(err), sentence) != 0)
+        fail_msg("'%s', expected '%s'", gt_err_text(err), sentence);
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    check_refused(GT_OWNER_STATEFULSET,
+                  "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("\"20\"")) "}}",
+                  "gpu-group-size 20 is not a multiple of the pod's 8 GPUs");
+    check_refused(GT_OWNER_STATEFULSET,
+                  "{\"spec\":{\"replicas\":5,\"template\":" POD("8", GROUP("\"32\"")) "}}",
+                  "the job's 40 GPUs are not a multiple of gpu-group-size 32");
+    check_refused(GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1.5")) "}}",
+                  "gpu-group-size of the template: \"1.5\" is not a number of GPUs");
+    check_refused(GT_OWNER_STATEFULSET,
+                  "{\"spec\":{\"replicas\":4,\"template\":" POD("8", GROUP("1e30")) "}}",
+                  "gpu-group-size of the template: \"1e+30\" is not a number of GPUs");
+    check_refused(GT_OWNER_PYTORCH,
+                  "{\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"template\":" POD("8", GROUP("\"32\"")) //
+                  "},\"Worker\":{\"replicas\":7,\"template\":" POD("8", GROUP("\"16\"")) "}}}}",
+                  "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
+    check_refused(
+        GT_OWNER_JOB,
+        "{\"spec\":{\"parallelism\":4,\"completions\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
+        "parallelism 4 is less than completions 8: a job with gpu-group-size runs all its pods at a "
+        "time");
+}
+
+static void test_nonsense(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gt_owner_kind kind;
+        const char *text;
+    } bad[] = {
+        {GT_OWNER_JOB, "[]"},
+        {GT_OWNER_JOB, "{}"},
+        {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":-1}}"},
+        {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":1e30}}"},
+        {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":\"4\"}}"},
+        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1.5}}"},
+        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("-8", "") "}}"},
+        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("\"8k\"", "") "}}"},
+    };
+    for (size_t i = 0; i < GT_COUNT(bad); i++) {
+        struct gt_owner *owner = NULL;
+        gt_auto_err struct gt_err *err = NULL;
+        cJSON *json = parse(bad[i].text);
+        if (gt_owner_read(bad[i].kind, json, RESOURCE, &owner, &err) >= 0)
+            fail_msg("read: %s", bad[i].text);
+        assert_string_not_equal(gt_err_text(err), "");
+        assert_null(owner);
+        cJSON_Delete(json);
+    }
+}
+
+static void put(struct gt_owners *owners, const char *name, const char *spec)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    gt_buf_printf(&text, "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"},\"spec\":%s}", name, spec);
+    cJSON *json = parse(text.data);
+    gt_owners_put(owners, GT_OWNER_STATEFULSET, json);
+    cJSON_Delete(json);
+}
+
+static void test_cache(void **state)
+{
+    (void)state;
+    struct gt_owners_counters counters;
+    gt_auto_owners struct gt_owners *owners = NULL;
+    assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
+    for (unsigned i = 0; i < 200; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "set-%u", i);
+        put(owners, name, "{\"replicas\":4,\"template\":" POD("8", GROUP("\"32\"")) "}");
+    }
+    put(owners, "set-7", "{\"replicas\":2,\"template\":" POD("8", "") "}"); /* changed */
+    put(owners, "set-8", "{\"replicas\":2,\"template\":" POD("0", "") "}"); /* asks for none any more */
+    put(owners, "set-9", "{\"replicas\":-2}");                              /* makes no sense */
+    gt_owners_remove(owners, GT_OWNER_STATEFULSET, "ns", "set-10");
+    gt_owners_remove(owners, GT_OWNER_STATEFULSET, "ns", "set-10");
+    gt_owners_counters(owners, &counters);
+    assert_int_equal(counters.owners, 197);
+    assert_int_equal(counters.refused, 1);
+    assert_false(gt_owner_is_grouped(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set-7")));
+    assert_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set-8"));
+    assert_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set-9"));
+    assert_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "other", "set-7"));
+    assert_null(gt_owners_find(owners, GT_OWNER_JOB, "ns", "set-7"));
+    put(owners, "new", "{\"template\":" POD("8", "") "}"); /* into a gap */
+    assert_non_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "new"));
+    assert_false(gt_owners_is_synced(owners, GT_OWNER_STATEFULSET));
+    gt_owners_set_synced(owners, GT_OWNER_STATEFULSET, true);
+    assert_true(gt_owners_is_synced(owners, GT_OWNER_STATEFULSET));
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    assert_int_equal(gt_owner_kind_of("batch/v1", "Job"), GT_OWNER_JOB);
+    assert_int_equal(gt_owner_kind_of("batch.volcano.sh/v1alpha1", "Job"), GT_OWNER_VOLCANO);
+    assert_int_equal(gt_owner_kind_of("kubeflow.org", "PyTorchJob"), GT_OWNER_PYTORCH);
+    assert_int_equal(gt_owner_kind_of("example.com/v1", "Job"), GT_OWNER_KINDS);
+    assert_int_equal(gt_owner_kind_of("apps/v1", "DaemonSet"), GT_OWNER_KINDS);
+    assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_OWNER_KINDS);
+}
+
+/* The keys under which the feed has the jobs of an owner. */
+static void test_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gt_owner_kind kind;
+        const char *keys[2];
+    } want[] = {
+        {GT_OWNER_PYTORCH, {"ns/PyTorchJob/x"}},      {GT_OWNER_VOLCANO, {"ns/VolcanoJob/x"}},
+        {GT_OWNER_ELASTIC, {"ns/ElasticJob/x"}},      {GT_OWNER_JOB, {"ns/Job/x", "ns/Owned/Job/x"}},
+        {GT_OWNER_STATEFULSET, {"ns/StatefulSet/x"}}, {GT_OWNER_REPLICASET, {"ns/Owned/ReplicaSet/x"}}};
+    for (size_t i = 0; i < GT_COUNT(want); i++)
+        for (unsigned n = 0; n < 3; n++) {
+            gt_auto_buf struct gt_buf key = GT_BUF(256);
+            bool there = gt_owner_job_key(want[i].kind, "ns", "x", n, &key);
+            assert_int_equal(there, n < 2 && want[i].keys[n]);
+            if (there)
+                assert_string_equal(key.data, want[i].keys[n]);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind),
+        cmocka_unit_test(test_volcano_master),
+        cmocka_unit_test(test_parallel_statefulset),
+        cmocka_unit_test(test_owner_without_gpus_is_none),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

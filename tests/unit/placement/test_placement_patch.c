@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/patch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/text.h"
+#include "kube/index.h"
+#include "scheduler-ext/placement/pod_json.h"
+#include "tests/unit/feed/feed_world.h"
+
+/* What is read of a pod's object, and the patches made from it. */
+
+#define HEAD "\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\""
+#define TERMS(list)                                                                                          \
+    "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"                   \
+    "\"nodeSelectorTerms\":" list "}}}"
+
+static struct gt_pod_object read_object(const char *text)
+{
+    struct gt_pod_object object;
+    cJSON *json = cJSON_Parse(text);
+    gt_auto_err struct gt_err *err = NULL;
+    if (!json)
+        fail_msg("the test wrote no JSON: %s", text);
+    if (gt_pod_object_read(json, &object, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    cJSON_Delete(json);
+    return object;
+}
+
+static cJSON *parsed(struct gt_buf *buf)
+{
+    assert_false(buf->failed);
+    cJSON *json = cJSON_Parse(buf->data);
+    if (!json)
+        fail_msg("no JSON: %s", buf->data);
+    gt_buf_done(buf);
+    return json;
+}
+
+/* Compares a part of the patch with what it should be. */
+static void check_part(const cJSON *json, const char *path, const char *want)
+{
+    cJSON *expected = cJSON_Parse(want);
+    const cJSON *part = gt_pod_json_at(json, path);
+    assert_non_null(expected);
+    if (!cJSON_Compare(part, expected, true)) {
+        char *text = cJSON_PrintUnformatted(part);
+        fail_msg("%s is %s, expected %s", path, text ? text : "nothing", want);
+    }
+    cJSON_Delete(expected);
+}
+
+/* `node` NULL: without a plan. */
+static cJSON *lift(const char *object_text, const char *node)
+{
+    struct gt_buf buf = GT_BUF(1 << 16);
+    struct gt_pod_object object = read_object(object_text);
+    struct gt_plan_texts texts = {.unit = "0", .rank = "0", .gpus = "{}"};
+    gt_text_copy(texts.node, sizeof(texts.node), node ? node : "");
+    gt_patch_lift(&object, node ? &texts : NULL, &buf);
+    gt_pod_object_done(&object);
+    return parsed(&buf);
+}
+
+static const char terms_path[] =
+    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+
+static void test_lift(void **state)
+{
+    (void)state;
+    cJSON *json = lift("{" HEAD "},\"spec\":{\"schedulingGates\":[{\"name\":\"" GT_GATE "\"}]}}", "n\"1");
+    check_part(json, "metadata.uid", "\"u\"");
+    check_part(json, "metadata.resourceVersion", "\"7\"");
+    check_part(json, "spec.schedulingGates", "null");
+    check_part(
+        json, terms_path,
+        "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n\\\"1\"]}]}]");
+    cJSON_Delete(json);
+    json = lift("{" HEAD "},\"spec\":{\"schedulingGates\":[{\"name\":\"a\"},{\"name\":\"" GT_GATE
+                "\"},{\"name\":\"b\"}]}}",
+                NULL);
+    check_part(json, "spec", "{\"schedulingGates\":[{\"name\":\"a\"},{\"name\":\"b\"}]}");
+    check_part(json, "metadata", "{\"uid\":\"u\",\"resourceVersion\":\"7\"}");
+    cJSON_Delete(json);
+}
+
+/* Terms are alternatives: each is tightened, none is added, and one that matches nothing stays so. */
+static void test_terms_of_the_user(void **state)
+{
+    (void)state;
+    cJSON *json = lift("{" HEAD "},\"spec\":{" TERMS(
+                           "[{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"Exists\"}]},{},"
+                           "{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":"
+                           "[\"n1\",\"n2\"]}]},{\"matchFields\":null,\"matchExpressions\":[]}]") "}}",
+                       "n1");
+    check_part(json, terms_path,
+               "[{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"Exists\"}],\"matchFields\":[{\"key\":"
+               "\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]},{},{\"matchFields\":[{\"key\":"
+               "\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\",\"n2\"]},{\"key\":\"metadata.name\","
+               "\"operator\":\"In\",\"values\":[\"n1\"]}]},{\"matchFields\":null,\"matchExpressions\":[]}]");
+    cJSON_Delete(json);
+}
+
+static void test_plan(void **state)
+{
+    (void)state;
+    struct gt_feed *feed = new_feed(NULL);
+    struct gt_buf buf = GT_BUF(1 << 16);
+    give_plain_node(feed, "n1");
+    give_pod(feed, POD(.name = "p", .gpus = 3, .gated = true));
+    struct gt_feed_pod *pod = pod_of(feed, "p");
+    struct gt_plan_texts texts;
+    uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "n1");
+    assert_int_equal(gt_plan_texts_make(feed, pod, node, 0x92, 4, 17, &texts, NULL), 0);
+    assert_string_equal(texts.gpus, "{\"main\":[\"GPU-n1-1\",\"GPU-n1-4\",\"GPU-n1-7\"]}");
+    struct gt_pod_object object = read_object("{" HEAD "}}");
+    assert_false(object.planned);
+    gt_patch_lift(&object, &texts, &buf);
+    gt_pod_object_done(&object);
+    cJSON *json = parsed(&buf);
+    check_part(json, "metadata.annotations",
+               "{\"plan.topology.metax-tech.com/gpus\":"
+               "\"{\\\"main\\\":[\\\"GPU-n1-1\\\",\\\"GPU-n1-4\\\",\\\"GPU-n1-7\\\"]}\","
+               "\"plan.topology.metax-tech.com/node\":\"n1\",\"plan.topology.metax-tech.com/unit\":\"4\","
+               "\"plan.topology.metax-tech.com/rank\":\"17\"}");
+    check_part(json, terms_path,
+               "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
+    assert_int_equal(gt_pod_object_read(json, &object, NULL), 0); /* the patch, taken for the object */
+    assert_true(object.planned);
+    gt_pod_object_done(&object);
+    cJSON_Delete(json);
+    gt_plan_texts_done(&texts);
+    assert_true(gt_plan_texts_make(feed, pod, node, 0x12, 4, 17, &texts, NULL) < 0); /* two GPUs for three */
+    assert_true(gt_plan_texts_make(feed, pod, node + 1, 0x92, 4, 17, &texts, NULL) < 0); /* no such node */
+    gt_feed_free(feed);
+}
+
+/* Our condition and the hint; other conditions stay. */
+static void test_condition(void **state)
+{
+    (void)state;
+    struct gt_buf buf = GT_BUF(1 << 16);
+    struct gt_pod_object object = read_object(
+        "{" HEAD "},\"spec\":{\"schedulingGates\":[{\"name\":\"" GT_GATE
+        "\"}]},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"
+        "\"SchedulingGated\"},{\"type\":\"GPUPlacement\",\"status\":\"False\",\"reason\":\"Old\"}]}}");
+    const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = "on \"n1\""};
+    assert_int_not_equal(object.condition, 0);
+    assert_false(object.unschedulable || object.nominated);
+    gt_patch_condition(&object, &condition, "n1", 0, &buf);
+    gt_pod_object_done(&object);
+    cJSON *json = parsed(&buf);
+    check_part(
+        json, "status",
+        "{\"nominatedNodeName\":\"n1\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\","
+        "\"reason\":\"SchedulingGated\"},{\"type\":\"GPUPlacement\",\"status\":\"True\",\"reason\":"
+        "\"Planned\",\"message\":\"on \\\"n1\\\"\",\"lastTransitionTime\":\"1970-01-01T00:00:00Z\"}]}");
+    assert_int_equal(gt_pod_object_read(json, &object, NULL), 0); /* the patch, taken for the object */
+    cJSON_Delete(json);
+    assert_true(object.condition == gt_condition_digest(&condition));
+    assert_true(object.nominated == gt_index_digest("n1"));
+    gt_patch_condition(&object, &condition, NULL, 0, &buf); /* not gated: the scheduler's own, perhaps */
+    json = parsed(&buf);
+    assert_null(gt_pod_json_at(json, "status.nominatedNodeName"));
+    cJSON_Delete(json);
+    object.gated = true;
+    gt_patch_condition(&object, &condition, NULL, 0, &buf);
+    json = parsed(&buf);
+    check_part(json, "status.nominatedNodeName", "null");
+    cJSON_Delete(json);
+    gt_pod_object_done(&object);
+}
+
+/* What the feed reads of the written plan is what was planned. */
+static void test_containers_share_a_plan(void **state)
+{
+    (void)state;
+    static const char two[] =
+        "\"initContainers\":[{\"name\":\"side\",\"restartPolicy\":\"Always\",\"resources\":{\"limits\":{"
+        "\"metax-tech.com/gpu\":2}}},{\"name\":\"none\"}],";
+    struct gt_feed *feed = new_feed(NULL);
+    give_plain_node(feed, "n1");
+    give_pod(feed, POD(.name = "p", .gpus = 3, .gated = true, .spec = two));
+    struct gt_feed_pod *pod = pod_of(feed, "p");
+    struct gt_plan_texts texts;
+    assert_int_equal(pod->gpus, 5);
+    assert_int_equal(gt_plan_texts_make(feed, pod, gt_cluster_find_node(gt_feed_cluster(feed), "n1"), 0x1f, 0,
+                                        0, &texts, NULL),
+                     0);
+    cJSON *json = cJSON_Parse(texts.gpus);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "side")), 2);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "main")), 3);
+    assert_int_equal(cJSON_GetArraySize(json), 2);
+    cJSON_Delete(json);
+    gt_plan_texts_done(&texts);
+    gt_feed_free(feed);
+}
+
+static void test_long_message_is_cut_between_characters(void **state)
+{
+    (void)state;
+    static char message[3 * 1000];
+    struct gt_buf buf = GT_BUF(1 << 16);
+    for (unsigned i = 0; i + 3 < sizeof(message); i += 3)
+        memcpy(message + i, "\xe2\x82\xac", 3);
+    struct gt_pod_object object = read_object("{" HEAD "}}");
+    const struct gt_condition_text condition = {.reason = "R", .message = message};
+    gt_patch_condition(&object, &condition, NULL, 1, &buf);
+    cJSON *json = parsed(&buf);
+    const cJSON *first = cJSON_GetArrayItem(gt_pod_json_at(json, "status.conditions"), 0);
+    assert_int_equal(strlen(gt_pod_json_text(first, "message")), 999);
+    cJSON_Delete(json);
+    gt_pod_object_done(&object);
+}
+
+static void test_flags(void **state)
+{
+    (void)state;
+    struct gt_pod_object object = read_object(
+        "{" HEAD
+        "},\"spec\":{\"nodeName\":\"n\",\"schedulingGates\":[{\"name\":\"x\"}]},\"status\":{\"phase\":"
+        "\"Failed\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"
+        "\"Unschedulable\"}]}}");
+    assert_true(object.bound && object.ended && object.others && object.unschedulable);
+    assert_false(object.gated);
+    gt_pod_object_done(&object);
+    object = read_object("{" HEAD "},\"spec\":{\"nodeName\":\"\",\"schedulingGates\":[{\"name\":\"" GT_GATE
+                         "\"},{\"name\":\"scheduling.volcano.sh/queue-allocation-gate\"}]}}");
+    assert_true(object.gated);
+    assert_false(object.bound || object.ended || object.others);
+    gt_pod_object_done(&object);
+}
+
+static void test_nonsense(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"{}", "[]", "{\"metadata\":{\"uid\":\"u\"}}",
+                                      "{\"metadata\":{\"uid\":7,\"resourceVersion\":\"1\"}}"};
+    for (size_t i = 0; i < GT_COUNT(bad); i++) {
+        struct gt_pod_object object;
+        gt_auto_err struct gt_err *err = NULL;
+        cJSON *json = cJSON_Parse(bad[i]);
+        assert_true(gt_pod_object_read(json, &object, &err) < 0);
+        assert_string_not_equal(gt_err_text(err), "");
+        cJSON_Delete(json);
+    }
+    struct gt_pod_object odd =
+        read_object(/* lists that are none do not matter */
+                    "{" HEAD
+                    ",\"annotations\":5},\"spec\":{\"schedulingGates\":\"x\",\"affinity\":[]},\"status\":{"
+                    "\"conditions\":{\"type\":\"x\"}}}");
+    assert_false(odd.gated);
+    gt_pod_object_done(&odd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lift),
+        cmocka_unit_test(test_terms_of_the_user),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_condition),
+        cmocka_unit_test(test_containers_share_a_plan),
+        cmocka_unit_test(test_long_message_is_cut_between_characters),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_nonsense),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* Which job is tried next, and a small cluster in which jobs come and go: how long does a big one wait? */
+
+enum { NODES = 16, NODES_OF_SUPERNODE = 4, JOBS = 4096 };
+
+struct job {
+    unsigned nodes; /* whole ones, all in one supernode, or in several where it needs more than one has */
+    uint64_t arrived, started, runs;
+    unsigned tries;
+    const struct job *like;
+};
+
+struct world {
+    struct gt_queue *queue;
+    uint64_t now;
+    uint64_t busy_until[NODES];
+    bool kept[NODES];
+    struct job jobs[JOBS];
+    unsigned job_count;
+    struct job *holder;
+    char order[64]; /* the first letters of those that were tried */
+    bool refuse_all;
+};
+
+static unsigned free_in(const struct world *world, unsigned supernode, bool restricted)
+{
+    unsigned count = 0;
+    for (unsigned n = 0; n < NODES_OF_SUPERNODE; n++) {
+        unsigned node = supernode * NODES_OF_SUPERNODE + n;
+        count += world->busy_until[node] <= world->now && !(restricted && world->kept[node]);
+    }
+    return count;
+}
+
+static void take(struct world *world, struct job *job, unsigned supernode, unsigned count, bool restricted)
+{
+    for (unsigned n = 0; n < NODES_OF_SUPERNODE && count; n++) {
+        unsigned node = supernode * NODES_OF_SUPERNODE + n;
+        if (world->busy_until[node] > world->now || (restricted && world->kept[node]))
+            continue;
+        world->busy_until[node] = world->now + job->runs;
+        count--;
+    }
+}
+
+static enum gt_queue_result try(void *arg, void *what, bool restricted)
+{
+    struct world *world = arg;
+    struct job *job = what;
+    job->tries++;
+    size_t len = strlen(world->order);
+    if (len + 1 < sizeof(world->order))
+        world->order[len] = (char)('a' + (job - world->jobs) % 26);
+    if (world->refuse_all)
+        return GT_QUEUE_BLOCKED;
+    unsigned run = job->nodes < NODES_OF_SUPERNODE ? job->nodes : NODES_OF_SUPERNODE, found = 0;
+    for (unsigned s = 0; s < NODES / NODES_OF_SUPERNODE; s++)
+        found += free_in(world, s, restricted) / run * run;
+    if (found < job->nodes)
+        return GT_QUEUE_BLOCKED;
+    for (unsigned s = 0, left = job->nodes; left; s++)
+        for (; left && free_in(world, s, restricted) >= run; left -= run)
+            take(world, job, s, run, restricted);
+    job->started = world->now;
+    return GT_QUEUE_DONE;
+}
+
+static void same(void *arg, void *job, void *like)
+{
+    (void)arg;
+    ((struct job *)job)->like = like;
+}
+
+/* The supernodes that run empty first. */
+static bool hold(void *arg, void *what)
+{
+    struct world *world = arg;
+    struct job *job = what;
+    if (job && job == world->holder)
+        return true;
+    if (job && job->nodes > NODES)
+        return false;
+    memset(world->kept, 0, sizeof(world->kept));
+    world->holder = job;
+    for (unsigned left = job ? job->nodes : 0; left;) {
+        unsigned best = 0;
+        uint64_t soonest = UINT64_MAX;
+        for (unsigned s = 0; s < NODES / NODES_OF_SUPERNODE; s++) {
+            uint64_t last = 0;
+            for (unsigned n = s * NODES_OF_SUPERNODE; n < (s + 1) * NODES_OF_SUPERNODE; n++)
+                last = world->busy_until[n] > last ? world->busy_until[n] : last;
+            if (!world->kept[s * NODES_OF_SUPERNODE] && last < soonest) {
+                soonest = last;
+                best = s;
+            }
+        }
+        for (unsigned n = 0; n < NODES_OF_SUPERNODE; n++)
+            world->kept[best * NODES_OF_SUPERNODE + n] = true;
+        left -= left < NODES_OF_SUPERNODE ? left : NODES_OF_SUPERNODE;
+    }
+    return job != NULL;
+}
+
+static uint64_t now_of(void *arg)
+{
+    return ((struct world *)arg)->now;
+}
+
+static struct world *new_world(uint64_t patience)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    assert_non_null(world);
+    const struct gt_queue_spec spec = {
+        .patience_ms = patience, .try = try, .same = same, .hold = hold, .now_ms = now_of, .arg = world};
+    assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
+    return world;
+}
+
+static void free_world(struct world *world)
+{
+    gt_queue_free(world->queue);
+    free(world);
+}
+
+static struct job *add(struct world *world, unsigned nodes, uint64_t runs, int32_t priority, uint64_t created,
+                       bool partial, uint64_t shape)
+{
+    assert_true(world->job_count < JOBS);
+    struct job *job = &world->jobs[world->job_count++];
+    *job = (struct job){.nodes = nodes, .arrived = world->now, .started = UINT64_MAX, .runs = runs};
+    const struct gt_queue_entry entry = {.job = job,
+                                         .partial = partial,
+                                         .priority = priority,
+                                         .created_s = created,
+                                         .number = world->job_count,
+                                         .since_ms = world->now,
+                                         .shape = shape};
+    assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+    return job;
+}
+
+static void run(struct world *world)
+{
+    gt_queue_wake(world->queue);
+    for (unsigned rounds = 0; gt_queue_run(world->queue, 1000); rounds++)
+        assert_true(rounds < 100);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    world->refuse_all = true;
+    add(world, 1, 1, 0, 20, false, 0); /* a */
+    add(world, 1, 1, 0, 10, false, 0); /* b: older */
+    add(world, 1, 1, 5, 30, false, 0); /* c: higher */
+    add(world, 1, 1, -5, 5, true, 0);  /* d: runs in part */
+    add(world, 1, 1, 0, 10, false, 0); /* e: as b, but came later */
+    run(world);
+    assert_string_equal(world->order, "dcbea");
+    assert_int_equal(gt_queue_length(world->queue), 5);
+    assert_int_equal(gt_queue_place(world->queue, &world->jobs[3]), 0);
+    assert_int_equal(gt_queue_place(world->queue, &world->jobs[0]), 4);
+    assert_int_equal(gt_queue_place(world->queue, world), UINT32_MAX);
+    free_world(world);
+}
+
+static void test_changed_entry_moves(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    world->refuse_all = true;
+    add(world, 1, 1, 0, 10, false, 0);
+    struct job *late = add(world, 1, 1, 0, 20, false, 0);
+    struct gt_queue_entry entry = {.job = late, .priority = 1, .created_s = 20, .number = 2};
+    assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+    assert_int_equal(gt_queue_length(world->queue), 2);
+    assert_int_equal(gt_queue_place(world->queue, late), 0);
+    assert_true(gt_queue_remove(world->queue, late));
+    assert_false(gt_queue_remove(world->queue, late));
+    assert_false(gt_queue_has(world->queue, late));
+    free_world(world);
+}
+
+static void test_one_of_a_shape_speaks_for_all(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    world->refuse_all = true;
+    struct job *first = add(world, 2, 1, 0, 1, false, 77);
+    struct job *second = add(world, 2, 1, 0, 2, false, 77);
+    struct job *other = add(world, 2, 1, 0, 3, false, 77 + 256); /* the same place in the table */
+    struct job *none = add(world, 2, 1, 0, 4, false, 0);
+    run(world);
+    assert_int_equal(first->tries, 1);
+    assert_int_equal(second->tries, 0);
+    assert_ptr_equal(second->like, first);
+    assert_int_equal(other->tries, 1);
+    assert_int_equal(none->tries, 1);
+    run(world); /* a new round tries again */
+    assert_int_equal(first->tries, 2);
+    free_world(world);
+}
+
+static void test_nothing_runs_unless_woken(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    world->refuse_all = true;
+    struct job *job = add(world, 1, 1, 0, 1, false, 0);
+    run(world);
+    assert_false(gt_queue_run(world->queue, 1000));
+    assert_int_equal(job->tries, 1);
+    free_world(world);
+}
+
+/* One step of time: small jobs keep coming so that there are always some waiting. */
+static void step(struct world *world, unsigned *seed)
+{
+    while (gt_queue_length(world->queue) < 12) {
+        *seed = *seed * 1103515245 + 12345;
+        add(world, 1 + (*seed >> 16) % 2, 5 + (*seed >> 20) % 16, 0, 1000 + world->now, false, 0);
+    }
+    run(world);
+    world->now++;
+}
+
+/* How long a job of `nodes` nodes waits among small ones, and how long after its arrival the last of those
+ * that were older was placed; UINT64_MAX: longer than the simulation. */
+static uint64_t wait_of(uint64_t patience, unsigned nodes, unsigned seed, uint64_t *ret_older)
+{
+    struct world *world = new_world(patience);
+    for (unsigned i = 0; i < 50; i++)
+        step(world, &seed);
+    struct job *big = add(world, nodes, 10, 0, 1000 + world->now, false, 0);
+    for (unsigned i = 0; i < 400 && big->started == UINT64_MAX; i++)
+        step(world, &seed);
+    uint64_t waited = big->started == UINT64_MAX ? UINT64_MAX : big->started - big->arrived, last = 0;
+    for (const struct job *older = world->jobs; older < big; older++)
+        if (older->started > big->arrived && older->started - big->arrived > last)
+            last = older->started - big->arrived;
+    free_world(world);
+    *ret_older = last;
+    return waited;
+}
+
+/* The bound: when all that go before it are placed and its patience is over, a job waits for the longest of
+ * the pods on its nodes, here 20 steps, and no longer. */
+static void test_big_jobs_wait_no_longer_than_the_bound(void **state)
+{
+    (void)state;
+    enum { PATIENCE = 10, LONGEST = 20 };
+    unsigned starved = 0;
+    uint64_t older, most = 0;
+    for (unsigned seed = 1; seed <= 40; seed++)
+        for (unsigned nodes = 4; nodes <= NODES; nodes += 4) {
+            uint64_t waited = wait_of(PATIENCE, nodes, seed, &older);
+            uint64_t bound = (older > PATIENCE ? older : PATIENCE) + LONGEST + 1;
+            if (waited > bound)
+                fail_msg("seed %u: a job of %u nodes waited for %llu steps, the bound is %llu", seed, nodes,
+                         (unsigned long long)waited, (unsigned long long)bound);
+            most = waited > most ? waited : most;
+            starved += wait_of(UINT64_MAX, nodes, seed, &older) == UINT64_MAX;
+        }
+    print_message("the longest wait was %llu steps; without the policy %u of 160 were not placed in 400\n",
+                  (unsigned long long)most, starved);
+    assert_true(starved > 80); /* else this test shows nothing */
+}
+
+/* Nodes that nobody needs are not kept: the small ones go on beside a job that can never fit. */
+static void test_hopeless_job_keeps_nothing(void **state)
+{
+    (void)state;
+    struct world *world = new_world(1);
+    unsigned seed = 7;
+    const struct job *hopeless = add(world, NODES + 4, 10, 100, 1, false, 0);
+    for (unsigned i = 0; i < 100; i++) {
+        step(world, &seed);
+        assert_ptr_not_equal(gt_queue_holder(world->queue), hopeless);
+    }
+    assert_true(world->job_count > 100);
+    free_world(world);
+}
+
+/* Who waits longer or has a higher priority takes the place of the holder. */
+static void test_holder_gives_way_to_who_goes_before(void **state)
+{
+    (void)state;
+    struct world *world = new_world(5);
+    for (unsigned n = 0; n < NODES; n++)
+        world->busy_until[n] = 100;
+    struct job *big = add(world, NODES, 10, 0, 1, false, 0);
+    world->now = 6;
+    run(world);
+    assert_ptr_equal(gt_queue_holder(world->queue), big);
+    struct job *high = add(world, 8, 10, 9, 2, false, 0);
+    run(world);
+    assert_ptr_equal(gt_queue_holder(world->queue), big); /* it has not waited yet */
+    world->now = 12;
+    run(world);
+    assert_ptr_equal(gt_queue_holder(world->queue), high);
+    world->now = 100;
+    run(world);
+    assert_int_equal(high->started, 100);
+    assert_int_equal(big->started, UINT64_MAX);
+    assert_ptr_equal(gt_queue_holder(world->queue), big);
+    gt_queue_remove(world->queue, big);
+    assert_null(gt_queue_holder(world->queue));
+    assert_null(world->holder);
+    free_world(world);
+}
+
+static uint64_t ticking(void *arg)
+{
+    return ((struct world *)arg)->now++;
+}
+
+/* A long round is cut in pieces, and goes on where it was. */
+static void test_budget(void **state)
+{
+    (void)state;
+    struct world *world = calloc(1, sizeof(*world));
+    assert_non_null(world);
+    const struct gt_queue_spec spec = {
+        .patience_ms = UINT64_MAX, .try = try, .same = same, .hold = hold, .now_ms = ticking, .arg = world};
+    assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
+    world->refuse_all = true;
+    for (unsigned i = 0; i < 20; i++)
+        add(world, 1, 1, 0, i, false, 0);
+    unsigned calls = 1;
+    while (gt_queue_run(world->queue, 5))
+        calls++;
+    assert_int_equal(calls, 4);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(world->jobs[i].tries, 1);
+    free_world(world);
+}
+
+/* A round that found no room is not followed by the next one at once, whatever happens meanwhile: it rests
+ * for four times as long as it took. One that placed what it tried does not. */
+static void test_rounds_in_vain_rest(void **state)
+{
+    (void)state;
+    struct world *world = calloc(1, sizeof(*world));
+    assert_non_null(world);
+    const struct gt_queue_spec spec = {
+        .patience_ms = UINT64_MAX, .try = try, .same = same, .hold = hold, .now_ms = ticking, .arg = world};
+    assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
+    struct job *small = add(world, 1, 1000000, 0, 1, false, 0);
+    assert_false(gt_queue_run(world->queue, 1000));
+    assert_int_equal(small->tries, 1);
+    assert_int_equal(gt_queue_next_ms(world->queue), UINT64_MAX);
+    for (unsigned i = 0; i < 10; i++)
+        add(world, NODES + 1, 1, 0, i, false, 0);
+    assert_true(gt_queue_next_ms(world->queue) <= world->now);
+    uint64_t began = world->now;
+    assert_false(gt_queue_run(world->queue, 1000));
+    uint64_t took = world->now - began;
+    assert_true(took >= 10);
+    gt_queue_wake(world->queue);
+    assert_false(gt_queue_run(world->queue, 1000));
+    assert_int_equal(world->jobs[1].tries, 1);
+    assert_in_range(gt_queue_next_ms(world->queue), world->now + 2 * took, world->now + 4 * took);
+    world->now = gt_queue_next_ms(world->queue);
+    gt_queue_run(world->queue, 1000);
+    assert_int_equal(world->jobs[1].tries, 2);
+    free_world(world);
+}
+
+static double cpu_of(uint32_t count)
+{
+    struct timespec from, to;
+    struct world *world = new_world(60000);
+    char *jobs = calloc(count, 1); /* places for names, nobody looks into them */
+    assert_non_null(jobs);
+    world->now = 1;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < count; i++) {
+            const struct gt_queue_entry entry = {
+                .job = jobs + i, .created_s = i, .number = i + 1, .since_ms = 1};
+            assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+        }
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(gt_queue_place(world->queue, jobs + i) < count &&
+                    gt_queue_remove(world->queue, jobs + i));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    free(jobs);
+    free_world(world);
+    return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+}
+
+/* Eight times as many jobs take some ten times as long, and not sixty-four. */
+static void test_many_jobs(void **state)
+{
+    double few = 1e9;
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        double took = cpu_of(5000);
+        few = took < few ? took : few;
+    }
+    double many = cpu_of(40000);
+    assert_true(many < 25 * few);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_changed_entry_moves),
+        cmocka_unit_test(test_one_of_a_shape_speaks_for_all),
+        cmocka_unit_test(test_nothing_runs_unless_woken),
+        cmocka_unit_test(test_big_jobs_wait_no_longer_than_the_bound),
+        cmocka_unit_test(test_hopeless_job_keeps_nothing),
+        cmocka_unit_test(test_holder_gives_way_to_who_goes_before),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_rounds_in_vain_rest),
+        cmocka_unit_test(test_many_jobs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/webhook.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kube/base64.h"
+#include "scheduler-ext/placement/pod_json.h"
+#include "tests/unit/feed/feed_world.h"
+
+/* Which pods are gated, and what is refused. */
+
+#define RESOURCE   "metax-tech.com/gpu"
+#define SPEC(gpus) "\"containers\":[{\"name\":\"m\",\"resources\":{\"limits\":{\"" RESOURCE "\":" gpus "}}}]"
+#define GROUP      "\"metax-tech.com/gpu-group-size\":"
+#define ATOMIC     "\"metax-tech.com/atomic-gpu-group-size\":"
+#define TEMPLATE(annotations)                                                                                \
+    "{\"metadata\":{\"annotations\":{" annotations "}},\"spec\":{" SPEC("\"8\"") "}}"
+#define OWNED_BY(version, kind, name)                                                                        \
+    ",\"ownerReferences\":[{\"apiVersion\":\"" version "\",\"kind\":\"" kind "\",\"name\":\"" name           \
+    "\",\"controller\":true}]"
+#define SET_POD(index, annotations)                                                                          \
+    "{\"metadata\":{\"name\":\"set-" index "\",\"annotations\":{" annotations                                \
+    "},\"labels\":{\"apps.kubernetes.io/pod-index\":\"" index                                                \
+    "\"}" OWNED_BY("apps/v1", "StatefulSet", "set") //
+
+struct world {
+    struct gt_webhook webhook;
+    struct gt_owners *owners;
+    struct gt_feed *feed;
+};
+
+static int set_up(void **state)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    if (!world)
+        return -1;
+    world->feed = new_feed(NULL);
+    assert_int_equal(gt_owners_new(RESOURCE, &world->owners, NULL), 0);
+    world->webhook = (struct gt_webhook){RESOURCE, world->owners, world->feed, NULL};
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *world = *state;
+    gt_owners_free(world->owners);
+    gt_feed_free(world->feed);
+    free(world);
+    return 0;
+}
+
+static void put_owner(struct world *world, enum gt_owner_kind kind, const char *name, const char *spec)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    gt_buf_printf(&text, "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"},\"spec\":%s}", name, spec);
+    cJSON *json = cJSON_Parse(text.data);
+    assert_non_null(json);
+    gt_owners_put(world->owners, kind, json);
+    cJSON_Delete(json);
+}
+
+typedef int asked(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                  struct gt_err **err);
+
+static cJSON *ask(struct world *world, asked *what, const char *operation, const char *kind,
+                  const char *object, const char *old)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(1 << 20), answer = GT_BUF(1 << 20);
+    gt_auto_err struct gt_err *err = NULL;
+    gt_buf_printf(&body,
+                  "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{\"uid\":"
+                  "\"a-uid\",\"operation\":\"%s\",\"namespace\":\"ns\",\"kind\":%s,\"object\":%s,"
+                  "\"oldObject\":%s}}",
+                  operation, kind, object, old ? old : "null");
+    if (what(&world->webhook, body.data, body.len, &answer, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    cJSON *json = cJSON_ParseWithLength(answer.data, answer.len);
+    assert_non_null(json);
+    assert_string_equal(gt_pod_json_text(json, "response.uid"), "a-uid");
+    assert_string_equal(gt_pod_json_text(json, "apiVersion"), "admission.k8s.io/v1");
+    return json;
+}
+
+static const char pod_kind[] = "{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"}";
+
+static const char *warning_of(const cJSON *json)
+{
+    return cJSON_GetStringValue(cJSON_GetArrayItem(gt_pod_json_at(json, "response.warnings"), 0));
+}
+
+/* The patch, "" where there is none. */
+static void mutate(struct world *world, const char *pod, const char *want, const char *warning)
+{
+    cJSON *json = ask(world, gt_webhook_mutate, "CREATE", pod_kind, pod, NULL);
+    gt_auto_buf struct gt_buf patch = GT_BUF(4096);
+    const char *encoded = gt_pod_json_text(json, "response.patch");
+    assert_true(cJSON_IsTrue(gt_pod_json_at(json, "response.allowed")));
+    if (encoded)
+        assert_int_equal(gt_base64_decode(encoded, &patch, NULL), 0);
+    if (strcmp(patch.data ? patch.data : "", want) != 0)
+        fail_msg("patch '%s', expected '%s', of %s", patch.data ? patch.data : "", want, pod);
+    if (!warning != !warning_of(json) || (warning && !strstr(warning_of(json), warning)))
+        fail_msg("warning '%s', of %s", warning_of(json), pod);
+    cJSON_Delete(json);
+}
+
+static const char first_gate[] =
+    "[{\"op\":\"add\",\"path\":\"/spec/schedulingGates\",\"value\":[{\"name\":\"metax-tech.com/"
+    "gpu-placement\"}]}]";
+static const char next_gate[] = "[{\"op\":\"add\",\"path\":\"/spec/schedulingGates/"
+                                "-\",\"value\":{\"name\":\"metax-tech.com/gpu-placement\"}}]";
+
+static void test_own_annotation(void **state)
+{
+    mutate(*state, TEMPLATE(GROUP "\"32\""), first_gate, NULL);
+    mutate(*state, TEMPLATE(""), "", NULL);
+    mutate(*state, TEMPLATE(ATOMIC "\"16\""), "", "does nothing without");
+    mutate(*state, "{\"metadata\":{\"annotations\":{" GROUP "\"32\"}},\"spec\":{" SPEC("0") "}}", "", NULL);
+    mutate(*state, "{\"metadata\":{\"annotations\":{" GROUP "\"32\"}},\"spec\":{\"containers\":[]}}", "",
+           NULL);
+}
+
+static void test_gates_and_nodes(void **state)
+{
+    mutate(*state,
+           "{\"metadata\":{\"annotations\":{" GROUP
+           "\"32\"}},\"spec\":{\"schedulingGates\":[{\"name\":\"x\"}]," //
+           SPEC("8") "}}",
+           next_gate, NULL);
+    mutate(*state,
+           "{\"metadata\":{\"annotations\":{" GROUP
+           "\"32\"}},\"spec\":{\"schedulingGates\":[{\"name\":\"" GT_GATE "\"}]," SPEC("8") "}}",
+           "", NULL);
+    mutate(*state,
+           "{\"metadata\":{\"annotations\":{" GROUP
+           "\"32\"}},\"spec\":{\"schedulingGates\":[]," SPEC("8") "}}",
+           first_gate, NULL);
+    mutate(*state,
+           "{\"metadata\":{\"annotations\":{" GROUP "\"32\"}},\"spec\":{\"nodeName\":\"n\"," SPEC("8") "}}",
+           "", "names its node already");
+}
+
+/* Who makes a pod writes no plan; what stands there in place of annotations does not matter. */
+static void test_plans_of_others(void **state)
+{
+    mutate(
+        *state,
+        "{\"metadata\":{\"annotations\":{\"a\":\"b\",\"plan.topology.metax-tech.com/node\":\"n\","
+        "\"plan.topology.metax-tech.com/x~/y\":\"\"}},\"spec\":{" SPEC("8") "}}",
+        "[{\"op\":\"remove\",\"path\":\"/metadata/annotations/plan.topology.metax-tech.com~1node\"},{\"op\":"
+        "\"remove\",\"path\":\"/metadata/annotations/plan.topology.metax-tech.com~1x~0~1y\"}]",
+        NULL);
+    mutate(
+        *state,
+        "{\"metadata\":{\"annotations\":[\"plan.topology.metax-tech.com/node\"]},\"spec\":{" SPEC("8") "}}",
+        "", NULL);
+    mutate(*state, "{\"metadata\":{\"annotations\":\"x\"},\"spec\":{" SPEC("8") "}}", "", NULL);
+}
+
+/* The manual's jobs annotate one template only. */
+static void test_annotation_of_another_template(void **state)
+{
+    struct world *world = *state;
+    static const char worker[] =
+        "{\"metadata\":{\"name\":\"demo-worker-3\",\"labels\":{\"training.kubeflow.org/job-name\":\"demo\","
+        "\"training.kubeflow.org/replica-type\":\"worker\",\"training.kubeflow.org/replica-index\":\"3\"}" //
+        OWNED_BY("kubeflow.org/v1", "PyTorchJob", "demo") "},\"spec\":{" SPEC("8") "}}";
+    mutate(world, worker, first_gate, NULL); /* in doubt */
+    put_owner(world, GT_OWNER_PYTORCH, "demo",
+              "{\"pytorchReplicaSpecs\":{\"Master\":{\"template\":" TEMPLATE(GROUP "\"32\"") //
+              "},\"Worker\":{\"replicas\":7,\"template\":" TEMPLATE("") "}}}");
+    mutate(world, worker, first_gate, NULL);
+    put_owner(world, GT_OWNER_PYTORCH, "demo",
+              "{\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":7,\"template\":" TEMPLATE("") "}}}");
+    mutate(world, worker, "", NULL);
+}
+
+/* Owners of other kinds have no templates that are known: siblings tell. */
+static void test_siblings(void **state)
+{
+    struct world *world = *state;
+    static const char pod[] = "{\"metadata\":{\"name\":\"x-2\"" OWNED_BY("example.com/v1", "Thing", "x") //
+        "},\"spec\":{" SPEC("8") "}}";
+    mutate(world, pod, "", NULL);
+    give_pod(world->feed, POD(.name = "x-w-0", .gpus = 8, .gated = true,
+                              .labels = "\"volcano.sh/job-name\":\"x\",\"volcano.sh/task-spec\":\"w\","
+                                        "\"volcano.sh/task-index\":\"0\"",
+                              .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
+    put_owner(world, GT_OWNER_VOLCANO, "y", "{\"tasks\":[{\"name\":\"w\",\"template\":" TEMPLATE("") "}]}");
+    mutate(world,
+           "{\"metadata\":{\"name\":\"x-w-1\",\"labels\":{\"volcano.sh/job-name\":\"x\",\"volcano.sh/"
+           "task-spec\":"
+           "\"w\",\"volcano.sh/task-index\":\"1\"}},\"spec\":{" SPEC("8") "}}",
+           first_gate, NULL);
+    mutate(world,
+           "{\"metadata\":{\"name\":\"y-w-1\",\"labels\":{\"volcano.sh/job-name\":\"y\",\"volcano.sh/"
+           "task-spec\":"
+           "\"w\",\"volcano.sh/task-index\":\"1\"}},\"spec\":{" SPEC("8") "}}",
+           "", NULL);
+}
+
+static void test_what_is_not_ours(void **state)
+{
+    struct world *world = *state;
+    static const char master[] =
+        "{\"metadata\":{\"name\":\"m\",\"labels\":{\"elasticjob.dlrover/name\":\"e\","
+        "\"elasticjob.dlrover/replica-type\":\"dlrover-master\"}},\"spec\":{" SPEC("1") "}}";
+    mutate(world, master, "", NULL);
+    cJSON *json = ask(world, gt_webhook_mutate, "UPDATE", pod_kind, TEMPLATE(GROUP "\"32\""), NULL);
+    assert_null(gt_pod_json_at(json, "response.patch"));
+    cJSON_Delete(json);
+    json = ask(world, gt_webhook_mutate, "CREATE", "{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Node\"}",
+               TEMPLATE(GROUP "\"32\""), NULL);
+    assert_null(gt_pod_json_at(json, "response.patch"));
+    cJSON_Delete(json);
+}
+
+static void validate(struct world *world, const char *operation, const char *kind, const char *object,
+                     const char *old, const char *sentence)
+{
+    cJSON *json = ask(world, gt_webhook_validate, operation, kind, object, old);
+    const char *message = gt_pod_json_text(json, "response.status.message");
+    bool allowed = cJSON_IsTrue(gt_pod_json_at(json, "response.allowed"));
+    if (allowed != !sentence || (sentence && (!message || strcmp(message, sentence) != 0)))
+        fail_msg("'%s', expected '%s', for %s", message ? message : "(allowed)", sentence, object);
+    if (!allowed)
+        assert_int_equal(gt_pod_json_at(json, "response.status.code")->valueint, 422);
+    cJSON_Delete(json);
+}
+
+static void test_refused_pods(void **state)
+{
+    struct world *world = *state;
+    validate(world, "CREATE", pod_kind, TEMPLATE(GROUP "\"32\""), NULL, NULL);
+    validate(world, "CREATE", pod_kind, TEMPLATE(""), NULL, NULL);
+    validate(world, "CREATE", pod_kind, TEMPLATE(GROUP "\"20\""), NULL,
+             "gpu-group-size 20 is not a multiple of the pod's 8 GPUs");
+    validate(world, "CREATE", pod_kind, TEMPLATE(GROUP "\"3.5\""), NULL,
+             "gpu-group-size: \"3.5\" is not a number of GPUs");
+    validate(
+        world, "CREATE", pod_kind, TEMPLATE(GROUP "\"1000000000000000000000000000000\""), NULL,
+        "gpu-group-size: 1000000000000000000000000000000 GPUs are more than any cluster has, the limit is "
+        "8388608");
+    validate(world, "CREATE", pod_kind, TEMPLATE(GROUP "\"32\"," ATOMIC "\"12\""), NULL,
+             "atomic-gpu-group-size 12 does not divide gpu-group-size 32");
+    validate(world, "CREATE", pod_kind, TEMPLATE(ATOMIC "\"nonsense\""), NULL, NULL); /* left alone */
+    validate(world, "UPDATE", pod_kind, TEMPLATE(GROUP "\"20\""), NULL, NULL);
+    validate(world, "CREATE", pod_kind,
+             "{\"metadata\":{\"name\":\"w\",\"annotations\":{" GROUP "\"32\"},\"labels\":{"
+             "\"training.kubeflow.org/job-name\":\"d\",\"training.kubeflow.org/replica-type\":\"worker\"}},"
+             "\"spec\":{" SPEC("8") "}}",
+             NULL, "pod ns/w: training.kubeflow.org/replica-index is missing, its rank is not known");
+}
+
+static void test_pod_against_its_owner(void **state)
+{
+    struct world *world = *state;
+    static const char pod[] = SET_POD("1", GROUP "\"16\"") "},\"spec\":{" SPEC("8") "}}";
+    static const char plain[] = SET_POD("1", "") "},\"spec\":{" SPEC("8") "}}";
+    validate(world, "CREATE", pod_kind, plain, NULL, NULL); /* in doubt nothing is refused */
+    put_owner(world, GT_OWNER_STATEFULSET, "set",
+              "{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
+    validate(world, "CREATE", pod_kind, pod, NULL,
+             "gpu-group-size differs within the job: 32 on the template, 16 on the pod");
+    validate(world, "CREATE", pod_kind, plain, NULL, NULL);
+    put_owner(world, GT_OWNER_STATEFULSET, "set",
+              "{\"replicas\":5,\"template\":" TEMPLATE(GROUP "\"32\"") "}");
+    validate(world, "CREATE", pod_kind, plain, NULL,
+             "the job's 40 GPUs are not a multiple of gpu-group-size 32");
+}
+
+static void test_refused_owners(void **state)
+{
+    struct world *world = *state;
+    static const char kind[] = "{\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"StatefulSet\"}";
+    static const char good[] = "{\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+                      bad[] = "{\"spec\":{\"replicas\":5,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+                      leaving[] = "{\"metadata\":{\"deletionTimestamp\":\"x\"},\"spec\":{\"replicas\":5,"
+                                  "\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+                      free_one[] = "{\"spec\":{\"replicas\":5,\"template\":" TEMPLATE("") "}}";
+    static const char sentence[] = "the job's 40 GPUs are not a multiple of gpu-group-size 32";
+    validate(world, "CREATE", kind, good, NULL, NULL);
+    validate(world, "CREATE", kind, free_one, NULL, NULL);
+    validate(world, "CREATE", kind, bad, NULL, sentence);
+    validate(world, "UPDATE", kind, bad, good, sentence);
+    validate(world, "UPDATE", kind, bad, bad, NULL); /* it was broken before: let its finalizers go */
+    validate(world, "UPDATE", kind, leaving, good, NULL);
+    validate(world, "DELETE", kind, "null", bad, NULL);
+    validate(world, "CREATE", "{\"group\":\"x\",\"version\":\"v1\",\"kind\":\"StatefulSet\"}", bad, NULL,
+             NULL);
+}
+
+static void test_nonsense(void **state)
+{
+    struct world *world = *state;
+    static const char *const bad[] = {
+        "",
+        "nonsense",
+        "[]",
+        "{}",
+        "{\"kind\":\"AdmissionReview\"}",
+        "{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\",\"request\":{}}",
+        "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\"}",
+        "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{\"uid\":7}}",
+        "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{\"uid\":\"u\"",
+    };
+    for (size_t i = 0; i < GT_COUNT(bad); i++) {
+        gt_auto_buf struct gt_buf answer = GT_BUF(4096);
+        gt_auto_err struct gt_err *err = NULL;
+        assert_true(gt_webhook_mutate(&world->webhook, bad[i], strlen(bad[i]), &answer, &err) < 0);
+        assert_string_not_equal(gt_err_text(err), "");
+        assert_int_equal(answer.len, 0);
+        assert_true(gt_webhook_validate(&world->webhook, bad[i], strlen(bad[i]), &answer, NULL) < 0);
+    }
+    /* A review whose object is odd is answered: the API server has a mind of its own. */
+    static const char *const odd[] = {"null",
+                                      "7",
+                                      "[]",
+                                      "{}",
+                                      "{\"spec\":[]}",
+                                      "{\"spec\":{\"containers\":{}}}",
+                                      "{\"spec\":{\"containers\":[7,null]}}",
+                                      ("{\"metadata\":[],\"spec\":{" SPEC("-8") "}}"),
+                                      ("{\"metadata\":{\"annotations\":[]},\"spec\":{" SPEC("1e99") "}}")};
+    for (size_t i = 0; i < GT_COUNT(odd); i++) {
+        mutate(world, odd[i], "", NULL);
+        validate(world, "CREATE", pod_kind, odd[i], NULL, NULL);
+    }
+}
+
+/* Small values are 40 times larger as a tree than as text: their number is limited, not only the bytes. */
+static void test_a_body_of_many_values(void **state)
+{
+    struct world *world = *state;
+    enum { COUNT = 1500000 };
+    gt_auto_free char *body = malloc(2 * COUNT + 2);
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_buf struct gt_buf answer = GT_BUF(1 << 16);
+    assert_non_null(body);
+    for (size_t i = 0; i < COUNT; i++)
+        memcpy(body + 2 * i, i ? ",0" : "[0", 2);
+    body[2 * COUNT] = ']';
+    assert_int_equal(gt_webhook_mutate(&world->webhook, body, 2 * COUNT + 1, &answer, &err), -EINVAL);
+    assert_non_null(strstr(gt_err_text(err), "more than 1000000 values"));
+    assert_int_equal(answer.len, 0);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_own_annotation),
+        TEST(test_plans_of_others),
+        TEST(test_gates_and_nodes),
+        TEST(test_annotation_of_another_template),
+        TEST(test_siblings),
+        TEST(test_what_is_not_ours),
+        TEST(test_refused_pods),
+        TEST(test_pod_against_its_owner),
+        TEST(test_refused_owners),
+        TEST(test_nonsense),
+        TEST(test_a_body_of_many_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
