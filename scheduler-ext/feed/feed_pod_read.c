@@ -7,52 +7,37 @@
 
 /* From a pod's object to what is kept of it. Texts stay the object's. */
 
-/* What jobs/ reads: jobs/identity.c and jobs/rules.h, and of a plan what is shown to people. Frameworks write
- * some keys in both places. */
-static const char group[] = GT_ANNOTATION_GROUP, atomic[] = GT_ANNOTATION_ATOMIC,
-                  plan_unit[] = GT_PLAN_ANNOTATION_UNIT, plan_rank[] = GT_PLAN_ANNOTATION_RANK;
-static const char *const keys[] = {
-    "training.kubeflow.org/job-name",
-    "training.kubeflow.org/replica-type",
-    "training.kubeflow.org/replica-index",
-    "volcano.sh/job-name",
-    "volcano.sh/task-spec",
-    "volcano.sh/task-index",
-    "elasticjob.dlrover/name",
-    "elasticjob.dlrover/replica-type",
-    "elasticjob.dlrover/rank-index",
-    "batch.kubernetes.io/job-completion-index",
-    "batch.kubernetes.io/job-name",
-    "job-name",
-    "apps.kubernetes.io/pod-index",
-    group,
-    atomic,
-    plan_unit,
-    plan_rank,
-};
-_Static_assert(GT_COUNT(keys) <= FEED_PAIRS_MAX, "all of them fit");
+_Static_assert(GT_POD_KEYS + 2 <= FEED_PAIRS_MAX, "all that is kept fits");
 
 enum { VALUE_MAX = 253 };
 
-/* The pairs of the table that the object has. No name or index is longer than VALUE_MAX, so one that is means
- * nothing; of a size the user is told. */
+static bool is_size(const char *key)
+{
+    return strcmp(key, GT_ANNOTATION_GROUP) == 0 || strcmp(key, GT_ANNOTATION_ATOMIC) == 0;
+}
+
+/* No name or index is longer than VALUE_MAX, so one that is means nothing; of a size the user is told. */
+static bool read_pair(const cJSON *object, const char *key, struct gt_pair *ret, unsigned *ret_count)
+{
+    const cJSON *value = gt_feed_get(object, key);
+    if (!value)
+        return true;
+    if (!cJSON_IsString(value) || !value->valuestring)
+        return false;
+    bool fits = strnlen(value->valuestring, VALUE_MAX + 1) <= VALUE_MAX;
+    if (fits || is_size(key))
+        ret[(*ret_count)++] = (struct gt_pair){key, fits ? value->valuestring : "(too long)"};
+    return true;
+}
+
+/* What jobs/ reads, and of a plan what is shown to people. */
 static bool read_pairs(const cJSON *object, struct gt_pair *ret, unsigned *ret_count)
 {
-    for (size_t i = 0; object && i < GT_COUNT(keys); i++) {
-        const cJSON *value = gt_feed_get(object, keys[i]);
-        if (!value)
-            continue;
-        if (!cJSON_IsString(value) || !value->valuestring)
+    for (size_t i = 0; object && i < GT_POD_KEYS; i++)
+        if (!read_pair(object, gt_pod_keys[i], ret, ret_count))
             return false;
-        const char *text = value->valuestring;
-        if (strnlen(text, VALUE_MAX + 1) > VALUE_MAX) {
-            if (keys[i] != group && keys[i] != atomic)
-                continue;
-            text = "(too long)";
-        }
-        ret[(*ret_count)++] = (struct gt_pair){keys[i], text};
-    }
-    return true;
+    return !object || (read_pair(object, GT_PLAN_ANNOTATION_UNIT, ret, ret_count) &&
+                       read_pair(object, GT_PLAN_ANNOTATION_RANK, ret, ret_count));
 }
 
 /* ---- GPUs ---- */

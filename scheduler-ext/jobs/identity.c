@@ -6,6 +6,25 @@
 
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/jobs/rules.h"
+
+const char *const gt_pod_keys[GT_POD_KEYS] = {
+    "training.kubeflow.org/job-name",
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/job-name",
+    "volcano.sh/task-spec",
+    "volcano.sh/task-index",
+    "elasticjob.dlrover/name",
+    "elasticjob.dlrover/replica-type",
+    "elasticjob.dlrover/rank-index",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "apps.kubernetes.io/pod-index",
+    GT_ANNOTATION_GROUP,
+    GT_ANNOTATION_ATOMIC,
+};
 
 static const char *find(const struct gt_pair *pairs, unsigned count, const char *key)
 {

@@ -35,6 +35,10 @@ enum gt_job_kind {
     GT_JOB_POD,         /* a pod without one: a job of itself */
 };
 
+/* The keys of labels and annotations that jobs/ reads; some frameworks write in both places. */
+enum { GT_POD_KEYS = 15 };
+extern const char *const gt_pod_keys[GT_POD_KEYS];
+
 /* Texts belong to the pod. */
 struct gt_pod_identity {
     enum gt_job_kind kind;

@@ -113,10 +113,10 @@ void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
     const char *api_version, *node = gt_pod_json_text(json, "spec.nodeName");
     const cJSON *annotations = gt_pod_json_at(json, "metadata.annotations");
     if (!placement->started ||
-        gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) < 0 ||
-        gt_pod_meta_read(json, gt_kube_meta(json, "namespace"), &shape, &pairs, &meta, &api_version, NULL) <
-            0 ||
-        gt_pod_identify(&meta, &identity, NULL) < 0 ||
+        gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) < 0)
+        return;
+    gt_pod_meta_read(json, gt_kube_meta(json, "namespace"), &shape, &pairs, &meta, &api_version);
+    if (gt_pod_identify(&meta, &identity, NULL) < 0 ||
         !find_place(placement, &meta, &identity, api_version, &place))
         return;
     struct gt_seats *seats = &place.pjob->seats;

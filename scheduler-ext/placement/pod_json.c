@@ -154,44 +154,35 @@ static const cJSON *owner_of(const cJSON *pod)
     return cJSON_GetArrayItem(owners, 0);
 }
 
-static int read_pairs(const cJSON *pod, const char *path, struct gt_pair *to, unsigned *ret_count,
-                      struct gt_err **err)
+/* By the keys that are read, since an object may have any number of others. */
+static unsigned read_pairs(const cJSON *pod, const char *path, struct gt_pair *to)
 {
     unsigned count = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, gt_pod_json_at(pod, path))
-    {
-        if (!item->string || !cJSON_IsString(item)) /* a list has members without names */
-            continue;
-        if (count == GT_POD_PAIRS_MAX)
-            return gt_fail(err, E2BIG, "more than %d %s", GT_POD_PAIRS_MAX, path + strlen("metadata."));
-        to[count++] = (struct gt_pair){item->string, item->valuestring};
+    const cJSON *all = gt_pod_json_at(pod, path);
+    for (unsigned i = 0; cJSON_IsObject(all) && i < GT_POD_KEYS; i++) {
+        const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(all, gt_pod_keys[i]));
+        if (value)
+            to[count++] = (struct gt_pair){gt_pod_keys[i], value};
     }
-    *ret_count = count;
-    return 0;
+    return count;
 }
 
-int gt_pod_meta_read(const cJSON *pod, const char *namespace_, const struct gt_pod_shape *shape,
-                     struct gt_pod_pairs *pairs, struct gt_pod_meta *ret, const char **ret_api_version,
-                     struct gt_err **err)
+void gt_pod_meta_read(const cJSON *pod, const char *namespace_, const struct gt_pod_shape *shape,
+                      struct gt_pod_pairs *pairs, struct gt_pod_meta *ret, const char **ret_api_version)
 {
     const char *name = gt_pod_json_text(pod, "metadata.name");
     const cJSON *owner = owner_of(pod);
-    struct gt_pod_meta meta = {.namespace_ = namespace_,
-                               .name = name ? name : "",
-                               .labels = pairs->labels,
-                               .annotations = pairs->annotations,
-                               .owner_kind = gt_pod_json_text(owner, "kind"),
-                               .owner_name = gt_pod_json_text(owner, "name"),
-                               .owner_controls = cJSON_IsTrue(gt_pod_json_at(owner, "controller")),
-                               .gpus = shape->gpus,
-                               .containers = shape->containers};
-    int r = read_pairs(pod, "metadata.labels", pairs->labels, &meta.label_count, err);
-    if (r >= 0)
-        r = read_pairs(pod, "metadata.annotations", pairs->annotations, &meta.annotation_count, err);
-    if (r < 0)
-        return r;
+    *ret =
+        (struct gt_pod_meta){.namespace_ = namespace_,
+                             .name = name ? name : "",
+                             .labels = pairs->labels,
+                             .annotations = pairs->annotations,
+                             .label_count = read_pairs(pod, "metadata.labels", pairs->labels),
+                             .annotation_count = read_pairs(pod, "metadata.annotations", pairs->annotations),
+                             .owner_kind = gt_pod_json_text(owner, "kind"),
+                             .owner_name = gt_pod_json_text(owner, "name"),
+                             .owner_controls = cJSON_IsTrue(gt_pod_json_at(owner, "controller")),
+                             .gpus = shape->gpus,
+                             .containers = shape->containers};
     *ret_api_version = gt_pod_json_text(owner, "apiVersion");
-    *ret = meta;
-    return 0;
 }

@@ -8,7 +8,7 @@
 
 /* What a pod, or the template of one, says in JSON: its GPUs and its annotations. Nothing else of it counts
  * for the rules. */
-enum { GT_SHAPE_CONTAINERS_MAX = 64, GT_SHAPE_TEXT_MAX = 64, GT_POD_PAIRS_MAX = 256 };
+enum { GT_SHAPE_CONTAINERS_MAX = 64, GT_SHAPE_TEXT_MAX = 64 };
 
 struct gt_pod_shape {
     unsigned gpus[GT_SHAPE_CONTAINERS_MAX]; /* of each container */
@@ -23,12 +23,11 @@ int gt_pod_shape_read(const cJSON *pod, const char *resource, struct gt_pod_shap
 
 /* A pod's labels, annotations and owner as jobs/ reads them. Texts belong to the JSON. */
 struct gt_pod_pairs {
-    struct gt_pair labels[GT_POD_PAIRS_MAX], annotations[GT_POD_PAIRS_MAX];
+    struct gt_pair labels[GT_POD_KEYS], annotations[GT_POD_KEYS];
 };
-/* `ret` keeps pointers into `pairs` and `shape`. -E2BIG with more labels or annotations than fit. */
-int gt_pod_meta_read(const cJSON *pod, const char *namespace_, const struct gt_pod_shape *shape,
-                     struct gt_pod_pairs *pairs, struct gt_pod_meta *ret, const char **ret_api_version,
-                     struct gt_err **err);
+/* `ret` keeps pointers into `pairs` and `shape`. */
+void gt_pod_meta_read(const cJSON *pod, const char *namespace_, const struct gt_pod_shape *shape,
+                      struct gt_pod_pairs *pairs, struct gt_pod_meta *ret, const char **ret_api_version);
 
 /* A member by its path "spec.template", NULL where it is not there. */
 const cJSON *gt_pod_json_at(const cJSON *json, const char *path);

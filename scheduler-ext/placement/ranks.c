@@ -37,8 +37,8 @@ static bool is_nameless(const cJSON *object, const char *namespace_)
     struct gt_pod_meta meta;
     struct gt_pod_identity identity;
     const char *api_version;
-    return gt_pod_meta_read(object, namespace_, &none, &pairs, &meta, &api_version, NULL) == 0 &&
-           gt_pod_identify(&meta, &identity, NULL) == 0 && identity.kind == GT_JOB_OWNED;
+    gt_pod_meta_read(object, namespace_, &none, &pairs, &meta, &api_version);
+    return gt_pod_identify(&meta, &identity, NULL) == 0 && identity.kind == GT_JOB_OWNED;
 }
 
 void gt_ranks_read(struct gt_ranks *ranks, const cJSON *object)

@@ -27,7 +27,7 @@ static void free_review(struct review *review)
 }
 #define auto_review __attribute__((cleanup(free_review)))
 
-enum { PATCH_MAX = 256 << 10 };
+enum { PATCH_MAX = 1 << 20 }; /* what 256 KiB of annotations may hold of forged plans, and much more */
 
 struct verdict {
     struct gt_buf patch; /* operations of a JSON patch, with commas between them */
@@ -149,11 +149,12 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
 {
     const char *name = NULL;
     ret->kind = GT_OWNER_KINDS;
-    ret->unreadable = gt_pod_shape_read(review->object, webhook->resource, &ret->shape, NULL) < 0 ||
-                      gt_pod_meta_read(review->object, review->namespace_, &ret->shape, &ret->pairs,
-                                       &ret->meta, &ret->api_version, NULL) < 0;
-    if (ret->unreadable || !ret->shape.total ||
-        gt_pod_identify(&ret->meta, &ret->identity, &ret->unknown) < 0)
+    ret->unreadable = gt_pod_shape_read(review->object, webhook->resource, &ret->shape, NULL) < 0;
+    if (ret->unreadable || !ret->shape.total)
+        return;
+    gt_pod_meta_read(review->object, review->namespace_, &ret->shape, &ret->pairs, &ret->meta,
+                     &ret->api_version);
+    if (gt_pod_identify(&ret->meta, &ret->identity, &ret->unknown) < 0)
         return;
     ret->kind = gt_owner_of_pod(&ret->meta, &ret->identity, ret->api_version, &name);
     if (webhook->owners && ret->kind != GT_OWNER_KINDS)
@@ -320,8 +321,10 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
             if (waits)
                 add_gate(gates, &verdict.patch);
         }
-        r = gt_buf_check(&verdict.patch, "patch", err);
+    } else if (seen.unreadable) {
+        remove_plan(gt_pod_json_at(review.object, "metadata.annotations"), &verdict.patch);
     }
+    r = gt_buf_check(&verdict.patch, "patch", err);
     return r < 0 ? r : write_answer(&review, &verdict, answer, err);
 }
 
@@ -385,6 +388,17 @@ static void judge_pod(const struct gt_webhook *webhook, const struct review *rev
         check_pod(&seen, &verdict->refusal);
 }
 
+/* Nobody is kept from giving GPUs back, for a Deployment that rolls does so in steps. */
+static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
+{
+    uint64_t now = 0, then = 0;
+    for (unsigned i = 0; i < owner->spec.count; i++)
+        now += owner->spec.templates[i].replicas;
+    for (unsigned i = 0; i < before->spec.count; i++)
+        then += before->spec.templates[i].replicas;
+    return now < then;
+}
+
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review,
                         enum gt_owner_kind kind, struct verdict *verdict)
 {
@@ -402,11 +416,10 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     }
     if (check_owner(owner, &verdict->refusal) >= 0 || !update)
         return;
-    if (gt_owner_read(kind, gt_pod_json_at(review->request, "oldObject"), webhook->resource, &old, NULL) ==
-            0 &&
-        old && check_owner(old, NULL) < 0) {
+    const cJSON *before = gt_pod_json_at(review->request, "oldObject");
+    if (gt_owner_read(kind, before, webhook->resource, &old, NULL) == 0 && old &&
+        (is_smaller(owner, old) || check_owner(old, NULL) < 0))
         gt_err_free(gt_steal(verdict->refusal));
-    }
 }
 
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,

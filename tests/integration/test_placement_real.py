@@ -186,7 +186,7 @@ class RealPlacementTest(unittest.TestCase):
             pod = self.pods().get(name, {})
             return [c for c in pod.get("status", {}).get("conditions", [])
                     if c["type"] == "GPUPlacement" and c["reason"] == reason]
-        found = wait_for(reasons, 20)
+        found = wait_for(reasons)
         self.assertTrue(found, f"{name}: no {reason}: {self.host.counters()}, {self.host.notes[-3:]}")
         return found[0]
 
@@ -219,7 +219,7 @@ class RealPlacementTest(unittest.TestCase):
         def planned():
             pods = self.pods()
             return all(gates(pods[n]) == ["scheduling.volcano.sh/queue-allocation-gate"] for n in names) and pods
-        pods = wait_for(planned, 20)
+        pods = wait_for(planned)
         self.assertTrue(pods, self.host.notes)
         for name in names:
             node = planned_node(pods[name])
@@ -342,7 +342,7 @@ class RealPlacementTest(unittest.TestCase):
         sets = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
                 "resources": ["statefulsets"]}
         try:
-            self.assertTrue(wait_for(ready, 30))
+            self.assertTrue(wait_for(ready))
             self.make(webhook("MutatingWebhookConfiguration", "/webhook/mutate", [pods]))
             self.make(webhook("ValidatingWebhookConfiguration", "/webhook/validate", [pods, sets]))
             time.sleep(2)  # the API server reads them now and then
@@ -371,7 +371,7 @@ class RealPlacementTest(unittest.TestCase):
             return lambda: self.make_pod(name, made)
         try:
             said = "only gputopo-scheduler writes"
-            self.assertTrue(wait_for(lambda: said in str(self.is_refused(pod("early", None))), 20))
+            self.assertTrue(wait_for(lambda: said in str(self.is_refused(pod("early", None)))))
             self.assertTrue(self.is_refused(pod("elsewhere", "s0-n1")))
             self.assertTrue(self.is_refused(pod("gated", gated=True)))
             pod("pinned")()
@@ -380,7 +380,7 @@ class RealPlacementTest(unittest.TestCase):
             self.server.kubectl("annotate", "pod", "-n", "ns", "pinned", "other=x")
         finally:
             self.server.kubectl("delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "gputopo-pod-plan")
-            wait_for(lambda: not self.is_refused(pod("late", None)), 20)
+            wait_for(lambda: not self.is_refused(pod("late", None)))
 
     def test_policy_of_the_companion(self):
         """With its token one can place pods, and little else."""
@@ -399,6 +399,9 @@ class RealPlacementTest(unittest.TestCase):
 
         def status(body, **more):
             return patch({"status": body}, "gated", "--subresource=status", **more)
+
+        def delete(name):
+            self.server.kubectl("delete", "pod", "-n", "ns", name, "--wait=false", "--as", COMPANION, "--as-group", "system:masters")
         image = [{"name": container["name"], "image": "example.com/other"}]
         for what, said in (
                 (patch({"spec": {"containers": image}}), "nothing else"),
@@ -416,8 +419,14 @@ class RealPlacementTest(unittest.TestCase):
                 (status({"phase": "Failed"}), "in a pod's status"),
                 (status({"podIPs": [{"ip": "10.1.2.3"}], "podIP": "10.1.2.3"}), "in a pod's status"),
                 (status({"conditions": [{"type": "Ready", "status": "True"}]}), "in a pod's status"),
-                (lambda: self.server.kubectl("delete", "pod", "-n", "ns", "bound", "--wait=false", "--as", COMPANION,
-                                             "--as-group", "system:masters"), "no pod that is on a node")):
+                (status({"reason": "Evicted", "message": "x"}), "in a pod's status"),
+                (status({"hostIP": "10.1.2.3", "hostIPs": [{"ip": "10.1.2.3"}]}), "in a pod's status"),
+                (status({"startTime": "2026-01-01T00:00:00Z"}), "in a pod's status"),
+                (status({"ephemeralContainerStatuses": [{"name": "e", "image": "i", "imageID": "", "ready": True,
+                                                         "restartCount": 0}]}), "in a pod's status"),
+                (patch({"metadata": {"annotations": {f"{PLAN}node": "s0-n0"}}}, "bound"), "only while it has the gate"),
+                (lambda: delete("bound"), "no pod that is on a node"),
+                (lambda: delete("gated"), "none that it has not planned")):
             self.assertIn(said, str(self.is_refused(what)))
         patch({"metadata": {"annotations": {f"{PLAN}unit": "1"}},
                "spec": {"schedulingGates": [{"name": "example.com/quota"}]}}, kind="merge")()
@@ -448,7 +457,7 @@ class RealPlacementTest(unittest.TestCase):
             def lifted():
                 pods = self.pods()
                 return all(planned_node(pods[n]) and not gates(pods[n]) for n in names)
-            self.assertTrue(wait_for(lifted, 30))
+            self.assertTrue(wait_for(lifted))
             places = [planned_node(pod) for name, pod in self.pods().items() if name in names]
             self.assertEqual((len(set(places)), len({node[:2] for node in places})), (4, 1))
             plain = self.make_pod("plain", {"metadata": {}, "spec": indexed_pod("x", 0, gated=False)["spec"]})

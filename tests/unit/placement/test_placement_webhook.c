@@ -166,6 +166,31 @@ static void test_plans_of_others(void **state)
     mutate(*state, "{\"metadata\":{\"annotations\":\"x\"},\"spec\":{" SPEC("8") "}}", "", NULL);
 }
 
+/* However many annotations and containers it has, before those that count. */
+static void test_hidden_in_a_crowd(void **state)
+{
+    gt_auto_buf struct gt_buf pod = GT_BUF(1 << 18), crowd = GT_BUF(1 << 18);
+    static const char plan[] = "\"plan.topology.metax-tech.com/node\":\"n\"";
+    static const char no_plan[] =
+        "{\"op\":\"remove\",\"path\":\"/metadata/annotations/plan.topology.metax-tech.com~1node\"}";
+    gt_auto_buf struct gt_buf want = GT_BUF(1 << 10);
+    for (unsigned i = 0; i < 1000; i++)
+        gt_buf_printf(&crowd, "\"example.com/%u\":\"\",", i);
+    gt_buf_printf(&pod, "{\"metadata\":{\"annotations\":{%s%s,%s\"32\"}},\"spec\":{%s}}", crowd.data, plan,
+                  GROUP, SPEC("8"));
+    gt_buf_printf(&want, "[%s,%s", no_plan, first_gate + 1);
+    mutate(*state, pod.data, want.data, NULL);
+
+    gt_buf_consume(&pod, pod.len);
+    gt_buf_consume(&want, want.len);
+    gt_buf_printf(&pod, "{\"metadata\":{\"annotations\":{%s}},\"spec\":{\"containers\":[", plan);
+    for (unsigned i = 0; i <= GT_SHAPE_CONTAINERS_MAX; i++)
+        gt_buf_printf(&pod, "%s{\"resources\":{\"limits\":{\"" RESOURCE "\":1}}}", i ? "," : "");
+    gt_buf_puts(&pod, "]}}");
+    gt_buf_printf(&want, "[%s]", no_plan);
+    mutate(*state, pod.data, want.data, NULL);
+}
+
 /* The manual's jobs annotate one template only. */
 static void test_annotation_of_another_template(void **state)
 {
@@ -284,6 +309,7 @@ static void test_refused_owners(void **state)
     static const char kind[] = "{\"group\":\"apps\",\"version\":\"v1\",\"kind\":\"StatefulSet\"}";
     static const char good[] = "{\"spec\":{\"replicas\":4,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
                       bad[] = "{\"spec\":{\"replicas\":5,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
+                      larger[] = "{\"spec\":{\"replicas\":8,\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
                       leaving[] = "{\"metadata\":{\"deletionTimestamp\":\"x\"},\"spec\":{\"replicas\":5,"
                                   "\"template\":" TEMPLATE(GROUP "\"32\"") "}}",
                       free_one[] = "{\"spec\":{\"replicas\":5,\"template\":" TEMPLATE("") "}}";
@@ -292,7 +318,8 @@ static void test_refused_owners(void **state)
     validate(world, "CREATE", kind, free_one, NULL, NULL);
     validate(world, "CREATE", kind, bad, NULL, sentence);
     validate(world, "UPDATE", kind, bad, good, sentence);
-    validate(world, "UPDATE", kind, bad, bad, NULL); /* it was broken before: let its finalizers go */
+    validate(world, "UPDATE", kind, bad, larger, NULL); /* nobody is kept from giving GPUs back */
+    validate(world, "UPDATE", kind, bad, bad, NULL);    /* it was broken before: let its finalizers go */
     validate(world, "UPDATE", kind, leaving, good, NULL);
     validate(world, "DELETE", kind, "null", bad, NULL);
     validate(world, "CREATE", "{\"group\":\"x\",\"version\":\"v1\",\"kind\":\"StatefulSet\"}", bad, NULL,
@@ -360,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_own_annotation),
         TEST(test_plans_of_others),
+        TEST(test_hidden_in_a_crowd),
         TEST(test_gates_and_nodes),
         TEST(test_annotation_of_another_template),
         TEST(test_siblings),
