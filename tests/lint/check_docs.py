@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the documentation against the tree: links and their anchors, names of pages in sources and of sources in pages,
-YAML that can be read; the README leads to every page.   check_docs.py [ROOT]
+YAML that can be read; every reason of a condition or Event in the list of all; the README leads to every page.   check_docs.py [ROOT]
 
 Without git and without a build, so that it also runs on an unpacked archive. What pages say of options and metrics is held
 against the programs by tests/integration/test_reference.py.
@@ -101,6 +101,32 @@ def check_sources(path, known):
                 problems.append(f"{path}:{number}: there is no source {name}")
 
 
+# a statement of the sources that gives a condition or an Event its reason, and words in such statements that are none
+REASONED = re.compile(r"\breason\b|\bsay\(|_state\(|_event\(|_tell\(|write_condition\(|\bnames\[\]|\bfacts\[|CONDITION_REFUSED")
+REASON = re.compile(r'"((?:GPU|[A-Z][a-z])[A-Za-z]+)"')
+NO_REASONS = {"Conflict", "ConfigMap", "DisruptionTarget", "Discovered", "DoesNotExist", "Exists", "False", "GPUPlacement", "HyperNode",
+              "Join", "LinksHealthy", "Node", "NotIn", "Observe", "Place", "Placed", "Pod", "PreemptionByScheduler", "Project", "Ready",
+              "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
+
+
+def check_reasons():
+    """docs/troubleshooting.md lists every reason that the daemons give, and no other."""
+    page = "docs/troubleshooting.md"
+    first_cells = re.findall(r"^\|([^|]*)\|", read(page).split("\n## Every reason\n")[1], flags=re.M)
+    told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
+    given = set()
+    for path in files("agent", "scheduler-ext", ends=(".c", ".h")):
+        if not re.match(r"scheduler-ext/(sim|doors|wire|jobs)/", path):
+            for statement in re.sub(r"/\*.*?\*/", "", read(path), flags=re.S).split(";"):
+                given |= set(REASON.findall(statement)) if REASONED.search(statement) else set()
+    if len(given) < 50:
+        problems.append(f"only {len(given)} reasons are found in the sources")
+    for reason in sorted(given - NO_REASONS - told):
+        problems.append(f"{page}: lacks the reason {reason}")
+    for reason in sorted(told - given):
+        problems.append(f"{page}: no program gives the reason {reason}")
+
+
 def main():
     pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
                        "topology", "deviceplugin", ends=".md"))
@@ -116,6 +142,7 @@ def main():
             problems.append(f"README.md: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
+    check_reasons()
     print("\n".join(dict.fromkeys(problems)))
     sys.exit(bool(problems))
 

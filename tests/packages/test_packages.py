@@ -16,6 +16,7 @@ import unittest
 sys.dont_write_bytecode = True
 BUILD, VERSION = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+MAINTAINER = "A Maintainer <maintainer@example.com>"
 PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
 # what lintian says and we mean: gRPC brings its zlib; the daemons' pages are Markdown; nobody filed a bug to ask for it
 KNOWN = {"embedded-library", "no-manual-page", "initial-upload-closes-no-bugs"}
@@ -170,7 +171,8 @@ class Debian(Case):
     def setUpClass(cls):
         super().setUpClass()
         for name in ("one", "two"):
-            ask("cpack", "-B", cls.directory / name, cwd=BUILD, stderr=subprocess.STDOUT)
+            ask("cpack", "-B", cls.directory / name, "-D", f"CPACK_DEBIAN_PACKAGE_MAINTAINER={MAINTAINER}", cwd=BUILD,
+                stderr=subprocess.STDOUT)
         cls.packages = sorted((cls.directory / "one").glob("*.deb"))
 
     def test_names(self):
@@ -184,6 +186,7 @@ class Debian(Case):
 
     def test_the_agents(self):
         agent = self.packages[0]
+        self.assertEqual(ask("dpkg-deb", "-f", agent, "Maintainer"), MAINTAINER + "\n")
         self.assertRegex(ask("dpkg-deb", "-f", agent, "Depends"), r"gputopo \(= .*libcurl3-gnutls.*libpci3")
         listing = ask("dpkg-deb", "-c", agent)
         for place in ("etc/default/gputopo-agent", "usr/bin/gputopo-agent", "usr/lib/systemd/system/gputopo-agent.service",
@@ -253,6 +256,32 @@ class Plugin(Case):
             self.skipTest("no kubectl")
         told = ask(kubectl, "gputopo", "--version", env={**os.environ, "PATH": f"{self.directory}/bin:/usr/bin:/bin"})
         self.assertEqual(told, ask(BUILD / "bin/gputopo", "--version"))
+
+
+class Release(unittest.TestCase):
+    """What only the releaser knows is asked for before anything is made; no release bears an address that nobody has."""
+
+    def refused(self, *arguments, environment=()):
+        out = pathlib.Path(tempfile.mkdtemp()) / "out"
+        self.addCleanup(shutil.rmtree, out.parent)
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("DEB")}
+        done = subprocess.run([ROOT / "release/make", *(arguments and (out, *arguments))], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False, env={**kept, **dict(environment)})
+        self.assertEqual((done.returncode, out.exists()), (2, False), done.stdout)
+        self.assertIn("\nrelease: Everything that a release consists of: ", done.stdout)
+        return done.stdout
+
+    def test_no_url(self):
+        self.assertIn("the URL", self.refused())
+        self.assertIn('"files" is no http(s) URL', self.refused("files"))
+
+    def test_no_maintainer(self):
+        for environment in ({}, {"DEBFULLNAME": "A Maintainer"}, {"DEBFULLNAME": "A Maintainer", "DEBEMAIL": ""}):
+            self.assertIn("DEBFULLNAME and DEBEMAIL", self.refused("https://example.com/files", environment=environment))
+
+    def test_no_address_of_nobody(self):
+        paths = [*(ROOT / "release").rglob("*"), ROOT / "daemonset/chart/Chart.yaml", *(ROOT / "daemonset/monitoring").iterdir()]
+        self.assertEqual([path.name for path in paths if path.is_file() and re.search(r"\bexample\.(com|org|net)", path.read_text())], [])
 
 
 class Dockerfile(unittest.TestCase):
