@@ -10,6 +10,8 @@
 
 enum { RETRY_FIRST_S = 5, RETRY_MAX_S = 60 };
 
+static const char switched_off[] = "switched off (--publish=none or --no-publish)";
+
 static bool is_pod(void)
 {
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
@@ -25,7 +27,7 @@ static bool honours_plans(const struct gt_agent_options *options)
 static bool is_wanted(const struct gt_agent_options *options, const char **why_not)
 {
     if (!options->publish && !honours_plans(options))
-        *why_not = "switched off by --no-publish";
+        *why_not = switched_off;
     else if (!options->kubeconfig && !is_pod())
         *why_not = "not in a pod, and there is no --kubeconfig";
     else
@@ -111,7 +113,7 @@ const char *gt_agent_api_state(const struct gt_agent *agent)
 {
     if (agent->publish)
         return "yes";
-    return agent->options->publish ? agent->no_api_why : "switched off by --no-publish";
+    return agent->options->publish ? agent->no_api_why : switched_off;
 }
 
 void gt_agent_api_complain(struct gt_agent *agent)

@@ -62,6 +62,12 @@ def mappings(pid):
     return sorted(parts.items(), key=lambda part: -part[1])
 
 
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Bench:
     def __init__(self, binaries, folder):
         self.binaries, self.folder = binaries, folder
@@ -223,7 +229,9 @@ class Bench:
             took = float(self.ask("fill", config, OBJECTS, self.bodies))
         measure("created by the client, 16 at a time", OBJECTS / took, "/s")
         stored = self.server.get("ngt", "bench-000000")
+        busy = cpu_seconds(self.server.apiserver.pid)
         seconds, size = min(self.read_all() for _ in range(2))
+        busy = (cpu_seconds(self.server.apiserver.pid) - busy) / 2
         follower = self.program("follow", config, stdin=subprocess.PIPE)
         pid = follower.pid
 
@@ -239,6 +247,7 @@ class Bench:
                 raise SystemExit(f"kube.py: {ready['added']} of {OBJECTS} objects were listed")
             measure("time until everything is known", ready["synced"], "s", "<20")
             measure("bound: the same pages read by Python and thrown away", seconds, "s")
+            measure("  CPU of the API server for them", busy, "s")
             measure("  size of the list", size / 1e6, "MB")
             measure("CPU of that, whole", ready["cpu"], "s")
             measure("  an object", 1e6 * ready["cpu"] / ready["added"], "us")
