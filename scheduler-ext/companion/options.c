@@ -56,7 +56,7 @@ static const struct gt_option table[] = {
      OPTION_TLS_CLIENT_CA},
     {"weight", "NUMBER", "of gpu-aware among a scheduler's other scores, above 0 (1)", OPTION_WEIGHT},
     {"score-weight", "NUMBER", "of the links that a pod gets (1)", OPTION_SCORE_WEIGHT},
-    {"loss-weight", "NUMBER", "of the links that others lose: higher, less fragmentation (0.5)",
+    {"loss-weight", "NUMBER", "of the free bandwidth that the pod does not get: higher, less fragmentation (0.5)",
      OPTION_LOSS_WEIGHT},
     {"on-lost-plan", "WHAT",
      "a planned pod whose place is taken before it is bound: report, or recreate it (report)",

@@ -97,7 +97,7 @@ static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, u
         return false;
     uint32_t best = k > 1 ? best_of_cluster(cluster, k) : 0, sum = best_of_cluster(cluster, 0);
     double score_part = best ? (double)choice.score / best : 1;
-    double loss_part = sum ? (double)choice.loss / sum : 0;
+    double loss_part = sum ? (double)(gt_class_sum(c, free) - choice.score) / sum : 0;
     if (score_part > 1) /* above 16 GPUs a search may end early and find less on the empty node */
         score_part = 1;
     double value = cluster->weights.weight *

@@ -9,15 +9,17 @@
  *
  *   score part = score(F,k) / best score(k) on an empty node of any class in the cluster (1 for k = 1, and
  *                where no class has links)
- *   loss part  = loss(F,k) / largest S(all GPUs) of an empty node of any class in the cluster (0 where that
- *                is 0)
+ *   loss part  = (S(F) - score(F,k)) / largest S(all GPUs) of an empty node of any class in the cluster (0
+ *                where that is 0)
  *   value      = weight x (score_weight x score part - loss_weight x loss part)
  *
- * with F the node's available GPUs and score, loss and S as in topology/model/loss.h; both parts lie in 0..1.
- * The loss is divided by one number for the whole cluster, so that it is bandwidth: divided by S(F) one GPU
- * of eight free ones would look cheaper than one of two, and whole nodes would be broken first. Equal values:
- * the node whose number of available GPUs is nearest k, then the fullest (larger part of its GPUs taken),
- * then by name.
+ * with F the node's available GPUs and score and S as in topology/model/loss.h; both parts lie in 0..1. The
+ * loss part counts the bandwidth of F that the pod does not get: what is cut, loss(F,k), and what the GPUs
+ * left over have among themselves. By the cut alone one GPU of a broken group beside a whole one would be
+ * cheaper than one of a pair without more, and nodes would be begun that best fit leaves alone. It is divided
+ * by one number for the whole cluster, so that it is bandwidth: divided by S(F) one GPU of eight free ones
+ * would look cheaper than one of two, and whole nodes would be broken first. Equal values: the node whose
+ * number of available GPUs is nearest k, then the fullest (larger part of its GPUs taken), then by name.
  */
 struct gt_aware_weights {
     double weight;       /* > 0 */

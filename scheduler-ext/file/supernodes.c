@@ -20,9 +20,11 @@ static int read_entry(struct reader *reader, uint32_t i, const cJSON *json, stru
     TRY(gt_reader_object(&at, json));
     TRY(gt_reader_name(&at, json, "name", text));
     *ret = (struct entry){.name = gt_get(json, "name")->valuestring, .above = GT_NONE, .tier = 1};
+    const cJSON *tier = gt_get(json, "tier");
+    if (cJSON_IsNumber(tier) && (tier->valuedouble < 1 || tier->valuedouble > GT_TIERS_MAX))
+        return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d, is %g", GT_TIERS_MAX,
+                          tier->valuedouble);
     TRY(gt_get_unsigned(&at, json, "tier", GT_TIERS_MAX, &ret->tier));
-    if (!ret->tier)
-        return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d, is 0", GT_TIERS_MAX);
     if (gt_get(json, "parent")) {
         TRY(gt_reader_name(&at, json, "parent", text));
         ret->parent = gt_get(json, "parent")->valuestring;

@@ -10,7 +10,8 @@ set grid back linecolor "#e4e4e4"
 set border 3 linecolor "#888888"
 set tics nomirror
 set key right top
-plot points index 2 using 0:2:xtic(1) with linespoints linewidth 2 pointtype 7 linecolor "#d55e00" title "three kinds of nodes, pods of 1 to 6 and 8", \
-    points index 1 using 0:2 with linespoints linewidth 2 pointtype 5 linecolor "#0072b2" title "three kinds of nodes, pods of 1, 2, 4, 8", \
-    points index 3 using 0:2 with linespoints linewidth 2 pointtype 6 linecolor "#7f7f7f" title "nodes alike, pods of 1 to 6 and 8", \
-    points index 0 using 0:2 with linespoints linewidth 2 pointtype 9 linecolor "#009e73" title "nodes alike, pods of 1, 2, 4, 8"
+plot points index 4 using 0:2:xtic(1) with linespoints linewidth 2 pointtype 7 linecolor "#d55e00" title "three kinds of nodes, pods of 1 to 6 and 8", \
+    points index 3 using 0:2 with linespoints linewidth 2 pointtype 5 linecolor "#0072b2" title "three kinds of nodes, pods of 1, 2, 4, 8", \
+    points index 1 using 0:2 with linespoints linewidth 2 pointtype 6 linecolor "#7f7f7f" title "groups of 4, pods of 1 to 6 and 8", \
+    points index 2 using 0:2 with linespoints linewidth 2 pointtype 4 linecolor "#cc79a7" title "pairs, pods of 1 to 6 and 8", \
+    points index 0 using 0:2 with linespoints linewidth 2 pointtype 9 linecolor "#009e73" title "groups of 4, pods of 1, 2, 4, 8"

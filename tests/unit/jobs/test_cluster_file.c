@@ -236,7 +236,7 @@ static void test_wrong(void **state)
         {"{\"supernodes\": [{\"name\": \"s\", \"tier\": 0}], \"nodes\": []}",
          "supernodes[0].tier: expected 1 (best"},
         {"{\"supernodes\": [{\"name\": \"s\", \"tier\": 9}], \"nodes\": []}",
-         "supernodes[0].tier: expected 0 to 8, is 9"},
+         "supernodes[0].tier: expected 1 (best performance) to 8, is 9"},
         {"{\"supernodes\": [{\"name\": \"s\",\n\"parent\": \"p\"}], \"nodes\": []}",
          "file: line 2: supernodes[0].parent: there is no supernode \"p\""},
         {"{\"supernodes\": [{\"name\": \"s\", \"parent\": \"s\"}], \"nodes\": []}",
