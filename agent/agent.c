@@ -122,7 +122,8 @@ static void on_hangup(void *arg, int signal)
     (void)signal;
     agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
     gt_info("scanning again as asked");
-    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+    if (agent->scans_begun) /* else the first one is still to come */
+        gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
     agent->publish_anew = true;
 }
 

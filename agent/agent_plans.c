@@ -9,7 +9,7 @@
 /* What is planned for the pods of this node: their annotations, followed; handed to the plugin as they
  * change, and compared with the kubelet's book. */
 
-enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300 };
+enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, LOOK_MS = 1000 };
 
 static const char *annotation_of(const cJSON *pod)
 {
@@ -31,7 +31,12 @@ static void hand_over(struct gt_agent *agent)
 {
     gt_auto_plans struct gt_plans *plans = NULL;
     gt_auto_err struct gt_err *err = NULL;
-    int r = gt_plan_table_snapshot(agent->plans, is_current(agent), &plans, &err);
+    agent->plans_handed_current = is_current(agent);
+    if (agent->plans_handed_current)
+        gt_source_disarm(agent->plans_timer);
+    else
+        gt_source_arm(agent->plans_timer, LOOK_MS);
+    int r = gt_plan_table_snapshot(agent->plans, agent->plans_handed_current, &plans, &err);
     if (r >= 0)
         r = gt_plugin_plan(agent->plugin, plans, &err);
     if (r < 0)
@@ -78,8 +83,18 @@ static void on_error(void *arg, const struct gt_err *error)
     agent->pods_error_ms = gt_clock_ms();
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is planned for this node's pods",
            GT_STR("why", gt_err_text(error)));
-    if (!again)
+    if (agent->plans_handed_current)
         hand_over(agent); /* nobody waits for news that cannot come */
+}
+
+/* A watch that goes on where it was says nothing until a pod changes. */
+static void on_look(void *arg)
+{
+    struct gt_agent *agent = arg;
+    if (is_current(agent))
+        on_synced(agent);
+    else
+        gt_source_arm(agent->plans_timer, LOOK_MS);
 }
 
 int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
@@ -98,6 +113,8 @@ int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
     };
     int r = gt_plan_table_new(&agent->plans, err);
     if (r >= 0)
+        r = gt_loop_add_timer(agent->loop, on_look, agent, &agent->plans_timer, err);
+    if (r >= 0)
         r = gt_kube_informer_start(agent->kube, &spec, &agent->pods, err);
     return r;
 }
@@ -105,6 +122,7 @@ int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
 void gt_agent_plans_stop(struct gt_agent *agent)
 {
     gt_kube_informer_free(gt_steal(agent->pods));
+    gt_source_free(gt_steal(agent->plans_timer));
     gt_plan_table_free(gt_steal(agent->plans));
 }
 

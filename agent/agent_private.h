@@ -56,6 +56,8 @@ struct gt_agent {
     struct gt_plan_table *plans;
     struct gt_plan_counts plan_counts;
     uint64_t pods_error_ms;
+    bool plans_handed_current;     /* what the plugin has was complete when it was handed over */
+    struct gt_source *plans_timer; /* armed while it was not */
 
     bool publish_anew; /* after the next scan, whoever has changed what is there */
 

@@ -167,8 +167,9 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
             was = gt_node_link(before, (unsigned)old_a, (unsigned)old_b);
         bool was_down = was && was->kind == GT_LINK_MX && was->state == GT_LINK_STATE_DOWN;
         bool is_down = link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
-        if (is_down == was_down)
-            continue;
+        bool is_up = link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_UP;
+        if (is_down ? was_down : !was_down || !is_up)
+            continue; /* also where it is not known any more */
         add(news, is_down ? LINK_DOWN : LINK_UP, "%s - %s", a, b);
         if (is_down)
             gt_warning("link down", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));

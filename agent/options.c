@@ -212,7 +212,10 @@ static int default_node_name(const char *environment_node, struct gt_agent_optio
     }
     if (gethostname(options->host_name, sizeof(options->host_name) - 1) < 0)
         return gt_fail_sys(err, errno, "the host's name");
-    return 0; /* node_name is set by the caller: host_name moves with the struct */
+    for (char *c = options->host_name; *c; c++) /* as the kubelet does */
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+    /* node_name is set by the caller: host_name moves with the struct */
+    return check_node_name(options->host_name, "the host's name", err);
 }
 
 int gt_agent_options_read(int argc, char **argv, const char *environment_node, struct gt_agent_options *ret,

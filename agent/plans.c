@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "deviceplugin/in_use.h"
 
 enum { BRACKETS_MAX = 64, IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
 
@@ -72,15 +73,6 @@ static bool is_the_same(const struct pod *pod, const char *uid, const char *text
     return !text || strncmp(pod->text, text, GT_PLAN_TEXT_MAX + 1) == 0;
 }
 
-static bool could_be_served(const char *id)
-{
-    size_t len = 0;
-    for (; id[len]; len++)
-        if (id[len] <= ' ' || id[len] > '~')
-            return false;
-    return len > 0 && len < GT_ID_SIZE;
-}
-
 static int add_container(struct pod *pod, const cJSON *array, struct gt_err **err)
 {
     struct container *container = &pod->containers[pod->count];
@@ -102,7 +94,7 @@ static int add_container(struct pod *pod, const cJSON *array, struct gt_err **er
     cJSON_ArrayForEach(item, array)
     {
         const char *id = cJSON_IsString(item) ? item->valuestring : "";
-        if (!could_be_served(id))
+        if (!gt_id_could_be_served(id))
             return gt_fail(err, EINVAL, "container \"%.63s\" has something that is no device ID",
                            container->name);
         for (unsigned i = 0; i < container->count; i++)

@@ -192,7 +192,9 @@ static void refused(struct gt_publish *publish, enum gt_publish_lane which,
 void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane which,
                             const struct gt_kube_answer *answer)
 {
-    bool silent = answer->status == 0 || answer->status == 401 || gt_kube_is_passing(answer->status);
+    /* A 500 is about that request, a webhook that fails for instance: the others go on. */
+    bool silent = answer->status == 0 || answer->status == 401 ||
+                  (answer->status != 500 && gt_kube_is_passing(answer->status));
     if (!answer->error) {
         is_back(publish);
         succeed(publish, which, answer);

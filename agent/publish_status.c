@@ -136,6 +136,9 @@ static uint64_t free_of(const struct gt_inventory *inventory, const struct gt_us
     return inventory->device_count ? free : gt_node_healthy(inventory->node);
 }
 
+/* The searches above 16 GPUs run on the loop's thread, one for each count: their limit for all. */
+enum { SEARCH_US = 20000 };
+
 void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_inventory *inventory,
                               const struct gt_usage *usage)
 {
@@ -150,7 +153,7 @@ void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_
     scores->count = (unsigned)__builtin_popcountll(free);
     for (unsigned k = 1; k <= scores->count; k++) {
         struct gt_choice choice;
-        if (gt_choose(scores->class, free, 0, k, 0, &choice)) {
+        if (gt_choose(scores->class, free, 0, k, SEARCH_US / scores->count, &choice)) {
             scores->score[k] = choice.score;
             scores->loss[k] = choice.loss;
         }

@@ -66,6 +66,25 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     return 0;
 }
 
+/* What the vendor library alone knows of a GPU does not change while it does not say it. */
+static void carry_over(const struct gt_node *before, struct gt_node *node)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        for (unsigned k = 0; k < before->gpu_count; k++) {
+            const struct gt_gpu *was = &before->gpus[k];
+            if (strcmp(was->bdf, gpu->bdf) != 0 || was->pci_device != gpu->pci_device)
+                continue;
+            if (gpu->vendor_index < 0 && was->product[0])
+                memcpy(gpu->product, was->product, sizeof(gpu->product));
+            if (gpu->vendor_index < 0 && gpu->mode == GT_GPU_NATIVE && was->mode == GT_GPU_VF)
+                gpu->mode = was->mode;
+            if (!gpu->memory_bytes)
+                gpu->memory_bytes = was->memory_bytes;
+        }
+    }
+}
+
 static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret, struct gt_err **err)
 {
     gt_auto_node struct gt_node *node = NULL;
@@ -79,6 +98,8 @@ static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **
 
     unsigned flags = (at_once ? GT_HEALTH_AT_ONCE : 0) | (scanner->options.scan.from ? GT_HEALTH_ALL : 0);
     gt_health_apply(&scanner->health, node, flags);
+    if (scanner->last)
+        carry_over(scanner->last->node, node);
 
     return make_inventory(scanner, node, ret, err);
 }

@@ -18,4 +18,10 @@ static inline uint64_t gt_clock_ms(void)
     return gt_clock_ns() / 1000000;
 }
 
+/* For what is left until then, which may be less than nothing. */
+static inline int64_t gt_clock_signed_ms(void)
+{
+    return (int64_t)gt_clock_ms();
+}
+
 #endif

@@ -13,7 +13,7 @@ bool gt_in_use_has(const struct gt_in_use *in_use, const char *id)
     return false;
 }
 
-static bool could_be_served(const char *id)
+bool gt_id_could_be_served(const char *id)
 {
     size_t len = 0;
     for (; id[len]; len++)
@@ -24,7 +24,7 @@ static bool could_be_served(const char *id)
 
 void gt_in_use_add(struct gt_in_use *in_use, const char *id)
 {
-    if (!could_be_served(id) || gt_in_use_has(in_use, id))
+    if (!gt_id_could_be_served(id) || gt_in_use_has(in_use, id))
         return;
     if (in_use->count == GT_IN_USE_MAX)
         in_use->complete = false;

@@ -17,8 +17,11 @@ struct gt_in_use {
 
 bool gt_in_use_has(const struct gt_in_use *in_use, const char *id);
 
-/* Adds one that is not there yet. One that could never have been served (empty, too long, not printable
- * ASCII) is left out; where there is no room `complete` ends. */
+/* False for what no GPU is ever called: empty, too long, not printable ASCII. */
+bool gt_id_could_be_served(const char *id);
+
+/* Adds one that is not there yet. One that could never have been served is left out; where there is no room
+ * `complete` ends. */
 void gt_in_use_add(struct gt_in_use *in_use, const char *id);
 
 /* Whether both have the same IDs, in any order, and are both complete or both not. */

@@ -34,8 +34,8 @@ static int make_address(const char *path, struct sockaddr_un *ret, struct gt_err
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path))
-        return gt_fail(err, ENAMETOOLONG, "%s: a socket's path has at most %zu bytes, this one has %zu", path,
-                       sizeof(address.sun_path) - 1, strlen(path));
+        return gt_fail(err, ENAMETOOLONG, "%s: a socket's path has at most %zu bytes", path,
+                       sizeof(address.sun_path) - 1);
     memcpy(address.sun_path, path, strlen(path));
     *ret = address;
     return 0;

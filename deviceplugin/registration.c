@@ -23,6 +23,7 @@ enum {
     CHECK_AGAIN_MS = 3000, /* a list of ours may have been on its way */
     LACKING_MAX = 2,       /* checks in a row */
     WHY_MAX = 512,
+    REASON_MAX = 2048,
 };
 
 enum state {
@@ -55,6 +56,7 @@ struct gt_registration {
 
     unsigned epoch; /* of the attempt; changed only while no server and no call are there */
     uint32_t instance;
+    char endpoint[96]; /* the name of our socket, another one with each attempt */
     struct gt_listener *listener;
     struct gt_rpc_server *server;
     struct gt_rpc_call *call;
@@ -121,14 +123,28 @@ static void end_attempt(struct gt_registration *registration)
     }
 }
 
+/* The same failure is the same reason each time, whatever our socket is called in that attempt. */
+static void add_why(const struct gt_registration *registration, const char *why, struct gt_buf *to)
+{
+    const char *name = registration->endpoint, *at;
+    for (; *name && (at = strstr(why, name)); why = at + strlen(name)) {
+        gt_buf_add(to, why, (size_t)(at - why));
+        gt_buf_puts(to, GT_SOCKET_PREFIX "*.sock");
+    }
+    gt_buf_puts(to, why);
+}
+
 static void retry_later(struct gt_registration *registration, const char *why)
 {
+    gt_auto_buf struct gt_buf reason = GT_BUF(REASON_MAX);
     end_attempt(registration);
     unsigned pause = next_pause(registration);
     registration->state = PAUSING;
     gt_source_arm(registration->timer, pause);
+    add_why(registration, why, &reason);
     if (registration->events.failed)
-        registration->events.failed(registration->events.arg, why, pause);
+        registration->events.failed(registration->events.arg,
+                                    reason.data && !reason.failed ? reason.data : why, pause);
 }
 
 static void deliver_done(void *owner, struct gt_letter *letter)
@@ -182,12 +198,12 @@ static void on_accepted(void *arg, int fd)
 
 /* Serves on a socket that no other instance, and no earlier attempt of this one, ever had: the kubelet tells
  * plugins apart by it. */
-static int serve(struct gt_registration *registration, char *ret_endpoint, size_t size, struct gt_err **err)
+static int serve(struct gt_registration *registration, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
-    snprintf(ret_endpoint, size, GT_SOCKET_PREFIX "%d-%08x-%u.sock", (int)getpid(), registration->instance,
-             registration->epoch);
-    gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), ret_endpoint);
+    snprintf(registration->endpoint, sizeof(registration->endpoint), GT_SOCKET_PREFIX "%d-%08x-%u.sock",
+             (int)getpid(), registration->instance, registration->epoch);
+    gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), registration->endpoint);
     int r = gt_buf_check(&path, "socket path", err);
     if (r < 0)
         return r;
@@ -216,11 +232,10 @@ static int call_register(struct gt_registration *registration, const char *endpo
 static void register_now(struct gt_registration *registration)
 {
     gt_auto_err struct gt_err *err = NULL;
-    char endpoint[96];
     registration->state = REGISTERING;
-    int r = serve(registration, endpoint, sizeof(endpoint), &err);
+    int r = serve(registration, &err);
     if (r == 0)
-        r = call_register(registration, endpoint, &err);
+        r = call_register(registration, registration->endpoint, &err);
     if (r < 0) {
         retry_later(registration, gt_err_text(err));
         return;
@@ -252,7 +267,7 @@ static void check(struct gt_registration *registration, const struct gt_holdings
     char why[WHY_MAX];
     gt_source_arm(registration->timer, registration->options.check_ms);
     if (!registration->events.lacks || !registration->events.lacks(registration->events.arg, offered)) {
-        registration->lacking = 0;
+        registration->lacking = registration->failures = 0; /* all is well: what was before is forgiven */
         if (was_lost && registration->events.registered)
             registration->events.registered(registration->events.arg);
     } else if (++registration->lacking < LACKING_MAX) {
@@ -274,7 +289,8 @@ static void deliver_offer(void *owner, struct gt_letter *letter)
     struct gt_registration *registration = offer->registration;
     struct gt_pod_answer answer = {0};
     (void)owner;
-    if (offer->epoch != registration->epoch || !registration->call)
+    /* One that came too late is followed by a Register in the same attempt: `call` is that. */
+    if (offer->epoch != registration->epoch || !registration->call || registration->state == REGISTERING)
         return;
     gt_rpc_call_free(registration->call);
     registration->call = NULL;

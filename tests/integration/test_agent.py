@@ -20,6 +20,7 @@ import time
 import unittest
 
 import prometheus_text
+from daemon_driver import PATIENCE, free_port, wait_for
 from kubelet_double import AdmissionError, KubeletDouble
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,6 +29,7 @@ LIBRARY = os.path.abspath(sys.argv.pop(1)) if PROGRAMS else ""
 AGENT = os.path.join(PROGRAMS, "gputopo-agent")
 MAKE_MACHINE = os.path.join(HERE, "../machines/make-machine")
 SPEC = os.path.join(HERE, "../machines/specs/c500-8.json")
+RECORDED = os.path.join(HERE, "../machines/c500-8.json")
 
 # Reads requests and never answers one; ends with its connection, like the real one.
 SILENT_PROBE = """#!/usr/bin/python3
@@ -90,14 +92,14 @@ class Agent:
         with self.changed:
             return [line for line in self.lines if line["event"] == name]
 
-    def wait_event(self, name, count=1, seconds=15):
+    def wait_event(self, name, count=1, seconds=PATIENCE):
         with self.changed:
             if not self.changed.wait_for(lambda: len(self.events(name)) >= count, seconds):
                 raise AssertionError(f"no {name!r} within {seconds} s, but {self.lines}")
             return self.events(name)[count - 1]
 
     def get(self, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
             response = connection.getresponse()
@@ -116,7 +118,7 @@ class Agent:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def stop(self, seconds=10):
+    def stop(self, seconds=PATIENCE):
         """SIGTERM; returns the exit code and the seconds it took."""
         begin = time.monotonic()
         if self.process.poll() is None:
@@ -128,24 +130,9 @@ class Agent:
             self.process.wait()
             raise
         finally:
-            self.reader.join(10)
+            self.reader.join(PATIENCE)
             self.process.stderr.close()
         return code, time.monotonic() - begin
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_for(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def children(pid):
@@ -166,7 +153,7 @@ def children(pid):
 class Case(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="gputopo-agent-")
-        self.addCleanup(shutil.rmtree, self.directory)
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         self.recording = os.path.join(self.directory, "node.json")
         self.dev = os.path.join(self.directory, "dev")
         os.makedirs(os.path.join(self.dev, "dri"))
@@ -179,9 +166,16 @@ class Case(unittest.TestCase):
             json.dump(machine(**what), file)
         os.rename(self.recording + ".new", self.recording)
 
+    def script(self, name, text):
+        path = os.path.join(self.directory, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
     def start(self, *arguments, env=None):
         agent = Agent("--dev-root", self.dev, "--kubelet-dir", self.directory, *arguments, env=env)
-        self.addCleanup(lambda: agent.process.poll() is None and agent.stop(20))
+        self.addCleanup(lambda: agent.process.poll() is None and agent.stop())
         return agent
 
     def kubelet(self, start=True):
@@ -340,7 +334,7 @@ class OnARecording(Case):
         kubelet, agent = self.start_recorded()
         mine, = kubelet.admit("mine", 4)
         self.assertEqual(agent.stop()[0], 0)
-        self.assertTrue(kubelet.wait_healthy(0) or not kubelet.healthy())
+        self.assertTrue(kubelet.wait(lambda: not kubelet.healthy()))
         again = self.start("--from", self.recording)
         self.assertTrue(kubelet.wait_healthy(8), again.lines)
         other, = kubelet.admit("other", 4)
@@ -373,7 +367,7 @@ class OnARecording(Case):
         self.assertIn("kubelet.sock does not exist", why)
         self.assertEqual(agent.metric("gputopo_plugin_registered"), 0)
         kubelet = self.kubelet()
-        self.assertTrue(kubelet.wait_healthy(8, 20), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200))
 
     def test_registration_refused(self):
@@ -384,7 +378,7 @@ class OnARecording(Case):
         agent = self.start("--from", self.recording)
         said = agent.wait_event("registration failed")
         self.assertIn("refused by the test", said["why"])
-        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertEqual(len(agent.events("registration failed")), 1, "the same reason is said once")
         self.assertEqual(agent.metric("gputopo_registration_failures_total"), 2)
 
@@ -417,6 +411,46 @@ class OnARecording(Case):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertEqual(len(agent.events("this node has no GPU, nothing to advertise")), 1)
 
+    def test_virtual_functions_stay_what_they_are_while_the_library_is_silent(self):
+        def write(answers):
+            with open(RECORDED, encoding="utf-8") as file:
+                recorded = json.load(file)
+            for call in recorded["raw"]["vendor"]["calls"]:
+                if call["call"] == "mxSmlGetDeviceInfo":
+                    call["value"]["mode"] = 2
+            if not answers:
+                del recorded["raw"]["vendor"]
+            with open(self.recording + ".new", "w", encoding="utf-8") as file:
+                json.dump(recorded, file)
+            os.rename(self.recording + ".new", self.recording)
+        write(True)
+        kubelet = self.kubelet()
+        agent = self.start("--from", self.recording)
+        agent.wait_event("node is not advertised")
+        write(False)
+        agent.signal(signal.SIGHUP)
+        agent.wait_event("cannot read")
+        self.assertEqual(agent.events("node is advertised again"), [])
+        write(True)
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_scans_total", result="done") == 3))
+        self.assertEqual(kubelet.registrations, [])
+        self.assertEqual(len(agent.events("node is not advertised")), 1)
+
+    def test_a_socket_path_that_is_too_long(self):
+        """For our socket, while the kubelet's own just fits."""
+        self.record()
+        room = 107 - len(f"{self.directory}//device-plugins/kubelet.sock")
+        kubelet = KubeletDouble(os.path.join(self.directory, "k" * room))
+        kubelet.start()
+        self.addCleanup(kubelet.stop, leave_socket=False)
+        agent = self.start("--from", self.recording, "--kubelet-dir", kubelet.root)
+        agent.wait_event("registration failed")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_registration_failures_total") >= 5), agent.lines)
+        said = agent.events("registration failed")
+        self.assertEqual(len(said), 1, "the same reason is said once")
+        self.assertIn("at most 107 bytes", said[0]["why"])
+
     def test_a_missing_device_node_refuses_the_pod(self):
         kubelet, agent = self.start_recorded()
         os.unlink(os.path.join(self.dev, "mxcd"))
@@ -445,23 +479,28 @@ class WhoUsesWhat(Case):
         return kubelet, agent
 
     def wait_known(self, agent):
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_usage_known") == 1, 20), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_usage_known") == 1), agent.lines)
 
-    def wait_used(self, agent, count, seconds=10.0):
+    def wait_used(self, agent, count, seconds=PATIENCE):
         self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_in_use") == count, seconds),
                         (self.usage(agent), agent.lines))
 
     def test_owners_come_and_go(self):
+        born = time.monotonic()
         kubelet, agent = self.start_recorded()
-        self.assertEqual(self.usage(agent)["known"], False, "an empty answer of a new kubelet is not believed")
-        self.assertIsNone(agent.metric("gputopo_gpus_in_use"))
+        known, used = self.usage(agent)["known"], agent.metric("gputopo_gpus_in_use")
+        if time.monotonic() - born < 9:  # else it is believed by now
+            self.assertEqual((known, used), (False, None), "an empty answer of a new kubelet is not believed")
         kubelet.admit("four", 4)
         self.wait_known(agent)
         self.wait_used(agent, 4)
-        begin = time.monotonic()
+        lists = len(kubelet.book.calls)
+        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > lists))
+        lists = len(kubelet.book.calls)
         kubelet.admit("pair", 1, 2)
         self.wait_used(agent, 7)
-        self.assertLess(time.monotonic() - begin, 2, "an allocation is looked up at once")
+        self.assertLess(kubelet.book.calls[lists][0] - kubelet.book.calls[lists - 1][0], 4.9,
+                        "an allocation is looked up at once, not after the five seconds between two looks")
         held = {i: ("default", pod, f"c{number}") for pod, containers in kubelet.pods.items()
                 for number, ids in enumerate(containers) for i in map(kubelet.order.index, ids)}
         self.assertEqual(self.owners(agent), held)
@@ -471,15 +510,15 @@ class WhoUsesWhat(Case):
         self.assertEqual({one["gpu"]: (one["namespace"], one["pod"], one["container"]) for one in usage["used"]}, held)
         self.assertEqual({one["id"] for one in usage["used"]}, kubelet.used())
         self.assertEqual((usage["twice"], usage["strangers"]), ([], []))
-        self.assertLess(abs(usage["asked"] - time.time()), 10)
+        self.assertLess(abs(usage["asked"] - time.time()), 60)
         kubelet.release("four")
         self.wait_used(agent, 3)
         self.assertEqual(agent.wait_event("GPUs freed")["pod"], "four")
         self.assertGreater(self.usage(agent)["generation"], usage["generation"])
-        self.assertEqual(kubelet.book.during_rpc, 0)
-        before = len(kubelet.book.calls)
+        before, begin = len(kubelet.book.calls), time.monotonic()
         time.sleep(10.5)
-        self.assertLessEqual(len(kubelet.book.calls) - before, 3, "every five seconds is enough")
+        self.assertLessEqual(len(kubelet.book.calls) - before, (time.monotonic() - begin) // 5 + 1,
+                             "every five seconds is enough")
         self.record(sick=[i for i in range(8) if i not in held][:1])
         agent.signal(signal.SIGHUP)
         self.assertTrue(wait_for(lambda: len(self.usage(agent)["free"]) == 4), "an ill GPU is not free")
@@ -491,7 +530,7 @@ class WhoUsesWhat(Case):
             kubelet.admit(f"pod{i}", 1 + i % 3)
             kubelet.release(f"pod{i}")
             time.sleep(0.05)
-        self.assertEqual(kubelet.book.during_rpc, 0)
+        self.assertEqual(kubelet.book.untimely, 0)
         self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_in_use") == 0))
         self.assertEqual(agent.metric("gputopo_podresources_lists_total", result="limited"), 0)
 
@@ -510,7 +549,7 @@ class WhoUsesWhat(Case):
         kubelet.admit("more", 2)
         self.wait_used(agent, 6)
         kubelet.release("mine")
-        self.wait_used(agent, 2, 15)
+        self.wait_used(agent, 2)
         self.assertEqual(agent.events("two containers hold one GPU"), [])
 
     def test_ids_in_use_survive_a_restart_of_the_agent(self):
@@ -579,6 +618,24 @@ class WhoUsesWhat(Case):
         self.assertTrue(kubelet.wait(lambda: "PCI-0000:0e:00.0" in kubelet.healthy()), agent.lines)
         self.assertFalse(kubelet.devices[uuid(0)][0], "the same GPU is not offered by another ID")
 
+    def test_told_to_scan_before_the_kubelet_has_answered(self):
+        """Kubelets answer slowly when a node starts, and drivers are loaded then."""
+        nameless = machine()
+        nameless["gpus"][2]["uuid"] = ""
+        with open(self.recording, "w", encoding="utf-8") as file:
+            json.dump(nameless, file)
+        kubelet = self.kubelet()
+        kubelet.pods["old"] = [[uuid(2)]]
+        kubelet.book.empty_for = 0.0
+        kubelet.book.hang = 1.5
+        agent = self.start("--from", self.recording)
+        self.assertTrue(wait_for(lambda: kubelet.book.calls), agent.lines)
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertIn(uuid(2), kubelet.lists[0], "the container has it by that ID")
+        self.assertNotIn(True, [sent.get("PCI-0000:10:00.0") for sent in kubelet.lists], "it is not offered by another")
+        agent.wait_event("scanning again as asked")
+
     def test_no_socket_and_then_one(self):
         self.record()
         kubelet = self.kubelet(start=False)
@@ -591,7 +648,7 @@ class WhoUsesWhat(Case):
         self.assertEqual(self.usage(agent)["known"], False)
         kubelet.book.serves = True
         kubelet.book.start()
-        agent.wait_event("the kubelet says again who uses the GPUs", seconds=40)
+        agent.wait_event("the kubelet says again who uses the GPUs")
         self.wait_known(agent)
         self.assertEqual(len(agent.events("cannot ask the kubelet who uses the GPUs")), 1)
 
@@ -631,19 +688,20 @@ class WhoUsesWhat(Case):
         kubelet.admit("mine", 2)
         self.wait_used(agent, 2)
         kubelet.book.unavailable = True
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="failed") >= 2, 20))
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="failed") >= 2))
         self.assertEqual(agent.metric("gputopo_gpus_in_use"), 2)
         kubelet.book.unavailable = False
-        agent.wait_event("the kubelet says again who uses the GPUs", seconds=20)
+        agent.wait_event("the kubelet says again who uses the GPUs")
         # somebody else takes the whole rate
         kubelet.book.limit = kubelet.book.tokens = 0.0
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") == 1, 20))
-        calls = len(kubelet.book.calls)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") >= 1))
         kubelet.admit("more", 2)
-        time.sleep(3)
-        self.assertEqual(len(kubelet.book.calls), calls, "whoever was told to wait waits")
+        calls = len(kubelet.book.calls)
+        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > calls))
+        self.assertGreater(kubelet.book.calls[calls][0] - kubelet.book.calls[calls - 1][0], 3.7,
+                           "whoever was told to wait waits, five seconds less a quarter at most")
         kubelet.book.limit = 100.0
-        self.wait_used(agent, 4, 15)
+        self.wait_used(agent, 4)
 
     def test_large_answers(self):
         kubelet, agent = self.start_known()
@@ -652,26 +710,27 @@ class WhoUsesWhat(Case):
         self.wait_used(agent, 2)
         kubelet.book.padding = 20 << 20
         kubelet.admit("more", 2)
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") >= 1, 20))
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") >= 1))
         self.assertEqual(agent.metric("gputopo_gpus_in_use"), 2)
         self.assertEqual(agent.get("/healthz")[0], 200)
         kubelet.book.padding = 0
-        self.wait_used(agent, 4, 30)
+        self.wait_used(agent, 4)
 
     def test_a_kubelet_that_hangs(self):
         self.record()
         kubelet = self.kubelet()
         kubelet.book.hang = 1000.0
-        begin = time.monotonic()
         agent = self.start("--from", self.recording)
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
-        self.assertLess(time.monotonic() - begin, 8, "the GPUs do not wait for it")
-        why = agent.wait_event("cannot ask the kubelet who uses the GPUs", seconds=20)["why"]
-        self.assertIn("DEADLINE_EXCEEDED", why)
-        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) >= 2))
+        registered = agent.wait_event("registered")
+        failed = agent.wait_event("cannot ask the kubelet who uses the GPUs")
+        self.assertIn("DEADLINE_EXCEEDED", failed["why"])
+        self.assertLess(agent.lines.index(registered), agent.lines.index(failed), "the GPUs do not wait for it")
+        calls = len(kubelet.book.calls)
+        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > calls))
         code, seconds = agent.stop()
         self.assertEqual(code, 0, agent.lines)
-        self.assertLess(seconds, 3, "nor does the end")
+        self.assertLess(seconds, 9, "nor does the end, for the ten seconds that it is waited for")
 
 
 class Starting(Case):
@@ -754,11 +813,7 @@ class Starting(Case):
 
 class WithAProbe(Case):
     def silent_probe(self):
-        path = os.path.join(self.directory, "silent-probe")
-        with open(path, "w", encoding="ascii") as file:
-            file.write(SILENT_PROBE)
-        os.chmod(path, 0o755)
-        return path
+        return self.script("silent-probe", SILENT_PROBE)
 
     def empty_root(self):
         root = os.path.join(self.directory, "root")
@@ -772,9 +827,9 @@ class WithAProbe(Case):
         self.assertEqual(agent.get("/healthz")[0], 200)
         status, why = agent.get("/readyz")
         self.assertEqual((status, "first scan" in why), (503, True))
-        code, seconds = agent.stop(20)
+        code, seconds = agent.stop()
         self.assertEqual(code, 0)
-        self.assertLess(seconds, 6)
+        self.assertLess(seconds, 15)
         self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{probe}")), "the probe ends with the agent")
 
     def test_a_probe_that_ends_at_once(self):
@@ -801,7 +856,7 @@ class WithAProbe(Case):
     def test_health_checks_go_on(self):
         agent = self.start("--root", self.empty_root(), "--probe", "/bin/false", "--health-interval", "1")
         agent.wait_event("node discovered")
-        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_health_checks_total") or 0) >= 2, 20), agent.lines)
+        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_health_checks_total") or 0) >= 2), agent.lines)
         self.assertEqual(agent.stop()[0], 0)
 
 
@@ -828,7 +883,7 @@ class WithTheVendorLibrary(Case):
     def start_node(self, *arguments):
         kubelet = self.kubelet()
         agent = self.start("--root", self.root, *arguments, env={"GPUTOPO_FAKE_MXSML": self.scenario})
-        self.assertTrue(kubelet.wait_healthy(8, 20), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         return kubelet, agent
 
     def set_sick(self, *numbers):
@@ -873,34 +928,36 @@ class WithTheVendorLibrary(Case):
         self.set_sick(0)
         self.assertTrue(kubelet.wait_healthy(7), agent.lines)
         self.write_scenario(faults=[{"call": "mxSmlGetDeviceInfo", "do": "crash"}])
-        agent.wait_event("cannot read", seconds=30)
+        agent.wait_event("cannot read")
         checks = agent.metric("gputopo_health_checks_total")
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 2, 30))
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 2))
         self.assertEqual(len(kubelet.healthy()), 7, agent.lines)
         self.assertEqual(kubelet.order, self.ids, "and every GPU keeps its ID")
         self.assertGreater(agent.metric("gputopo_probe_restarts_total"), 0)
         self.write_scenario()
-        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertEqual([state for _, state in children(agent.process.pid) if state == "Z"], [])
 
     def test_an_event_scans_at_once(self):
         self.write_scenario(events=[{"afterMs": 3000, "dev": 0, "type": 1, "data": "x"}])
         _, agent = self.start_node("--health-interval", "0", "--rescan-interval", "0")
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_vendor_events_total") >= 1, 20), agent.lines)
-        self.assertTrue(wait_for(lambda: agent.metric("gputopo_scans_total", result="done") >= 2, 10))
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_vendor_events_total") >= 1), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_scans_total", result="done") >= 2))
 
     def test_sigterm_while_the_library_hangs(self):
         kubelet = self.kubelet()
         self.write_scenario(faults=[{"call": "mxSmlInit", "do": "hang"}])
-        agent = self.start("--root", self.root, env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        patient = self.script("patient-probe", f"#!/bin/sh\nexec '{PROGRAMS}/gputopo-probe' --call-timeout 600000 "
+                                               "--scan-timeout 600000 \"$@\"\n")
+        agent = self.start("--root", self.root, "--probe", patient, env={"GPUTOPO_FAKE_MXSML": self.scenario})
         self.assertTrue(wait_for(lambda: children(agent.process.pid)), agent.lines)
         probes = [pid for pid, _ in children(agent.process.pid)]
         workers = lambda: [pid for probe in probes for pid, _ in children(probe)]  # noqa: E731
         self.assertTrue(wait_for(workers))
         everyone = probes + workers()
-        code, seconds = agent.stop(20)
+        code, seconds = agent.stop()
         self.assertEqual(code, 0)
-        self.assertLess(seconds, 6)
+        self.assertLess(seconds, 15)
         self.assertTrue(wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in everyone)))
         self.assertEqual(kubelet.registrations, [])
 
@@ -910,7 +967,7 @@ class OnThisMachine(Case):
         agent = self.start("--probe", "none", "--vendor", "fffe", "--rescan-interval", "1")
         agent.wait_event("node discovered")
         agent.wait_event("this node has no GPU, nothing to advertise")
-        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_scans_total", result="done") or 0) >= 3, 20))
+        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_scans_total", result="done") or 0) >= 3))
         self.assertEqual(len(agent.events("node discovered")), 1)
         self.assertTrue(any("--probe none" in line["why"] for line in agent.events("cannot read")), agent.lines)
         self.assertEqual(agent.stop()[0], 0)

@@ -20,7 +20,7 @@ from api_double import Status, StrictDouble
 from kube_driver import kubeconfig
 from kubelet_double import KubeletDouble
 from crds import status_schema
-from publish_driver import MACHINES, Agent, wait_for
+from publish_driver import MACHINES, PATIENCE, Agent, wait_for
 
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 NODES = "/api/v1/nodes"
@@ -86,20 +86,21 @@ class Case(unittest.TestCase):
         return [r for r in self.api.asked(method="PATCH")
                 if (manager is None or r.query["fieldManager"] == manager) and (path is None or path in r.path)]
 
-    def wait_current(self, agent, seconds=20):
-        self.assertTrue(wait_for(agent.is_current, seconds), agent.lines)
+    def wait_current(self, agent):
+        self.assertTrue(wait_for(agent.is_current), agent.lines)
 
     def start_with_use(self, *arguments):
         """An agent whose kubelet has told who uses what."""
         kubelet = self.kubelet()
         agent = self.start(*arguments)
-        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8, 30), agent.lines)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), agent.lines)
         self.wait_current(agent)
         return kubelet, agent
 
 
 class First(Case):
     def test_first_publish(self):
+        born = time.monotonic()
         self.kubelet()
         agent = self.start()
         self.assertTrue(wait_for(lambda: self.condition("Registered").get("status") == "True"), agent.lines)
@@ -114,8 +115,10 @@ class First(Case):
             self.assertEqual(list(values), [str(k) for k in range(1, 9)])
             self.assertTrue(all(isinstance(v, int) and 0 <= v < 2000 for v in values.values()), values)
         said = {c["type"]: c["status"] for c in self.status()["conditions"]}
-        self.assertEqual(said, {"Discovered": "True", "VendorLibrary": "True", "Registered": "True",
-                                "LinksHealthy": "True", "UsageKnown": "False"})  # its answers settle for ten seconds
+        if time.monotonic() - born < 9:  # its answers settle for ten seconds
+            self.assertEqual(said.pop("UsageKnown"), "False")
+        said.pop("UsageKnown", None)
+        self.assertEqual(said, {"Discovered": "True", "VendorLibrary": "True", "Registered": "True", "LinksHealthy": "True"})
         self.assertEqual(len(self.writes("gputopo-agent", "/status")), 1)  # the registration was waited for
 
     def test_every_machine_fits_the_schema(self):
@@ -143,7 +146,7 @@ class First(Case):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.wait_current(agent)
         self.assertEqual(set(self.node()["metadata"]["annotations"]), {LOSSES, SCORES})
-        self.assertTrue(wait_for(lambda: len(self.writes(path=NODES)) > 4, 20))
+        self.assertTrue(wait_for(lambda: len(self.writes(path=NODES)) > 4))
         self.assertEqual([r.path for r in self.api.asked() if "nodegputopologies" in r.path], [])
         self.assertIsNone(self.object())
         self.assertEqual(agent.events("cannot publish"), [])
@@ -151,17 +154,18 @@ class First(Case):
     def test_annotations_only_of_no_gpu(self):
         """What an agent before this one wrote is taken back, though no object tells of it."""
         agent = self.start("--publish=annotations")
-        self.assertTrue(wait_for(lambda: LOSSES in self.node()["metadata"].get("annotations", {})), agent.lines)
+        self.assertTrue(wait_for(lambda: LOSSES in self.node()["metadata"].get("annotations", {}) and
+                                 self.node()["metadata"].get("labels") == LABELS), agent.lines)
         self.end(agent)
         empty = f"{self.directory}/empty.json"
         with open(empty, "w", encoding="utf-8") as file:
             file.write('{"gpus": [], "pairs": []}')
         agent = self.start("--publish=annotations", "--from", empty)
-        self.assertTrue(wait_for(lambda: not self.node()["metadata"].get("annotations")), agent.lines)
-        self.assertFalse(self.node()["metadata"].get("labels"))
+        self.assertTrue(wait_for(lambda: not self.node()["metadata"].get("annotations") and
+                                 not self.node()["metadata"].get("labels")), agent.lines)
 
     def test_no_credentials(self):
-        for arguments, why in ((["--no-publish"], "--no-publish"), (["--publish=none"], "--no-publish"), ([], "not in a pod")):
+        for arguments, why in ((["--no-publish"], "--no-publish"), (["--publish=none"], "--publish=none"), ([], "not in a pod")):
             env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
             agent = Agent(AGENT, self.directory, "--from", f"{MACHINES}/c500-8.json", *arguments, env=env)
             self.addCleanup(agent.stop)
@@ -175,14 +179,14 @@ class First(Case):
         kubelet = self.kubelet()
         agent = self.start(*arguments, env=env)
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
-        self.assertTrue(wait_for(lambda: agent.metrics().get("gputopo_api_server_failures_total") == 2, 20))
+        self.assertTrue(wait_for(lambda: agent.metrics().get("gputopo_api_server_failures_total") == 2))
         self.assertEqual(agent.metrics()["gputopo_api_server_known"], 0)
         self.assertEqual(len(agent.events(warning)), 1, agent.lines)
         self.assertIn(why, agent.events(warning)[0]["why"])
         self.assertIn(why, agent.events("gputopo-agent started")[0]["publish"])
         self.assertEqual(self.api.requests, [])
         mend()
-        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 40), agent.lines)
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
         self.assertEqual(agent.metrics()["gputopo_api_server_known"], 1)
 
     def test_a_kubeconfig_that_comes_later(self):
@@ -213,9 +217,9 @@ class First(Case):
         since = self.condition("Discovered")["lastTransitionTime"]
         self.end(agent)
         time.sleep(1.1)
-        agent = self.start("--no-device-plugin")
         observed = self.status()["observedAt"]
-        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed, 20))
+        self.start("--no-device-plugin")
+        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed))
         self.assertEqual(self.condition("Discovered")["lastTransitionTime"], since)
 
 
@@ -226,8 +230,8 @@ class Told(Case):
         with self.api.lock:
             return [copy.deepcopy(o) for (where, _), o in self.api.objects.items() if where[2] == "events"]
 
-    def event(self, reason, seconds=15):
-        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason], seconds)
+    def event(self, reason):
+        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason])
         self.assertTrue(found, f"{reason}: {[e['reason'] for e in self.events()]}")
         self.assertEqual(found[0]["regarding"], {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"})
         return found[0]
@@ -245,8 +249,9 @@ class Told(Case):
             for link in changed["links"]:
                 if (link["a"], link["b"]) in links:
                     link["state"] = "down"
-            with open(path, "w", encoding="utf-8") as file:
+            with open(path + ".new", "w", encoding="utf-8") as file:
                 json.dump(changed, file)
+            os.rename(path + ".new", path)
         change()
         agent = self.start("--from", path, *arguments)
         self.assertTrue(wait_for(lambda: agent.events("registered")), agent.lines)
@@ -278,7 +283,7 @@ class Told(Case):
         self.assertIn("metax-tech.com/gpu", event["note"])
         self.assertEqual(self.event("PluginRegistered")["type"], "Normal")
         self.assertEqual(len(self.events()), 2, agent.lines)
-        self.assertEqual(agent.metrics()['gputopo_events_total{result="written"}'], 2)
+        self.assertTrue(wait_for(lambda: agent.metrics()['gputopo_events_total{result="written"}'] == 2))
 
 
 class Change(Case):
@@ -310,11 +315,9 @@ class Change(Case):
         agent = self.start("--no-device-plugin", "--heartbeat", "2")
         self.wait_current(agent)
         observed = {self.status()["observedAt"]}
-        end = time.monotonic() + 8
-        while time.monotonic() < end:
-            observed.add(self.status()["observedAt"])
-            time.sleep(0.1)
-        self.assertIn(len(observed), range(4, 7))
+        begun = time.monotonic()
+        self.assertTrue(wait_for(lambda: observed.add(self.status()["observedAt"]) or len(observed) == 5))
+        self.assertGreater(time.monotonic() - begun, 4, "every two seconds, whole ones are told, and the first was there")
 
     def test_hand_edits_are_put_right(self):
         agent = self.start("--no-device-plugin", "--heartbeat", "2")
@@ -335,8 +338,8 @@ class Faults(Case):
         time.sleep(2)
         before = len(self.api.requests)
         self.api.start()
-        self.assertTrue(wait_for(lambda: self.status()["freeCount"] == 4, 60), agent.lines)
-        self.wait_current(agent, 60)
+        self.assertTrue(wait_for(lambda: self.status()["freeCount"] == 4), agent.lines)
+        self.wait_current(agent)
         time.sleep(2)
         self.assertEqual([r.query["fieldManager"] for r in self.api.requests[before:] if "fieldManager" in r.query],
                          ["gputopo-agent-usage", "gputopo-agent"])
@@ -344,11 +347,11 @@ class Faults(Case):
     def test_silent_for_long(self):
         agent = self.start("--no-device-plugin")
         self.api.stop()
-        said = wait_for(lambda: agent.events("the API server does not answer, what is published stays"), 40)
+        said = wait_for(lambda: agent.events("the API server does not answer, what is published stays"), 2 * PATIENCE)
         self.assertEqual(len(said), 1)
         self.assertEqual(agent.metrics()["gputopo_publish_away"], 1)
         self.api.start()
-        self.assertTrue(wait_for(lambda: agent.events("the API server answers again"), 60))
+        self.assertTrue(wait_for(lambda: agent.events("the API server answers again"), 2 * PATIENCE))
         self.wait_current(agent)
 
     def test_token_is_renewed(self):
@@ -375,7 +378,31 @@ class Faults(Case):
         self.assertLess(len(self.api.requests) - before, 8)
         self.api.tokens = {"token-1"}
         observed = self.status()["observedAt"]
-        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed, 40), agent.lines)
+        self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed), agent.lines)
+
+    def test_labels_while_the_library_does_not_answer(self):
+        path = f"{self.directory}/node.json"
+        with open(f"{MACHINES}/c500-8.json", encoding="utf-8") as file:
+            recorded = json.load(file)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(recorded, file)
+        agent = self.start("--no-device-plugin", "--from", path)
+        self.assertTrue(wait_for(lambda: self.node()["metadata"].get("labels") == LABELS), agent.lines)
+        for call in recorded["raw"]["vendor"]["calls"]:
+            if (call["call"], call["args"]) in (("mxSmlGetDeviceInfo", [3]), ("mxSmlGetMemoryInfo", [5])):
+                del call["rc"], call["value"]
+                call["error"] = "timeout"
+        for silent in (False, True):
+            if silent:
+                del recorded["raw"]["vendor"]
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                json.dump(recorded, file)
+            os.rename(path + ".new", path)
+            said = len(agent.events("cannot read"))
+            agent.hangup()
+            self.assertTrue(wait_for(lambda n=said: len(agent.events("cannot read")) > n), agent.lines)
+            self.wait_current(agent)
+            self.assertEqual(self.node()["metadata"]["labels"], LABELS)
 
     def test_labels_of_others(self):
         where = self.api.place(NODES)[0], "n1"
@@ -403,12 +430,12 @@ class Faults(Case):
         self.api.fail(Status(404, "the server could not find the requested resource"), times=2,
                       path="nodegputopologies")
         agent = self.start("--no-device-plugin")
-        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 30), agent.lines)
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
 
     def test_told_to_wait(self):
         self.api.fail(Status(429, headers={"Retry-After": "3"}), path=r"/status$")
         self.start("--no-device-plugin")
-        self.assertTrue(wait_for(lambda: len(self.writes(path="/status")) == 2, 20))
+        self.assertTrue(wait_for(lambda: len(self.writes(path="/status")) == 2))
         first, second = self.writes(path="/status")
         self.assertGreaterEqual(second.at - first.at, 3)
 
@@ -417,7 +444,7 @@ class Faults(Case):
         self.wait_current(agent)
         old = self.object()["metadata"]["uid"]
         self.api.remove(TOPOLOGIES, "n1")
-        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
         self.assertNotEqual(self.object()["metadata"]["uid"], old)
         self.assertTrue(self.object()["metadata"]["ownerReferences"])
 
@@ -426,7 +453,7 @@ class Faults(Case):
         self.wait_current(agent)
         self.api.remove(TOPOLOGIES, "n1")
         agent.hangup()
-        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
 
     def test_node_deleted(self):
         agent = self.start("--no-device-plugin", "--heartbeat", "2")
@@ -441,7 +468,7 @@ class Faults(Case):
         self.assertIsNone(self.object())
         self.assertEqual(len(agent.events(gone)), 1)
         self.api.add(NODES, "n1")  # another one of the same name
-        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
         self.assertEqual(self.object()["metadata"]["ownerReferences"][0]["uid"], self.node()["metadata"]["uid"])
         self.assertTrue(wait_for(lambda: SCORES in self.node()["metadata"].get("annotations", {})))
 
@@ -452,7 +479,7 @@ class Faults(Case):
             self.api.add(NODES, f"m{i}")
             agents.append(self.start("--no-device-plugin", "--heartbeat", "3", node=f"m{i}"))
         for agent in agents:
-            self.wait_current(agent, 60)
+            self.wait_current(agent)
         self.api.fail(Status(503), times=100000)
         began, before = time.monotonic(), len(self.api.requests)
         time.sleep(30)

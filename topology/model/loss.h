@@ -89,8 +89,8 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
 /*
  * The two maps that HAMi reads from node annotations, for every k from 1 to n: floor(1999 x / S(all)) of loss
  * and of score, both 0 where S(all) is 0; but loss 1999 and score 0 where k is above the number of free GPUs,
- * whatever S(all), since HAMi takes a missing key for the best. Above 16 GPUs each k takes about 2 ms at
- * most.
+ * whatever S(all), since HAMi takes a missing key for the best. Above 16 GPUs they take
+ * about 20 ms at most, all together.
  */
 struct gt_hami_maps {
     unsigned n;

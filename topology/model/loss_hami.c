@@ -3,8 +3,8 @@
 
 #include "topology/model/loss_internal.h"
 
-/* The search above 16 GPUs runs once for each k here, and the maps need no proof: its limit for one. */
-enum { HAMI_MOST = 1999, HAMI_LIMIT_US = 2000 };
+/* The search above 16 GPUs runs once for each k here, and the maps need no proof: its limit for all. */
+enum { HAMI_MOST = 1999, HAMI_LIMIT_US = 20000 };
 
 static uint16_t scaled(uint32_t value, uint32_t all)
 {
@@ -20,7 +20,7 @@ void gt_hami_maps(const struct gt_class *class, uint64_t free, struct gt_hami_ma
     for (unsigned k = 1; k <= class->n; k++) {
         struct gt_choice choice;
 
-        if (gt_choose(class, free, 0, k, HAMI_LIMIT_US, &choice)) {
+        if (gt_choose(class, free, 0, k, HAMI_LIMIT_US / class->n, &choice)) {
             ret->losses[k] = scaled(choice.loss, all);
             ret->scores[k] = scaled(choice.score, all);
         } else {

@@ -37,11 +37,6 @@ struct gt_probe_client {
     _Atomic uint64_t scans, failures, restarts;
 };
 
-static int64_t now_ms(void)
-{
-    return (int64_t)gt_clock_ms();
-}
-
 static void pause_ms(int64_t milliseconds)
 {
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
@@ -122,7 +117,7 @@ void gt_probe_client_free(struct gt_probe_client *client)
 static int await(struct gt_probe_client *client, short events, int64_t deadline)
 {
     for (;;) {
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - gt_clock_signed_ms();
         struct pollfd fd = {.fd = client->fd, .events = events};
         int n = poll(&fd, 1, left > 0 ? (int)left : 0);
         if (n > 0)
@@ -141,12 +136,13 @@ static int connect_socket(struct gt_probe_client *client, int64_t deadline, stru
     gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return gt_fail_sys(err, errno, "probe");
-    int64_t patient = now_ms() + client->patience_ms;
+    int64_t patient = gt_clock_signed_ms() + client->patience_ms;
     client->patience_ms = 0;
     while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
         bool absent = errno == ENOENT || errno == ECONNREFUSED;
-        bool wait = errno == EAGAIN || (absent && now_ms() < patient); /* EAGAIN: its queue is full */
-        if (!wait || now_ms() >= deadline)
+        bool wait =
+            errno == EAGAIN || (absent && gt_clock_signed_ms() < patient); /* EAGAIN: its queue is full */
+        if (!wait || gt_clock_signed_ms() >= deadline)
             return gt_fail_sys(err, errno, "probe at %s", client->socket);
         pause_ms(20);
     }
@@ -156,12 +152,12 @@ static int connect_socket(struct gt_probe_client *client, int64_t deadline, stru
 
 static int start_child(struct gt_probe_client *client, struct gt_err **err)
 {
-    int64_t wait = client->born ? client->born + RESPAWN_GAP_MS - now_ms() : 0;
+    int64_t wait = client->born ? client->born + RESPAWN_GAP_MS - gt_clock_signed_ms() : 0;
     if (wait > 0)
         pause_ms(wait);
     if (client->born)
         atomic_fetch_add(&client->restarts, 1);
-    client->born = now_ms();
+    client->born = gt_clock_signed_ms();
     return gt_child_spawn(client->program, client->root, client->quiet, &client->child, &client->fd, err);
 }
 
@@ -264,7 +260,7 @@ static void drain_events(struct gt_probe_client *client)
 
 int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
 {
-    int64_t deadline = now_ms() + client->deadline_ms;
+    int64_t deadline = gt_clock_signed_ms() + client->deadline_ms;
     gt_auto_err struct gt_err *first = NULL;
     bool kept = client->fd >= 0;
     drain_events(client);

@@ -9,11 +9,6 @@
 
 enum { PAUSE_MS = 60000, DEVICES_MAX = 64 }; /* before one that ended is started again */
 
-static int64_t now_ms(void)
-{
-    return (int64_t)gt_clock_ms();
-}
-
 void gt_event_worker_stop(struct gt_event_worker *events)
 {
     gt_worker_stop(&events->worker, NULL, 0);
@@ -27,12 +22,12 @@ static bool tell(const struct gt_event_worker *events, const char *request)
 void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
                           bool verbose)
 {
-    bool others = devices && devices != events->devices && now_ms() >= events->again;
+    bool others = devices && devices != events->devices && gt_clock_signed_ms() >= events->again;
     if (events->worker.pid && (others || !gt_library_same(library, &events->library)))
         gt_event_worker_stop(events);
-    if (!events->wanted || events->worker.pid || !devices || now_ms() < events->again)
+    if (!events->wanted || events->worker.pid || !devices || gt_clock_signed_ms() < events->again)
         return;
-    events->again = now_ms() + PAUSE_MS;
+    events->again = gt_clock_signed_ms() + PAUSE_MS;
     if (gt_worker_start(&events->worker, "gputopo-events", verbose, NULL) < 0)
         return;
     events->library = *library;

@@ -53,11 +53,6 @@ struct gt_prober {
     char answer[GT_WORKER_PACKET_MAX];
 };
 
-static int64_t now_ms(void)
-{
-    return (int64_t)gt_clock_ms();
-}
-
 int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err)
 {
     gt_auto_prober struct gt_prober *prober = calloc(1, sizeof(*prober));
@@ -144,7 +139,7 @@ static bool is_culprit(const struct gt_prober *prober, const char *call, unsigne
 static cJSON *exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
                        const uint32_t *args)
 {
-    int64_t left = prober->deadline - now_ms();
+    int64_t left = prober->deadline - gt_clock_signed_ms();
     int timeout = prober->options.call_timeout_ms;
     if (left < timeout)
         timeout = left > 0 ? (int)left : 0;
@@ -175,7 +170,7 @@ static cJSON *exchange(struct gt_prober *prober, const char *request, const char
     prober->restarts++;
     if (prober->restarts > RESTARTS_MAX)
         stop_scan(prober, "too many calls hung or crashed");
-    if (now_ms() >= prober->deadline)
+    if (gt_clock_signed_ms() >= prober->deadline)
         stop_scan(prober, "the deadline of the scan has passed");
     return NULL;
 }
@@ -250,7 +245,7 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
 {
     if (prober->over || is_culprit(prober, call, count, args))
         return NULL;
-    if (now_ms() >= prober->deadline) {
+    if (gt_clock_signed_ms() >= prober->deadline) {
         stop_scan(prober, "the deadline of the scan has passed");
         return NULL;
     }
@@ -304,7 +299,7 @@ int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, un
 
     gt_buf_done(&prober->log);
     prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
-    prober->deadline = now_ms() + prober->options.scan_timeout_ms;
+    prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
     prober->restarts = prober->calls = prober->culprit_count = 0;
     prober->over = prober->doubtful = prober->init_told = false;
     prober->stopped[0] = '\0';

@@ -40,11 +40,6 @@ struct server {
     bool event_waiting; /* one more is to be told */
 };
 
-static int64_t now_ms(void)
-{
-    return (int64_t)gt_clock_ms();
-}
-
 static void drop(struct server *server, struct client *client)
 {
     if (client->fd == server->options->peer)
@@ -91,7 +86,7 @@ static void accept_client(struct server *server)
     }
     struct client *client = place(server);
     if (client)
-        *client = (struct client){.fd = gt_steal_fd(&fd), .watch = -1, .since = now_ms()};
+        *client = (struct client){.fd = gt_steal_fd(&fd), .watch = -1, .since = gt_clock_signed_ms()};
 }
 
 static void flush(struct server *server, struct client *client)
@@ -106,7 +101,7 @@ static void flush(struct server *server, struct client *client)
             return;
         }
         client->out_sent += (size_t)n;
-        client->since = now_ms();
+        client->since = gt_clock_signed_ms();
     }
     free(client->out);
     client->out = NULL;
@@ -127,7 +122,7 @@ static void reply(struct server *server, struct client *client, const char *line
     }
     client->out_len = total;
     client->out_sent = 0;
-    client->since = now_ms();
+    client->since = gt_clock_signed_ms();
     flush(server, client);
 }
 
@@ -209,7 +204,7 @@ static void receive(struct server *server, struct client *client)
         return;
     }
     client->in_len += (size_t)n;
-    client->since = now_ms();
+    client->since = gt_clock_signed_ms();
     serve(server, client);
 }
 
@@ -217,7 +212,7 @@ static void receive(struct server *server, struct client *client)
 static void tell_event(struct server *server)
 {
     server->event_waiting = false;
-    server->event_told = now_ms();
+    server->event_told = gt_clock_signed_ms();
     for (unsigned i = 0; i < CLIENTS_MAX; i++) {
         struct client *client = &server->clients[i];
         if (client->fd >= 0 && client->watch >= 0 &&
@@ -231,7 +226,7 @@ static void tell_event(struct server *server)
 /* Drops who has lost its time; how long the rest may sleep, -1 for ever. */
 static int tend(struct server *server)
 {
-    int64_t now = now_ms(), next = -1;
+    int64_t now = gt_clock_signed_ms(), next = -1;
     if (server->event_waiting && now - server->event_told >= EVENT_GAP_MS)
         tell_event(server);
     if (server->event_waiting)
@@ -252,7 +247,8 @@ static int tend(struct server *server)
 
 int gt_server_run(struct gt_prober *prober, const struct gt_server_options *options, struct gt_err **err)
 {
-    struct server server = {.prober = prober, .options = options, .event_told = now_ms() - EVENT_GAP_MS};
+    struct server server = {
+        .prober = prober, .options = options, .event_told = gt_clock_signed_ms() - EVENT_GAP_MS};
     for (unsigned i = 0; i < CLIENTS_MAX; i++)
         server.clients[i] = (struct client){.fd = -1, .watch = -1};
     if (options->peer >= 0)

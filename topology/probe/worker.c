@@ -17,11 +17,6 @@ enum { STOP_PATIENCE_MS = 500, STUCK_MAX = 8 };
 
 static pid_t stuck[STUCK_MAX];
 
-static int64_t now_ms(void)
-{
-    return (int64_t)gt_clock_ms();
-}
-
 unsigned gt_worker_stuck(void)
 {
     unsigned count = 0;
@@ -62,9 +57,9 @@ int gt_worker_ask(struct gt_worker *worker, const char *request, int timeout_ms,
 {
     if (send(worker->fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -ECONNRESET;
-    int64_t deadline = now_ms() + timeout_ms;
+    int64_t deadline = gt_clock_signed_ms() + timeout_ms;
     for (;;) {
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - gt_clock_signed_ms();
         struct pollfd fds[2] = {{.fd = worker->fd, .events = POLLIN}, {.fd = owner, .events = POLLRDHUP}};
         int n = poll(fds, 2, left > 0 ? (int)left : 0);
         if (n < 0 && errno == EINTR)
@@ -105,13 +100,13 @@ void gt_worker_stop(struct gt_worker *worker, char *why, size_t size)
     pid_t ended = 0;
     struct pollfd closed = {.fd = worker->fd};
     bool leaving = poll(&closed, 1, 0) > 0;
-    int64_t start = now_ms();
+    int64_t start = gt_clock_signed_ms();
     bool killed = false;
-    while (!ended && now_ms() - start < STOP_PATIENCE_MS) {
+    while (!ended && gt_clock_signed_ms() - start < STOP_PATIENCE_MS) {
         ended = waitpid(pid, &status, WNOHANG);
         if (ended)
             break;
-        if (!killed && (!leaving || now_ms() - start > 100)) {
+        if (!killed && (!leaving || gt_clock_signed_ms() - start > 100)) {
             kill(-pid, SIGKILL); /* with whatever the library has started */
             kill(pid, SIGKILL);
             killed = true;

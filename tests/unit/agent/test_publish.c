@@ -428,6 +428,29 @@ static void away_and_back(void **state)
     assert_true(stats.current);
 }
 
+/* What the API server has is the truth again while something else is on its way. */
+static void back_to_what_was_written(void **state)
+{
+    struct world *w = *state;
+    struct gt_publish_stats stats;
+    begin(w); /* it has "free" */
+    w->answers = false;
+    say(w, GT_PUBLISH_USAGE, "use 1");
+    pass(w, 10);
+    reply(w, 0, NULL);
+    pass(w, 5000); /* the next try is on its way */
+    assert_string_equal(last_of(w, GT_PUBLISH_USAGE)->body, "use 1");
+    w->idle = true;
+    say(w, GT_PUBLISH_USAGE, "free");
+    pass(w, 1500);
+    assert_int_equal(w->withdrawn, 1);
+    w->answers = true;
+    pass(w, 60000);
+    assert_string_equal(last_of(w, GT_PUBLISH_USAGE)->body, "free");
+    gt_publish_stats(w->publish, &stats);
+    assert_true(stats.current);
+}
+
 /* Even one that changes all the time asks a dead server seldom. */
 static void no_storm_while_away(void **state)
 {
@@ -451,6 +474,28 @@ static void no_storm_while_away(void **state)
     pass(w, 60000);
     assert_string_equal(last_of(w, GT_PUBLISH_USAGE)->body, "use 999");
     assert_true(w->count - before <= 5); /* the heartbeat's lanes that were due meanwhile, each once */
+}
+
+/* An error of the server's own with one request, by a webhook for instance, keeps no other one waiting. */
+static void one_that_fails(void **state)
+{
+    struct world *w = *state;
+    struct gt_publish_stats stats;
+    w->refuse[GT_PUBLISH_LABELS] = 500;
+    begin(w);
+    pass(w, 60000);
+    unsigned tries = count_of(w, GT_PUBLISH_LABELS);
+    assert_in_range(tries, 3, 10);
+    assert_int_equal(last_of(w, GT_PUBLISH_LABELS)->request.deadline_ms, GT_PUBLISH_DEADLINE_MS);
+    gt_publish_stats(w->publish, &stats);
+    assert_false(stats.away);
+    say(w, GT_PUBLISH_USAGE, "use 1");
+    pass(w, 10);
+    assert_string_equal(last_of(w, GT_PUBLISH_USAGE)->body, "use 1");
+    w->refuse[GT_PUBLISH_LABELS] = 0;
+    pass(w, HEARTBEAT);
+    gt_publish_stats(w->publish, &stats);
+    assert_true(stats.current);
 }
 
 static void told_to_wait(void **state)
@@ -660,7 +705,9 @@ int main(void)
         TEST(heartbeat),
         TEST(refresh),
         TEST(away_and_back),
+        TEST(back_to_what_was_written),
         TEST(no_storm_while_away),
+        TEST(one_that_fails),
         TEST(told_to_wait),
         TEST(refused_for_good),
         TEST(labels_of_others),

@@ -7,11 +7,23 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <time.h>
 
 #include "agent/publish_text.h"
 #include "kube/status.h"
 
-enum { GPUS = 4 };
+enum { GPUS = 4, LOOK_US = 100 };
+
+/* A clock by which nothing takes time but looking at it. */
+static uint64_t looks;
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    (void)clock;
+    uint64_t us = ++looks * LOOK_US;
+    *ret = (struct timespec){(time_t)(us / 1000000), (long)(us % 1000000 * 1000)};
+    return 0;
+}
 
 static struct gt_node *new_node(void)
 {
@@ -154,6 +166,31 @@ static void unknown_use_counts_as_free(void **state)
     gt_publish_scores_update(&b->scores, b->inventory, b->usage);
     assert_int_equal(b->scores.free, 0xf);
     assert_int_equal(b->scores.maps.scores[4], 1999);
+    free_bench(b);
+}
+
+/* Searches that find no end: 64 GPUs whose links are all different. */
+static void scores_take_no_time(void **state)
+{
+    struct gt_node *node = NULL;
+    uint64_t number = 1;
+    (void)state;
+    assert_int_equal(gt_node_new(GT_GPUS_MAX, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < GT_GPUS_MAX; i++)
+        snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:%02x:00.0", i + 1);
+    for (unsigned i = 0; i < node->link_count; i++) {
+        number = number * 6364136223846793005 + 1;
+        node->links[i].kind = GT_LINK_MX;
+        node->links[i].state = GT_LINK_STATE_UP;
+        node->links[i].bandwidth_mbps = 20000 + (number >> 33) % 80000;
+    }
+    struct bench *b = new_bench(node);
+    uint64_t before = looks;
+    gt_publish_scores_update(&b->scores, b->inventory, NULL);
+    assert_int_equal(b->scores.count, GT_GPUS_MAX);
+    assert_true(b->scores.score[GT_GPUS_MAX / 2] > 0);
+    /* 20 ms for the scores, and for the maps, and a few looks more for each search. */
+    assert_in_range((looks - before) * LOOK_US, 1, 2 * 20000 + 2 * GT_GPUS_MAX * 5 * LOOK_US);
     free_bench(b);
 }
 
@@ -341,6 +378,7 @@ int main(void)
         cmocka_unit_test(usage),
         cmocka_unit_test(annotations),
         cmocka_unit_test(unknown_use_counts_as_free),
+        cmocka_unit_test(scores_take_no_time),
         cmocka_unit_test(labels),
         cmocka_unit_test(labels_in_conflict),
         cmocka_unit_test(wiring),

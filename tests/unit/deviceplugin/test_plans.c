@@ -296,7 +296,7 @@ static void asks_only_where_a_plan_fits(void **state)
     request = gt_plan_request_make(inventory, all, 8, 2);
     uint64_t begin = gt_clock_ms();
     assert_int_equal(gt_planner_find(planner, &others, nothing_newer, NULL, &request, &found), GT_PLAN_LATE);
-    assert_true(gt_clock_ms() - begin < 1000);
+    assert_true(gt_clock_ms() - begin < 10000);
     assert_null(found);
     assert_return_code(rmdir(directory), errno);
 }

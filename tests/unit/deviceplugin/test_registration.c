@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "deviceplugin/kubelet_dir.h"
+#include "deviceplugin/listener.h"
+#include "deviceplugin/podresources_call.h"
+#include "deviceplugin/registration.h"
+
+/* The registration between doubles of all that it uses: time passes where the test says so, and answers come
+ * when it gives them. */
+
+struct gt_source {
+    gt_timer_callback *callback;
+    void *arg;
+    bool armed;
+};
+
+struct gt_rpc_call {
+    gt_rpc_done *done; /* NULL: none runs */
+    void *arg;
+};
+
+enum { LETTERS = 4 };
+
+static struct {
+    struct gt_source timer;
+    struct gt_letter *letters[LETTERS];
+    unsigned letter_count;
+
+    bool other;       /* another plugin's socket is in the directory */
+    bool late;        /* the answer comes just when it is given up */
+    unsigned offered; /* devices of the resource that the kubelet has */
+    bool lacks;       /* ours are not among them */
+    bool cannot_listen;
+
+    char path[128]; /* of our socket */
+    struct gt_rpc_call ask, reg;
+    unsigned asks, registers;
+
+    unsigned registered, failures, pause;
+    char why[1024];
+} w;
+
+int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *arg, struct gt_source **ret,
+                      struct gt_err **err)
+{
+    (void)loop;
+    (void)err;
+    w.timer = (struct gt_source){callback, arg, false};
+    *ret = &w.timer;
+    return 0;
+}
+
+void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
+{
+    (void)milliseconds;
+    timer->armed = true;
+}
+
+void gt_source_disarm(struct gt_source *timer)
+{
+    timer->armed = false;
+}
+
+void gt_source_free(struct gt_source *source)
+{
+    (void)source;
+}
+
+bool gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_letter *letter)
+{
+    (void)mailbox;
+    assert_true(w.letter_count < LETTERS);
+    w.letters[w.letter_count++] = letter;
+    return true;
+}
+
+int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet_dir_changed *changed,
+                       void *arg, struct gt_kubelet_dir **ret, struct gt_err **err)
+{
+    (void)loop;
+    (void)kubelet_dir;
+    (void)changed;
+    (void)arg;
+    (void)err;
+    *ret = NULL;
+    return 0;
+}
+
+void gt_kubelet_dir_free(struct gt_kubelet_dir *dir)
+{
+    (void)dir;
+}
+
+const char *gt_kubelet_dir_path(const struct gt_kubelet_dir *dir)
+{
+    (void)dir;
+    return "/k/device-plugins";
+}
+
+const char *gt_kubelet_dir_socket_path(const struct gt_kubelet_dir *dir)
+{
+    (void)dir;
+    return "/k/device-plugins/kubelet.sock";
+}
+
+bool gt_kubelet_dir_socket(const struct gt_kubelet_dir *dir, struct gt_socket_id *ret)
+{
+    (void)dir;
+    *ret = (struct gt_socket_id){1, 1, 1, 1};
+    return true;
+}
+
+bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id *b)
+{
+    return a->inode == b->inode;
+}
+
+void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
+{
+    (void)dir;
+}
+
+bool gt_kubelet_dir_other(const struct gt_kubelet_dir *dir, char *ret_name, size_t size)
+{
+    (void)dir;
+    if (w.other)
+        snprintf(ret_name, size, "other.sock");
+    return w.other;
+}
+
+int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
+                    uint64_t *refused, struct gt_listener **ret, struct gt_err **err)
+{
+    (void)loop;
+    (void)accepted;
+    (void)arg;
+    (void)refused;
+    snprintf(w.path, sizeof(w.path), "%s", path);
+    if (w.cannot_listen)
+        return gt_fail(err, EADDRINUSE, "%s: create the socket: %s is taken", path, path);
+    *ret = NULL;
+    return 0;
+}
+
+bool gt_listener_in_place(const struct gt_listener *listener)
+{
+    (void)listener;
+    return true;
+}
+
+void gt_listener_free(struct gt_listener *listener)
+{
+    (void)listener;
+}
+
+int gt_unix_connect(const char *path, struct gt_err **err)
+{
+    (void)path;
+    (void)err;
+    return 1000;
+}
+
+int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, struct gt_rpc_server **ret,
+                      struct gt_err **err)
+{
+    (void)rpc;
+    (void)service;
+    (void)err;
+    *ret = NULL;
+    return 0;
+}
+
+void gt_rpc_server_add(struct gt_rpc_server *server, int fd)
+{
+    (void)server;
+    (void)fd;
+}
+
+void gt_rpc_server_changed(struct gt_rpc_server *server)
+{
+    (void)server;
+}
+
+void gt_rpc_server_free(struct gt_rpc_server *server)
+{
+    (void)server;
+}
+
+const char *gt_rpc_status_name(int status)
+{
+    return status ? "UNAVAILABLE" : "OK";
+}
+
+int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
+                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+                    struct gt_err **err)
+{
+    (void)rpc;
+    (void)fd;
+    (void)path;
+    (void)request;
+    (void)len;
+    (void)timeout_ms;
+    (void)err;
+    w.reg = (struct gt_rpc_call){done, arg};
+    w.registers++;
+    *ret = &w.reg;
+    return 0;
+}
+
+int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
+                            void *arg, struct gt_rpc_call **ret, struct gt_err **err)
+{
+    (void)rpc;
+    (void)socket;
+    (void)timeout_ms;
+    (void)err;
+    w.ask = (struct gt_rpc_call){done, arg};
+    w.asks++;
+    *ret = &w.ask;
+    return 0;
+}
+
+static void answer(struct gt_rpc_call *call, int status, const char *message)
+{
+    gt_rpc_done *done = call->done;
+    assert_non_null(done);
+    call->done = NULL;
+    done(call->arg, status, message, NULL, 0);
+}
+
+void gt_rpc_call_free(struct gt_rpc_call *call)
+{
+    if (call && call->done && call == &w.ask && w.late)
+        answer(call, GT_RPC_DEADLINE_EXCEEDED, "");
+    if (call)
+        call->done = NULL;
+}
+
+int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
+                       struct gt_pod_answer *ret, struct gt_err **err)
+{
+    (void)method;
+    (void)bytes;
+    (void)len;
+    (void)resource;
+    (void)err;
+    *ret = (struct gt_pod_answer){.holdings.count = w.offered};
+    return 0;
+}
+
+void gt_pod_answer_done(struct gt_pod_answer *answer_)
+{
+    (void)answer_;
+}
+
+static void on_registered(void *arg)
+{
+    (void)arg;
+    w.registered++;
+}
+
+static void on_failed(void *arg, const char *why, unsigned retry_ms)
+{
+    (void)arg;
+    w.failures++;
+    w.pause = retry_ms;
+    snprintf(w.why, sizeof(w.why), "%s", why);
+}
+
+static bool on_lacks(void *arg, const struct gt_holdings *offered)
+{
+    (void)arg;
+    (void)offered;
+    return w.lacks;
+}
+
+static void deliver(void)
+{
+    for (unsigned i = 0; i < w.letter_count; i++) {
+        w.letters[i]->deliver(NULL, w.letters[i]);
+        free(w.letters[i]);
+    }
+    w.letter_count = 0;
+}
+
+/* Until the timer goes off. */
+static void pass(void)
+{
+    assert_true(w.timer.armed);
+    w.timer.armed = false;
+    w.timer.callback(w.timer.arg);
+}
+
+static int set_up(void **state)
+{
+    static const struct gt_rpc_service service = {0};
+    const struct gt_registration_options options = {.kubelet_dir = "/k",
+                                                    .resource = "metax-tech.com/gpu",
+                                                    .register_timeout_ms = 1,
+                                                    .stream_timeout_ms = 1};
+    const struct gt_registration_events events = {
+        .registered = on_registered, .failed = on_failed, .lacks = on_lacks};
+    struct gt_registration *registration = NULL;
+    memset(&w, 0, sizeof(w));
+    assert_int_equal(gt_registration_new(NULL, NULL, NULL, &service, &options, &events, &registration, NULL),
+                     0);
+    *state = registration;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    gt_registration_free(*state);
+    deliver();
+    return 0;
+}
+
+static void accept_and_stream(struct gt_registration *registration)
+{
+    answer(&w.reg, GT_RPC_OK, "");
+    gt_registration_stream(registration, true);
+    deliver();
+}
+
+/* The kubelet is asked who else serves the resource, and is given up; its answer is on its way then. */
+static void a_late_answer(void **state)
+{
+    w.other = w.late = true;
+    gt_registration_start(*state);
+    assert_int_equal(w.asks, 1);
+    pass();
+    assert_int_equal(w.registers, 1);
+    deliver();
+    assert_non_null(w.reg.done); /* Register goes on */
+    accept_and_stream(*state);
+    assert_int_equal(w.registered, 1);
+    assert_int_equal(w.failures, 0);
+}
+
+/* Pauses grow while it fails; once the kubelet has our devices they begin anew. */
+static void what_was_is_forgiven(void **state)
+{
+    w.other = true;
+    w.offered = 3;
+    gt_registration_start(*state);
+    for (unsigned i = 0; i < 8; i++) {
+        answer(&w.ask, GT_RPC_OK, "");
+        deliver();
+        pass();
+    }
+    assert_int_equal(w.failures, 8);
+    assert_true(w.pause > 1000);
+    w.offered = 0;
+    answer(&w.ask, GT_RPC_OK, "");
+    deliver();
+    accept_and_stream(*state);
+    assert_int_equal(w.registered, 1);
+    for (unsigned i = 0; i < 3; i++) { /* looks: well, lost, lost again */
+        w.lacks = i > 0;
+        pass();
+        answer(&w.ask, GT_RPC_OK, "");
+        deliver();
+    }
+    assert_int_equal(w.failures, 9);
+    assert_non_null(strstr(w.why, "lost our devices"));
+    assert_in_range(w.pause, 50, 100);
+}
+
+/* Our socket has another name in each attempt; who is told of the failure hears the same each time. */
+static void the_reason_is_the_same(void **state)
+{
+    char first[2][sizeof(w.why)], path[sizeof(w.path)] = "";
+    gt_registration_start(*state);
+    for (unsigned i = 0; i < 24; i++) {
+        char *kept = first[w.cannot_listen];
+        if (!w.cannot_listen) {
+            char message[256];
+            snprintf(message, sizeof(message), "failed to dial %s, twice: %s", w.path, w.path);
+            answer(&w.reg, GT_RPC_UNAVAILABLE, message);
+            deliver();
+        }
+        assert_int_equal(w.failures, i + 1);
+        assert_string_not_equal(w.path, path);
+        snprintf(path, sizeof(path), "%s", w.path);
+        if (i < 2)
+            memcpy(kept, w.why, sizeof(w.why));
+        assert_string_equal(w.why, kept);
+        w.cannot_listen = i % 2 == 0;
+        pass();
+    }
+    assert_non_null(strstr(first[0], "failed to dial /k/device-plugins/gputopo-"));
+    assert_non_null(strstr(first[1], "create the socket"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_late_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_is_forgiven, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_reason_is_the_same, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("registration", tests, NULL, NULL);
+}
