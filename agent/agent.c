@@ -60,6 +60,8 @@ static void take_inventory(struct gt_agent *agent, struct gt_inventory *inventor
     agent->inventory = inventory;
     if (agent->plugin)
         gt_plugin_publish(agent->plugin, inventory);
+    if (agent->nodes_plugin)
+        gt_nodes_plugin_set(agent->nodes_plugin, inventory->node);
     gt_usage_inventory(agent->usage, inventory);
     gt_agent_publish_changed(agent->publish);
     gt_debug("scanned", GT_INT("changes", changes));
@@ -69,6 +71,11 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
 {
     struct gt_agent *agent = arg;
     struct timespec now;
+    if (result->bare) {
+        gt_nodes_plugin_set(agent->nodes_plugin, result->node);
+        gt_node_unref(result->node);
+        return;
+    }
     if (result->relabelled)
         take_inventory(agent, result->inventory);
     if (result->ids_only)
@@ -198,6 +205,8 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     gt_scan_prepare(&scanner.scan);
     r = start_plugin(agent, err);
     if (r >= 0)
+        r = gt_agent_nodes_start(agent, err);
+    if (r >= 0)
         r = gt_agent_events_start(agent, err);
     if (r >= 0)
         r = gt_agent_api_start(agent, err);
@@ -215,6 +224,7 @@ static void stop(struct gt_agent *agent, int result)
     gt_agent_api_stop(agent);
     gt_agent_usage_stop(agent);
     gt_plugin_free(agent->plugin);
+    gt_nodes_plugin_free(agent->nodes_plugin);
     gt_http_free(agent->http);
     gt_agent_events_stop(agent);
     if (!gt_scanner_stop(agent->scanner, STOP_MS)) {

@@ -36,6 +36,8 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         .api_used = agent->kube != NULL,
         .api_failures = agent->api_failures,
         .has_probe = agent->probe != NULL,
+        .has_nodes_plugin = agent->nodes_plugin != NULL,
+        .nodes_registered = agent->nodes_plugin && gt_nodes_plugin_registered(agent->nodes_plugin),
         .hotplug_events = agent->hotplug_events,
         .vendor_events = agent->vendor_events,
         .usage = gt_usage_now(agent->usage),

@@ -9,6 +9,7 @@
 #include "agent/scanner.h"
 #include "agent/usage.h"
 #include "base/loop.h"
+#include "deviceplugin/nodes_plugin.h"
 #include "deviceplugin/plugin.h"
 #include "http/http.h"
 #include "kube/event.h"
@@ -23,7 +24,8 @@ struct gt_agent {
     struct gt_http *http;
     struct gt_probe_client *probe; /* NULL: none */
     const char *no_probe_why;
-    struct gt_plugin *plugin; /* NULL: --no-device-plugin */
+    struct gt_plugin *plugin;             /* NULL: --no-device-plugin */
+    struct gt_nodes_plugin *nodes_plugin; /* NULL: no --probe-resource */
     struct gt_scanner *scanner;
     struct gt_hotplug *hotplug;
     struct gt_source *hotplug_source, *probe_source;
@@ -36,6 +38,7 @@ struct gt_agent {
     uint64_t hotplug_events, vendor_events;
     char scan_error[512];         /* of the last scan that failed, "" since one was done */
     char registration_error[512]; /* "" none since the last registration */
+    char nodes_error[512];        /* likewise of nodes_plugin */
 
     struct gt_podresources *podresources;
     struct gt_usage_book *usage;
@@ -69,6 +72,9 @@ void gt_agent_serve(void *agent, const struct gt_http_request *request, struct g
 
 /* agent_plugin.c: what the plugin tells. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
+
+/* agent_nodes.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
+int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 
 /* agent_usage.c: asks the kubelet who uses what, and begins the scans when it has answered, or has not.
  * Started last, stopped before the plugin. */

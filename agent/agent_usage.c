@@ -20,7 +20,9 @@ static void begin_scans(struct gt_agent *agent)
         return;
     agent->scans_begun = true;
     gt_source_disarm(agent->first_timer);
-    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+    /* The probe may wait for its device nodes, and the whole scan for the probe. */
+    gt_scanner_request(agent->scanner,
+                       GT_SCAN_FULL | GT_SCAN_AT_ONCE | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
 }
 
 static void on_first_timer(void *arg)

@@ -86,6 +86,10 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
                    "Short looks at the vendor library between scans.", scans->health_checks);
     gt_prom_number(to, "gputopo_hotplug_events_total", "counter", "Hotplug events that called for a scan.",
                    metrics->hotplug_events);
+    if (metrics->has_nodes_plugin)
+        gt_prom_number(to, "gputopo_probe_resource_registered", "gauge",
+                       "1 while the kubelet has registered the probe's resource and listens.",
+                       metrics->nodes_registered);
     if (!metrics->has_probe)
         return;
     gt_prom_number(to, "gputopo_vendor_events_total", "counter",

@@ -30,6 +30,7 @@ struct gt_metrics {
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
     struct gt_probe_stats probe;
+    bool has_nodes_plugin, nodes_registered; /* --probe-resource */
     uint64_t hotplug_events, vendor_events;
     const struct gt_usage *usage; /* NULL: nobody asks who uses the GPUs */
     struct gt_podresources_stats lists;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "http/http.h"
 
-enum { SECONDS_MAX = 86400, SCANS_MAX = 100, RESOURCE_MAX = 253 + 1 + 63 };
+enum { SECONDS_MAX = 86400, SCANS_MAX = 100, PATIENCE_MAX = 60, RESOURCE_MAX = 253 + 1 + 63 };
 
 enum option_key {
     OPTION_FROM = 256,
@@ -19,6 +19,8 @@ enum option_key {
     OPTION_VENDOR,
     OPTION_NODE_NAME,
     OPTION_PROBE,
+    OPTION_PROBE_RESOURCE,
+    OPTION_PROBE_PATIENCE,
     OPTION_HTTP,
     OPTION_RESCAN,
     OPTION_HEALTH,
@@ -50,6 +52,10 @@ static const struct gt_option table[] = {
     {"node-name", "NAME", "the node's name ($NODE_NAME, else the host's name)", OPTION_NODE_NAME},
     {"probe", "WHAT", "gputopo-probe: a program, a socket or none (the program beside this one)",
      OPTION_PROBE},
+    {"probe-resource", "NAME", "a second resource, one on each node: the device nodes of all GPUs (none)",
+     OPTION_PROBE_RESOURCE},
+    {"probe-patience", "SECONDS", "the first scan waits so long for the probe's socket (5)",
+     OPTION_PROBE_PATIENCE},
     {"http", "ADDRESS:PORT", "health and metrics, or none (127.0.0.1:9400)", OPTION_HTTP},
     {"rescan-interval", "SECONDS", "a whole scan at least this often, 0 never (300)", OPTION_RESCAN},
     {"health-interval", "SECONDS", "asks the vendor library this often, 0 never (30)", OPTION_HEALTH},
@@ -57,7 +63,7 @@ static const struct gt_option table[] = {
     {"healthy-after", "N", "scans in a row until it counts as healthy again (3)", OPTION_HEALTHY_AFTER},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
     {"log-format", "FORMAT", "text or json (text)", OPTION_LOG_FORMAT},
-    {"no-device-plugin", NULL, "advertise nothing to the kubelet", OPTION_NO_DEVICE_PLUGIN},
+    {"no-device-plugin", NULL, "advertise no GPUs to the kubelet", OPTION_NO_DEVICE_PLUGIN},
     {"honour-plan", "=false", "do not give containers the GPUs that were planned for them",
      OPTION_HONOUR_PLAN},
     {"kubeconfig", "FILE", "publish to this API server (the pod's, where this is a pod)", OPTION_KUBECONFIG},
@@ -106,14 +112,14 @@ static int read_vendor(const char *text, unsigned *ret, struct gt_err **err)
 }
 
 /* "domain/name", as the kubelet takes extended resources. */
-static int check_resource(const char *text, struct gt_err **err)
+static int check_resource(const char *option, const char *text, struct gt_err **err)
 {
     const char *slash = strchr(text, '/');
     size_t name_len = slash ? strlen(slash + 1) : 0;
     if (!slash || strlen(text) > RESOURCE_MAX || name_len > 63 ||
         !gt_option_is_name(text, (size_t)(slash - text), "-.") ||
         !gt_option_is_name(slash + 1, name_len, "-._"))
-        return gt_fail(err, EINVAL, "--resource: \"%.80s\" is not of the form domain/name", text);
+        return gt_fail(err, EINVAL, "--%s: \"%.80s\" is not of the form domain/name", option, text);
     return 0;
 }
 
@@ -143,7 +149,7 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return gt_option_text(name, value, &to->kubelet_dir, err);
     case OPTION_RESOURCE:
         to->resource = value;
-        return check_resource(value, err);
+        return check_resource(name, value, err);
     case OPTION_VENDOR:
         return read_vendor(value, &to->vendor, err);
     case OPTION_NODE_NAME:
@@ -151,6 +157,11 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return check_node_name(value, "--node-name", err);
     case OPTION_PROBE:
         return gt_option_text(name, value, &to->probe, err);
+    case OPTION_PROBE_RESOURCE:
+        to->probe_resource = strcmp(value, "none") == 0 ? NULL : value;
+        return to->probe_resource ? check_resource(name, value, err) : 0;
+    case OPTION_PROBE_PATIENCE:
+        return read_number(name, value, 0, PATIENCE_MAX, &to->probe_patience_s, err);
     case OPTION_HTTP:
         to->http = *value && strcmp(value, "none") != 0 ? value : NULL;
         if (to->http && gt_http_check_address(value, err) < 0)
@@ -229,6 +240,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .rescan_s = 300,
         .health_s = 30,
         .heartbeat_s = 300,
+        .probe_patience_s = 5,
         .unhealthy_after = 1,
         .healthy_after = 3,
         .log_level = GT_LOG_INFO,
@@ -238,6 +250,8 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .publish = GT_PUBLISH_ALL,
     };
     int r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
+    if (r >= 0 && options.probe_resource && strcmp(options.probe_resource, options.resource) == 0)
+        return gt_fail(err, EINVAL, "--probe-resource: %s is the resource of the GPUs", options.resource);
     if (r >= 0)
         r = default_node_name(environment_node, &options, err);
     if (r < 0)

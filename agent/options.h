@@ -19,13 +19,14 @@ struct gt_agent_options {
     const char *from; /* NULL: the live machine */
     const char *root; /* NULL: "/" */
     const char *dev_root, *kubelet_dir, *resource;
-    const char *probe; /* a program or a socket; "none"; NULL: the program beside the agent's own */
-    const char *http;  /* NULL: off */
+    const char *probe;          /* a program or a socket; "none"; NULL: the program beside the agent's own */
+    const char *probe_resource; /* NULL: none */
+    const char *http;           /* NULL: off */
     const char *node_name;
     const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */
-    unsigned heartbeat_s;
+    unsigned heartbeat_s, probe_patience_s;
     unsigned unhealthy_after, healthy_after;
     enum gt_log_level log_level;
     enum gt_log_format log_format;

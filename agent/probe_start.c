@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PROBE_PATIENCE_MS = 5000 };
-
 static bool is_socket(const char *path)
 {
     struct stat status;
@@ -51,7 +49,7 @@ int gt_probe_start(const struct gt_agent_options *options, struct gt_probe_clien
     if (program && is_socket(program)) {
         int r = gt_probe_client_new(program, ret, err);
         if (r >= 0)
-            gt_probe_client_patience(*ret, PROBE_PATIENCE_MS);
+            gt_probe_client_patience(*ret, (int)options->probe_patience_s * 1000);
         return r;
     }
     if (!program) {

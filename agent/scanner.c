@@ -124,13 +124,23 @@ static void relabel(struct gt_scanner *scanner, struct gt_scan_result *result)
         result->relabelled = true;
 }
 
+static void scan_bare(const struct gt_scanner *scanner, struct gt_scan_result *result)
+{
+    struct gt_scan_options options = scanner->options.scan;
+    options.probe = NULL;
+    gt_scan(&options, &result->node, NULL, &result->err);
+}
+
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
 {
     struct gt_scan_result result = {.health_check = !(requests & GT_SCAN_FULL),
-                                    .ids_only = requests == GT_SCAN_IDS};
+                                    .ids_only = requests == GT_SCAN_IDS,
+                                    .bare = requests == GT_SCAN_BARE};
     uint64_t begin = gt_clock_ms();
     atomic_store(&scanner->busy_since_ms, begin ? begin : 1);
-    if (!result.ids_only && (!result.health_check || !vendor_unchanged(scanner)))
+    if (result.bare)
+        scan_bare(scanner, &result);
+    else if (!result.ids_only && (!result.health_check || !vendor_unchanged(scanner)))
         scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
     if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
         relabel(scanner, &result);
@@ -144,6 +154,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
 static void result_done(struct gt_scan_result *result)
 {
     gt_inventory_unref(result->inventory);
+    gt_node_unref(result->node);
     gt_err_free(result->err);
 }
 
@@ -191,7 +202,9 @@ static void *run(void *arg)
             pthread_cond_wait(&scanner->changed, &scanner->lock);
             continue;
         }
-        scanner->wanted = 0;
+        if (requests & GT_SCAN_BARE)
+            requests = GT_SCAN_BARE;
+        scanner->wanted &= ~requests;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);

@@ -22,17 +22,20 @@ enum gt_scan_request {
     GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, a person asked */
     GT_SCAN_HEALTH = 4,  /* ask the vendor library, and scan only where its answer has changed */
     GT_SCAN_IDS = 8,     /* no scan: lay what is in use anew over the node of the last one */
+    GT_SCAN_BARE = 16,   /* without the vendor library, hence quick; before whatever else is asked for */
 };
 
 struct gt_scan_result {
     struct gt_inventory
-        *inventory;     /* the receiver's reference; NULL: failed, or a look that found nothing new */
-    struct gt_err *err; /* why it failed, the scanner's; NULL else */
-    double seconds;     /* how long it took */
-    bool health_check;  /* it began as a GT_SCAN_HEALTH */
-    bool pending;       /* a change of health waits for further scans to confirm it */
-    bool relabelled;    /* the inventory is the last scan's node with what is in use now */
-    bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
+        *inventory;       /* the receiver's reference; NULL: failed, or a look that found nothing new */
+    struct gt_err *err;   /* why it failed, the scanner's; NULL else */
+    double seconds;       /* how long it took */
+    bool health_check;    /* it began as a GT_SCAN_HEALTH */
+    bool pending;         /* a change of health waits for further scans to confirm it */
+    bool relabelled;      /* the inventory is the last scan's node with what is in use now */
+    bool ids_only;        /* nothing but GT_SCAN_IDS was asked for */
+    bool bare;            /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
+    struct gt_node *node; /* of that one, the receiver's reference; NULL: it failed */
 };
 
 /* On the loop's thread. */

@@ -82,21 +82,18 @@ static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
     return node;
 }
 
-static int add_nodes(const char *dev_root, const struct gt_device *const *devices, unsigned count,
+static int add_nodes(const char *dev_root, const struct gt_device_nodes *nodes,
                      Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
-    struct gt_device_nodes nodes;
-    int r = gt_device_nodes_find(dev_root, devices, count, &nodes, err);
-    if (r < 0)
-        return r;
-    response->devices = calloc(nodes.count, sizeof(*response->devices));
-    for (unsigned i = 0; response->devices && i < nodes.count; i++) {
-        response->devices[i] = make_node(dev_root, nodes.names[i]);
+    response->devices = calloc(nodes->count + 1, sizeof(*response->devices));
+    for (unsigned i = 0; response->devices && i < nodes->count; i++) {
+        response->devices[i] = make_node(dev_root, nodes->names[i]);
         if (!response->devices[i])
             break;
         response->n_devices++;
     }
-    return response->n_devices == nodes.count ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
+    return response->devices && response->n_devices == nodes->count ? 0
+                                                                    : gt_fail_sys(err, ENOMEM, "allocate");
 }
 
 static int answer_container(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
@@ -108,7 +105,10 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
     int r = find_devices(inventory, request, devices, &count, err);
     if (r < 0 || count == 0)
         return r;
-    r = add_nodes(options->dev_root, devices, count, response, err);
+    struct gt_device_nodes nodes;
+    r = gt_device_nodes_find(options->dev_root, devices, count, &nodes, err);
+    if (r == 0)
+        r = add_nodes(options->dev_root, &nodes, response, err);
     if (r == 0 && options->uuid_variable)
         r = add_variable(options->uuid_variable, devices, count, response, err);
     return r;
@@ -179,4 +179,47 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
     if (err)
         *err = gt_steal(why);
     return status_of(r);
+}
+
+static int check_ids(const Dp__AllocateRequest *request, const char *id, struct gt_err **err)
+{
+    for (size_t i = 0; i < request->n_containers; i++)
+        for (size_t k = 0; k < request->containers[i]->n_ids; k++)
+            if (strcmp(request->containers[i]->ids[k], id) != 0)
+                return gt_fail(err, ENODEV, "device \"%.63s\" is unknown on this node",
+                               request->containers[i]->ids[k]);
+    return 0;
+}
+
+enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char *dev_root, const char *id,
+                                          const uint8_t *bytes, size_t len, unsigned *ret_nodes,
+                                          struct gt_buf *to, struct gt_err **err)
+{
+    Dp__AllocateRequest *request = dp__allocate_request__unpack(NULL, len, bytes);
+    if (!request) {
+        gt_fail(err, EINVAL, "this is no AllocateRequest");
+        return GT_RPC_INVALID_ARGUMENT;
+    }
+    struct gt_device_nodes nodes;
+    Dp__AllocateResponse response = DP__ALLOCATE_RESPONSE__INIT;
+    Dp__ContainerAllocateResponse *one = malloc(sizeof(*one)); /* of every container the same */
+    response.containers = calloc(request->n_containers + 1, sizeof(Dp__ContainerAllocateResponse *));
+    int r = one && response.containers ? check_ids(request, id, err) : gt_fail_sys(err, ENOMEM, "allocate");
+    if (one)
+        dp__container_allocate_response__init(one);
+    if (r == 0) {
+        gt_device_nodes_all(dev_root, node, &nodes);
+        r = add_nodes(dev_root, &nodes, one, err);
+    }
+    if (r == 0) {
+        while (response.n_containers < request->n_containers)
+            response.containers[response.n_containers++] = one;
+        gt_pack(&response.base, to);
+        *ret_nodes = nodes.count;
+    }
+    free(response.containers);
+    if (one)
+        gt_unpacked_free(&one->base);
+    gt_unpacked_free(&request->base);
+    return r == 0 ? GT_RPC_OK : status_of(r);
 }

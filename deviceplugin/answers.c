@@ -16,13 +16,16 @@ static char *unconst(const char *text)
     return same.out;
 }
 
-static const Dp__Options options = {.base = PROTOBUF_C_MESSAGE_INIT(&dp__options__descriptor),
-                                    .pre_start_required = 0,
-                                    .preferred_allocation_available = 1};
-
-void gt_answer_register(const char *endpoint, const char *resource, struct gt_buf *to)
+static Dp__Options options(bool prefers)
 {
-    Dp__Options own = options;
+    return (Dp__Options){.base = PROTOBUF_C_MESSAGE_INIT(&dp__options__descriptor),
+                         .pre_start_required = 0,
+                         .preferred_allocation_available = prefers};
+}
+
+void gt_answer_register(const char *endpoint, const char *resource, bool prefers, struct gt_buf *to)
+{
+    Dp__Options own = options(prefers);
     Dp__RegisterRequest request;
     dp__register_request__init(&request);
     request.version = unconst("v1beta1");
@@ -32,9 +35,10 @@ void gt_answer_register(const char *endpoint, const char *resource, struct gt_bu
     gt_pack(&request.base, to);
 }
 
-void gt_answer_options(struct gt_buf *to)
+void gt_answer_options(bool prefers, struct gt_buf *to)
 {
-    gt_pack(&options.base, to);
+    Dp__Options own = options(prefers);
+    gt_pack(&own.base, to);
 }
 
 void gt_answer_prestart(struct gt_buf *to)
@@ -70,6 +74,17 @@ void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)
     }
     list.devices = devices;
     list.n_devices = inventory->device_count;
+    gt_pack(&list.base, to);
+}
+
+void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to)
+{
+    Dp__Device device = DP__DEVICE__INIT, *devices[] = {&device};
+    Dp__DeviceList list = DP__DEVICE_LIST__INIT;
+    device.id = unconst(id);
+    device.health = unconst(healthy ? "Healthy" : "Unhealthy");
+    list.devices = devices;
+    list.n_devices = 1;
     gt_pack(&list.base, to);
 }
 

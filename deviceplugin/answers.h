@@ -16,14 +16,17 @@
 #define GT_PATH_ALLOCATE  "/v1beta1.DevicePlugin/Allocate"
 #define GT_PATH_PRESTART  "/v1beta1.DevicePlugin/PreStartContainer"
 
-/* The request of Register; `endpoint` is the name of the plugin's socket. */
-void gt_answer_register(const char *endpoint, const char *resource, struct gt_buf *to);
+/* The request of Register; `endpoint` is the name of the plugin's socket. `prefers`: it wants to be asked for
+ * preferred allocations. */
+void gt_answer_register(const char *endpoint, const char *resource, bool prefers, struct gt_buf *to);
 
-/* GetDevicePluginOptions: preferred allocations yes, PreStartContainer no. The same is in Register. */
-void gt_answer_options(struct gt_buf *to);
+/* GetDevicePluginOptions, the same as in Register. PreStartContainer is never wanted. */
+void gt_answer_options(bool prefers, struct gt_buf *to);
 
 /* One message of ListAndWatch: the whole list. */
 void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to);
+/* The same with one device, which is on no NUMA node. */
+void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to);
 
 /* PreStartContainer: nothing to do. */
 void gt_answer_prestart(struct gt_buf *to);
@@ -61,5 +64,13 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
                                       const struct gt_allocate_options *options, const uint8_t *request,
                                       size_t len, gt_answer_allocated_callback *allocated, void *arg,
                                       struct gt_buf *to, struct gt_err **err);
+
+/*
+ * Allocate of the one device `id`, which stands for all GPUs of the node: each container gets every device
+ * node that the host has of them (gt_device_nodes_all). Refuses another ID. *ret_nodes: how many that are.
+ */
+enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char *dev_root, const char *id,
+                                          const uint8_t *request, size_t len, unsigned *ret_nodes,
+                                          struct gt_buf *to, struct gt_err **err);
 
 #endif

@@ -41,13 +41,20 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
     return r;
 }
 
+/* A node that may be there or not. */
+static void add_if_there(const char *dev_root, const char *name, struct gt_device_nodes *nodes)
+{
+    if (nodes->count < GT_COUNT(nodes->names) && look(dev_root, name, NULL) == 0)
+        add(nodes, name);
+}
+
 /* The vendor's other control nodes, in alphabetical order. */
 static void add_further(const char *dev_root, struct gt_device_nodes *nodes)
 {
     for (const char *letter = further_letters; *letter; letter++) {
         const char name[] = {'m', 'x', *letter, 'd', '\0'};
-        if (strcmp(name, control_node) != 0 && look(dev_root, name, NULL) == 0)
-            add(nodes, name);
+        if (strcmp(name, control_node) != 0)
+            add_if_there(dev_root, name, nodes);
     }
 }
 
@@ -84,4 +91,25 @@ int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *de
         return r;
     *ret = nodes;
     return 0;
+}
+
+void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret)
+{
+    char name[sizeof(ret->names[0])];
+    ret->count = 0;
+    add_if_there(dev_root, control_node, ret);
+    add_further(dev_root, ret);
+    for (unsigned i = 0; node && i < node->gpu_count; i++) {
+        snprintf(name, sizeof(name), "dri/card%d", node->gpus[i].drm_card);
+        if (node->gpus[i].drm_card >= 0)
+            add_if_there(dev_root, name, ret);
+        snprintf(name, sizeof(name), "dri/renderD%d", node->gpus[i].drm_render);
+        if (node->gpus[i].drm_render >= 0)
+            add_if_there(dev_root, name, ret);
+    }
+}
+
+bool gt_device_nodes_driver(const char *dev_root)
+{
+    return look(dev_root, control_node, NULL) == 0;
 }

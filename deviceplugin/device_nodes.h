@@ -20,4 +20,11 @@ struct gt_device_nodes {
 int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *devices, unsigned count,
                          struct gt_device_nodes *ret, struct gt_err **err);
 
+/* All of them that the host has: every mx?d, and the DRM nodes of each GPU of `node`, which may be NULL. Asks
+ * for none: whoever gets these finds out about GPUs, also about broken ones. */
+void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret);
+
+/* Whether there is the vendor's driver, by mxcd. */
+bool gt_device_nodes_driver(const char *dev_root);
+
 #endif

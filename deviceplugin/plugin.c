@@ -155,7 +155,7 @@ static enum gt_rpc_status handle_options(void *arg, const uint8_t *request, size
                                          struct gt_err **err)
 {
     (void)arg, (void)request, (void)len, (void)err;
-    gt_answer_options(reply);
+    gt_answer_options(true, reply);
     return GT_RPC_OK;
 }
 
@@ -313,6 +313,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     const struct gt_registration_options registration = {
         .kubelet_dir = plugin->kubelet_dir,
         .resource = plugin->resource,
+        .prefers = true,
         .register_timeout_ms =
             options->register_timeout_ms ? options->register_timeout_ms : REGISTER_TIMEOUT_MS,
         .stream_timeout_ms = options->stream_timeout_ms ? options->stream_timeout_ms : STREAM_TIMEOUT_MS,

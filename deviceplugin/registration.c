@@ -217,7 +217,7 @@ static int serve(struct gt_registration *registration, struct gt_err **err)
 static int call_register(struct gt_registration *registration, const char *endpoint, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf request = GT_BUF(REGISTER_REQUEST_MAX);
-    gt_answer_register(endpoint, registration->options.resource, &request);
+    gt_answer_register(endpoint, registration->options.resource, registration->options.prefers, &request);
     int r = gt_buf_check(&request, "Register", err);
     if (r < 0)
         return r;

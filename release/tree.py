@@ -17,17 +17,17 @@ def stripped(program):
         return pathlib.Path(out.name).read_bytes()
 
 
-def contents(build, names, debian_programs=(), sonames=()):
-    """{place below the root: (mode, bytes)} of the programs with these names, of those of Debian's, and of all that is needed for
-    them; `sonames`: libraries besides, where this machine has them."""
+def contents(build, names, sonames=()):
+    """{place below the root: (mode, bytes)} of the programs with these names, and of all that is needed for them; `sonames`:
+    libraries besides, where this machine has them."""
     known = parts.known_libraries()
     besides = {known[soname] for soname in sonames if soname in known}
-    needed = besides.union(*(parts.libraries(path) for path in (*debian_programs, *besides)),
+    needed = besides.union(*(parts.libraries(path) for path in besides),
                            *(parts.libraries(parts.program_of(build, name)) | parts.opened(name) for name in names))
-    debian = {path.lstrip("/"): path for path in needed} | {f"usr/bin/{pathlib.Path(path).name}": path for path in debian_programs}
+    debian = {path.lstrip("/"): path for path in needed}
     programs = {name: stripped(parts.program_of(build, name)) for name in names}
     shipped = {place: (parts.owner(path), pathlib.Path(path).read_bytes()) for place, path in debian.items()}
-    packages = parts.owners({*needed, *debian_programs}).union(*(parts.owners(parts.archives(build, name)) for name in names))
+    packages = parts.owners(needed).union(*(parts.owners(parts.archives(build, name)) for name in names))
     tree = {f"usr/bin/{name}": (0o755, data) for name, data in programs.items()}
     tree.update({place: (0o755, data) for place, (_, data) in shipped.items()})
     tree.update({place: (0o644, path.read_bytes()) for place, path in parts.licences(packages).items()})

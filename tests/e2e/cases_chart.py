@@ -36,7 +36,9 @@ SETS = {  # name: values
     "annotations alone": ("mode=annotationsOnly", "scheduler.enabled=false", "placement.enabled=false"),
     "nodes by PCI": ("agent.nodes=pci", "agent.pciClasses={0302,1200}"),
     "every node": ("agent.nodes=all", "agent.tolerations=null"),
-    "no privileged container": ("probe.enabled=false",),
+    "no probe": ("probe.mode=none",),
+    "a privileged probe": ("probe.mode=privileged",),
+    "a probe beside another plugin": ("mode=topologyOnly", "probe.mode=device", "probe.library=/usr/local/lib"),
     "recordings": RECORDED,
     "agents alone": ("scheduler.enabled=false", "placement.enabled=false"),
     "agents that publish nothing": ("scheduler.enabled=false", "placement.enabled=false", "agent.options.no-publish=true"),
@@ -64,6 +66,9 @@ WRONG = (  # values, and what the refusal says
     (("agent.updateStrategy=Surge",), ("agent", "updateStrategy", "OnDelete")),
     (("agent.maxUnavailable=0",), ("agent", "maxUnavailable")),
     (("agent.nodes=some",), ("agent", "nodes", "installed")),
+    (("probe.mode=on",), ("probe", "mode", "privileged")),
+    (("probe.enabled=false",), ("probe", "enabled")),
+    (("agent.options.resource=metax-tech.com/gpu-probe", "placement.enabled=false"), ("agent.options.resource", "probe")),
     (("agent.pciClasses={vga}",), ("agent", "pciClasses")),
     (("mode=none",), ("mode", "topologyOnly")),
     (("image.pullPolicy=Sometimes",), ("image", "pullPolicy")),
@@ -86,7 +91,7 @@ WRONG = (  # values, and what the refusal says
 BASE = ("namespace.create=true", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false")
 SAME = (  # a kustomization, components of it, and the values that say the same
     ("base", (), ()),
-    ("no-probe", (), ("probe.enabled=false",)),
+    ("no-probe", (), ("probe.mode=none",)),
     ("recorded", (), RECORDED),
     ("base", ("placement",), PLACED),
     ("base", ("placement", "recreate"), (*PLACED, "scheduler.options.on-lost-plan=recreate")),
@@ -235,7 +240,7 @@ class ChartCases:
         for name, values in SETS.items():
             try:
                 text = self.render(values)
-                self.harmless([item for item in yaml.safe_load_all(text) if item])
+                self.harmless([item for item in yaml.safe_load_all(text) if item], "probe.mode=privileged" in values)
                 self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
             except Failed as why:
                 raise Failed(f"{name}: {why}") from why
@@ -244,7 +249,7 @@ class ChartCases:
         same([kinds.count(kind) for kind in ("Issuer", "Certificate", "Secret")], [2, 3, 0], "cert-manager's objects")
         return f"{len(SETS) + 1} sets"
 
-    def harmless(self, objects):
+    def harmless(self, objects, privileged):
         for role in objects:
             for rule in role.get("rules", []) if role["kind"] in ("Role", "ClusterRole") else []:
                 words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
@@ -255,7 +260,9 @@ class ChartCases:
                 raise Failed(f"a pod has {pod}")
             for item in pod["containers"]:
                 security = item["securityContext"]
-                if security["privileged"] != (item["name"] == "probe") or not security["readOnlyRootFilesystem"]:
+                may = privileged and item["name"] == "probe"
+                if security["privileged"] != may or not security["readOnlyRootFilesystem"] or (
+                        not may and (security["allowPrivilegeEscalation"] or security["capabilities"] != {"drop": ["ALL"]})):
                     raise Failed(f"{item['name']} has {security}")
                 program = self.build / "bin" / item["command"][-1].rsplit("/", 1)[-1]
                 if item["name"] in ("agent", "scheduler"):

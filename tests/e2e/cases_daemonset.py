@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DaemonSet as an operator applies it: image, ConfigMap of recordings, pods on real nodes."""
+import datetime
 import json
 import os
 import re
+import time
 
 from cases_api import topology, use
 from cases_faults import FaultCases
@@ -20,6 +22,26 @@ SELECTOR = "app.kubernetes.io/name=gputopo-agent"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 HEARTBEAT = 5  # seconds; 300 are the default, and too many to wait for
 FETCH = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
+PROBE_RESOURCE = "metax-tech.com/gpu-probe"
+# joins the device cgroup of a process, and says what comes of opening files under its rules
+OPEN = """import errno, os, sys
+pid, *paths = sys.argv[1:]
+groups = [line.rstrip("\\n").split(":", 2) for line in open(f"/proc/{pid}/cgroup")]
+place = [f"/sys/fs/cgroup/devices{path}" for _, kinds, path in groups if "devices" in kinds.split(",")]
+place += [f"/sys/fs/cgroup{path}" for number, kinds, path in groups if not kinds]
+with open(place[0] + "/cgroup.procs", "w") as file:
+    file.write(str(os.getpid()))
+for path in paths:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+        print(path, "opened")
+    except OSError as why:
+        print(path, errno.errorcode[why.errno])
+"""
+
+
+def seconds(stamp):
+    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
 
 
 class DaemonSetCases:
@@ -31,23 +53,26 @@ class DaemonSetCases:
 
     # steps
 
-    def agent(self, number):
+    def agent(self, number, selector=SELECTOR):
         """The running agent's pod on a node, or None."""
-        items = self.cluster.get("pods", "-n", NAMESPACE, "-l", SELECTOR,
+        items = self.cluster.get("pods", "-n", NAMESPACE, "-l", selector,
                                  f"--field-selector=spec.nodeName=node{number}")["items"]
         live = [item for item in items if "deletionTimestamp" not in item["metadata"]]
         return live[0] if len(live) == 1 else None
 
-    def ready_agent(self, number, but_not=""):
+    def ready_agent(self, number, but_not="", selector=SELECTOR):
         def ready():
-            pod = self.agent(number)
+            pod = self.agent(number, selector)
             if pod is None or pod["metadata"]["uid"] == but_not:
                 return False
             statuses = pod["status"].get("containerStatuses", [])
             if statuses and all(status["ready"] for status in statuses):
                 return pod
             return False, json.dumps([status.get("state") for status in statuses])
-        return until(f"the agent's pod on node{number}", ready, 180)
+        return until(f"the pod of {selector} on node{number}", ready, 180)
+
+    def ready_probe(self, number, but_not=""):
+        return self.ready_agent(number, but_not, "app.kubernetes.io/name=gputopo-probe")
 
     def pid(self, pod, container="agent"):
         """Of the container's process, in the cluster's PID namespace."""
@@ -233,7 +258,7 @@ class DaemonSetCases:
             raise Failed(f"the agent of node2 does not say that it is registered: {text[:300]}")
 
     def live(self):
-        """Both nodes find out live: the agent reads a sysfs tree, the probe's container loads the fake library."""
+        """Both nodes find out live: the agent reads a sysfs tree, the probe in its own pod loads the fake library."""
         for number, spec in ((1, "c500-8"), (2, "c550-8")):
             live = self.machines[number] = install.make_live(self.cluster, self.build, number, spec)
             node = self.nodes[number] = Node(self.cluster, self.build, live.root, 10 + number)
@@ -242,42 +267,111 @@ class DaemonSetCases:
                 gpu["uuid"] = live.uuids()[gpu["bdf"]]
             install.mount(self.cluster, number, node.machine.dev, DEVICES)
         self.applied = install.apply(self.cluster, "live", install.MADE, HEARTBEAT, "hypernodes")
-        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=110s")
+        for name in ("agent", "probe"):
+            self.cluster.kubectl("rollout", "status", f"daemonset/gputopo-{name}", "-n", NAMESPACE, "--timeout=110s")
+        waited = []
         for number, node in self.nodes.items():
-            self.ready_agent(number)
+            pod, probe = self.ready_agent(number), self.ready_probe(number)
             uuids = self.machines[number].uuids()
             until("the UUIDs that only the vendor's library knows", lambda: node.book.allocatable() == set(uuids.values())
                   or (False, sorted(node.book.allocatable())))
             self.allocatable(number, 8)
-
-            def told():
-                stored = self.stored(number)
-                said, status = self.said(stored), stored.get("status", {})
-                return (said.get("VendorLibrary"), status.get("supernode"), [gpu["uuid"] for gpu in status.get("gpus", [])]) == (
-                    ("True", "Answering"), {"uuid": SERVERS[number], "remote": [SERVERS[3 - number]]},
-                    [gpu["uuid"] for gpu in node.machine.gpus]) or (False, (said, status.get("supernode")))
-            until(f"the object of node{number} to tell what the library tells", told)
+            begun = [status["state"]["running"]["startedAt"] for item in (pod, probe) for status in item["status"]["containerStatuses"]]
+            waited.append(f"node{number} {(seconds(begun[1]) - seconds(begun[0])):.0f} s")
+            self.answering(number)
+            until(f"the object of node{number} to tell what the library tells", lambda: self.told(number) or (False, self.stored(number)))
         got = self.run_pod("live", 1, 4)
         self.cluster.kubectl("delete", "pod", "live", "--wait")
-        return f"a pod of 4 has {','.join(map(str, got))}"
+        return f"a pod of 4 has {','.join(map(str, got))}; from an agent's start to its probe's: {', '.join(waited)}"
+
+    def told(self, number):
+        status = self.stored(number).get("status", {})
+        return (status.get("supernode"), [gpu["uuid"] for gpu in status.get("gpus", [])]) == (
+            {"uuid": SERVERS[number], "remote": [SERVERS[3 - number]]}, [gpu["uuid"] for gpu in self.nodes[number].machine.gpus])
+
+    def answering(self, number, want=("True", "Answering")):
+        until(f"the library of node{number} to be {want[1]}", lambda: self.said(self.stored(number)).get("VendorLibrary") == want
+              or (False, self.said(self.stored(number))))
 
     def probe(self):
-        """The container that loads the library has neither network nor token; the agent beside it has no privilege."""
-        pod = self.ready_agent(1)
-        same([item["name"] for item in pod["spec"]["containers"]], ["probe", "agent"], "containers of the pod")
-        agent, probe = self.pid(pod), self.pid(pod, "probe")
-        where = [self.cluster.ask("control", "readlink", f"/proc/{pid}/ns/net").strip() for pid in (agent, probe)]
-        if where[0] == where[1]:
-            raise Failed("the probe is in the pod's network namespace")
-        interfaces = {line.split(":")[0].strip() for line in self.proc(probe, "net/dev").splitlines()[2:]}
-        if "eth0" in interfaces or self.proc(probe, "net/route").splitlines()[1:]:
-            raise Failed(f"the probe has a network: {interfaces}")
-        if "serviceaccount" in self.proc(probe, "mountinfo"):
-            raise Failed("the probe's container has the token")
-        same(int(self.status(agent)["CapEff"], 16), 0, "capabilities of the agent beside the probe")
-        for container in ("agent", "probe"):
-            seen = self.proc(self.pid(pod, container), "maps")
-            same("libmxsml" in seen, False, f"the vendor's library in the first process of {container}")
+        """The container that loads the library has no privilege and no token, and of the host's devices the GPUs'."""
+        pod, machine = self.ready_probe(1), self.nodes[1].machine
+        probe, agent = self.pid(pod, "probe"), self.pid(self.ready_agent(1))
+        for who, pid in (("probe", probe), ("agent", agent)):
+            status = self.status(pid)
+            same([int(status[kind], 16) for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")], [0] * 5, f"capabilities of the {who}")
+            same((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"), f"no new privileges, seccomp filter of the {who}")
+            same(status["Seccomp_filters"], "2" if who == "probe" else "1", f"the runtime's filter, and the probe's own against sockets: {who}")
+            same("libmxsml" in self.proc(pid, "maps"), False, f"the vendor's library in the first process of the {who}")
+        mounts = {line.split()[4]: line.split()[5].split(",") for line in self.proc(probe, "mountinfo").splitlines()}
+        same([path for path in mounts if "serviceaccount" in path], [], "tokens in the probe's container")
+        writable = {path for path, options in mounts.items() if "ro" not in options and not path.startswith(("/proc", "/sys/", "/dev"))}
+        same(writable - {"/etc/hosts", "/run/termination-log"}, {install.SOCKETS}, "writable in the probe's container")
+        for path in ("/", "/sys", "/opt"):
+            same("ro" in mounts[path], True, f"{path} is read-only in the probe's container")
+        every = machine.expected_nodes(range(len(machine.gpus)))
+        found = self.cluster.ask("control", "find", f"/proc/{probe}/root/dev", "-type", "c", "-path", "*/dri/*", "-o", "-name", "mx*")
+        same({path.split("/root/dev/")[1] for path in found.split()}, set(every), "device nodes in the probe's container")
+        paths = [f"/proc/{probe}/root/dev/{name}" for name in every]
+        opened = dict(line.split() for line in self.cluster.ask(
+            "control", "/usr/bin/python3", "-c", OPEN, probe, *paths, "/dev/kmsg").splitlines())
+        same(opened.pop("/dev/kmsg"), "EPERM", "opening a device that was not handed out")
+        same(opened, dict.fromkeys(paths, "ENXIO"), "opening the GPUs', which have no driver here")
+        return f"{len(every)} device nodes"
+
+    def refused(self):
+        """Nobody else gets the probe's resource: its holder could open the GPUs of every pod of the node."""
+        self.cluster.kubectl("create", "namespace", "tenant")
+        for kind in ("containers", "initContainers"):
+            manifest = pods.manifest("thief", 0)
+            greedy = {**manifest["spec"]["containers"][0], "name": "greedy", "resources": {"limits": {PROBE_RESOURCE: "1"}}}
+            manifest["spec"][kind] = [greedy, *(manifest["spec"]["containers"] if kind == "containers" else [])]
+            try:
+                self.cluster.kubectl("create", "-n", "tenant", "-f", "-", data=manifest)
+            except Failed as refusal:
+                if "is for gputopo's own probe" not in str(refusal):
+                    raise
+            else:
+                raise Failed(f"a pod with {PROBE_RESOURCE} in {kind} was taken")
+        self.cluster.kubectl("create", "-n", "tenant", "--dry-run=server", "-f", "-", data=pods.manifest("honest", 1))
+        self.cluster.kubectl("delete", "namespace", "tenant", "--wait")
+
+    def probe_away(self):
+        """No probe: the agent goes on with what it knows, and says so; another one, and all is as before."""
+        node, before = self.nodes[1], self.ready_probe(1)
+        devices = node.book.allocatable()
+        self.cluster.kubectl("patch", "daemonset", "gputopo-probe", "-n", NAMESPACE, "--type=merge",
+                             "-p", '{"spec": {"template": {"spec": {"nodeSelector": {"example.com/nowhere": "true"}}}}}')
+        self.answering(1, ("False", "NotAnswering"))
+        same(node.book.allocatable(), devices, "GPUs without the probe")
+        self.cluster.kubectl("patch", "daemonset", "gputopo-probe", "-n", NAMESPACE, "--type=json",
+                             "-p", '[{"op": "remove", "path": "/spec/template/spec/nodeSelector/example.com~1nowhere"}]')
+        start = time.monotonic()
+        self.ready_probe(1, before["metadata"]["uid"])
+        self.answering(1)
+        same(node.book.allocatable(), devices, "GPUs after all")
+        return f"answering {time.monotonic() - start:.0f} s after the probe was allowed again"
+
+    def probe_survives(self):
+        """The kubelet and the agent are started again: both resources are back, and the probe's container has run on."""
+        def containers():
+            return [status["containerID"] for number in self.nodes for status in self.ready_probe(number)["status"]["containerStatuses"]]
+
+        def offered():
+            given = self.cluster.get("node", "node1")["status"]["allocatable"]
+            return (given.get(PROBE_RESOURCE), given.get(pods.RESOURCE)) == ("1", "8") or (False, given)
+        address, running, pod = self.ready_agent(1)["status"]["podIP"], containers(), self.ready_agent(1)
+        registrations = self.metric(address, "gputopo_registrations_total")
+        self.cluster.kill_kubelet(1, "KILL")
+        until("GPUs to be registered again", lambda: self.metric(address, "gputopo_registrations_total") > registrations)
+        until("the probe's resource to be registered again", lambda: self.metric(address, "gputopo_probe_resource_registered") == 1)
+        until("both resources on node1", offered)
+        self.cluster.kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "--wait")
+        self.ready_agent(1, pod["metadata"]["uid"])
+        until("both resources on node1", offered)
+        same(self.nodes[1].book.allocatable(), set(self.machines[1].uuids().values()), "GPUs by the next agent")
+        self.answering(1)
+        same(containers(), running, "the probes' containers")
 
     def end(self):
         self.cluster.kubectl("delete", "-k", self.applied, "--wait", "--ignore-not-found")
@@ -304,8 +398,11 @@ class DaemonSetCases:
         case("metrics of an agent are served on its pod's address", self.metrics)
         supernodes = SupernodeCases(self, self.crds)
         supernodes.prepare()
-        if case("both nodes discover live, with the probe's container", self.live):
-            case("the probe's container has no network and no token", self.probe)
+        if case("both nodes discover live, with an unprivileged probe", self.live):
+            case("the probe's container has no privilege and no token, and the GPUs' devices alone", self.probe)
+            case("a pod of somebody else does not get the probe's resource", self.refused)
+            case("the probe goes away and comes back", self.probe_away)
+            case("kubelet and agent are started again under the probe", self.probe_survives)
             joined = supernodes.begin()  # what goes wrong next goes wrong under the companion, too
             if joined:
                 MonitoringCases(self).run()

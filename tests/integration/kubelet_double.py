@@ -77,6 +77,25 @@ class Plugin:
         self.channel.close()
 
 
+class Second:
+    """What the kubelet knows of one further resource: its plugin and devices, and who has which of them."""
+
+    def __init__(self):
+        self.plugin = None
+        self.devices = {}  # ID -> healthy
+        self.registrations = 0
+        self.lists = []  # every ListAndWatch message, as {ID: healthy}
+        self.streams_ended = 0
+
+    def take_list(self, message):
+        self.devices = {device.ID: device.health == "Healthy" for device in message.devices}
+        self.lists.append(self.devices)
+
+    def forget(self):
+        plugin, self.plugin, self.devices = self.plugin, None, {}
+        return plugin
+
+
 class Book:
     """The kubelet's pod-resources API on DIR/pod-resources/kubelet.sock: what it answers, and its faults."""
 
@@ -197,7 +216,9 @@ class Book:
     def _allocatable(self, _request, _context):
         return pb.AllocatableResourcesResponse(
             devices=[pb.ContainerDevices(resource_name=RESOURCE, device_ids=[name])
-                     for name in [*self._ours(), *self.others]])
+                     for name in [*self._ours(), *self.others]]
+            + [pb.ContainerDevices(resource_name=resource, device_ids=[name])
+               for resource, second in list(self.kubelet.seconds.items()) for name in second.devices])
 
     def _ours(self):
         return [] if self.lost and self.kubelet.plugin is self.lost else self.kubelet.healthy()
@@ -215,6 +236,7 @@ class KubeletDouble(stubs.RegistrationServicer):
         self.server = None
         self.servers = 0
         self.plugin = None
+        self.seconds = {}  # resource -> Second, of resources that are not the GPUs'
         self.devices = {}  # ID -> (healthy, NUMA node or None)
         self.order = []  # IDs in the plugin's order
         self.pods = {}  # name -> [[ID...] for each container]
@@ -261,10 +283,12 @@ class KubeletDouble(stubs.RegistrationServicer):
 
     def _forget_plugin(self):
         with self.changed:
-            plugin, self.plugin = self.plugin, None
+            plugins = [self.plugin, *(second.forget() for second in self.seconds.values())]
+            self.plugin = None
             self.devices = {}
-        if plugin:
-            plugin.close()
+        for plugin in plugins:
+            if plugin:
+                plugin.close()
 
     def stop(self, leave_socket=True):
         # The server first: a kubelet that has ended takes no registration of the plugin whose stream it ended.
@@ -293,6 +317,8 @@ class KubeletDouble(stubs.RegistrationServicer):
     # ---- registration ----
 
     def Register(self, request, context):  # noqa: N802, gRPC's name
+        if request.resource_name != RESOURCE:
+            return self._register_second(request, context)
         time.sleep(self.hang)
         with self.changed:
             refused = self.refuse > 0
@@ -320,6 +346,54 @@ class KubeletDouble(stubs.RegistrationServicer):
         if not skip:
             threading.Thread(target=self._follow, args=(plugin,), daemon=True).start()
         return pb.Empty()
+
+    def _register_second(self, request, context):
+        plugin = Plugin(os.path.join(self.directory, request.endpoint), request.endpoint)
+        try:
+            plugin.options = plugin.stub.GetDevicePluginOptions(
+                pb.Empty(), timeout=DIAL_SECONDS, wait_for_ready=True)
+        except grpc.RpcError as error:
+            plugin.close()
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"dial {request.endpoint}: {error.code()}")
+        with self.changed:
+            second = self.seconds.setdefault(request.resource_name, Second())
+            second.plugin = plugin
+            second.registrations += 1
+            self.changed.notify_all()
+        threading.Thread(target=self._follow_second, args=(second, plugin), daemon=True).start()
+        return pb.Empty()
+
+    def _follow_second(self, second, plugin):
+        try:
+            plugin.stream = plugin.stub.ListAndWatch(pb.Empty())
+            for message in plugin.stream:
+                with self.changed:
+                    if plugin is second.plugin:
+                        second.take_list(message)
+                    self.changed.notify_all()
+        except (grpc.RpcError, ValueError):
+            pass
+        with self.changed:
+            second.streams_ended += 1
+            if plugin is second.plugin:
+                second.forget()
+            self.changed.notify_all()
+        plugin.channel.close()
+
+    def admit_second(self, resource):
+        """A pod that asks for the one device of a further resource: the response to its container. The plugin is
+        not asked under the lock, so that a test sees what it does meanwhile."""
+        with self.changed:
+            second = self.seconds.get(resource)
+            if not second or not second.plugin or not any(second.devices.values()):
+                raise AdmissionError(f"no healthy devices present for {resource}")
+            plugin, name = second.plugin, next(iter(second.devices))
+        try:
+            answer = plugin.stub.Allocate(pb.AllocateRequest(
+                container_requests=[pb.ContainerAllocateRequest(devices_ids=[name])]))
+        except grpc.RpcError as error:
+            raise AdmissionError(f"{error.code().name}: {error.details()}") from error
+        return answer.container_responses[0]
 
     def _follow(self, plugin):
         try:

@@ -82,7 +82,7 @@ def probing_agent(served):
     root = f"{served.directory}/root"
     os.makedirs(f"{root}/sys/bus/pci/devices")
     agent = Agent(f"{served.programs}/gputopo-agent", served.directory, "--root", root, "--probe", "/bin/false",
-                  "--no-device-plugin", "--no-publish")
+                  "--probe-resource", "example.com/probe", "--no-device-plugin", "--no-publish")
     try:
         if not wait_for(lambda: quietly(lambda: "gputopo_probe_restarts_total" in agent.get("/metrics")[1]), 30):
             raise AssertionError(agent.lines)

@@ -860,7 +860,7 @@ class WithAProbe(Case):
         self.assertEqual(agent.stop()[0], 0)
 
 
-class WithTheVendorLibrary(Case):
+class MadeMachine(Case):
     """A made sysfs tree of eight GPUs, the real gputopo-probe, and the fake library below the root's opt/."""
 
     def setUp(self):
@@ -886,6 +886,8 @@ class WithTheVendorLibrary(Case):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         return kubelet, agent
 
+
+class WithTheVendorLibrary(MadeMachine):
     def set_sick(self, *numbers):
         devices = json.loads(json.dumps(self.vendor["devices"]))
         for i in numbers:
@@ -960,6 +962,139 @@ class WithTheVendorLibrary(Case):
         self.assertLess(seconds, 15)
         self.assertTrue(wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in everyone)))
         self.assertEqual(kubelet.registrations, [])
+
+
+RESOURCE = "example.com/gpu-probe"
+
+
+class TheProbesResource(MadeMachine):
+    """--probe-resource: one device that brings the device nodes of all GPUs, for a probe in a pod of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.socket = os.path.join(self.directory, "probe.sock")
+
+    def start_with_resource(self, kubelet, *arguments):
+        agent = self.start("--root", self.root, "--probe", self.socket, "--probe-resource", RESOURCE, *arguments)
+        self.assertTrue(kubelet.wait(lambda: RESOURCE in kubelet.seconds and kubelet.seconds[RESOURCE].devices),
+                        agent.lines)
+        return agent
+
+    def start_probe(self):
+        probe = subprocess.Popen([os.path.join(PROGRAMS, "gputopo-probe"), "--socket", self.socket, "--root", self.root],
+                                 stdin=subprocess.DEVNULL, env={**os.environ, "GPUTOPO_FAKE_MXSML": self.scenario})
+        self.addCleanup(probe.wait)
+        self.addCleanup(probe.terminate)
+        return probe
+
+    def nodes_of(self, kubelet):
+        response = kubelet.admit_second(RESOURCE)
+        self.assertEqual((len(response.envs), len(response.mounts)), (0, 0))
+        for device in response.devices:
+            self.assertEqual((device.host_path, device.permissions),
+                             (self.dev + device.container_path.removeprefix("/dev"), "rw"))
+        return {device.container_path for device in response.devices}
+
+    def all_nodes(self):
+        agent = subprocess.run([AGENT, "--root", self.root, "--probe", "none", "--oneshot"], capture_output=True,
+                               text=True, check=True)
+        gpus = json.loads(agent.stdout)["gpus"]
+        return {"/dev/mxcd", *(f"/dev/dri/card{gpu['drm']['card']}" for gpu in gpus),
+                *(f"/dev/dri/renderD{gpu['drm']['render']}" for gpu in gpus)}
+
+    def test_the_probe_comes_by_its_resource(self):
+        """As in a cluster: the agent waits for a probe that cannot start before it has the agent's device."""
+        kubelet = self.kubelet()
+        agent = self.start_with_resource(kubelet, "--probe-patience", "60")
+        self.assertEqual(kubelet.order, [], "no GPU is served before the probe has said which it is")
+        nodes = self.all_nodes()
+        self.assertEqual(len(nodes), 17)
+        self.assertEqual(self.nodes_of(kubelet), nodes)
+        self.start_probe()
+        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        self.assertEqual(kubelet.order, self.ids)
+        self.assertEqual(agent.metric("gputopo_probe_resource_registered"), 1)
+        given = agent.wait_event("device nodes given")
+        self.assertEqual((given["nodes"], given["resource"]), (17, RESOURCE))
+        os.unlink(os.path.join(self.dev, "dri", os.path.basename(max(nodes - {"/dev/mxcd"}))))
+        self.assertEqual(self.nodes_of(kubelet), nodes - {max(nodes - {"/dev/mxcd"})}, "a broken GPU hides no other")
+        second = kubelet.seconds[RESOURCE]
+        self.assertEqual((second.lists, second.registrations), ([{"all": True}], 1))
+        self.assertFalse(second.plugin.options.get_preferred_allocation_available)
+        self.assertEqual(agent.stop()[0], 0)
+        self.assertEqual(os.listdir(kubelet.directory), ["kubelet.sock"])
+
+    def test_neither_disturbs_the_other(self):
+        self.start_probe()
+        kubelet = self.kubelet()
+        agent = self.start_with_resource(kubelet)
+        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        second, ended = kubelet.seconds[RESOURCE], kubelet.streams_ended
+        second.plugin.stream.cancel()
+        self.assertTrue(kubelet.wait(lambda: second.registrations == 2 and second.devices), agent.lines)
+        self.assertEqual((kubelet.streams_ended, len(kubelet.registrations), len(kubelet.healthy())), (ended, 1, 8))
+        kubelet.refuse = 2
+        kubelet.drop_stream()
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.registrations) == 4 and kubelet.plugin), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual((second.registrations, second.streams_ended, second.devices), (2, 1, {"all": True}))
+        self.assertEqual(len(kubelet.admit("pod", 2)[0]), 2)
+        self.assertEqual(len(self.nodes_of(kubelet)), 17)
+        self.assertEqual(agent.wait_event("GPUs in use")["gpus"], 2)
+        self.assertEqual(agent.events("a container holds a device that is no GPU of this node"), [])
+
+    def test_the_kubelet_restarts(self):
+        self.start_probe()
+        kubelet = self.kubelet()
+        agent = self.start_with_resource(kubelet)
+        self.assertTrue(kubelet.wait_healthy(8, 30), agent.lines)
+        kubelet.restart()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        second = kubelet.seconds[RESOURCE]
+        self.assertTrue(kubelet.wait(lambda: second.registrations == 2 and second.devices == {"all": True}), agent.lines)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_probe_resource_registered") == 1))
+
+    def test_without_gpus_and_without_the_plugin(self):
+        """The probe's pod waits for nothing where there is nothing: a rollout shall end on every node."""
+        kubelet = self.kubelet()
+        os.makedirs(os.path.join(self.directory, "bare/sys/bus/pci/devices"))
+        os.unlink(os.path.join(self.dev, "mxcd"))
+        agent = self.start("--root", os.path.join(self.directory, "bare"), "--probe", "none", "--probe-resource", RESOURCE,
+                           "--no-device-plugin")
+        self.assertTrue(kubelet.wait(lambda: RESOURCE in kubelet.seconds and kubelet.seconds[RESOURCE].devices),
+                        agent.lines)
+        self.assertEqual(self.nodes_of(kubelet), set())
+        self.assertEqual(kubelet.registrations, [])
+
+    def test_not_before_the_driver(self):
+        """A container keeps the device nodes that it began with: where GPUs lack their driver it has to wait."""
+        kubelet = self.kubelet()
+        control = os.path.join(self.dev, "mxcd")
+        os.unlink(control)
+        agent = self.start_with_resource(kubelet, "--probe-patience", "0")
+        self.assertEqual(kubelet.seconds[RESOURCE].lists, [{"all": False}])
+        self.assertRaises(AdmissionError, kubelet.admit_second, RESOURCE)
+        with open(control, "w", encoding="ascii"):
+            pass
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait(lambda: kubelet.seconds[RESOURCE].devices == {"all": True}), agent.lines)
+        self.assertEqual(self.nodes_of(kubelet), self.all_nodes())
+        self.assertEqual(kubelet.seconds[RESOURCE].registrations, 1)
+
+    def test_only_where_asked_for(self):
+        kubelet, agent = self.start_node()
+        agent.wait_event("registered")
+        self.assertEqual(kubelet.seconds, {})
+        self.assertIsNone(agent.metric("gputopo_probe_resource_registered"))
+        self.assertEqual(len([name for name in os.listdir(kubelet.directory) if name.startswith("gputopo-")]), 1)
+        self.assertEqual(agent.stop()[0], 0)
+        agent = self.start("--from", self.recorded(), "--probe-resource", RESOURCE)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(kubelet.seconds, {}, "a recording has no devices that a probe could open")
+
+    def recorded(self):
+        self.record()
+        return self.recording
 
 
 class OnThisMachine(Case):

@@ -76,7 +76,8 @@ class Chart(unittest.TestCase):
     def test_nonsense_is_refused(self):
         for path, value in (("agent.optionz", {}), ("agent.options.heartbeat", "5"), ("agent.options.http", ":http"), ("mode", "off"),
                             ("agent.maxUnavailable", "101%"), ("scheduler.options.weight", 0), ("scheduler.options.weight", "much"),
-                            ("image.digest", "latest"), ("placement.certificates.caBundle", "/etc/ca.crt"), ("probe.library", "opt")):
+                            ("image.digest", "latest"), ("placement.certificates.caBundle", "/etc/ca.crt"), ("probe.library", "opt"), ("probe.mode", "on"),
+                            ("probe.enabled", False)):
             *above, last = path.split(".")
             values = yaml.safe_load((CHART / "values.yaml").read_text())
             at = values

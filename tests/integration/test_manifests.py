@@ -39,7 +39,7 @@ def schema_of(plural):
 
 
 def build(directory):
-    """What `kubectl kustomize` makes of a directory, as far as ours go: resources and JSON patches."""
+    """What `kubectl kustomize` makes of a directory, as far as ours go: resources, JSON patches, and what is left out."""
     made = []
     kustomization, = documents(directory / "kustomization.yaml")
     for resource in kustomization["resources"]:
@@ -60,6 +60,11 @@ def add_component(made, directory):
 
 def patch_all(made, kustomization):
     for patch in kustomization.get("patches", []):
+        if "target" not in patch:
+            gone = yaml.safe_load(patch["patch"])
+            assert gone.pop("$patch") == "delete", patch
+            made.remove(one(made, gone["kind"], gone["metadata"]["name"]))
+            continue
         target, = [item for item in made if item["kind"] == patch["target"]["kind"]
                    and item["metadata"]["name"] == patch["target"]["name"]]
         for step in yaml.safe_load(patch["patch"]):
@@ -225,7 +230,8 @@ class Permissions(unittest.TestCase):
             self.assertEqual(spec["failurePolicy"], "Fail", name)
             self.assertIn(f"| {name} |", PERMISSIONS)
             users = re.findall(r"system:serviceaccount:gputopo-system:(\S+?)\"", json.dumps(spec).replace("\\", ""))
-            self.assertTrue(users and set(users) <= {"gputopo-agent", "gputopo-scheduler"}, name)
+            self.assertLessEqual(set(users), {"gputopo-agent", "gputopo-scheduler"}, name)
+            self.assertEqual(bool(users), name != "gputopo-probe-resource", "that one is about everybody")
 
     def test_the_policy_allows_what_the_agent_writes(self):
         text = (DAEMONSET / "base/policy.yaml").read_text()
@@ -257,18 +263,49 @@ class Permissions(unittest.TestCase):
                 for path in paths.values():
                     self.assertIn(f"hostPath `{path}`", PERMISSIONS)
 
+    def test_no_container_is_privileged(self):
+        for item in (item for item in self.objects if item["kind"] in ("DaemonSet", "Deployment")):
+            for one_of in item["spec"]["template"]["spec"]["containers"]:
+                security = one_of["securityContext"]
+                self.assertEqual((security["privileged"], security["allowPrivilegeEscalation"], security["capabilities"],
+                                  security["readOnlyRootFilesystem"]), (False, False, {"drop": ["ALL"]}, True), one_of["name"])
+
     def test_the_probes_container_knows_nothing(self):
-        pod = pod_of(self.objects)
-        probe = container(pod, "probe")
-        self.assertIs(pod["containers"][0], probe, "its socket has to be there first")
-        self.assertEqual({mount["name"] for mount in probe["volumeMounts"]}, {"probe", "opt", "dev"})
-        self.assertEqual(probe["command"][:3], ["/usr/bin/unshare", "--net", "--"])
-        self.assertIs(probe["securityContext"]["readOnlyRootFilesystem"], True)
+        """It has the library, its socket, and the devices that the agent hands out: no /dev, no token, no network."""
+        pod = pod_of(self.objects, name="gputopo-probe")
+        self.assertIs(pod["automountServiceAccountToken"], False)
+        self.assertEqual(pod["securityContext"], {"seccompProfile": {"type": "RuntimeDefault"}})
+        self.assertFalse({"serviceAccountName", "hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & set(pod))
+        self.assertEqual({volume["hostPath"]["path"] for volume in pod["volumes"]}, {"/opt", "/run/gputopo"})
+        probe, = pod["containers"]
+        self.assertEqual([mount["name"] for mount in probe["volumeMounts"] if not mount.get("readOnly")], ["probe"])
+        for path in ("/opt", "/run/gputopo"):
+            self.assertIn(f"hostPath `{path}`", PERMISSIONS)
+        self.assertIn("--no-network", probe["args"])
+
+    def test_agent_and_probe_find_each_other(self):
+        """The agent advertises what the probe asks for, and looks where it listens, on the same nodes."""
+        agent, probe = pod_of(self.objects), pod_of(self.objects, name="gputopo-probe")
+        arguments = dict(argument.partition("=")[::2] for item in (agent, probe) for one_of in item["containers"] for argument in one_of["args"])
+        self.assertEqual(arguments["--probe"], arguments["--socket"])
+        self.assertEqual(container(probe, "probe")["resources"]["limits"][arguments["--probe-resource"]], 1)
+        self.assertIn(f'"{arguments["--probe-resource"]}" in', (DAEMONSET / "base/policy.yaml").read_text())
+        for pod in (agent, probe):
+            volume, = [volume for volume in pod["volumes"] if volume["name"] == "probe"]
+            self.assertEqual(volume["hostPath"], {"path": "/run/gputopo", "type": "DirectoryOrCreate"})
+            self.assertEqual([mount["mountPath"] for item in pod["containers"] for mount in item["volumeMounts"] if mount["name"] == "probe"],
+                             ["/run/gputopo"])
+        for key in ("nodeSelector", "tolerations", "priorityClassName"):
+            self.assertEqual(agent[key], probe[key])
+
+    def test_without_the_probe(self):
         for directory in ("no-probe", "recorded"):
-            pod = pod_of(build(DAEMONSET / directory))
-            self.assertEqual([item["name"] for item in pod["containers"]], ["agent"])
-            self.assertFalse({"probe", "opt"} & {volume["name"] for volume in pod["volumes"]})
-            self.assertFalse([item for item in pod["containers"] if item["securityContext"]["privileged"]])
+            objects = build(DAEMONSET / directory)
+            self.assertFalse([item for item in objects if item["metadata"]["name"] == "gputopo-probe"])
+            pod = pod_of(objects)
+            self.assertNotIn("probe", {volume["name"] for volume in pod["volumes"]})
+            self.assertFalse([argument for argument in container(pod, "agent")["args"]
+                              if argument.startswith("--probe") and argument != "--probe=none"])
 
     def test_the_companion(self):
         deployment, = documents(DAEMONSET / "base/companion.yaml")
@@ -280,6 +317,7 @@ class Permissions(unittest.TestCase):
 
     def test_mounts_and_volumes_belong_together(self):
         pods = [pod_of(build(DAEMONSET / directory)) for directory in ("base", "no-probe", "recorded")]
+        pods.append(pod_of(self.objects, name="gputopo-probe"))
         pods.append(pod_of(documents(DAEMONSET / "base/companion.yaml"), "Deployment", "gputopo-scheduler"))
         for pod in pods:
             names = [volume["name"] for volume in pod["volumes"]]
@@ -297,7 +335,7 @@ class Permissions(unittest.TestCase):
         told = subprocess.run([BUILD / "bin/gputopo-agent", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         for directory in ("base", "no-probe", "recorded"):
             for argument in container(pod_of(build(DAEMONSET / directory)), "agent")["args"]:
-                self.assertIn(argument.split("=")[0], told)
+                self.assertIn(f"  {argument.split('=')[0]} ", told)
 
     def test_the_companions_options_are_known(self):
         """Also those of the components; and what they say in each other's company."""
@@ -401,9 +439,9 @@ class Image(unittest.TestCase):
     def test_programs_run_with_what_is_in_it(self):
         loader, = [path for path in self.tree.glob("lib*/ld-linux*")]
         libraries = ":".join(str(path) for path in (*self.tree.glob("lib/*-linux-*"), *self.tree.glob("usr/lib/*-linux-*")))
-        for program, option in (*((name, "--version") for name in PROGRAMS), ("unshare", "--version")):
+        for program in PROGRAMS:
             done = subprocess.run([loader, "--inhibit-cache", "--library-path", libraries, self.tree / "usr/bin" / program,
-                                   option], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   env={"ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
             self.assertEqual(done.returncode, 0, f"{program}: {done.stdout}")
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "topology/probe/no_network.h"
 #include "topology/probe/server.h"
 
 /* gputopo-probe: asks the vendor library on behalf of others. Exit codes: 0 done, 1 failed, 2 wrong usage. */
@@ -23,6 +24,7 @@ enum {
     OPT_CALL,
     OPT_SCAN,
     OPT_UID,
+    OPT_NO_NETWORK,
     OPT_VERBOSE,
     OPT_QUIET,
     OPT_VERSION,
@@ -37,6 +39,7 @@ static const struct argp_option options[] = {
     {"library", OPT_LIBRARY, "FILE", 0, "Use this vendor library", 0},
     {"call-timeout", OPT_CALL, "MS", 0, "Longest time of one vendor call (default 3000)", 0},
     {"scan-timeout", OPT_SCAN, "MS", 0, "Longest time of one scan (default 20000)", 0},
+    {"no-network", OPT_NO_NETWORK, NULL, 0, "Keep the vendor library from all but unix sockets", 0},
     {"verbose", OPT_VERBOSE, NULL, 0, "Let the vendor library write to stderr", 0},
     {"quiet", OPT_QUIET, NULL, 0, "Log errors of the probe itself only", 0},
     {"help", OPT_HELP, NULL, 0, "Print this text", -1},
@@ -48,6 +51,7 @@ struct arguments {
     const char *socket;
     int fd;
     uid_t uid;
+    bool no_network;
     struct gt_prober_options prober;
 };
 
@@ -120,6 +124,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case OPT_SCAN:
         arguments->prober.scan_timeout_ms = (int)read_number("--scan-timeout", text, 1, 600000);
         return 0;
+    case OPT_NO_NETWORK:
+        arguments->no_network = true;
+        return 0;
     case OPT_VERBOSE:
         arguments->prober.verbose = true;
         return 0;
@@ -189,7 +196,9 @@ int main(int argc, char **argv)
     }
     set_signals();
     arguments.prober.owner = arguments.fd;
-    int r = gt_prober_new(&arguments.prober, &prober, &err);
+    int r = arguments.no_network ? gt_no_network(&err) : 0;
+    if (r == 0)
+        r = gt_prober_new(&arguments.prober, &prober, &err);
     if (r == 0 && arguments.socket)
         r = gt_server_listen(arguments.socket, arguments.uid != (uid_t)-1, &server.listener, &err);
     if (r == 0 && arguments.socket && lstat(arguments.socket, &socket_file) == 0)

@@ -37,7 +37,7 @@
 {{- end }}
 
 {{- define "gputopo.probe" -}}
-{{ if and .Values.probe.enabled (not .Values.agent.recordings.configMap) }}yes{{ end }}
+{{ if and (ne .Values.probe.mode "none") (not .Values.agent.recordings.configMap) }}yes{{ end }}
 {{- end }}
 
 {{- define "gputopo.placement" -}}
@@ -50,4 +50,37 @@
 
 {{- define "gputopo.projects" -}}
 {{ has .what (.root.Values.scheduler.options.project | default list) | ternary "yes" "" }}
+{{- end }}
+
+{{/* How agents are replaced, and their probes. */}}
+{{- define "gputopo.update" -}}
+type: {{ .Values.agent.updateStrategy }}
+{{- if eq .Values.agent.updateStrategy "RollingUpdate" }}
+rollingUpdate:
+  maxUnavailable: {{ .Values.agent.maxUnavailable }}
+  maxSurge: 0 # two of one node would displace each other
+{{- end }}
+{{- end }}
+
+{{/* Which nodes have an agent, and its probe. */}}
+{{- define "gputopo.nodes" -}}
+nodeSelector:
+  {{- toYaml .Values.agent.nodeSelector | nindent 2 }}
+  {{- if eq .Values.agent.nodes "installed" }}
+  metax-tech.com/gpu.installed: "true"
+  {{- end }}
+{{- if eq .Values.agent.nodes "pci" }}
+{{- $vendor := .Values.agent.options.vendor | default "9999" | toString | lower | trimPrefix "0x" }}
+affinity:
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms: # one of them
+      {{- range .Values.agent.pciClasses }}
+      - matchExpressions: [{key: feature.node.kubernetes.io/pci-{{ . }}_{{ $vendor }}.present, operator: In, values: ["true"]}]
+      {{- end }}
+{{- end }}
+{{- with .Values.agent.tolerations }}
+tolerations:
+{{- toYaml . | nindent 0 }}
+{{- end }}
 {{- end }}

@@ -11,6 +11,7 @@ DAEMONSET = pathlib.Path(__file__).resolve().parents[3] / "daemonset"
 NAMESPACE = "gputopo-system"
 DEVICES = "/run/gputopo-dev"  # as in daemonset/recorded
 LIVE = "/run/gputopo-live"
+SOCKETS = "/run/gputopo"  # where the probe's socket is, as in daemonset/base
 SERVERS = {number: f"5e5e5e5e-0000-4000-8000-00000000000{number}" for number in range(1, 6)}  # UUIDs of servers
 
 RECORDED = """apiVersion: kustomize.config.k8s.io/v1beta1
@@ -22,7 +23,7 @@ patches:
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --heartbeat={heartbeat}}}
 """
 
-# the sysfs, vendor library and device nodes that the agents find are made ones
+# the sysfs, vendor library and device nodes that agents and probes find are made ones
 MADE = """apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [{base}/base]
@@ -33,15 +34,18 @@ patches:
     - {{op: add, path: /spec/template/spec/volumes/-, value: {{name: live, hostPath: {{path: {live}}}}}}}
     - {{op: test, path: /spec/template/spec/volumes/2/name, value: dev}}
     - {{op: replace, path: /spec/template/spec/volumes/2/hostPath/path, value: {devices}}}
-    - {{op: test, path: /spec/template/spec/containers/1/volumeMounts/2/name, value: dev}}
-    - {{op: replace, path: /spec/template/spec/containers/1/volumeMounts/2/mountPath, value: {devices}}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --root={live}/root}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --dev-root={devices}}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --health-interval=2}}
-    - {{op: add, path: /spec/template/spec/containers/1/args/-, value: --heartbeat={heartbeat}}}
+    - {{op: test, path: /spec/template/spec/containers/0/volumeMounts/2/name, value: dev}}
+    - {{op: replace, path: /spec/template/spec/containers/0/volumeMounts/2/mountPath, value: {devices}}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --root={live}/root}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --dev-root={devices}}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --health-interval=2}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --heartbeat={heartbeat}}}
     - op: add
-      path: /spec/template/spec/containers/1/volumeMounts/-
+      path: /spec/template/spec/containers/0/volumeMounts/-
       value: {{name: live, mountPath: {live}, readOnly: true}}
+- target: {{kind: DaemonSet, name: gputopo-probe}}
+  patch: |
+    - {{op: add, path: /spec/template/spec/volumes/-, value: {{name: live, hostPath: {{path: {live}}}}}}}
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --root={live}/root}}
     - op: add
       path: /spec/template/spec/containers/0/env
@@ -49,8 +53,6 @@ patches:
     - op: add
       path: /spec/template/spec/containers/0/volumeMounts/-
       value: {{name: live, mountPath: {live}, readOnly: true}}
-    - {{op: test, path: /spec/template/spec/containers/0/volumeMounts/2/name, value: dev}}
-    - {{op: remove, path: /spec/template/spec/containers/0/volumeMounts/2}}
 """
 
 
@@ -77,6 +79,9 @@ def make_live(cluster, build, number, spec):
     live = Live(build, spec, cluster.state / f"live{number}", SERVERS[number],
                 *(SERVERS[other] for other in (1, 2) if other != number))
     mount(cluster, number, live.directory, LIVE)
+    sockets = cluster.state / f"sockets{number}"
+    sockets.mkdir(exist_ok=True)
+    mount(cluster, number, sockets, SOCKETS)
     return live
 
 

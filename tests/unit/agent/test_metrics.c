@@ -74,6 +74,7 @@ static void test_before_the_first_scan(void **state)
     expect_line(text, "gputopo_plugin_registered 0");
     expect_line(text, "gputopo_scans_total{result=\"failed\"} 0");
     assert_null(strstr(text, "gputopo_last_scan_timestamp_seconds"));
+    assert_null(strstr(text, "gputopo_probe_resource_registered")); /* there is none */
     assert_non_null(strstr(text, "gputopo_build_info{version=\""));
 }
 
@@ -174,6 +175,7 @@ static void test_counts(void **state)
     metrics.plugin.allocate.count = 5;
     metrics.plugin.allocate.sum_us = 250000;
     metrics.probe.restarts = 9;
+    metrics.has_nodes_plugin = metrics.nodes_registered = true;
     gt_auto_free char *text = text_of(&metrics);
     check_form(text);
     expect_line(text, "gputopo_scans_total{result=\"done\"} 3");
@@ -191,6 +193,7 @@ static void test_counts(void **state)
     expect_line(text, "gputopo_allocate_duration_seconds_bucket{le=\"+Inf\"} 5");
     expect_line(text, "gputopo_allocate_duration_seconds_sum 0.25");
     expect_line(text, "gputopo_probe_restarts_total 9");
+    expect_line(text, "gputopo_probe_resource_registered 1");
 }
 
 static void test_process(void **state)

@@ -44,6 +44,8 @@ static void test_defaults(void **state)
     assert_null(options.from);
     assert_null(options.root);
     assert_null(options.probe);
+    assert_null(options.probe_resource); /* nothing but GPUs is advertised unless asked for */
+    assert_int_equal(options.probe_patience_s, 5);
     assert_string_equal(options.dev_root, "/dev");
     assert_string_equal(options.kubelet_dir, "/var/lib/kubelet");
     assert_string_equal(options.resource, "metax-tech.com/gpu");
@@ -152,6 +154,12 @@ static void test_values(void **state)
     assert_string_equal(options.probe, "none");
     assert_int_equal(options.unhealthy_after, 2);
     assert_int_equal(options.healthy_after, 5);
+    assert_return_code(
+        read_line("--probe-resource example.com/probe --probe-patience 0", NULL, &options, NULL), 0);
+    assert_string_equal(options.probe_resource, "example.com/probe");
+    assert_int_equal(options.probe_patience_s, 0);
+    assert_return_code(read_line("--probe-resource none", NULL, &options, NULL), 0);
+    assert_null(options.probe_resource);
 }
 
 static void test_wrong_usage(void **state)
@@ -181,6 +189,9 @@ static void test_wrong_usage(void **state)
         {"--resource a/", "--resource"},
         {"--resource a/b/c", "--resource"},
         {"--resource a/b\"c", "--resource"},
+        {"--probe-resource gpu", "--probe-resource"},
+        {"--probe-resource metax-tech.com/gpu", "--probe-resource"},
+        {"--probe-patience 61", "--probe-patience"},
         {"--rescan-interval x", "--rescan-interval"},
         {"--rescan-interval -5", "--rescan-interval"},
         {"--rescan-interval 86401", "--rescan-interval"},

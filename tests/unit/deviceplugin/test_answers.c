@@ -201,6 +201,83 @@ static void gives_an_ill_gpu_that_is_there(void **state)
         GT_RPC_OK);
 }
 
+/* One Allocate of the device "all": how many device nodes each of the containers has; the names in
+ * `ret_names`. */
+static unsigned allocate_all(const struct dev *dev, const struct gt_node *node, unsigned containers,
+                             char (*ret_names)[32])
+{
+    gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16);
+    const char *const ids[] = {"all", NULL}, *const *const all[] = {ids, ids, NULL};
+    unsigned nodes = 99;
+    allocate_request(&request, &all[2 - containers]);
+    assert_int_equal(gt_answer_allocate_all(node, dev->path, "all", (const uint8_t *)request.data,
+                                            request.len, &nodes, &reply, NULL),
+                     GT_RPC_OK);
+    Dp__AllocateResponse *response =
+        dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
+    assert_non_null(response);
+    assert_int_equal(response->n_containers, containers);
+    for (unsigned i = 0; i < containers; i++) {
+        const Dp__ContainerAllocateResponse *one = response->containers[i];
+        assert_int_equal(one->n_devices, nodes);
+        assert_int_equal(one->n_envs + one->n_mounts + one->n_annotations + one->n_cdi_devices, 0);
+        for (unsigned k = 0; k < nodes; k++) {
+            const char *name = one->devices[k]->container_path + strlen("/dev/");
+            check_node(dev, one->devices[k], name);
+            snprintf(ret_names[k], sizeof(ret_names[k]), "%s", name);
+        }
+    }
+    dp__allocate_response__free_unpacked(response, NULL);
+    return nodes;
+}
+
+/* Of every GPU, what is there: the probe shall see the others where a node is missing, or a GPU has none. */
+static void allocates_every_node_there_is(void **state)
+{
+    const struct dev *dev = *state, empty = {"/tmp/gputopo-no-such-dev"};
+    static const char *const expected[] = {"mxcd",      "mxad",           "mxgd",          "dri/card0",
+                                           "dri/card2", "dri/renderD130", "dri/renderD131"};
+    char names[64][32];
+    gt_auto_node struct gt_node *node = machine_new(4, 0);
+    node->gpus[0].drm_render = -1;
+    node->gpus[1].drm_card = node->gpus[1].drm_render = -1;
+    node->gpus[3].drm_card = 77; /* gone from the host */
+    node->gpus[3].healthy = false;
+    assert_int_equal(allocate_all(dev, node, 2, names), GT_COUNT(expected));
+    for (unsigned i = 0; i < GT_COUNT(expected); i++)
+        assert_string_equal(names[i], expected[i]);
+    assert_int_equal(allocate_all(dev, NULL, 1, names), 3); /* before the node is known */
+    assert_int_equal(allocate_all(&empty, node, 1, names), 0);
+}
+
+static void all_is_the_only_device(void **state)
+{
+    const struct dev *dev = *state;
+    static const uint8_t garbage[] = {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x41};
+    gt_auto_node struct gt_node *node = machine_new(4, 0);
+    gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16), list = GT_BUF(4096);
+    gt_auto_err struct gt_err *err = NULL, *no_request = NULL;
+    const char *const ids[] = {"all", "GPU-0", NULL};
+    unsigned nodes = 0;
+    allocate_request(&request, (const char *const *const[]){ids, NULL});
+    assert_int_equal(gt_answer_allocate_all(node, dev->path, "all", (const uint8_t *)request.data,
+                                            request.len, &nodes, &reply, &err),
+                     GT_RPC_NOT_FOUND);
+    assert_non_null(strstr(gt_err_text(err), "GPU-0"));
+    assert_int_equal(
+        gt_answer_allocate_all(node, dev->path, "all", garbage, sizeof(garbage), &nodes, &reply, &no_request),
+        GT_RPC_INVALID_ARGUMENT);
+    assert_int_equal(reply.len, 0);
+    gt_answer_list_one("all", true, &list);
+    Dp__DeviceList *told = dp__device_list__unpack(NULL, list.len, (const uint8_t *)list.data);
+    assert_non_null(told);
+    assert_int_equal(told->n_devices, 1);
+    assert_string_equal(told->devices[0]->id, "all");
+    assert_string_equal(told->devices[0]->health, "Healthy");
+    assert_null(told->devices[0]->topology);
+    dp__device_list__free_unpacked(told, NULL);
+}
+
 static void survives_other_bytes(void **state)
 {
     struct heard heard = {0};
@@ -284,6 +361,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(allocates_the_nodes_of_the_gpus, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_work, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(gives_an_ill_gpu_that_is_there, make_dev, remove_dev),
+        cmocka_unit_test_setup_teardown(allocates_every_node_there_is, make_dev, remove_dev),
+        cmocka_unit_test_setup_teardown(all_is_the_only_device, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(survives_other_bytes, make_dev, remove_dev),
         cmocka_unit_test(lists_health_and_numa),
         cmocka_unit_test(preferred_has_the_exact_size),

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/nodes_plugin.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "deviceplugin/answers.h"
+#include "deviceplugin/device_nodes.h"
+#include "deviceplugin/podresources.h"
+#include "deviceplugin/registration.h"
+
+enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000 };
+
+struct gt_nodes_plugin {
+    char *resource, *kubelet_dir, *dev_root;
+    struct gt_nodes_plugin_events events;
+    struct gt_mailbox *mailbox;
+    struct gt_rpc *rpc;
+    struct gt_rpc_service service;
+    struct gt_registration *registration;
+    bool registered, streaming;
+
+    pthread_mutex_t lock;
+    struct gt_node *node; /* under lock, as the next */
+    bool ready;           /* a container that starts now finds what there is */
+};
+
+struct letter {
+    struct gt_letter letter;
+    unsigned nodes;
+    char error[256]; /* "": none */
+};
+
+static void deliver_allocated(void *owner, struct gt_letter *base)
+{
+    const struct gt_nodes_plugin *plugin = owner;
+    const struct letter *letter = (const struct letter *)base;
+    plugin->events.allocated(plugin->events.arg, letter->nodes, letter->error[0] ? letter->error : NULL);
+}
+
+static void tell_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, const char *error)
+{
+    struct letter *letter = plugin->events.allocated ? calloc(1, sizeof(*letter)) : NULL;
+    if (!letter)
+        return;
+    letter->letter.deliver = deliver_allocated;
+    letter->nodes = nodes;
+    snprintf(letter->error, sizeof(letter->error), "%s", error);
+    gt_mailbox_send(plugin->mailbox, &letter->letter);
+}
+
+static bool is_ready(struct gt_nodes_plugin *plugin)
+{
+    pthread_mutex_lock(&plugin->lock);
+    bool ready = plugin->ready;
+    pthread_mutex_unlock(&plugin->lock);
+    return ready;
+}
+
+/* ---- the handlers, on gRPC's thread ---- */
+
+static enum gt_rpc_status handle_options(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                         struct gt_err **err)
+{
+    (void)arg, (void)request, (void)len, (void)err;
+    gt_answer_options(false, reply);
+    return GT_RPC_OK;
+}
+
+static enum gt_rpc_status handle_prestart(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                          struct gt_err **err)
+{
+    (void)arg, (void)request, (void)len, (void)err;
+    gt_answer_prestart(reply);
+    return GT_RPC_OK;
+}
+
+static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                      struct gt_err **err)
+{
+    (void)request, (void)len, (void)err;
+    gt_answer_list_one(GT_NODES_PLUGIN_ID, is_ready(arg), reply);
+    return GT_RPC_OK;
+}
+
+static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                          struct gt_err **err)
+{
+    struct gt_nodes_plugin *plugin = arg;
+    gt_auto_err struct gt_err *why = NULL;
+    unsigned nodes = 0;
+    pthread_mutex_lock(&plugin->lock);
+    gt_auto_node struct gt_node *node = plugin->node ? gt_node_ref(plugin->node) : NULL;
+    pthread_mutex_unlock(&plugin->lock);
+    enum gt_rpc_status status =
+        gt_answer_allocate_all(node, plugin->dev_root, GT_NODES_PLUGIN_ID, request, len, &nodes, reply, &why);
+    tell_allocated(plugin, nodes, status == GT_RPC_OK ? "" : gt_err_text(why));
+    if (err)
+        *err = gt_steal(why);
+    return status;
+}
+
+static void on_stream(void *arg, bool open)
+{
+    struct gt_nodes_plugin *plugin = arg;
+    gt_registration_stream(plugin->registration, open);
+}
+
+/* No GetPreferredAllocation: there is nothing to choose. */
+static const struct gt_rpc_method methods[] = {
+    {GT_PATH_OPTIONS, handle_options, false},
+    {GT_PATH_LIST, handle_list, true},
+    {GT_PATH_ALLOCATE, handle_allocate, false},
+    {GT_PATH_PRESTART, handle_prestart, false},
+};
+
+/* ---- registration's news, on the loop's thread ---- */
+
+static void on_registered(void *arg)
+{
+    struct gt_nodes_plugin *plugin = arg;
+    plugin->registered = true;
+    if (plugin->events.registered)
+        plugin->events.registered(plugin->events.arg);
+}
+
+static void on_failed(void *arg, const char *why, unsigned retry_ms)
+{
+    struct gt_nodes_plugin *plugin = arg;
+    plugin->registered = false;
+    if (plugin->events.registration_failed)
+        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
+}
+
+static void on_streaming(void *arg, bool open)
+{
+    struct gt_nodes_plugin *plugin = arg;
+    plugin->streaming = open;
+    if (!open)
+        plugin->registered = false;
+}
+
+static bool on_offered(void *arg, const struct gt_holdings *offered)
+{
+    if (!is_ready(arg))
+        return false;
+    for (unsigned i = 0; i < offered->count; i++)
+        if (strcmp(offered->holders[i].id, GT_NODES_PLUGIN_ID) == 0)
+            return false;
+    return true;
+}
+
+/* Go refuses a message whose strings are not UTF-8. */
+static int copy_option(const char *what, const char *text, char **ret, struct gt_err **err)
+{
+    if (!gt_text_is_utf8(text))
+        return gt_fail(err, EINVAL, "device plugin: the %s is not UTF-8", what);
+    *ret = strdup(text);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "device plugin");
+}
+
+int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_options *options,
+                        const struct gt_nodes_plugin_events *events, struct gt_nodes_plugin **ret,
+                        struct gt_err **err)
+{
+    gt_auto_nodes_plugin struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
+    if (!plugin)
+        return gt_fail_sys(err, ENOMEM, "device plugin");
+    pthread_mutex_init(&plugin->lock, NULL);
+    if (events)
+        plugin->events = *events;
+    int r = copy_option("resource name", options->resource, &plugin->resource, err);
+    if (r == 0)
+        r = copy_option("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
+    if (r == 0)
+        r = copy_option("device directory", options->dev_root, &plugin->dev_root, err);
+    if (r == 0)
+        r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
+    if (r == 0)
+        r = gt_rpc_new(&plugin->rpc, err);
+    if (r < 0)
+        return r;
+    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .stream = on_stream, .arg = plugin};
+    const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
+                                                         .resource = plugin->resource,
+                                                         .register_timeout_ms = REGISTER_TIMEOUT_MS,
+                                                         .stream_timeout_ms = STREAM_TIMEOUT_MS};
+    const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
+    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,
+                            &plugin->registration, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(plugin);
+    return 0;
+}
+
+void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *node)
+{
+    struct gt_node *next = node ? gt_node_ref(node) : NULL;
+    bool ready = node && (gt_device_nodes_driver(plugin->dev_root) || gt_node_not_advertised(node) ||
+                          node->gpu_count == 0);
+    pthread_mutex_lock(&plugin->lock);
+    struct gt_node *before = plugin->node;
+    bool changed = plugin->ready != ready;
+    plugin->node = next;
+    plugin->ready = ready;
+    pthread_mutex_unlock(&plugin->lock);
+    gt_node_unref(before);
+    if (changed)
+        gt_registration_changed(plugin->registration);
+    gt_registration_start(plugin->registration);
+}
+
+bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin)
+{
+    return plugin->registered && plugin->streaming;
+}
+
+void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin)
+{
+    if (!plugin)
+        return;
+    gt_registration_free(plugin->registration); /* nobody sends letters any more */
+    gt_mailbox_free(plugin->mailbox);
+    gt_rpc_free(plugin->rpc);
+    gt_node_unref(plugin->node);
+    pthread_mutex_destroy(&plugin->lock);
+    free(plugin->resource);
+    free(plugin->kubelet_dir);
+    free(plugin->dev_root);
+    free(plugin);
+}

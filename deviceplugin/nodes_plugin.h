@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_NODES_PLUGIN_H
+#define GPUTOPO_DEVICEPLUGIN_NODES_PLUGIN_H
+
+#include "base/loop.h"
+#include "topology/model/node.h"
+
+/*
+ * A second resource, of which a node has exactly one: its holder gets the device nodes of all GPUs. It is for
+ * the container that looks after the GPUs (gputopo-probe) and for nobody else, and lets that container do
+ * without being privileged. Server, thread and registration are its own, so that it neither waits for nor
+ * delays the plugin that gives out GPUs. It is offered on a node without GPUs, too, so that nobody waits
+ * there; but not while the driver of GPUs that are there is not loaded: a container keeps the device nodes
+ * that it began with.
+ */
+struct gt_nodes_plugin;
+
+#define GT_NODES_PLUGIN_ID "all"
+
+struct gt_nodes_plugin_options {
+    const char *resource, *kubelet_dir, *dev_root;
+};
+
+struct gt_nodes_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */
+    void (*registered)(void *arg);
+    void (*registration_failed)(void *arg, const char *why, unsigned retry_ms);
+    void (*allocated)(void *arg, unsigned nodes, const char *error); /* error: NULL where it was answered */
+    void *arg;
+};
+
+/* As gt_plugin_new(). */
+int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_options *options,
+                        const struct gt_nodes_plugin_events *events, struct gt_nodes_plugin **ret,
+                        struct gt_err **err);
+
+/* The node whose GPUs are meant from now on (takes its own reference); NULL: it is not known. The first call
+ * starts registration. */
+void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *node);
+
+/* Whether the kubelet has it and listens. On the loop's thread. */
+bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin);
+
+/* Ends stream and server cleanly and removes its own socket. */
+void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin);
+GT_DEFINE_CLEANUP(struct gt_nodes_plugin *, gt_nodes_plugin_free)
+#define gt_auto_nodes_plugin GT_CLEANUP(gt_nodes_plugin_free)
+
+#endif
