@@ -3,7 +3,7 @@ if(TARGET gputopo-agent AND TARGET fake_mxsml)
     add_test(NAME integration/agent
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_agent.py $<TARGET_FILE_DIR:gputopo-agent>
                      $<TARGET_FILE:fake_mxsml>)
-    set_tests_properties(integration/agent PROPERTIES LABELS integration TIMEOUT 600)
+    set_tests_properties(integration/agent PROPERTIES LABELS integration TIMEOUT 1500)
     if(GPUTOPO_SANITIZE MATCHES "thread")
         # A scan that hangs is left behind when the agent ends: that is no leak.
         set_tests_properties(integration/agent PROPERTIES ENVIRONMENT

@@ -168,10 +168,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def setup(self):
         self.double = self.server.double
         self.connection_number = next(self.numbers)
-        self.request.settimeout(30)
-        self.request = self.server.context.wrap_socket(self.request, server_side=True)
-        self.request.settimeout(None)
+        self.request.settimeout(60)
+        self.request = self.server.context.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
         self.double.connections.add(self.request)
+        try:
+            if self.double.stopping.is_set():
+                raise ConnectionAbortedError
+            self.request.do_handshake()
+            self.request.settimeout(None)
+        except OSError:
+            self.double.connections.discard(self.request)
+            self.request.close()
+            raise
         super().setup()
 
     def finish(self):
@@ -274,6 +282,16 @@ class Listener(http.server.ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, double.port), Handler)
 
+    def process_request(self, request, client_address):
+        self.double.count_handlers(1)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request, client_address):
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.double.count_handlers(-1)
+
     def handle_error(self, request, client_address):
         pass  # clients of these tests hang up in every way
 
@@ -295,6 +313,7 @@ class ApiDouble:
         self.uids = itertools.count(1)
         self.snapshots = {}  # continue token -> rest of a list
         self.requests, self.faults, self.connections = [], [], set()
+        self.handlers = 0    # threads, one for each connection
         if not os.path.exists(f"{folder}/ca.crt"):
             make_authority(folder)
         if not os.path.exists(f"{folder}/server.crt"):
@@ -318,14 +337,23 @@ class ApiDouble:
         self.thread.start()
 
     def stop(self):
-        """Ends the listener and every connection; the objects stay."""
+        """Ends the listener and every connection; the objects stay, and nothing that came before is served after."""
         self.stopping.set()
         with self.changed:
             self.changed.notify_all()
         self.listener.shutdown()
         self.listener.server_close()
-        self.cut_connections()
         self.thread.join()
+        end = time.monotonic() + 60
+        with self.changed:
+            while self.handlers and time.monotonic() < end:
+                self.cut_connections()
+                self.changed.wait(0.1)
+
+    def count_handlers(self, change):
+        with self.changed:
+            self.handlers += change
+            self.changed.notify_all()
 
     def cut_connections(self):
         for connection in list(self.connections):

@@ -63,7 +63,7 @@ class Chromium:
         text, self.rest = self.rest.split(b"\0", 1)
         return json.loads(text)
 
-    def call(self, method, timeout=60, **params):
+    def call(self, method, timeout=120, **params):
         self.numbers += 1
         message = {"id": self.numbers, "method": method, "params": params}
         if self.session:
@@ -87,7 +87,7 @@ class Chromium:
             raise RuntimeError(f"{script}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def wait_for(self, script, timeout=30):
+    def wait_for(self, script, timeout=60):
         deadline = time.monotonic() + timeout
         while not (value := self.evaluate(script)):
             if time.monotonic() > deadline:
@@ -153,9 +153,9 @@ class Chromium:
     def close(self):
         self.session = None
         with contextlib.suppress(OSError, RuntimeError, TimeoutError):
-            self.call("Browser.close", timeout=10)
+            self.call("Browser.close", timeout=30)
         try:
-            self.process.wait(10)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)  # its own session: the browser and its helpers
             self.process.wait()

@@ -11,13 +11,22 @@ import threading
 import time
 
 
+PATIENCE = 60  # seconds for what comes in less than one where nothing else runs: a busy machine is no failure
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that the kernel gives to nobody else for a minute: a connection of it is in TIME_WAIT."""
+    with socket.socket() as listener, socket.socket() as near:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        near.connect(listener.getsockname())
+        listener.accept()[0].close()  # whoever closes first has the TIME_WAIT: our port
+        near.recv(1)
+        return listener.getsockname()[1]
 
 
-def wait_for(condition, seconds=15):
+def wait_for(condition, seconds=PATIENCE):
     """What the condition says when it is true at last."""
     end = time.monotonic() + seconds
     while True:
@@ -54,7 +63,7 @@ class Daemon:
 
     def get(self, path):
         """Status and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -76,7 +85,7 @@ class Daemon:
                 fields[name] = value.split()
         return int(fields["VmRSS"][0]), int(fields["RssAnon"][0])
 
-    def stop(self, seconds=20):
+    def stop(self, seconds=PATIENCE):
         """SIGTERM; the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -87,5 +96,5 @@ class Daemon:
             self.process.wait()
             raise
         finally:
-            self.reader.join(10)
+            self.reader.join(PATIENCE)
             self.process.stderr.close()

@@ -6,5 +6,5 @@ if(TARGET gt_doors)
     set_target_properties(ui-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/ui
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_ui.py $<TARGET_FILE:ui-host> $<TARGET_FILE:gputopo>)
-    set_tests_properties(integration/ui PROPERTIES LABELS integration TIMEOUT 600)
+    set_tests_properties(integration/ui PROPERTIES LABELS integration TIMEOUT 1500)
 endif()

@@ -9,6 +9,8 @@ import subprocess
 import threading
 import time
 
+from daemon_driver import PATIENCE
+
 
 class Tool:
     """A running kube-tool."""
@@ -45,7 +47,7 @@ class Tool:
         with self.changed:
             return list(self.answers.get(number, []))
 
-    def wait(self, number, until=lambda answer: True, timeout=20, count=1):
+    def wait(self, number, until=lambda answer: True, timeout=PATIENCE, count=1):
         """The count-th answer that satisfies `until`."""
         end = time.monotonic() + timeout
         with self.changed:
@@ -60,10 +62,10 @@ class Tool:
                                          f"ended: {self.process.poll()}")
                 self.changed.wait(min(left, 1))
 
-    def event(self, number, name, timeout=20, count=1):
+    def event(self, number, name, timeout=PATIENCE, count=1):
         return self.wait(number, lambda a: a.get("event") == name, timeout, count)
 
-    def ask(self, do, resource=None, timeout=20, **more):
+    def ask(self, do, resource=None, timeout=PATIENCE, **more):
         return self.wait(self.start(do, resource, **more), timeout=timeout)
 
     def close(self):
@@ -72,8 +74,12 @@ class Tool:
             self.process.stdin.close()
         except BrokenPipeError:
             pass
-        self.process.wait(20)
-        self.reader.join(5)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.reader.join(PATIENCE)
         self.process.stdout.close()
         errors = self.process.stderr.read().decode()
         self.process.stderr.close()

@@ -35,6 +35,7 @@ import grpc
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESOURCE = "metax-tech.com/gpu"
 DIAL_SECONDS = 10
+QUIET = 0.3  # seconds without a call after which the agent may ask what is used
 
 
 def load_api():
@@ -92,8 +93,7 @@ class Second:
         self.lists.append(self.devices)
 
     def forget(self):
-        plugin, self.plugin, self.devices = self.plugin, None, {}
-        return plugin
+        self.plugin, self.devices = None, {}
 
 
 class Book:
@@ -109,9 +109,11 @@ class Book:
         self.started = 0.0
         self.calls = []  # (time, method, status)
         self.during_rpc = 0  # Lists that came while a call to the plugin was under way
+        self.untimely = 0  # those of them for which the calls before left no pause of QUIET
         self.serves = True  # False: there is no socket
         self.empty_for = 1.0  # this long after a start the checkpoint is not read yet
         self.unavailable = False
+        self.exhausted = 0  # this many calls are refused as if they came too often
         self.limit = 100.0  # calls a second, with a burst of 10
         self.tokens, self.refilled = 10.0, 0.0
         self.hang = 0.0  # this long an answer takes
@@ -153,6 +155,9 @@ class Book:
             os.unlink(self.socket)
 
     def _limited(self):
+        if self.exhausted:
+            self.exhausted -= 1
+            return True
         now = time.monotonic()
         self.tokens = min(10.0, self.tokens + (now - self.refilled) * self.limit)
         self.refilled = now
@@ -245,11 +250,13 @@ class KubeletDouble(stubs.RegistrationServicer):
         self.lists = []  # every ListAndWatch message, as {ID: healthy}
         self.streams_ended = 0
         self.refuse = 0  # this many Register calls are refused
-        self.hang = 0.0  # this long Register sleeps before it does anything
+        self.hang = 0.0  # this long Register waits before it does anything, or until this is 0 again
+        self.hanging = 0  # calls of Register that did
         self.skip_stream = 0  # this many accepted plugins get no ListAndWatch
         self.drop_at_once = 0  # this many get it ended after the first message
         self.changed_now = threading.Condition()  # what may not wait for a pod's admission
         self.calling = 0  # calls to the plugin that are under way
+        self.called = 0.0  # when the last one began
         self.admitting = None  # (pod, number of its containers); init containers are never listed
         self.book = Book(self)
         self._read_checkpoint()
@@ -278,24 +285,30 @@ class KubeletDouble(stubs.RegistrationServicer):
         stubs.add_RegistrationServicer_to_server(self, server)
         server.add_insecure_port("unix:" + path)
         server.start()
-        os.link(path, self.socket)
         self.server = server
+        os.link(path, self.socket)
 
-    def _forget_plugin(self):
+    def _plugins(self):
+        return [self.plugin, *(second.plugin for second in self.seconds.values())]
+
+    def _forget(self, plugins):
         with self.changed:
-            plugins = [self.plugin, *(second.forget() for second in self.seconds.values())]
-            self.plugin = None
-            self.devices = {}
+            if self.plugin in plugins:
+                self.plugin = None
+                self.devices = {}
+            for second in self.seconds.values():
+                if second.plugin in plugins:
+                    second.forget()
         for plugin in plugins:
             if plugin:
                 plugin.close()
 
     def stop(self, leave_socket=True):
         # The server first: a kubelet that has ended takes no registration of the plugin whose stream it ended.
-        if self.server:
-            self.server.stop(None).wait()
-            self.server = None
-        self._forget_plugin()
+        server, self.server = self.server, None
+        if server:
+            server.stop(None).wait()
+        self._forget(self._plugins())
         self.book.stop(leave_socket)
         if not leave_socket and os.path.exists(self.socket):
             os.unlink(self.socket)
@@ -307,11 +320,11 @@ class KubeletDouble(stubs.RegistrationServicer):
     def replace_socket(self, end_stream=True):
         """A new server and socket under the same name at once; the old one says no farewell, but its stream
         to the plugin may end. Returns the old server, to be stopped."""
-        old = self.server
+        old, plugins = self.server, self._plugins()
         os.unlink(self.socket)
         self._serve()
         if end_stream:
-            self._forget_plugin()
+            self._forget(plugins)  # the new server may have it again by now
         return old
 
     # ---- registration ----
@@ -319,7 +332,12 @@ class KubeletDouble(stubs.RegistrationServicer):
     def Register(self, request, context):  # noqa: N802, gRPC's name
         if request.resource_name != RESOURCE:
             return self._register_second(request, context)
-        time.sleep(self.hang)
+        server, end = self.server, time.monotonic() + self.hang
+        with self.changed:
+            self.hanging += self.hang > 0
+            self.changed.notify_all()
+        while self.hang and self.server and time.monotonic() < end:
+            time.sleep(0.02)
         with self.changed:
             refused = self.refuse > 0
             self.refuse -= refused
@@ -339,10 +357,15 @@ class KubeletDouble(stubs.RegistrationServicer):
             plugin.close()
             context.abort(grpc.StatusCode.UNAVAILABLE, f"dial {request.endpoint}: {error.code()}")
         with self.changed:
-            self.plugin = plugin
-            skip = self.skip_stream > 0
+            gone = self.server is not server  # stopped or replaced meanwhile
+            skip = not gone and self.skip_stream > 0
             self.skip_stream -= skip
+            if not gone:
+                self.plugin = plugin
             self.changed.notify_all()
+        if gone:
+            plugin.close()
+            context.abort(grpc.StatusCode.UNAVAILABLE, "this kubelet has ended")
         if not skip:
             threading.Thread(target=self._follow, args=(plugin,), daemon=True).start()
         return pb.Empty()
@@ -442,7 +465,7 @@ class KubeletDouble(stubs.RegistrationServicer):
 
     # ---- what tests ask ----
 
-    def wait(self, condition, seconds=10.0):
+    def wait(self, condition, seconds=60.0):
         """Until condition() holds, looked at after every change; whether it does."""
         with self.changed:
             return self.changed.wait_for(condition, seconds)
@@ -451,7 +474,7 @@ class KubeletDouble(stubs.RegistrationServicer):
         with self.changed:
             return [name for name in self.order if self.devices.get(name, (False,))[0]]
 
-    def wait_healthy(self, count, seconds=10.0):
+    def wait_healthy(self, count, seconds=60.0):
         return self.wait(lambda: len(self.healthy()) == count and self.plugin, seconds)
 
     def used(self):
@@ -467,11 +490,15 @@ class KubeletDouble(stubs.RegistrationServicer):
     def _under_way(self):
         with self.changed_now:
             self.calling += 1
+            last, self.called = self.called, time.monotonic()
+            lists = self.book.during_rpc
         try:
             yield
         finally:
             with self.changed_now:
                 self.calling -= 1
+                if time.monotonic() - last < QUIET:  # both calls, as the plugin had them, are within that
+                    self.book.untimely += self.book.during_rpc - lists
 
     def _prefer(self, plugin, available, must, size):
         response = plugin.stub.GetPreferredAllocation(

@@ -6,9 +6,9 @@ if(TARGET gt_placement)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/placement
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement.py $<TARGET_FILE:placement-host>)
-    set_tests_properties(integration/placement PROPERTIES LABELS integration TIMEOUT 600)
+    set_tests_properties(integration/placement PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-real
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_real.py
                      $<TARGET_FILE:placement-host> $<$<TARGET_EXISTS:gputopo-scheduler>:$<TARGET_FILE:gputopo-scheduler>>)
-    set_tests_properties(integration/placement-real PROPERTIES LABELS integration TIMEOUT 600 SKIP_RETURN_CODE 77)
+    set_tests_properties(integration/placement-real PROPERTIES LABELS integration TIMEOUT 1500 SKIP_RETURN_CODE 77)
 endif()

@@ -6,6 +6,8 @@ import subprocess
 import threading
 import time
 
+from daemon_driver import PATIENCE
+
 GATE = "metax-tech.com/gpu-placement"
 GROUP = "metax-tech.com/gpu-group-size"
 ATOMIC = "metax-tech.com/atomic-gpu-group-size"
@@ -33,7 +35,7 @@ class Host:
                 (self.notes if "note" in said else self.answers).append(said)
                 self.changed.notify_all()
 
-    def order(self, text, timeout=20):
+    def order(self, text, timeout=PATIENCE):
         with self.changed:
             before = len(self.answers)
             self.process.stdin.write(text + "\n")
@@ -66,11 +68,11 @@ class Host:
 
     def _end(self):
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.reader.join(5)
+        self.reader.join(PATIENCE)
         errors = self.process.stderr.read()
         self.process.stdout.close()
         self.process.stderr.close()

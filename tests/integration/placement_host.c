@@ -213,6 +213,7 @@ static void say_counters(void)
                    {"writes", c.writes},
                    {"conflicts", c.conflicts},
                    {"writeFailures", c.write_failures},
+                   {"looks", c.looks},
                    {"decisions", decisions},
                    {"decisionMicroseconds", c.decision_us},
                    {"reservedGPUs", c.reserved_gpus},

@@ -3,11 +3,11 @@
 if(TARGET gputopo-agent)
     add_test(NAME integration/publish
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_publish.py $<TARGET_FILE:gputopo-agent>)
-    set_tests_properties(integration/publish PROPERTIES LABELS integration TIMEOUT 900)
+    set_tests_properties(integration/publish PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/publish-plan
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_publish_plan.py $<TARGET_FILE:gputopo-agent>)
-    set_tests_properties(integration/publish-plan PROPERTIES LABELS integration TIMEOUT 900)
+    set_tests_properties(integration/publish-plan PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/publish-real
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_publish_real.py $<TARGET_FILE:gputopo-agent>)
-    set_tests_properties(integration/publish-real PROPERTIES LABELS integration TIMEOUT 600 SKIP_RETURN_CODE 77)
+    set_tests_properties(integration/publish-real PROPERTIES LABELS integration TIMEOUT 1500 SKIP_RETURN_CODE 77)
 endif()

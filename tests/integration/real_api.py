@@ -11,7 +11,7 @@ import subprocess
 import urllib.request
 
 from crds import CRDS
-from daemon_driver import free_port, wait_for
+from daemon_driver import PATIENCE, free_port, wait_for
 from kube_driver import kubeconfig, make_authority, make_certificate, openssl
 
 SEARCH = os.pathsep.join(filter(None, [os.environ.get("GPUTOPO_KUBE_BIN"), os.environ.get("PATH")]))
@@ -62,7 +62,7 @@ class RealServer:
 
     def kubectl(self, *arguments, text=None, check=True):
         done = subprocess.run([self.kubectl_path, "--kubeconfig", self.kubeconfig, *arguments], input=text,
-                              text=True, capture_output=True, timeout=60, check=False)
+                              text=True, capture_output=True, timeout=2 * PATIENCE, check=False)
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr}")
         return done.stdout
@@ -75,26 +75,26 @@ class RealServer:
         """Waits until it is up and applies the custom resource definitions of this repository."""
         self.wait_ready()
         self.kubectl("apply", "-k", CRDS)
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", f"--timeout={PATIENCE}s")
 
     def wait_ready(self):
-        if not wait_for(lambda: "ok" in self.kubectl("get", "--raw", "/readyz", check=False), 90):
+        if not wait_for(lambda: "ok" in self.kubectl("get", "--raw", "/readyz", check=False), 3 * PATIENCE):
             raise AssertionError("the API server does not come up")
 
     def compact(self):
         """Makes etcd forget all but the present."""
         etcd = f"http://127.0.0.1:{self.etcd_port}/v3/kv/"
-        with urllib.request.urlopen(etcd + "range", data=b'{"key": "AA=="}', timeout=10) as answer:
+        with urllib.request.urlopen(etcd + "range", data=b'{"key": "AA=="}', timeout=PATIENCE) as answer:
             revision = json.load(answer)["header"]["revision"]
         data = json.dumps({"revision": revision}).encode()
-        with urllib.request.urlopen(etcd + "compaction", data=data, timeout=10) as answer:
+        with urllib.request.urlopen(etcd + "compaction", data=data, timeout=PATIENCE) as answer:
             answer.read()
 
     @staticmethod
     def end(process):
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

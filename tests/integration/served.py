@@ -73,7 +73,7 @@ class Served(contextlib.ExitStack):
         """Both are ready, the agent has published, the companion leads."""
         for what in (lambda: self.agent.get("/readyz")[0] == 200, self.agent.is_current, self.companion.is_ready,
                      self.companion.leads, lambda: self.companion.metrics().get('gputopo_nodes{state="placed"}') == 2):
-            if not wait_for(lambda what=what: quietly(what), 30):
+            if not wait_for(lambda what=what: quietly(what)):
                 raise AssertionError(f"{self.agent.lines}\n{self.companion.lines}")
 
 
@@ -84,7 +84,7 @@ def probing_agent(served):
     agent = Agent(f"{served.programs}/gputopo-agent", served.directory, "--root", root, "--probe", "/bin/false",
                   "--probe-resource", "example.com/probe", "--no-device-plugin", "--no-publish")
     try:
-        if not wait_for(lambda: quietly(lambda: "gputopo_probe_restarts_total" in agent.get("/metrics")[1]), 30):
+        if not wait_for(lambda: quietly(lambda: "gputopo_probe_restarts_total" in agent.get("/metrics")[1])):
             raise AssertionError(agent.lines)
         return agent.get("/metrics")[1]
     finally:

@@ -18,7 +18,7 @@ import jsonschema
 from api_double import Status, StrictDouble
 from companion_driver import (LABEL, NODES, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, Companion, mesh, report)
 from crds import status_schema
-from daemon_driver import wait_for
+from daemon_driver import PATIENCE, wait_for
 from kube_driver import kubeconfig
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
@@ -78,7 +78,8 @@ class Case(unittest.TestCase):
         return [r for r in self.api.asked() if r.method != "GET" and f"/{kind}" in r.path]
 
     def told_events(self):
-        return [obj for (where, _), obj in self.api.objects.items() if where[2] == "events"]
+        with self.api.lock:
+            return [copy.deepcopy(obj) for (where, _), obj in self.api.objects.items() if where[2] == "events"]
 
     # the companion
 
@@ -91,21 +92,21 @@ class Case(unittest.TestCase):
             self.assertTrue(wait_for(companion.is_ready), companion.lines)
         return companion
 
-    def wait(self, condition, seconds=15):
+    def wait(self, condition, seconds=PATIENCE):
         self.assertTrue(wait_for(condition, seconds), self.statuses())
 
-    def wait_members(self, want, seconds=15):
+    def wait_members(self, want, seconds=PATIENCE):
         wait_for(lambda: self.members() == want, seconds)
         self.assertEqual(self.members(), want)
 
     def settle(self):
         """Nothing is written any more."""
+        def writes():
+            return len([r for r in self.api.asked() if r.method != "GET" and "leases" not in r.path])
         seen = -1
-        while seen != len(self.api.asked()):
-            seen = len([r for r in self.api.asked() if r.method != "GET" and "leases" not in r.path])
-            time.sleep(2.5)
-            if seen == len([r for r in self.api.asked() if r.method != "GET" and "leases" not in r.path]):
-                return
+        while seen != writes():
+            seen = writes()
+            time.sleep(3)
 
 
 class Joining(Case):
@@ -147,12 +148,13 @@ class Joining(Case):
         self.assertEqual(len(self.written()), before)
         observed = next(iter(self.statuses().values()))["observedAt"]
         time.sleep(1)
+        begun = time.monotonic()
         for free in (7, 6, 5, 4):  # within a second: written together
             self.add_report("n1", ["uuid-n2"], free=free)
         self.wait(lambda: next(iter(self.statuses().values()))["free"] == 12)
         status = next(iter(self.statuses().values()))
         self.assertNotEqual(status["observedAt"], observed)
-        self.assertLessEqual(len(self.written()) - before, 2)
+        self.assertLessEqual(len(self.written()) - before, 2 + int(time.monotonic() - begun))
         self.assertEqual(companion.metrics()['gputopo_object_write_failures_total{kind="Supernode"}'], 0)
         self.assertEqual(companion.metrics()['gputopo_supernodes{tier="1"}'], 1)
 
@@ -240,6 +242,7 @@ class Configuration(Case):
         self.wait(lambda: len(self.told_events()) >= 8)
         about = {(e["regarding"]["kind"], e["regarding"]["name"]) for e in self.told_events()}
         self.assertEqual(about, {("ConfigMap", "gputopo-supernodes")})
+        self.settle()
         events = len(self.told_events())
         self.add_report("n1", ["uuid-n2"], free=1)
         self.wait(lambda: self.statuses()["one"]["free"] == 1)
@@ -313,10 +316,8 @@ class Conflicts(Case):
         for pair in (("d1", "d2"), ("d3", "d4")):
             self.assertEqual(self.condition(by_nodes[pair])[:2], ("True", "Split"))
         self.wait(lambda: {"Asymmetric", "SameUUID", "Split"} <= {reason for reason, _ in companion.said()})
-        self.wait(lambda: len(self.told_events()) >= 3)
-        about = {(e["reason"], e["regarding"]["kind"], e["regarding"]["name"]) for e in self.told_events()}
-        self.assertIn(("Asymmetric", "Node", "b1"), about)
-        self.assertIn(("SameUUID", "Node", "c1"), about)
+        self.wait(lambda: {("Asymmetric", "Node", "b1"), ("SameUUID", "Node", "c1")} <= {
+            (e["reason"], e["regarding"]["kind"], e["regarding"]["name"]) for e in self.told_events()})
         # mended: the condition goes, and the time of its change is a new one
         self.add_report("b1", [])
         self.wait(lambda: self.condition(by_nodes["a1", "a2"])[0] == "False")
@@ -439,7 +440,7 @@ class Volcano(Case):
         companion = self.start("--project=hypernodes")
         self.wait(lambda: self.members_of().get("top") == [("HyperNode", "r1")])
         self.assertEqual(self.members_of()["r1"], [("Node", "n1")])
-        self.assertEqual(self.members_of()["r3"], [("Node", "n4")])
+        self.wait(lambda: self.members_of().get("r3") == [("Node", "n4")])
         self.assertNotIn("r2", self.members_of())
         self.wait(lambda: self.condition("r1", "HyperNode") and self.condition("taken", "HyperNode"))
         self.assertEqual(self.condition("r1", "HyperNode"),
@@ -471,7 +472,7 @@ class Volcano(Case):
         self.assertLess(len([r for r in self.api.asked() if "hypernodes" in r.path]), 12)
         for fault in self.api.faults:
             fault.left = 0
-        self.wait(lambda: self.members_of() == {name: [("Node", "n1"), ("Node", "n2")]}, 40)
+        self.wait(lambda: self.members_of() == {name: [("Node", "n1"), ("Node", "n2")]})
 
 
 class NodeFeatures(Case):
@@ -520,8 +521,8 @@ class Leading(Case):
         # given back: the other one need not wait for 15 seconds
         begun = time.monotonic()
         self.assertEqual(one.stop(), 0)
-        self.assertLess(time.monotonic() - begun, 3)
-        self.wait(two.leads, 8)
+        self.wait(two.leads)
+        self.assertLess(time.monotonic() - begun, 12)
         self.assertNotEqual(self.lease()["holderIdentity"], holder)
         self.assertGreaterEqual(self.lease()["leaseTransitions"], 1)
         self.add_report("n1", ["uuid-n2"], free=1)
@@ -533,16 +534,15 @@ class Leading(Case):
         companion = self.start()
         self.wait(companion.leads)
         self.settle()
+        taken = time.monotonic()
         self.api.add(LEASES, "gputopo-scheduler", spec={"holderIdentity": "rival", "leaseDurationSeconds": 4,
                                                         "leaseTransitions": 7})
-        self.wait(lambda: not companion.leads(), 5)
-        taken = time.monotonic()
+        self.wait(lambda: not companion.leads())
         before = len(self.written())
         self.add_report("n1", ["uuid-n2"], free=1)
-        time.sleep(2)
-        self.assertEqual(len(self.written()), before)
-        self.wait(companion.leads, 15)
-        self.assertGreater(time.monotonic() - taken, 2)
+        self.wait(companion.leads)
+        self.assertGreater(time.monotonic() - taken, 4)
+        self.assertEqual([r for r in self.written()[before:] if r.at - taken < 4], [])
         self.assertEqual(self.lease()["leaseTransitions"], 8)
         self.wait(lambda: list(self.statuses().values())[0]["free"] == 3)
         self.assertEqual(companion.metrics()["gputopo_leader_lost_total"], 1)
@@ -554,20 +554,20 @@ class Leading(Case):
         time.sleep(3)
         self.assertEqual(self.objects(), {})
         self.assertFalse([r for r in self.api.asked() if r.method != "GET" and "leases" not in r.path])
-        self.assertTrue(companion.events("the lease cannot be written or read"))
+        self.wait(lambda: companion.events("the lease cannot be written or read"))
 
     def test_the_api_server_away(self):
         self.add_mesh("n1", "n2", free=2)
         companion = self.start()
         self.wait(lambda: self.statuses() and all(self.statuses().values()))
         self.api.stop()
-        self.wait(lambda: not companion.leads(), 20)
+        self.wait(lambda: not companion.leads())
         self.assertEqual(companion.get("/healthz")[0], 200)
         with self.api.lock:
             self.add_report("n1", ["uuid-n2"], free=1)
             self.api.compact()
         self.api.start()
-        self.wait(lambda: list(self.statuses().values())[0]["free"] == 3, 60)
+        self.wait(lambda: list(self.statuses().values())[0]["free"] == 3)
 
     def test_without_election(self):
         self.add_mesh("n1", "n2")
@@ -577,7 +577,7 @@ class Leading(Case):
 
 
 class Program(Case):
-    def run_it(self, *arguments, timeout=20):
+    def run_it(self, *arguments, timeout=PATIENCE):
         return subprocess.run([SCHEDULER, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
 
     def test_usage(self):
@@ -612,7 +612,7 @@ class Program(Case):
     def test_failures_to_start(self):
         self.add_mesh("n1", "n2")
         for arguments, word in (([], "--kubeconfig"), (["--kubeconfig", "/nowhere"], "/nowhere")):
-            done = subprocess.run([SCHEDULER, *arguments], capture_output=True, text=True, timeout=20, check=False,
+            done = subprocess.run([SCHEDULER, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False,
                                   env={k: v for k, v in os.environ.items() if not k.startswith("KUBE")})
             self.assertEqual(done.returncode, 1, done)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)

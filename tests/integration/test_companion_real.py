@@ -19,7 +19,7 @@ import time
 import unittest
 
 from companion_driver import LABEL, SUPERNODE_LABEL, Companion, mesh, report
-from daemon_driver import wait_for
+from daemon_driver import PATIENCE, wait_for
 from kube_driver import kubeconfig
 from real_api import RealServer
 
@@ -62,7 +62,7 @@ class RealCompanion(unittest.TestCase):
         companion = Companion(SCHEDULER, "--only=supernodes", "--namespace", NAMESPACE, "--kubeconfig", self.config,
                               *arguments)
         self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
-        self.assertTrue(wait_for(lambda: companion.is_ready() and companion.leads(), 30), companion.lines)
+        self.assertTrue(wait_for(lambda: companion.is_ready() and companion.leads()), companion.lines)
         return companion
 
     def apply(self, obj, *arguments):
@@ -93,7 +93,7 @@ class RealCompanion(unittest.TestCase):
     def statuses(self):
         return {name: item.get("status", {}) for name, item in self.items().items()}
 
-    def wait(self, condition, seconds=20):
+    def wait(self, condition, seconds=PATIENCE):
         self.assertTrue(wait_for(condition, seconds), self.statuses())
 
     def test_the_account_may_do_its_work_and_no_more(self):

@@ -197,13 +197,13 @@ class Replicas(Case):
         for one in both:
             door = self.client(one.port)
             self.assertTrue(wait_for(lambda door=door: self.answer(
-                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"] == ["n3"], 15),
+                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"] == ["n3"]),
                 self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door))
         self.api.remove(PODS, "web-0")
         for one in both:
             door = self.client(one.port)
             self.assertTrue(wait_for(lambda door=door: len(self.answer(
-                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"]) == 3, 15))
+                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"]) == 3))
 
 
 class LargeModel(Case):
@@ -217,12 +217,12 @@ class LargeModel(Case):
             status, text = companion.get("/debug/model")
             self.assertIn(status, (200, 503), text)
             return json.loads(text) if status == 200 else None
-        whole = wait_for(model, 20)
+        whole = wait_for(model)
         self.assertEqual(sorted(node["name"] for node in whole["nodes"]), names)
         self.assertEqual((whole["truncated"], whole["counters"]["nodes"]), (False, 3000))
         self.api.remove(NODES, names[0])
         self.api.remove(TOPOLOGIES, names[0])
-        self.assertTrue(wait_for(lambda: (model() or whole)["counters"]["nodes"] == 2999, 20))
+        self.assertTrue(wait_for(lambda: (model() or whole)["counters"]["nodes"] == 2999))
         self.assertEqual(self.scores(asking_pod("p", 4), names[1], names[2])[names[1]], 10)
 
 
@@ -243,7 +243,7 @@ class NotSynced(Case):
         waits = (503, "extender: waiting for the list of pods\n")
         self.assertTrue(wait_for(lambda: companion.get("/readyz") == waits), companion.get("/readyz"))
         self.api.faults.clear()
-        self.assertTrue(wait_for(companion.is_ready, 40), companion.lines)
+        self.assertTrue(wait_for(companion.is_ready), companion.lines)
         for path, body in bodies.items():
             self.assertEqual(connection.ask(path, body)[0], 200, path)
 
@@ -293,9 +293,9 @@ class Tls(Case):
         self.assertEqual(self.scores(asking_pod(gpus="8"), "n1", of=self.client(self.https, self.context())), {"n1": 10})
         with client(self.https, ssl.create_default_context()) as suspicious, self.assertRaises(ssl.SSLError):
             suspicious.ask(PRIORITIZE, args(asking_pod(), "n1"))
-        with socket.create_connection(("127.0.0.1", self.https), 10) as plain:  # speaks no TLS
+        with socket.create_connection(("127.0.0.1", self.https), 60) as plain:  # speaks no TLS
             plain.sendall(b"POST /kube-scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
-            plain.settimeout(10)
+            plain.settimeout(60)
             with contextlib.suppress(OSError):
                 self.assertNotIn(b"HTTP/1.1 200", plain.recv(100))
 
@@ -416,10 +416,10 @@ class BadInput(Case):
             self.assertLess(self.companion.memory_kib()[0] - before, 40000)
 
     def test_a_body_beyond_every_limit(self):
-        with socket.create_connection(("127.0.0.1", self.companion.port), 10) as connection:
+        with socket.create_connection(("127.0.0.1", self.companion.port), 60) as connection:
             connection.sendall(f"POST {FILTER} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
                                f"Content-Length: {600 << 20}\r\n\r\n{{".encode())
-            connection.settimeout(10)
+            connection.settimeout(60)
             self.assertIn(b" 413 ", connection.recv(1000).split(b"\r\n")[0])
 
     def test_pods_that_contradict_each_other(self):
@@ -439,12 +439,12 @@ class BadInput(Case):
     def test_slow_clients(self):
         """More of them than questions are taken in pieces at once: all others are answered, and they are cut off."""
         head = f"POST {PRIORITIZE} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n{{".encode()
-        slow = [socket.create_connection(("127.0.0.1", self.companion.port), 10) for _ in range(60)]
+        begin, ended = time.monotonic(), set()
+        slow = [socket.create_connection(("127.0.0.1", self.companion.port), 60) for _ in range(60)]
         for connection in slow:
             self.addCleanup(connection.close)
             connection.sendall(head)
-        begin, ended = time.monotonic(), set()
-        while len(ended) < len(slow) and time.monotonic() - begin < REQUEST_SECONDS + 15:
+        while len(ended) < len(slow) and time.monotonic() - begin < REQUEST_SECONDS + 60:
             with client(self.companion.port) as fresh:
                 self.assertEqual(self.scores(asking_pod(gpus="4"), "n1", "n2", of=fresh)["n2"], 10)
             for connection in slow:

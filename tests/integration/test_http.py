@@ -22,7 +22,8 @@ import time
 import unittest
 
 HOST = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
-SLOW = 10.0  # more than anything here takes, sanitizers and a busy machine included
+SLOW = 60.0  # more than anything here takes, sanitizers and a busy machine included
+EARLY = 19.0  # less than the server's own limit of a request, where a shorter one was given
 
 
 def sum_of(data):
@@ -33,9 +34,12 @@ def sum_of(data):
 
 
 class Server:
-    """A running http-host and what it said."""
+    """A running http-host and what it said. Its limits of time are long where the test has no others."""
 
     def __init__(self, *arguments):
+        for limit in ("--request-ms", "--idle-ms"):
+            if limit not in arguments:
+                arguments += (limit, "120000")
         self.process = subprocess.Popen([HOST, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.events = []
         self.port = json.loads(self.process.stdout.readline())["port"]
@@ -51,7 +55,11 @@ class Server:
 
     def __exit__(self, *_):
         self.process.terminate()
-        code = self.process.wait(timeout=SLOW)
+        try:
+            code = self.process.wait(timeout=SLOW)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
         self.reader.join(timeout=SLOW)
         self.process.stdout.close()
         if code != 0:  # a sanitizer's complaint, too
@@ -146,7 +154,7 @@ class Bodies(unittest.TestCase):
     def setUp(self):
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
-        self.server = stack.enter_context(Server("--body-max", str(1 << 20), "--buffer", "32768", "--idle-ms", "60000"))
+        self.server = stack.enter_context(Server("--body-max", str(1 << 20), "--buffer", "32768", "--idle-ms", "600000"))
         self.connection = stack.enter_context(self.server.dial())
 
     def post(self, data):
@@ -421,7 +429,7 @@ class Refused(unittest.TestCase):
 class Many(unittest.TestCase):
     def test_hundreds_at_once(self):
         """More connections than places, opened together: everyone is answered."""
-        with Server("--connections", "32", "--idle-ms", "3000") as server, contextlib.ExitStack() as stack:
+        with Server("--connections", "32", "--idle-ms", "30000") as server, contextlib.ExitStack() as stack:
             connections = []
             for _ in range(400):
                 connection = stack.enter_context(server.dial())
@@ -435,16 +443,14 @@ class Many(unittest.TestCase):
             self.assertGreaterEqual(stats["connections_total"], 401)
 
     def test_idle_ones_make_room(self):
-        with Server("--connections", "8", "--idle-ms", "60000") as server, contextlib.ExitStack() as stack:
+        with Server("--connections", "8", "--idle-ms", "600000") as server, contextlib.ExitStack() as stack:
             held = [stack.enter_context(server.dial()) for _ in range(8)]
             for connection in held:
                 ask(connection, post("/echo", b"{}"))
             late = stack.enter_context(server.dial())
-            begin = time.monotonic()
-            header, _ = ask(late, post("/echo", b"{}"))
+            header, _ = ask(late, post("/echo", b"{}"))  # or nothing before the others have been idle for long
             self.assertIn(" 200 ", header)
-            self.assertLess(time.monotonic() - begin, 5)
-            readable, _, _ = select.select(held, [], [], 1)
+            readable, _, _ = select.select(held, [], [], SLOW)
             self.assertEqual(len(readable), 1)
             self.assertTrue(ended(readable[0]))
 
@@ -461,12 +467,8 @@ class Many(unittest.TestCase):
                 slow.append(connection)
             quick = stack.enter_context(server.dial())
             time.sleep(0.5)
-            worst = 0
             for _ in range(100):
-                begin = time.monotonic()
-                ask(quick, post("/echo", b"{}"))
-                worst = max(worst, time.monotonic() - begin)
-            self.assertLess(worst, 10)  # it would be for ever
+                ask(quick, post("/echo", b"{}"))  # it would be for ever
             before = server.cpu_s()
             time.sleep(1)
             self.assertLess(server.cpu_s() - before, 0.3)  # it does not spin
@@ -475,7 +477,8 @@ class Many(unittest.TestCase):
                 self.assertEqual(len(body), 4 << 20)
 
     def test_slow_clients_are_cut(self):
-        with Server("--request-ms", "1500", "--idle-ms", "1000") as server, contextlib.ExitStack() as stack:
+        with Server("--request-ms", "4500", "--idle-ms", "4000") as server, contextlib.ExitStack() as stack:
+            begin, ends, reader_end = time.monotonic(), {}, None
             dial = lambda: stack.enter_context(server.dial())
             line, header, body, eater, silent, idle, reader = (dial() for _ in range(7))
             header.sendall(b"GET /echo HTTP/1.1\r\n")
@@ -484,9 +487,8 @@ class Many(unittest.TestCase):
             ask(idle, post("/echo", b"{}"))
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader.sendall(f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            begin, ends, reader_end = time.monotonic(), {}, None
             drips = {line: b"G", header: b"X-A: b\r\n", body: b"x", eater: b"x"}
-            while time.monotonic() - begin < 8 and (len(ends) < 6 or reader_end is None):
+            while time.monotonic() - begin < SLOW and (len(ends) < 6 or reader_end is None):
                 for connection, drip in drips.items():
                     if connection not in ends:
                         try:
@@ -508,11 +510,11 @@ class Many(unittest.TestCase):
                 time.sleep(0.05)
             self.assertEqual(len(ends), 6)
             for name, connection in (("line", line), ("header", header), ("body", body), ("eater", eater)):
-                self.assertGreater(ends[connection], 1.2, name)
-                self.assertLess(ends[connection], 5, name)
+                self.assertGreater(ends[connection], 3.6, name)
+                self.assertLess(ends[connection], EARLY, name)
             for connection in (silent, idle):
-                self.assertGreater(ends[connection], 0.5)
-                self.assertLess(ends[connection], 4)
+                self.assertGreater(ends[connection], 2)
+                self.assertLess(ends[connection], EARLY)
             stats = server.wait_stats(lambda s: s["freed"] == 1 and s["cut_slow"] >= 4)
             self.assertEqual(stats["done"], 0)
 
@@ -522,7 +524,7 @@ class Many(unittest.TestCase):
             file.flush()
             for extra in ([], ["-H", "Transfer-Encoding: chunked"], ["--http1.0"]):
                 answer = subprocess.run(
-                    ["curl", "-sS", "--max-time", "20", "--data-binary", f"@{file.name}", *extra,
+                    ["curl", "-sS", "--max-time", "60", "--data-binary", f"@{file.name}", *extra,
                      f"http://127.0.0.1:{server.port}/echo"], capture_output=True, text=True, check=True)
                 self.assertEqual(json.loads(answer.stdout)["len"], 3000000, extra)
 
@@ -642,7 +644,7 @@ class Tls(unittest.TestCase):
     def test_curl(self):
         with self.server("--client-ca", self.authority.certificate) as server:
             answer = subprocess.run(
-                ["curl", "-sS", "--max-time", "20", "--cacert", self.authority.certificate, "--cert", self.client[0],
+                ["curl", "-sS", "--max-time", "60", "--cacert", self.authority.certificate, "--cert", self.client[0],
                  "--key", self.client[1], "-d", "{}", f"https://localhost:{server.port}/echo", "--resolve",
                  f"localhost:{server.port}:127.0.0.1"], capture_output=True, text=True, check=True)
             self.assertEqual(json.loads(answer.stdout)["client"], "system:kube-scheduler")
@@ -763,10 +765,13 @@ class Tls(unittest.TestCase):
             threads = [threading.Thread(target=client) for _ in range(4)]
             for thread in threads:
                 thread.start()
-            for i in range(3):
-                time.sleep(2.3)
-                self.mount(folder, self.second if i % 2 == 0 else self.first)
-            time.sleep(2.3)
+            for i in range(4):
+                self.comes_to(server, "second" if i % 2 else "first")
+                if i < 3:
+                    self.mount(folder, self.first if i % 2 else self.second)
+            end = time.monotonic() + SLOW
+            while len(names) < 2 and time.monotonic() < end:
+                time.sleep(0.1)
             stop.set()
             for thread in threads:
                 thread.join()
@@ -774,7 +779,7 @@ class Tls(unittest.TestCase):
             self.assertEqual(names, {"first", "second"})
 
     def test_hostile(self):
-        with self.server("--request-ms", "1500", "--idle-ms", "1000") as server:
+        with self.server("--request-ms", "4500", "--idle-ms", "4000") as server:
             with server.dial() as plain:
                 plain.sendall(b"GET /echo HTTP/1.1\r\nHost: x\r\n\r\n")
                 self.assertTrue(ended(plain))
@@ -786,7 +791,7 @@ class Tls(unittest.TestCase):
             with server.dial() as drip:  # a handshake, one byte at a time
                 hello = b"\x16\x03\x01\x40\x00\x01"
                 begin, cut = time.monotonic(), False
-                while time.monotonic() - begin < 8 and not cut:
+                while time.monotonic() - begin < SLOW and not cut:
                     with contextlib.suppress(IndexError):
                         try:
                             drip.sendall(hello[:1])
@@ -795,7 +800,7 @@ class Tls(unittest.TestCase):
                             cut = True
                     cut = cut or ended(drip, 0.2)
                 self.assertTrue(cut)
-                self.assertLess(time.monotonic() - begin, 6)
+                self.assertLess(time.monotonic() - begin, EARLY)
             self.assertEqual(self.echo(server)["len"], 2)
 
     def test_does_not_start(self):

@@ -20,10 +20,12 @@ import unittest
 
 import grpc
 
+from daemon_driver import PATIENCE, wait_for
 from kubelet_double import AdmissionError, KubeletDouble, Plugin, pb
 
 PLUGIN_HOST = sys.argv.pop(1)
 GPUS = 8
+SOON = 15  # seconds: long for a busy machine, and short for what would wait for the 30 s of a timer
 
 
 def uuid(i):
@@ -52,7 +54,9 @@ class Host:
         self.process = subprocess.Popen(
             [PLUGIN_HOST, self.path, os.path.join(directory, "kubelet"), os.path.join(directory, "dev"),
              str(descriptors), str(register_ms), str(stream_ms), str(check_ms)],
-            stdout=subprocess.PIPE, text=True, env={"ASAN_OPTIONS": "quarantine_size_mb=1", **os.environ})
+            stdout=subprocess.PIPE, text=True,
+            # what is measured shall not depend on the number of cores, or on what a sanitizer keeps
+            env={"ASAN_OPTIONS": "quarantine_size_mb=1", "MALLOC_ARENA_MAX": "1", **os.environ})
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -66,7 +70,7 @@ class Host:
         with self.changed:
             return sum(e["event"] == event for e in self.events)
 
-    def wait(self, event, count=1, seconds=10.0):
+    def wait(self, event, count=1, seconds=PATIENCE):
         with self.changed:
             return self.changed.wait_for(
                 lambda: sum(e["event"] == event for e in self.events) >= count, seconds)
@@ -92,6 +96,17 @@ class Host:
         assert self.wait("stats", before + 1)
         return self.last("stats")
 
+    def watches(self):
+        """What it has inotify tell it of."""
+        found = 0
+        for name in os.listdir(f"/proc/{self.process.pid}/fdinfo"):
+            try:
+                with open(f"/proc/{self.process.pid}/fdinfo/{name}", encoding="ascii") as file:
+                    found += file.read().count("inotify wd:")
+            except FileNotFoundError:
+                pass
+        return found
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
@@ -108,19 +123,26 @@ class Host:
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
         try:
-            status = self.process.wait(30)
+            status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
-        self.reader.join(5)
+        self.reader.join(PATIENCE)
         self.process.stdout.close()
         return status, time.monotonic() - start
+
+
+def remove(directory):
+    """Also while somebody else takes away what is his."""
+    end = time.monotonic() + PATIENCE
+    while os.path.lexists(directory) and time.monotonic() < end:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 class Case(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="gputopo-")
-        self.addCleanup(shutil.rmtree, self.directory)
+        self.addCleanup(remove, self.directory)
         self.kubelet_dir = os.path.join(self.directory, "kubelet")
         dev = os.path.join(self.directory, "dev")
         os.makedirs(os.path.join(dev, "dri"))
@@ -144,7 +166,7 @@ class Case(unittest.TestCase):
             host.ended = True
             status, seconds = host.end()
             self.assertEqual(status, 0)
-            self.assertLess(seconds, 10)
+            self.assertLess(seconds, SOON)
 
     def kubelet(self, start=True, **options):
         kubelet = KubeletDouble(self.kubelet_dir, **options)
@@ -158,6 +180,26 @@ class Case(unittest.TestCase):
         host = self.host(**options)
         self.assertTrue(kubelet.wait_healthy(GPUS))
         return kubelet, host
+
+    def settles(self, kubelet):
+        """Whether all GPUs are there at last, and stay so without another registration."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and kubelet.wait_healthy(GPUS):
+            seen = len(kubelet.registrations)
+            if not kubelet.wait(lambda n=seen: len(kubelet.registrations) > n or len(kubelet.healthy()) != GPUS, 0.5):
+                return True
+        return False
+
+    @staticmethod
+    def answers(kubelet):
+        """Whether the plugin takes a connection more."""
+        other = Plugin(kubelet.plugin_socket(), "")
+        try:
+            return other.stub.GetDevicePluginOptions(pb.Empty(), timeout=PATIENCE)
+        except grpc.RpcError:
+            return None
+        finally:
+            other.close()
 
     def sockets(self):
         return [n for n in os.listdir(os.path.join(self.kubelet_dir, "device-plugins"))
@@ -185,17 +227,17 @@ class Registering(Case):
         os.mkdir(kubelet.directory)
         time.sleep(0.2)
         self.assertEqual(self.sockets(), [])
+        self.assertTrue(wait_for(host.watches))
         start = time.monotonic()
         kubelet.start()
         self.assertTrue(kubelet.wait_healthy(GPUS))
-        self.assertLess(time.monotonic() - start, 1.9)  # inotify, not the timer
+        self.assertLess(time.monotonic() - start, SOON)  # inotify, not the timer
         self.assertEqual(host.count("failed"), 0)
 
     def test_directory_is_replaced(self):
         kubelet, _ = self.pair()
         kubelet.stop(leave_socket=False)
-        while os.path.exists(kubelet.directory):  # the plugin takes its socket away at the same time
-            shutil.rmtree(kubelet.directory, ignore_errors=True)
+        remove(kubelet.directory)  # the plugin takes its socket away at the same time
         time.sleep(0.3)
         kubelet.start()
         self.assertTrue(kubelet.wait_healthy(GPUS))
@@ -229,7 +271,7 @@ class Registering(Case):
             endpoints.append(kubelet.plugin.endpoint)
         self.assertEqual(len(set(endpoints)), 4)
         self.assertTrue(host.wait("registered", 4))
-        self.assertEqual(self.sockets(), endpoints[-1:])
+        self.assertTrue(wait_for(lambda: self.sockets() == endpoints[-1:]), self.sockets())
         self.assertEqual(kubelet.admit("train", 4), first)
         kubelet.admit("other", 4)
         self.assertEqual(len(kubelet.used()), GPUS)
@@ -237,12 +279,12 @@ class Registering(Case):
     def test_kubelet_is_away_for_a_while(self):
         kubelet, host = self.pair()
         kubelet.stop()
-        self.assertTrue(host.wait("failed", 3))
+        self.assertTrue(host.wait("failed", 8))
         self.assertIn("kubelet.sock", host.last("failed")["why"])
         start = time.monotonic()
         kubelet.start()
         self.assertTrue(kubelet.wait_healthy(GPUS))
-        self.assertLess(time.monotonic() - start, 1.0)  # at once, not at the end of the pause
+        self.assertLess(time.monotonic() - start, 9)  # at once, not at the end of the pause of 9.6 to 12.8 seconds
 
     def test_socket_comes_twice_within_100_ms(self):
         for pause in (0, 0.005, 0.05, 0.09):
@@ -253,14 +295,12 @@ class Registering(Case):
                 old = [kubelet.replace_socket()]
                 time.sleep(pause)
                 old.append(kubelet.replace_socket())
-                self.assertTrue(kubelet.wait_healthy(GPUS))
-                time.sleep(0.3)
-                self.assertEqual(len(kubelet.healthy()), GPUS)
+                self.assertTrue(self.settles(kubelet))
                 self.end(host)
                 kubelet.stop()
                 for server in old:
                     server.stop(None)
-                shutil.rmtree(self.kubelet_dir)
+                remove(self.kubelet_dir)
 
     def test_socket_is_another_one_while_the_stream_lives(self):
         kubelet, host = self.pair()
@@ -270,11 +310,10 @@ class Registering(Case):
         time.sleep(0.3)
         self.assertEqual(len(kubelet.registrations), 1)
         old = kubelet.replace_socket(end_stream=False)
-        self.assertTrue(kubelet.wait(lambda: kubelet.plugin and kubelet.plugin.endpoint != first, 5))
-        self.assertTrue(kubelet.wait_healthy(GPUS))
-        time.sleep(0.3)
+        self.assertTrue(kubelet.wait(lambda: kubelet.plugin and kubelet.plugin.endpoint != first, SOON))
+        self.assertTrue(self.settles(kubelet))
         self.assertEqual(len(kubelet.registrations), 2)
-        self.assertEqual(self.sockets(), [kubelet.plugin.endpoint])
+        self.assertTrue(wait_for(lambda: self.sockets() == [kubelet.plugin.endpoint]), self.sockets())
         old.stop(None)
 
     def test_socket_is_there_before_the_kubelet_listens(self):
@@ -299,7 +338,7 @@ class Registering(Case):
         kubelet = self.kubelet()
         kubelet.drop_at_once = 4
         host = self.host()
-        self.assertTrue(kubelet.wait(lambda: len(kubelet.registrations) == 5, 20))
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.registrations) == 5))
         self.assertTrue(kubelet.wait_healthy(GPUS))
         self.assertLess(host.stats()["registrations"], 7)
         times = [at for at, _, _ in kubelet.registrations]
@@ -308,7 +347,7 @@ class Registering(Case):
     def test_stream_never_comes(self):
         kubelet = self.kubelet()
         kubelet.skip_stream = 1
-        host = self.host(stream_ms=300)
+        host = self.host(stream_ms=3000)
         self.assertTrue(host.wait("failed"))
         self.assertIn("ListAndWatch", host.last("failed")["why"])
         self.assertTrue(kubelet.wait_healthy(GPUS))
@@ -317,26 +356,26 @@ class Registering(Case):
         kubelet = self.kubelet()
         kubelet.refuse = 4
         host = self.host()
-        self.assertTrue(kubelet.wait_healthy(GPUS, 15))
+        self.assertTrue(kubelet.wait_healthy(GPUS))
         self.assertIn("UNAVAILABLE: refused by the test", host.last("failed")["why"])
         times = [at for at, _, _ in kubelet.registrations]
         pauses = [b - a for a, b in zip(times, times[1:])]
         self.assertEqual(len(pauses), 4)
         for pause, least in zip(pauses, (0.07, 0.15, 0.3, 0.6)):
             self.assertGreater(pause, least)
-        self.assertEqual(len(self.sockets()), 1)
         self.assertTrue(host.wait("registered"))
+        self.assertTrue(wait_for(lambda: len(self.sockets()) == 1), self.sockets())
         stats = host.stats()
         self.assertEqual((stats["failures"], stats["registrations"], stats["streaming"]), (4, 1, 1))
 
     def test_register_hangs(self):
         kubelet = self.kubelet()
-        kubelet.hang = 1.5
-        host = self.host(register_ms=300)
+        kubelet.hang = 1000
+        host = self.host(register_ms=2000)
         self.assertTrue(host.wait("failed", 2))
         self.assertIn("DEADLINE_EXCEEDED", host.last("failed")["why"])
         kubelet.hang = 0
-        self.assertTrue(kubelet.wait_healthy(GPUS, 15))
+        self.assertTrue(kubelet.wait_healthy(GPUS))
 
     def test_own_socket_is_removed(self):
         kubelet, _ = self.pair()
@@ -354,17 +393,16 @@ class Registering(Case):
             time.sleep(0.3)
         self.end(old)
         self.assertTrue(kubelet.wait(
-            lambda: kubelet.plugin and f"-{new.process.pid}-" in kubelet.plugin.endpoint, 15))
-        self.assertTrue(kubelet.wait_healthy(GPUS, 15))
-        time.sleep(0.5)
-        self.assertEqual(len(kubelet.healthy()), GPUS)
-        self.assertEqual(len(self.sockets()), 1)
+            lambda: kubelet.plugin and f"-{new.process.pid}-" in kubelet.plugin.endpoint))
+        self.assertTrue(self.settles(kubelet))
+        self.assertTrue(wait_for(lambda: len(self.sockets()) == 1), self.sockets())
 
     def test_cleans_up_behind_a_killed_one(self):
         kubelet, host = self.pair()
         host.process.kill()
         host.process.wait()
         host.ended = True
+        host.reader.join(PATIENCE)
         host.process.stdout.close()
         self.assertEqual(len(self.sockets()), 1)
         foreign = os.path.join(kubelet.directory, "other-plugin.sock")
@@ -373,7 +411,7 @@ class Registering(Case):
         new = self.host()
         self.assertTrue(new.wait("registered"))
         self.assertTrue(kubelet.wait_healthy(GPUS))
-        self.assertEqual(len(self.sockets()), 1)
+        self.assertTrue(wait_for(lambda: len(self.sockets()) == 1), self.sockets())
         self.assertTrue(os.path.exists(foreign))
 
 
@@ -393,14 +431,14 @@ class Rivals(Case):
         kubelet = self.kubelet()
         other, path = self.other_plugin(kubelet, "GPU-x", "GPU-y")
         host = self.host()
-        self.assertTrue(host.wait("failed", 2))
+        self.assertTrue(host.wait("failed", 8))
         self.assertIn("another device plugin serves 2 devices of metax-tech.com/gpu, perhaps that of other-plugin.sock",
                       host.last("failed")["why"])
         self.assertEqual((kubelet.registrations, self.sockets()), ([], []))
         kubelet.book.others = []
         other.close()
         os.unlink(path)
-        self.assertTrue(kubelet.wait_healthy(GPUS, 5), "its socket has gone: no pause is waited for")
+        self.assertTrue(kubelet.wait_healthy(GPUS, 9), "its socket has gone: the pause of 9.6 to 12.8 s is not waited for")
 
     def test_plugins_of_other_resources(self):
         kubelet = self.kubelet()
@@ -427,8 +465,7 @@ class Rivals(Case):
         kubelet.book.serves, kubelet.book.hang = True, 30
         kubelet.start()
         self.other_plugin(kubelet, "GPU-x")
-        self.assertTrue(kubelet.wait_healthy(GPUS, 20))
-
+        self.assertTrue(kubelet.wait_healthy(GPUS))
 
     def test_one_that_came_later_has_gone_and_taken_our_devices_along(self):
         kubelet, host = self.pair(check_ms=200)
@@ -436,6 +473,7 @@ class Rivals(Case):
         self.assertEqual(host.count("failed"), 0, "nothing is lost")
         kubelet.book.lost = first = kubelet.plugin
         self.assertTrue(kubelet.wait(lambda: kubelet.plugin not in (None, first)))
+        self.assertTrue(host.wait("failed"))
         self.assertIn("lost our devices", host.last("failed")["why"])
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
@@ -603,11 +641,9 @@ class Allocating(Case):
 class Abusing(Case):
     def test_unknown_method(self):
         kubelet, host = self.pair()
-        start = time.monotonic()
         with self.assertRaises(grpc.RpcError) as caught:
-            kubelet.plugin.stub.NoSuchMethod(pb.Empty(), timeout=10)
+            kubelet.plugin.stub.NoSuchMethod(pb.Empty(), timeout=PATIENCE)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertLess(time.monotonic() - start, 3)
         self.assertEqual(host.stats()["unknownMethods"], 1)
         kubelet.admit("pod", 1)
 
@@ -616,10 +652,10 @@ class Abusing(Case):
         for path in ("Allocate", "GetPreferredAllocation"):
             call = kubelet.plugin.channel.unary_unary(f"/v1beta1.DevicePlugin/{path}")
             with self.assertRaises(grpc.RpcError) as caught:
-                call(b"\x0a\xff\xff\xff\xff\x0fA", timeout=10)
+                call(b"\x0a\xff\xff\xff\xff\x0fA", timeout=PATIENCE)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
             with self.assertRaises(grpc.RpcError) as caught:
-                call(b"\0" * (5 << 20), timeout=10)
+                call(b"\0" * (5 << 20), timeout=PATIENCE)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
         kubelet.admit("pod", 1)
 
@@ -643,23 +679,19 @@ class Abusing(Case):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(kubelet.plugin_socket())
             connections.append(connection)
-        time.sleep(0.5)
-        stats = host.stats()
-        self.assertGreaterEqual(stats["refused"], 40)
-        self.assertLessEqual(host.descriptors(), before + 16)
+        self.assertTrue(wait_for(lambda: host.stats()["refused"] >= 40))
+        self.assertTrue(wait_for(lambda: host.descriptors() <= before + 16), host.descriptors())
         kubelet.admit("pod", 1)  # who is in stays in
         for connection in connections:
             connection.close()
-        time.sleep(0.3)
-        other = Plugin(kubelet.plugin_socket(), "")
-        self.assertTrue(other.stub.GetDevicePluginOptions(pb.Empty(), timeout=5))
-        other.close()
+        self.assertTrue(wait_for(lambda: self.answers(kubelet)))
 
     def test_flood_of_short_connections(self):
         kubelet, host = self.pair()
         for _ in range(200):
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(kubelet.plugin_socket())
+        self.assertTrue(wait_for(lambda: self.answers(kubelet)))  # those before have been taken
         time.sleep(0.5)
         descriptors, memory = host.descriptors(), host.memory()
         for i in range(3000):
@@ -667,9 +699,9 @@ class Abusing(Case):
                 connection.connect(kubelet.plugin_socket())
                 if i % 3 == 0:
                     connection.send(b"GET / HTTP/1.1\r\n\r\n")
-        time.sleep(0.5)
-        self.assertLessEqual(host.descriptors(), descriptors + 2)
-        self.assertLess(host.memory() - memory, 20000 if host.sanitized() else 2000)
+        most = 20000 if host.sanitized() else 2000
+        self.assertTrue(wait_for(lambda: host.descriptors() <= descriptors + 2 and host.memory() - memory < most),
+                        (host.descriptors(), descriptors, host.memory(), memory))
         kubelet.admit("pod", 1)
 
     def test_no_descriptors_left(self):
@@ -696,9 +728,7 @@ class Abusing(Case):
         kubelet.admit("pod", 1)
         for connection in connections:
             connection.close()
-        other = Plugin(kubelet.plugin_socket(), "")
-        self.assertTrue(other.stub.GetDevicePluginOptions(pb.Empty(), timeout=10, wait_for_ready=True))
-        other.close()
+        self.assertTrue(wait_for(lambda: self.answers(kubelet)))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_other_users(self):
@@ -707,8 +737,8 @@ class Abusing(Case):
         os.chmod(path, 0o777)
         os.chmod(self.directory, 0o755)
         script = ("import os, socket, sys; os.setgid(65534); os.setuid(65534); s = socket.socket(socket.AF_UNIX);"
-                  "s.connect(sys.argv[1]); s.settimeout(5); sys.exit(len(s.recv(1)))")
-        subprocess.run([sys.executable, "-c", script, path], check=True, timeout=20)
+                  "s.connect(sys.argv[1]); s.settimeout(60); sys.exit(len(s.recv(1)))")
+        subprocess.run([sys.executable, "-c", script, path], check=True, timeout=2 * PATIENCE)
         self.assertEqual(host.stats()["refused"], 1)
 
     def test_many_registrations(self):
@@ -726,14 +756,13 @@ class Abusing(Case):
         time.sleep(0.5)
         descriptors, memory = host.descriptors(), host.memory()
         restart(300)
-        time.sleep(0.5)
+        self.assertTrue(wait_for(lambda: host.descriptors() <= descriptors + 1), (host.descriptors(), descriptors))
         growth = host.memory() - memory
         print(f"300 registrations: descriptors {descriptors} -> {host.descriptors()}, "
               f"anonymous memory {memory} -> {memory + growth} kB", file=sys.stderr)
-        self.assertLessEqual(host.descriptors(), descriptors + 1)
         # The sanitizers keep records of their own for every freed block and thread: a coarse bound there.
         self.assertLess(growth, 60000 if host.sanitized() else 1000)
-        self.assertEqual(len(self.sockets()), 1)
+        self.assertTrue(wait_for(lambda: len(self.sockets()) == 1), self.sockets())
 
 
 class Ending(Case):
@@ -742,7 +771,7 @@ class Ending(Case):
         status, seconds = host.end()
         host.ended = True
         self.assertEqual(status, 0)
-        self.assertLess(seconds, 2)
+        self.assertLess(seconds, SOON)
         self.assertEqual(host.count("ended"), 1)
         self.assertTrue(kubelet.wait(lambda: not kubelet.healthy()))
         self.assertEqual(self.sockets(), [])
@@ -758,20 +787,19 @@ class Ending(Case):
         status, seconds = host.end()
         host.ended = True
         self.assertEqual(status, 0)
-        self.assertLess(seconds, 3)
+        self.assertLess(seconds, SOON)
         for connection in connections:
             connection.close()
 
     def test_while_register_hangs(self):
         kubelet = self.kubelet()
-        kubelet.hang = 3
+        kubelet.hang = 1000
         host = self.host()
-        self.assertTrue(host.wait("published"))
-        time.sleep(0.3)
+        self.assertTrue(kubelet.wait(lambda: kubelet.hanging))
         status, seconds = host.end()
         host.ended = True
         self.assertEqual(status, 0)
-        self.assertLess(seconds, 2)
+        self.assertLess(seconds, SOON)
 
     def test_without_a_kubelet(self):
         host = self.host()
@@ -779,7 +807,7 @@ class Ending(Case):
         status, seconds = host.end()
         host.ended = True
         self.assertEqual(status, 0)
-        self.assertLess(seconds, 2)
+        self.assertLess(seconds, SOON)
 
     def test_leaves_a_newer_instances_socket(self):
         kubelet, host = self.pair()
@@ -791,7 +819,7 @@ class Ending(Case):
             inode = os.stat(path).st_ino
             host.signal(signal.SIGTERM)
             host.signal(signal.SIGCONT)
-            host.process.wait(20)
+            host.process.wait(PATIENCE)
             self.assertEqual(os.stat(path).st_ino, inode)
 
 

@@ -68,7 +68,7 @@ class RealPublish(unittest.TestCase):
         return self.server.get("node", "n1")["metadata"]
 
     def wait_current(self, agent):
-        self.assertTrue(wait_for(agent.is_current, 30), agent.lines)
+        self.assertTrue(wait_for(agent.is_current), agent.lines)
 
     def test_every_machine_is_taken(self):
         for machine in ("c500-4", "c500-8", "c500-8-deadlink", "c500-8-nolib", "c550-8"):
@@ -77,6 +77,10 @@ class RealPublish(unittest.TestCase):
                 self.wait_current(agent)
                 self.assertEqual(agent.events("cannot publish"), [])
                 self.assertEqual(self.status()["gpuCount"], 4 if machine == "c500-4" else 8)
+                row = self.server.kubectl("get", "ngt", "n1", "--no-headers")
+                product = {"c500-8-nolib": None, "c550-8": "MXC550"}.get(machine, "MXC500")
+                self.assertEqual([word for word in row.split() if "MX" in word], [product] if product else [], row)
+                self.assertNotIn("<no value>", row)  # what the API server says of null
                 agent.stop()
                 self.server.kubectl("delete", "ngt", "n1")
 
@@ -87,7 +91,7 @@ class RealPublish(unittest.TestCase):
                             "certificate-authority: ca.crt", "client-certificate: admin.crt, client-key: admin.key")
         kubelet = self.kubelet()
         agent = self.start(config=config)
-        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8, 40), agent.lines)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), agent.lines)
         self.wait_current(agent)
         time.sleep(1.5)
         names = ["up", "down"]
@@ -195,7 +199,7 @@ class RealPublish(unittest.TestCase):
         agent = self.start("--no-device-plugin", "--heartbeat", "2")
         self.wait_current(agent)
         self.server.kubectl("delete", "ngt", "n1")
-        self.assertTrue(wait_for(lambda: "observedAt" in self.status(), 20), agent.lines)
+        self.assertTrue(wait_for(lambda: "observedAt" in self.status()), agent.lines)
 
     def test_node_deleted(self):
         """Without the garbage collector: that it is not there is found out by the annotations, and no Node is made."""
@@ -203,11 +207,11 @@ class RealPublish(unittest.TestCase):
         self.wait_current(agent)
         self.server.kubectl("delete", "node", "n1")
         self.assertTrue(wait_for(
-            lambda: agent.events("there is no such Node, nothing is published until there is"), 20), agent.lines)
+            lambda: agent.events("there is no such Node, nothing is published until there is")), agent.lines)
         time.sleep(5)
         self.assertIsNone(self.server.get("node", "n1"))
         self.make_node()
-        self.assertTrue(wait_for(lambda: SCORES in self.meta().get("annotations", {}), 20), agent.lines)
+        self.assertTrue(wait_for(lambda: SCORES in self.meta().get("annotations", {})), agent.lines)
         self.assertEqual(self.server.get("ngt", "n1")["metadata"]["ownerReferences"][0]["uid"], self.meta()["uid"])
 
     def test_server_restarted(self):

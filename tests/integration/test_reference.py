@@ -39,7 +39,7 @@ def read(path):
 
 
 def help_of(*command):
-    return subprocess.run([*command, "--help"], capture_output=True, text=True, check=True, timeout=20).stdout
+    return subprocess.run([*command, "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def options(text):
@@ -173,7 +173,7 @@ def serve(programs):
     with tempfile.TemporaryDirectory(prefix="gputopo-reference-") as directory, Served(programs, directory) as served:
         served.settle()
         served.kubelet.admit("mine", 2)
-        if not wait_for(lambda: "gputopo_gpus_in_use 2" in served.agent.get("/metrics")[1], 30):
+        if not wait_for(lambda: "gputopo_gpus_in_use 2" in served.agent.get("/metrics")[1]):
             raise AssertionError(served.agent.lines)
         return ({**families(probing_agent(served)), **families(served.agent.get("/metrics")[1])},
                 families(served.companion.get("/metrics")[1]))

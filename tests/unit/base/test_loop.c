@@ -132,7 +132,7 @@ static void disarmed_in_the_same_round(void **state)
     assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
     gt_source_arm(world->other, 1);
     gt_source_arm(world->fd, 1);
-    gt_source_arm(world->timer, 100);
+    gt_source_arm(world->timer, 1000);
     struct timespec wait = {0, 20000000};
     nanosleep(&wait, NULL); /* both are due before the loop looks */
     assert_int_equal(gt_loop_run(world->loop, NULL), 0);

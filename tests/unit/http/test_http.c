@@ -221,7 +221,7 @@ static void test_connection_limit(void **state)
     assert_return_code(setsockopt(late, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)), errno);
     ssize_t early = recv(late, &byte, 1, MSG_PEEK);
     close(silent[0]);
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = 60};
     assert_return_code(setsockopt(late, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), errno);
     struct gt_buf answer = GT_BUF(1 << 20);
     read_all(late, &answer);
@@ -263,7 +263,7 @@ static void test_no_descriptors(void **state)
     double used = (double)(cpu_after.tv_sec - cpu_before.tv_sec) +
                   (double)(cpu_after.tv_nsec - cpu_before.tv_nsec) / 1e9;
     assert_true(used < 0.2); /* it waits, it does not spin */
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = 60};
     assert_return_code(setsockopt(second, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), errno);
     struct gt_buf answer = GT_BUF(1 << 20);
     read_all(second, &answer);
@@ -281,12 +281,12 @@ static double seconds_now(void)
 /* One byte every half second is never silent for long, and is cut off all the same. */
 static void test_slow_loris(void **state)
 {
-    gt_auto_close int drip = dial(*state), silent = dial(*state);
     double begin = seconds_now(), silent_end = 0;
+    gt_auto_close int drip = dial(*state), silent = dial(*state);
     bool cut = false;
     struct timespec pause = {.tv_nsec = 500000000};
     say(silent, "GET /ok HTTP/1.1\r\n");
-    for (int i = 0; i < 80 && !cut; i++) {
+    for (int i = 0; i < 100 && !cut; i++) {
         char byte;
         cut = send(drip, "a", 1, MSG_NOSIGNAL) != 1 ||
               (recv(drip, &byte, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN);
@@ -295,8 +295,8 @@ static void test_slow_loris(void **state)
         nanosleep(&pause, NULL);
     }
     assert_true(cut);
-    assert_true(silent_end > begin + 8 && silent_end < begin + 14);
-    assert_true(seconds_now() - begin > 15 && seconds_now() - begin < 30);
+    assert_true(silent_end > begin + 8 && silent_end < begin + 19);
+    assert_true(seconds_now() - begin > 15 && seconds_now() - begin < 60);
 }
 
 static void test_address_in_use(void **state)

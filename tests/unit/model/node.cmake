@@ -12,4 +12,4 @@ set_target_properties(node_tool PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINA
 add_test(NAME unit/node_formats
          COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/check_formats.py $<TARGET_FILE:node_tool>
                  ${CMAKE_SOURCE_DIR}/docs/node.schema.json)
-set_tests_properties(unit/node_formats PROPERTIES LABELS unit TIMEOUT 300)
+set_tests_properties(unit/node_formats PROPERTIES LABELS unit TIMEOUT 1500)

@@ -89,7 +89,7 @@ static bool sanitizer_spoke(const struct machine *machine)
 void machine_done(struct machine *machine)
 {
     gt_probe_client_free(machine->client);
-    bool gone = machine_gone(machine, 2000), spoke = sanitizer_spoke(machine);
+    bool gone = machine_gone(machine, NULL), spoke = sanitizer_spoke(machine);
     nftw(machine->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     assert_true(gone);
     assert_false(spoke);
@@ -205,10 +205,10 @@ unsigned machine_processes(const struct machine *machine, const char *name, pid_
     return count;
 }
 
-bool machine_gone(const struct machine *machine, int patience_ms)
+bool machine_gone(const struct machine *machine, const char *name)
 {
-    for (long until = clock_ms() + patience_ms; clock_ms() < until; sleep_ms(5))
-        if (!machine_processes(machine, NULL, NULL))
+    for (long until = clock_ms() + PATIENCE_MS; clock_ms() < until; sleep_ms(5))
+        if (!machine_processes(machine, name, NULL))
             return true;
     return false;
 }

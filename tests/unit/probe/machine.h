@@ -10,14 +10,16 @@
 
 /*
  * A directory that plays the root of a machine: opt/mxdriver/lib/libmxsml.so is the fake library, its
- * scenario is `scenario`, and `probe` starts the real gputopo-probe with short limits.
+ * scenario is `scenario`, and `probe` starts the real gputopo-probe.
  */
 struct machine {
     char dir[64], scenario[96], probe[96], library[128], socket[96];
     struct gt_probe_client *client; /* freed by machine_done() */
 };
 
-enum { CALL_MS = 250, SCAN_MS = 4000 };
+/* On a busy machine a call that does not hang may take long: where none hangs, no limit is short. */
+enum { CALL_MS = 10000, SCAN_MS = 20000, PATIENCE_MS = 60000 };
+#define SOON_HANGS "--call-timeout 1500"
 
 /* `options` are put into the command line of the probe. */
 void machine_new(struct machine *machine, const char *options);
@@ -39,7 +41,8 @@ struct gt_node *machine_node(struct machine *machine, unsigned gpus, char **ret_
 /* Processes of this machine by their name ("gputopo-probe", "gputopo-vendor", NULL: any); one of them in
  * *ret_pid. */
 unsigned machine_processes(const struct machine *machine, const char *name, pid_t *ret_pid);
-bool machine_gone(const struct machine *machine, int patience_ms);
+/* Whether they all end, or those of that name. */
+bool machine_gone(const struct machine *machine, const char *name);
 
 long clock_ms(void);
 void sleep_ms(long milliseconds);
