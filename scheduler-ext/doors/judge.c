@@ -18,6 +18,12 @@ void gt_judge_look_up(const struct gt_feed *feed, struct gt_judge_pod *pod)
     pod->planned = known && known->plan == GT_FEED_PLAN_HELD ? known->plan_node : GT_NONE;
 }
 
+/* What nobody is promised, also where no plan would go: a scheduler may. */
+static uint64_t unpromised(const struct gt_cluster_node *node, uint64_t heard)
+{
+    return node->free & node->healthy & ~node->assumed & ~heard;
+}
+
 enum gt_judgement gt_judge_node(struct gt_feed *feed, const struct gt_placement *placement,
                                 const struct gt_judge_pod *pod, uint32_t node)
 {
@@ -31,7 +37,7 @@ enum gt_judgement gt_judge_node(struct gt_feed *feed, const struct gt_placement 
     if (placement && gt_placement_is_kept(placement, pod->known, node))
         return GT_JUDGE_KEPT;
     uint64_t heard = placement ? gt_placement_heard(placement, node) : 0;
-    if (bits(known.available & ~heard) >= pod->gpus)
+    if (bits(unpromised(&known, heard)) >= pod->gpus)
         return GT_JUDGE_PASS;
     /* Without room even if nothing were promised: the scheduler says so itself, or knows of GPUs that have
      * become free since the node told us. */
@@ -55,7 +61,7 @@ void gt_judge_reason(struct gt_feed *feed, const struct gt_placement *placement,
         uint64_t heard = placement ? gt_placement_heard(placement, node) & known.free : 0;
         gt_buf_printf(to,
                       "%u of the free GPUs are promised to planned or starting pods, %u are left, %u needed",
-                      bits(known.assumed | heard), bits(known.available & ~heard), pod->gpus);
+                      bits(known.assumed | heard), bits(unpromised(&known, heard)), pod->gpus);
     }
 }
 

@@ -107,6 +107,10 @@ struct gt_feed_pod {
     /* meta.containers of them: those that ask for GPUs, restartable init containers first. An ordinary init
      * container that needs more than all others together is the last, with what it needs beyond them. */
     const char *const *container_names;
+    unsigned sidecars; /* how many of them are restartable init containers */
+    /* Behind those, here and in meta.gpus, all ordinary init containers, with what they ask for. They are
+     * gone when the others start, who take over their GPUs. */
+    unsigned inits;
     const char *scheduler; /* spec.schedulerName */
     const char *priority_class;
     int32_t priority;

@@ -171,7 +171,9 @@ struct feed_draft {
     unsigned label_count, annotation_count, containers;
     const char *container_names[GT_FEED_CONTAINERS_MAX];
     unsigned gpus[GT_FEED_CONTAINERS_MAX];
-    unsigned gpu_sum;
+    unsigned gpu_sum, sidecars, inits;
+    const char *init_names[GT_FEED_CONTAINERS_MAX];
+    unsigned init_gpus[GT_FEED_CONTAINERS_MAX];
     int32_t priority;
     uint64_t created_s;
     bool owner_controls, deleting, ended, gated, other_gates, refused;

@@ -14,8 +14,9 @@ void gt_feed_free_plan(struct gt_feed *feed, struct feed_plan *plan)
     gt_feed_release(&feed->bytes, plan);
 }
 
-/* {"container":["id",...],...} with `count` IDs; their length with NULs, 0 where it is something else. */
-static size_t measure(const cJSON *json, unsigned count)
+/* {"container":["id",...],...} with `count` different IDs: an ordinary init container has some of those that
+ * others have. Their length with NULs, 0 where it is something else. */
+static size_t measure(const cJSON *json, unsigned count, const char *ids[static GT_GPUS_MAX])
 {
     size_t size = 0;
     unsigned found = 0;
@@ -24,10 +25,16 @@ static size_t measure(const cJSON *json, unsigned count)
     for (const cJSON *container = json->child; container; container = container->next) {
         if (!cJSON_IsArray(container))
             return 0;
-        for (const cJSON *id = container->child; id; id = id->next, found++) {
+        for (const cJSON *id = container->child; id; id = id->next) {
             size_t len = cJSON_IsString(id) && id->valuestring ? strnlen(id->valuestring, GT_ID_SIZE) : 0;
-            if (!len || len == GT_ID_SIZE || found == count)
+            unsigned known = 0;
+            while (len && known < found && strcmp(ids[known], id->valuestring) != 0)
+                known++;
+            if (!len || len == GT_ID_SIZE || known == count)
                 return 0;
+            if (known < found)
+                continue;
+            ids[found++] = id->valuestring;
             size += len + 1;
         }
     }
@@ -58,16 +65,13 @@ int gt_feed_read_plan(struct gt_feed *feed, const char *node, const char *gpus, 
     if (!len || len > FEED_PLAN_TEXT_MAX || count > GT_GPUS_MAX)
         return -EINVAL;
     cJSON *json = cJSON_ParseWithLength(gpus, len);
-    size_t size = measure(json, count);
+    const char *ids[GT_GPUS_MAX];
+    size_t size = measure(json, count, ids);
     struct feed_plan *plan = size ? new_plan(feed, node, count, size) : NULL;
     if (plan) {
         char *to = plan->ids;
-        for (const cJSON *container = json->child; container; container = container->next)
-            for (const cJSON *id = container->child; id; id = id->next) {
-                size_t bytes = strlen(id->valuestring) + 1;
-                memcpy(to, id->valuestring, bytes);
-                to += bytes;
-            }
+        for (unsigned i = 0; i < count; i++)
+            to = stpcpy(to, ids[i]) + 1;
     }
     cJSON_Delete(json);
     *ret = plan;

@@ -56,6 +56,17 @@ static bool read_asked(const struct gt_feed *feed, const cJSON *container, unsig
     return true;
 }
 
+static bool add_init(struct feed_draft *draft, const cJSON *container, unsigned gpus)
+{
+    bool bad = false;
+    const char *name = gt_feed_get_text(container, "name", VALUE_MAX, &bad);
+    if (!name || draft->inits == GT_FEED_CONTAINERS_MAX)
+        return false;
+    draft->init_names[draft->inits] = name;
+    draft->init_gpus[draft->inits++] = gpus;
+    return true;
+}
+
 static bool add_container(struct feed_draft *draft, const cJSON *container, unsigned gpus)
 {
     bool bad = false;
@@ -90,11 +101,16 @@ static bool read_containers(const struct gt_feed *feed, const cJSON *spec, struc
         if (policy && strcmp(policy, "Always") == 0) {
             if (!add_container(draft, item, gpus))
                 return false;
-        } else if (gpus && draft->gpu_sum + gpus > most) {
+            continue;
+        }
+        if (gpus && !add_init(draft, item, gpus))
+            return false;
+        if (gpus && draft->gpu_sum + gpus > most) {
             most = draft->gpu_sum + gpus;
             largest = item;
         }
     }
+    draft->sidecars = draft->containers;
     for (const cJSON *item = containers ? containers->child : NULL; item; item = item->next)
         if (!read_asked(feed, item, &gpus) || !add_container(draft, item, gpus))
             return false;
@@ -180,6 +196,9 @@ static uint64_t digest_of(const struct gt_feed *feed, const struct feed_draft *d
     digest = mix_pairs(digest, draft->annotations, draft->annotation_count);
     for (unsigned i = 0; i < draft->containers; i++)
         digest = gt_feed_mix(gt_feed_mix_text(digest, draft->container_names[i]), draft->gpus[i]);
+    for (unsigned i = 0; i < draft->inits; i++)
+        digest = gt_feed_mix(gt_feed_mix_text(digest, draft->init_names[i]), draft->init_gpus[i]);
+    digest = gt_feed_mix(digest, draft->sidecars << 8 | draft->inits);
     digest = gt_feed_mix(digest, (uint32_t)draft->priority);
     digest = gt_feed_mix(digest, draft->created_s);
     return gt_feed_mix(digest, draft->owner_controls | draft->deleting << 1 | draft->gated << 2 |

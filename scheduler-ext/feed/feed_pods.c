@@ -75,10 +75,10 @@ static bool share(struct gt_feed *feed, const char *text, const char **ret)
 
 static bool fill_body(struct gt_feed *feed, const struct feed_draft *draft, struct feed_pod *pod)
 {
-    size_t size = sizeof(struct feed_body) +
-                  (draft->label_count + draft->annotation_count) * sizeof(struct gt_pair) +
-                  draft->containers * (sizeof(char *) + sizeof(unsigned)) + strlen(draft->name) +
-                  strlen(draft->uid) + 2;
+    unsigned containers = draft->containers + draft->inits;
+    size_t size =
+        sizeof(struct feed_body) + (draft->label_count + draft->annotation_count) * sizeof(struct gt_pair) +
+        containers * (sizeof(char *) + sizeof(unsigned)) + strlen(draft->name) + strlen(draft->uid) + 2;
     struct feed_body *body = gt_feed_alloc(&feed->bytes, size);
     if (!body)
         return false;
@@ -86,8 +86,8 @@ static bool fill_body(struct gt_feed *feed, const struct feed_draft *draft, stru
     body->labels = (struct gt_pair *)(body + 1);
     body->annotations = body->labels + draft->label_count;
     body->names = (const char **)(body->annotations + draft->annotation_count);
-    body->gpus = (unsigned *)(body->names + draft->containers);
-    char *texts = (char *)(body->gpus + draft->containers);
+    body->gpus = (unsigned *)(body->names + containers);
+    char *texts = (char *)(body->gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
     meta->name = put_text(&texts, draft->name);
     pod->pub.uid = put_text(&texts, draft->uid);
@@ -98,9 +98,14 @@ static bool fill_body(struct gt_feed *feed, const struct feed_draft *draft, stru
     meta->containers = draft->containers;
     meta->gpus = body->gpus;
     pod->pub.container_names = body->names;
-    for (unsigned i = 0; i < draft->containers; i++) {
-        body->gpus[i] = draft->gpus[i];
-        if (!(body->names[i] = gt_feed_text(feed, draft->container_names[i])))
+    pod->pub.sidecars = draft->sidecars;
+    pod->pub.inits = draft->inits;
+    for (unsigned i = 0; i < containers; i++) {
+        bool init = i >= draft->containers;
+        unsigned at = init ? i - draft->containers : i;
+        body->gpus[i] = init ? draft->init_gpus[at] : draft->gpus[at];
+        body->names[i] = gt_feed_text(feed, init ? draft->init_names[at] : draft->container_names[at]);
+        if (!body->names[i])
             return false;
     }
     return share_pairs(feed, draft->labels, draft->label_count, body->labels) &&
@@ -164,7 +169,7 @@ static void empty(struct gt_feed *feed, struct feed_pod *pod)
         gt_feed_text_drop(feed, meta->labels[i].value);
     for (unsigned i = 0; pod->body && i < meta->annotation_count; i++)
         gt_feed_text_drop(feed, meta->annotations[i].value);
-    for (unsigned i = 0; pod->body && i < meta->containers; i++)
+    for (unsigned i = 0; pod->body && i < meta->containers + pod->pub.inits; i++)
         gt_feed_text_drop(feed, pod->pub.container_names[i]);
     const char *const texts[] = {meta->namespace_,           meta->owner_kind,   meta->owner_name,
                                  pod->pub.owner_api_version, pod->pub.owner_uid, pod->pub.scheduler,

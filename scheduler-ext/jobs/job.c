@@ -113,8 +113,12 @@ static int identify_pods(struct maker *maker)
             return fail_roles(maker);
         if (!role->template && identity->has_index && identity->index >= role->replicas)
             role->replicas = identity->index + 1;
+        uint32_t first = role->template && identity->has_index ? role->template->first : 0;
+        if (identity->index < first)
+            return gt_fail(maker->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
+                           maker->pods[i].name, identity->index, first);
         maker->seats[maker->seat_count++] =
-            (struct seat){(uint32_t)(role - maker->roles), identity->index, i, maker->pods[i].name};
+            (struct seat){(uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
     }
     return 0;
 }

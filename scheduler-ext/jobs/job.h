@@ -15,6 +15,7 @@ struct gt_job_template {
     const unsigned *gpus; /* of each container */
     unsigned containers;
     const char *group, *atomic; /* annotations, NULL: none */
+    uint32_t first;             /* the index of its first pod */
 };
 
 struct gt_job_spec {
@@ -43,9 +44,9 @@ struct gt_job {
  * there is. -EINVAL with a sentence where a pod's place is not known, two have the same, or annotations break
  * a rule. The texts and counts of pods and spec must live as long as the job.
  *
- * Ranks: a pod's index within its role, behind the roles that go before: the master, then "worker", then
- * others in the order of the spec, else by name. Pods of kinds without an index are in the order of their
- * names, with numbers in them taken as numbers.
+ * Ranks: a pod's index within its role, from that of the first, behind the roles that go before: the master,
+ * then "worker", then others in the order of the spec, else by name. Pods of kinds without an index are in
+ * the order of their names, with numbers in them taken as numbers.
  */
 int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,
                 struct gt_job **ret, struct gt_err **err);

@@ -364,7 +364,7 @@ static void forget_unwritten(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     for (struct gt_feed_pod *pod = pjob->job->pods; pod; pod = pod->next) {
-        const struct record *record = pod->state == GT_FEED_GATED && pod->plan == GT_FEED_PLAN_HELD
+        const struct record *record = pod->state == GT_FEED_GATED && pod->plan != GT_FEED_PLAN_NONE
                                           ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
                                           : NULL;
         if (record && !record->object.planned)

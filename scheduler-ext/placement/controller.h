@@ -148,6 +148,7 @@ struct gt_placement_counters {
     uint64_t refused;                         /* by a rule */
     uint64_t lost, recreated;                 /* pods */
     uint64_t writes, conflicts, write_failures;
+    uint64_t looks;                                        /* at a job, for whatever reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* each try, and the sum */
     uint32_t jobs[GT_PLACEMENT_STATES];
     uint32_t reserved_gpus, kept_nodes, writes_waiting;

@@ -6,32 +6,6 @@
 
 enum { ROLES_MAX = 64 };
 
-bool gt_node_set_has(const struct gt_node_set *set, uint32_t node)
-{
-    return set && node < set->nodes && (set->bits[node / 64] >> node % 64 & 1);
-}
-
-int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err)
-{
-    if (node >= set->nodes) {
-        uint32_t words = node / 64 + 1, old = set->nodes / 64;
-        uint64_t *bits = realloc(set->bits, words * sizeof(*bits));
-        if (!bits)
-            return gt_fail_sys(err, ENOMEM, "nodes");
-        memset(bits + old, 0, (words - old) * sizeof(*bits));
-        set->bits = bits;
-        set->nodes = words * 64;
-    }
-    set->bits[node / 64] |= (uint64_t)1 << node % 64;
-    return 0;
-}
-
-void gt_node_set_done(struct gt_node_set *set)
-{
-    free(set->bits);
-    *set = (struct gt_node_set){0};
-}
-
 void gt_attempt_done(struct attempt *attempt)
 {
     free(attempt->pods);
@@ -110,7 +84,8 @@ int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const s
     const struct gt_feed_pod *pods[ROLES_MAX];
     unsigned choosy = representatives(feed, view, pods);
     uint32_t nodes = gt_cluster_nodes(cluster);
-    if (!choosy && !avoid)
+    const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
+    if (!choosy && !avoid && !refused)
         return 0;
     attempt->barred = calloc((size_t)nodes + 1, sizeof(*attempt->barred));
     if (!attempt->barred)
@@ -119,10 +94,11 @@ int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const s
         struct gt_cluster_node info;
         if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
             continue;
-        bool suits = !choosy || suits_all(feed, pods, choosy, n);
-        if (suits && !gt_node_set_has(avoid, n))
+        bool suits = !choosy || suits_all(feed, pods, choosy, n), is_refused = gt_node_set_has(refused, n);
+        if (suits && !is_refused && !gt_node_set_has(avoid, n))
             continue;
         attempt->unsuitable += !suits;
+        attempt->refused += suits && is_refused;
         attempt->barred[attempt->barred_count++] = n;
         gt_cluster_set_eligible(cluster, n, false);
     }
@@ -228,10 +204,13 @@ static enum gt_decision explain(struct gt_feed *feed, const struct gt_job_view *
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
-    if (avoiding && attempt->barred_count > attempt->unsuitable)
-        gt_buf_printf(text, "; %u node%s kept for a job that waits longer",
-                      attempt->barred_count - attempt->unsuitable,
-                      attempt->barred_count - attempt->unsuitable == 1 ? " is" : "s are");
+    if (attempt->refused)
+        gt_buf_printf(text, "; its scheduler has refused %u node%s", attempt->refused,
+                      attempt->refused == 1 ? "" : "s");
+    uint32_t kept = attempt->barred_count - attempt->unsuitable - attempt->refused;
+    if (avoiding && kept)
+        gt_buf_printf(text, "; %u node%s kept for a job that waits longer", kept,
+                      kept == 1 ? " is" : "s are");
     (void)view;
     return GT_DECISION_WAITS;
 }

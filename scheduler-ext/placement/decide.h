@@ -13,15 +13,6 @@ enum gt_decision {
     GT_DECISION_FAILED,  /* something else went wrong; the text says what */
 };
 
-/* A set of nodes, by id. */
-struct gt_node_set {
-    uint64_t *bits;
-    uint32_t nodes;
-};
-bool gt_node_set_has(const struct gt_node_set *set, uint32_t node);
-int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err);
-void gt_node_set_done(struct gt_node_set *set);
-
 struct gt_decide_spec {
     const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */

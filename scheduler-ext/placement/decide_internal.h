@@ -10,6 +10,7 @@ struct attempt {
     uint32_t *barred;
     uint32_t barred_count;
     uint32_t unsuitable; /* of the barred ones: the job's pods may not run there */
+    uint32_t refused;    /* of the others: its scheduler refused them */
 };
 
 void gt_attempt_done(struct attempt *attempt);
@@ -23,7 +24,8 @@ static inline bool gt_is_to_place(const struct gt_job_view_member *member)
 
 int gt_attempt_make(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
                     struct attempt *ret, struct gt_err **err);
-/* Bars the nodes that the job's pods may not use, and those of `avoid`; undone by gt_attempt_open(). */
+/* Bars the nodes that the job's pods may not use, that its scheduler refused, and those of `avoid`; undone by
+ * gt_attempt_open(). */
 int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_node_set *avoid,
                    struct attempt *attempt, struct gt_err **err);
 void gt_attempt_open(struct gt_feed *feed, struct attempt *attempt);

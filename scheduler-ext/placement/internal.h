@@ -18,7 +18,7 @@ enum {
     ROUND_BUDGET_MS = 10,
     REASON_TEXT_MAX = 4096,
     PLAN_TEXT_MAX = 256 << 10,
-    LOOK_PODS_A_MS = 64,        /* a job of so many pods rests for a millisecond after each look */
+    LOOK_REST = 16,             /* after a look a job rests for so many times as long as its view took */
     CONDITIONS_MAX = 16,        /* pods of a job whose condition tells why it waits */
     CONDITION_AGAIN_MS = 60000, /* the same reason in other words */
 };
@@ -93,6 +93,15 @@ struct yielding {
 };
 enum { YIELDING_MAX = 256 }; /* more at a time: the oldest is forgotten */
 
+/* A node where the scheduler refused a planned pod of a job: it lacks what is no GPU. By the digest of the
+ * job's key: all of its pods may go. */
+struct refusing {
+    uint64_t key, until_ms; /* 0: none */
+    uint32_t node;
+    uint64_t node_digest;
+};
+enum { REFUSING_MAX = 256, REFUSING_MS = 600000 }; /* more at a time: the oldest is forgotten */
+
 /* What another replica keeps. */
 struct heard_seat {
     uint32_t node;
@@ -108,6 +117,7 @@ struct gt_placement {
     struct gt_placement_spec spec;
     struct heard heard; /* while it does not act */
     struct yielding yielding[YIELDING_MAX];
+    struct refusing refusing[REFUSING_MAX];
     struct gt_source *timer;
     bool started, in_turn;
     struct pjob *jobs, *marked;
@@ -135,6 +145,9 @@ uint64_t gt_placement_now_s(void);
 struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);
 void gt_records_put(struct gt_placement *placement, const char *namespace_, const char *name,
                     struct gt_pod_object *object);
+/* Than this version of the pod: the answer to a write may come before the watch tells of what was before it,
+ * or after the watch has told of what came next. */
+bool gt_record_is_newer(const struct record *record, const char *version);
 void gt_records_remove(struct gt_placement *placement, const char *namespace_, const char *name);
 void gt_records_done(struct gt_placement *placement);
 static inline const char *gt_record_namespace(const struct record *record)
@@ -164,6 +177,14 @@ void gt_yield_see(struct gt_placement *placement, const struct gt_feed_pod *know
 void gt_yield_gone(struct gt_placement *placement, const struct gt_feed_pod *pod);
 /* Until when a job is not planned, and keeps no places; 0: it does not yield. */
 uint64_t gt_yield_until(struct gt_placement *placement, const struct gt_feed_job *job);
+
+/* ---- refuse.c ---- */
+/* The scheduler refuses the node that a pod of the job is planned for. */
+void gt_refuse_see(struct gt_placement *placement, const struct gt_feed_job *job, uint32_t node,
+                   uint64_t now);
+/* Adds the nodes where the job is not to be planned. */
+void gt_refuse_find(const struct gt_placement *placement, const struct gt_feed_job *job, uint64_t now,
+                    struct gt_node_set *to);
 
 /* ---- heard.c ---- */
 void gt_heard_done(struct heard *heard);

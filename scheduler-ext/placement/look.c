@@ -84,8 +84,10 @@ int gt_look_make(struct look *look, struct gt_err **err)
     uint64_t yields = gt_yield_until(look->placement, look->pjob->job);
     uint64_t wish_until = yields > look->now ? look->now : look->now + options->return_ms;
     find_owner(look);
+    gt_refuse_find(look->placement, look->pjob->job, look->now, &look->refused);
     const struct gt_job_view_spec spec = {.owner = look->owner,
                                           .ranks = &look->placement->ranks,
+                                          .refused = &look->refused,
                                           .now = look->now,
                                           .wish_until = wish_until,
                                           .ahead_until = look->pjob->new_pod_ms + options->ahead_ms,
@@ -100,6 +102,13 @@ int gt_look_make(struct look *look, struct gt_err **err)
     look->pjob->wishes = gt_seats_wish(&look->pjob->seats);
     look->pjob->keeps = gt_seats_gpus(&look->pjob->seats) > 0;
     return r;
+}
+
+void gt_look_done(struct look *look)
+{
+    if (look->view)
+        gt_job_view_free(look->view);
+    gt_node_set_done(&look->refused);
 }
 
 static uint32_t gated(const struct gt_job_view *view)
@@ -129,26 +138,41 @@ static bool other_gates(const struct look *look)
     return false;
 }
 
+/* Whether pods have to come before it can be planned. Of a job that runs already, who is missing has ended:
+ * those that come replace others. */
+static bool lacks_pods(struct look *look)
+{
+    uint32_t missing = look->view->missing;
+    char text[160];
+    if (!look->owner || missing <= look->owner->ended || gt_job_view_has_begun(look->view))
+        return false;
+    if (look->view->job->kind == GT_JOB_OWNED) {
+        snprintf(text, sizeof(text), "%u of its %u pods are there; names tell no rank, so all must be",
+                 look->view->count - missing, look->view->count);
+    } else {
+        /* Pods come in one burst, of which the first alone would get any place. */
+        uint64_t until = look->pjob->new_pod_ms + look->placement->spec.options.settle_ms;
+        if (!look->owner->ended || look->owner->ended_at || look->now >= until)
+            return false;
+        snprintf(text, sizeof(text), "%u of its pods have ended, and nothing says which: more may come",
+                 look->owner->ended);
+        due(look->pjob, until);
+    }
+    gt_placement_set_state(look->pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
+    return true;
+}
+
 /* Whether enough of the job is known to plan it. */
 bool gt_look_is_ready(struct look *look)
 {
     struct pjob *pjob = look->pjob;
-    uint32_t missing = look->view->states[GT_MEMBER_TO_RESERVE] + look->view->states[GT_MEMBER_RESERVED] +
-                       look->view->states[GT_MEMBER_ABSENT];
-    char text[160];
     if (other_gates(look)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OtherGates",
                                "other scheduling gates of its pods have to go first");
         return false;
     }
-    /* Of a job that runs already, who is missing has ended: those that come replace others. */
-    if (look->owner && look->view->job->kind == GT_JOB_OWNED && missing &&
-        !gt_job_view_has_begun(look->view)) {
-        snprintf(text, sizeof(text), "%u of its %u pods are there; names tell no rank, so all must be",
-                 look->view->count - missing, look->view->count);
-        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
+    if (lacks_pods(look))
         return false;
-    }
     uint64_t yields = gt_yield_until(look->placement, pjob->job);
     if (yields > look->now) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
@@ -166,12 +190,12 @@ bool gt_look_is_ready(struct look *look)
     return true;
 }
 
-/* Jobs of one shape fit alike. Nodes that they choose themselves make them different. */
+/* Jobs of one shape fit alike. Nodes that they choose, or that were refused, make them different. */
 static uint64_t shape_of(const struct look *look)
 {
     const struct gt_job_view *view = look->view;
     uint64_t shape = 0xcbf29ce484222325U;
-    if (!view->whole)
+    if (!view->whole || look->refused.nodes)
         return 0;
     for (uint32_t i = 0; i < view->count; i++)
         if (view->members[i].pod && gt_feed_pod_is_choosy(look->placement->spec.feed, view->members[i].pod))
@@ -256,6 +280,8 @@ static void handle_lost(struct look *look)
         struct record *record = gt_look_writable(look, member->pod);
         if (!record)
             continue;
+        if (refused)
+            gt_refuse_see(look->placement, look->pjob->job, member->pod->plan_node, look->now);
         record->lost_told = record->lost_told || member->pod->refused;
         if (!record->lost_told)
             look->placement->counters.lost++;
@@ -458,7 +484,7 @@ static void look_at(struct look *look)
 /* Pods may come while it waits for answers: each answer that is the last marks the job again. */
 void gt_placement_look(struct pjob *pjob)
 {
-    struct look look = {.pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
+    auto_look struct look look = {.pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
     gt_auto_err struct gt_err *error = NULL;
     pjob->due_ms = UINT64_MAX;
     if (pjob->writes)
@@ -469,8 +495,11 @@ void gt_placement_look(struct pjob *pjob)
         return;
     }
     pjob->retry_ms = 0;
-    pjob->rest_ms = look.now + pjob->job->pod_count / LOOK_PODS_A_MS;
-    if (gt_look_make(&look, &error) < 0) {
+    pjob->placement->counters.looks++;
+    uint64_t began = gt_clock_ns();
+    int r = gt_look_make(&look, &error);
+    pjob->rest_ms = gt_clock_ms() + LOOK_REST * (gt_clock_ns() - began) / 1000000;
+    if (r < 0) {
         /* Without its object a job that is still being made looks broken: wait for its other pods. */
         if (!look.owner && look.now < settled(&look)) {
             leave_queue(pjob);
@@ -482,5 +511,4 @@ void gt_placement_look(struct pjob *pjob)
         return;
     }
     look_at(&look);
-    gt_job_view_free(look.view);
 }

@@ -12,12 +12,15 @@ struct look {
     const struct gt_owner *owner; /* NULL: not known */
     enum gt_owner_kind kind;      /* GT_OWNER_KINDS: no object will ever speak for it */
     bool expected; /* the object exists, for its pods name it as theirs: it is only not known yet */
-    unsigned lost; /* members whose plan is lost, or refused by the scheduler */
+    struct gt_node_set refused; /* nodes that its scheduler refused lately */
+    unsigned lost;              /* members whose plan is lost, or refused by the scheduler */
     uint64_t now;
 };
 
-/* Makes the view. */
+/* Makes the view; gt_look_done() in any case. */
 int gt_look_make(struct look *look, struct gt_err **err);
+void gt_look_done(struct look *look);
+#define auto_look __attribute__((cleanup(gt_look_done)))
 /* Whether enough of the job is known to plan it; otherwise its state says what is missing. */
 bool gt_look_is_ready(struct look *look);
 /* A pod that may be written to now; NULL: not now. */

@@ -36,10 +36,12 @@ void gt_owner_free(struct gt_owner *owner)
     free((void *)(uintptr_t)owner->spec.templates);
     free((void *)(uintptr_t)owner->spec.master);
     free((void *)(uintptr_t)owner->refusal);
+    free((void *)(uintptr_t)owner->broken);
+    free(owner->ended_at);
     free(owner);
 }
 
-/* A count of pods; `fallback` where it is not given. */
+/* A count or number of pods; `fallback` where it is not given. */
 static int read_count(const cJSON *json, const char *what, uint32_t fallback, uint32_t *ret,
                       struct gt_err **err)
 {
@@ -158,7 +160,10 @@ static int read_statefulset(struct reader *reader, const cJSON *spec)
 {
     const char *policy = gt_pod_json_text(spec, "podManagementPolicy");
     reader->owner->sequential = !policy || strcmp(policy, "Parallel") != 0;
-    return add_template(reader, "", gt_pod_json_at(spec, "replicas"), 1, gt_pod_json_at(spec, "template"));
+    int r = add_template(reader, "", gt_pod_json_at(spec, "replicas"), 1, gt_pod_json_at(spec, "template"));
+    return r < 0 ? r
+                 : read_count(gt_pod_json_at(spec, "ordinals.start"), "ordinals.start", 0,
+                              &reader->templates[0].first, reader->err);
 }
 
 static int read_replicaset(struct reader *reader, const cJSON *spec)
@@ -197,6 +202,51 @@ enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind)
     return GT_OWNER_KINDS;
 }
 
+/* ---- pods that have ended ---- */
+
+static uint32_t succeeded(const cJSON *status)
+{
+    double number = cJSON_GetNumberValue(gt_pod_json_at(status, "succeeded"));
+    return number > 0 && number <= GT_PLAN_PODS_MAX ? (uint32_t)number : 0;
+}
+
+/* Ranges in ascending order, "0-2,5", as far as they make sense. */
+static void add_ended(struct gt_owner *owner, const char *ranges)
+{
+    uint32_t pods = owner->spec.count ? owner->spec.templates[0].replicas : 0;
+    if (!ranges || (!owner->ended_at && !(owner->ended_at = calloc(pods / 64 + 1, sizeof(uint64_t)))))
+        return;
+    for (unsigned long next = 0; *ranges; ranges++) {
+        char *end;
+        unsigned long first = strtoul(ranges, &end, 10);
+        unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+        if (end == ranges || first < next || last < first || last >= pods)
+            return;
+        for (next = first; next <= last; next++)
+            owner->ended_at[next / 64] |= UINT64_C(1) << next % 64;
+        ranges = end;
+        if (*ranges != ',')
+            return;
+    }
+}
+
+static void read_ended(struct gt_owner *owner, enum gt_owner_kind kind, const cJSON *status)
+{
+    const cJSON *role;
+    owner->ended = succeeded(status);
+    cJSON_ArrayForEach(role, gt_pod_json_at(status, "replicaStatuses")) owner->ended += succeeded(role);
+    if (kind != GT_OWNER_JOB)
+        return;
+    add_ended(owner, gt_pod_json_text(status, "completedIndexes"));
+    add_ended(owner, gt_pod_json_text(status, "failedIndexes"));
+}
+
+bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
+{
+    return owner->ended_at && rank < owner->spec.templates[0].replicas &&
+           owner->ended_at[rank / 64] >> rank % 64 & 1;
+}
+
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err)
 {
@@ -211,6 +261,7 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
     int r = kinds[kind].read(&reader, spec);
     if (r < 0)
         return r;
+    read_ended(owner, kind, gt_pod_json_at(object, "status"));
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;

@@ -99,12 +99,37 @@ static bool keep(struct gt_owners *owners, enum gt_owner_kind kind, const char *
     return true;
 }
 
+static uint64_t version_of(const cJSON *object)
+{
+    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const cJSON *generation = cJSON_GetObjectItemCaseSensitive(meta, "generation");
+    const char *uid = gt_kube_meta(object, "uid");
+    if (!uid || !cJSON_IsNumber(generation) || !(generation->valuedouble > 0) ||
+        generation->valuedouble > UINT32_MAX)
+        return 0;
+    return gt_index_digest(uid) ^ (uint64_t)generation->valuedouble * 0x100000001b3U;
+}
+
+/* Once, and not for each of its pods; nor whenever its status changes. */
+static void check_rules(const struct gt_owner *before, const cJSON *object, struct gt_owner *owner)
+{
+    gt_auto_job struct gt_job *job = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    owner->version = version_of(object);
+    if (before && before->version && before->version == owner->version)
+        owner->broken = before->broken ? strdup(before->broken) : NULL;
+    else if (gt_owner_check(owner, &job, &error) < 0)
+        owner->broken = strdup(gt_err_text(error));
+}
+
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object)
 {
     const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
     gt_auto_owner struct gt_owner *owner = NULL;
     if (gt_owner_read(kind, object, owners->resource, &owner, NULL) < 0)
         owners->counters.refused++;
+    else if (owner)
+        check_rules(gt_owners_find(owners, kind, namespace_, name), object, owner);
     if (!owner)
         gt_owners_remove(owners, kind, namespace_, name);
     else if (keep(owners, kind, namespace_, name, owner))

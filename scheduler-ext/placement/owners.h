@@ -26,6 +26,12 @@ struct gt_owner {
     struct gt_job_spec spec;
     bool sequential;     /* its pods come one after the other, each when the one before is ready */
     const char *refusal; /* a sentence where such an owner cannot have groups; NULL: it can */
+    const char *broken;  /* of those in gt_owners: what gt_owner_check() says; NULL: it breaks no rule */
+    uint64_t version;    /* likewise: another where its spec is another; 0: not known */
+    /* Pods that have succeeded, or failed for good: the pods at hand do not tell, and nobody makes them
+     * again. */
+    uint32_t ended;     /* how many */
+    uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not told */
 };
 
 enum { GT_OWNERS_MAX = 1 << 17 };
@@ -56,6 +62,8 @@ GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
 /* The whole job as the owner makes it, without units where it asks for no groups; -EINVAL with the sentence
  * where it breaks a rule of the annotations. */
 int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err);
+/* Whether the pod of that rank is known to have ended. */
+bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank);
 /* Whether a template has the group annotation. */
 bool gt_owner_is_grouped(const struct gt_owner *owner);
 

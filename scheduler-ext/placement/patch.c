@@ -13,7 +13,11 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/placement/pod_json.h"
 
-enum { MESSAGE_MAX = 1000, GPUS_TEXT_MAX = 32 << 10 };
+enum {
+    MESSAGE_MAX = 1000,
+    GPUS_TEXT_MAX = 16 << 10, /* as much as the agent reads of a plan */
+    LISTS_MAX = 16,           /* likewise */
+};
 
 /* A pod that only Volcano's own gate holds: Volcano lifts that one when it has placed the pod, so it must not
  * be waited for. */
@@ -152,27 +156,83 @@ int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt
 
 /* ---- the plan's annotations ---- */
 
-static int add_gpus(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
-                    const uint64_t *masks, struct gt_buf *to, struct gt_err **err)
+static unsigned count_of(uint64_t mask)
 {
+    return (unsigned)__builtin_popcountll(mask);
+}
+
+static int add_list(const struct gt_feed *feed, uint32_t node, const char *name, uint64_t mask,
+                    struct gt_buf *to, struct gt_err **err)
+{
+    gt_buf_puts(to, to->len > 1 ? "," : "");
+    gt_text_quote(to, name);
+    gt_buf_puts(to, ":[");
+    for (uint64_t left = mask; left; left &= left - 1) {
+        const char *id = gt_feed_device_id(feed, node, (unsigned)__builtin_ctzll(left));
+        if (!id)
+            return gt_fail(err, ENOENT, "a planned GPU is gone");
+        gt_buf_puts(to, left == mask ? "" : ",");
+        gt_text_quote(to, id);
+    }
+    gt_buf_puts(to, "]");
+    return 0;
+}
+
+/*
+ * The GPUs of an ordinary init container. The kubelet gives them to those that start afterwards, in their
+ * order, so they are of the containers' in that order; then what nobody else has. Restartable init containers
+ * that were started before keep theirs, so those come last, and from behind.
+ */
+static uint64_t mask_of_init(const struct gt_class *class, const struct gt_feed_pod *pod,
+                             const uint64_t *masks, unsigned asked)
+{
+    unsigned containers = pod->meta.containers, others = containers - pod->sidecars;
+    uint64_t got = 0;
+    for (unsigned i = 0; i < containers && count_of(got) < asked; i++) {
+        unsigned c = i < others ? pod->sidecars + i : containers - 1 - i;
+        struct gt_choice choice;
+        got |= gt_choose(class, masks[c], 0, asked - count_of(got), 0, &choice) ? choice.mask : masks[c];
+    }
+    return got;
+}
+
+/* The ordinary init container that is listed among the containers, as one that needs more than they have. */
+static unsigned find_init(const struct gt_feed_pod *pod, unsigned container)
+{
+    unsigned c = pod->meta.containers, end = c + pod->inits;
+    while (c < end && strcmp(pod->container_names[c], pod->container_names[container]) != 0)
+        c++;
+    return c < end ? c : GT_NONE;
+}
+
+static int add_gpus(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+                    const struct gt_class *class, const uint64_t *masks, struct gt_buf *to,
+                    struct gt_err **err)
+{
+    unsigned containers = pod->meta.containers, listed = GT_NONE, lists = containers;
+    int r = 0;
     gt_buf_puts(to, "{");
-    for (unsigned c = 0, written = 0; c < pod->meta.containers; c++) {
-        if (!masks[c])
+    for (unsigned c = 0; c < containers && r >= 0; c++) {
+        unsigned init = find_init(pod, c);
+        uint64_t mask = init == GT_NONE ? masks[c] : mask_of_init(class, pod, masks, pod->meta.gpus[init]);
+        listed = init == GT_NONE ? listed : init;
+        r = add_list(feed, node, pod->container_names[c], mask, to, err);
+    }
+    for (unsigned c = containers; c < containers + pod->inits && r >= 0; c++) {
+        gt_auto_buf struct gt_buf list = GT_BUF(GPUS_TEXT_MAX);
+        if (c == listed)
             continue;
-        gt_buf_puts(to, written++ ? "," : "");
-        gt_text_quote(to, pod->container_names[c]);
-        gt_buf_puts(to, ":[");
-        for (uint64_t left = masks[c]; left; left &= left - 1) {
-            const char *id = gt_feed_device_id(feed, node, (unsigned)__builtin_ctzll(left));
-            if (!id)
-                return gt_fail(err, ENOENT, "a planned GPU is gone");
-            gt_buf_puts(to, left == masks[c] ? "" : ",");
-            gt_text_quote(to, id);
-        }
-        gt_buf_puts(to, "]");
+        r = add_list(feed, node, pod->container_names[c], mask_of_init(class, pod, masks, pod->meta.gpus[c]),
+                     &list, err);
+        /* Nobody would read more. Without a plan the agent chooses for it. */
+        if (r < 0 || list.failed || lists == LISTS_MAX || to->len + list.len + 2 > GPUS_TEXT_MAX)
+            break;
+        gt_buf_puts(to, ",");
+        gt_buf_puts(to, list.data);
+        lists++;
     }
     gt_buf_puts(to, "}");
-    return gt_buf_check(to, "plan", err);
+    return r < 0 ? r : gt_buf_check(to, "plan", err);
 }
 
 int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
@@ -189,7 +249,7 @@ int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod
     if (pod->gpus != (unsigned)__builtin_popcountll(mask) || pod->meta.containers > GT_FEED_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
     gt_plan_split(info.class, mask, pod->meta.gpus, pod->meta.containers, masks);
-    int r = add_gpus(feed, pod, node, masks, &gpus, err);
+    int r = add_gpus(feed, pod, node, info.class, masks, &gpus, err);
     if (r < 0)
         return r;
     snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, unit);

@@ -80,13 +80,11 @@ void gt_records_done(struct gt_placement *placement)
     free(placement->gaps);
 }
 
-/* Whether `version` is one that was seen already: the answer to a write may come before the watch tells of
- * what was before it. */
-static bool is_old(const char *version, const char *known)
+bool gt_record_is_newer(const struct record *record, const char *version)
 {
-    uint64_t a, b;
-    return gt_text_to_unsigned(version, UINT64_MAX - 1, &a) &&
-           gt_text_to_unsigned(known, UINT64_MAX - 1, &b) && a < b;
+    uint64_t known, other;
+    return gt_text_to_unsigned(record->object.version, UINT64_MAX - 1, &known) &&
+           gt_text_to_unsigned(version, UINT64_MAX - 1, &other) && known > other;
 }
 
 /* Takes what the object holds. */
@@ -98,7 +96,7 @@ void gt_records_put(struct gt_placement *placement, const char *namespace_, cons
         gt_records_remove(placement, namespace_, name);
         record = NULL;
     }
-    if (record && is_old(object->version, record->object.version)) {
+    if (record && gt_record_is_newer(record, object->version)) {
         gt_pod_object_done(object);
         return;
     }

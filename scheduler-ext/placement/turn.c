@@ -61,8 +61,10 @@ static enum gt_queue_result judge(struct look *look, bool restricted)
     case GT_DECISION_PLACED:
         placement->counters.placed++;
         remember_ranks(look);
-        free(pjob->plan);
-        pjob->plan = strdup(said);
+        if (*said) { /* else pods have come to places of the plan that was made before */
+            free(pjob->plan);
+            pjob->plan = strdup(said);
+        }
         pjob->waits_ms = 0;
         pjob->lift_ms = 0;
         pjob->new_pod_ms = look->now; /* who comes next may take as long after this */
@@ -101,7 +103,7 @@ const char *gt_placement_reason(enum gt_plan_reason reason)
 
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
 {
-    struct look look = {.pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
+    auto_look struct look look = {.pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
     enum gt_queue_result result = GT_QUEUE_DONE;
     if (gt_look_make(&look, NULL) == 0 && look.view->grouped &&
         (look.view->states[GT_MEMBER_TO_PLACE] || look.view->states[GT_MEMBER_TO_RESERVE]) &&
@@ -109,8 +111,6 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
         result = judge(&look, restricted);
     else
         gt_placement_mark(pjob); /* it is not what it was when it got into line */
-    if (look.view)
-        gt_job_view_free(look.view);
     if (result == GT_QUEUE_DONE)
         pjob->queued = false;
     return result;
@@ -145,15 +145,13 @@ static uint32_t count_of(const struct gt_node_set *set)
  * ever run empty. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob)
 {
-    struct look look = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
+    auto_look struct look look = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
     if (pjob && placement->holder == pjob && placement->kept_digest == digest_of_kept(placement))
         return true;
     struct gt_node_set chosen = {0};
     bool found = false;
-    if (pjob && gt_look_make(&look, NULL) == 0) {
+    if (pjob && gt_look_make(&look, NULL) == 0)
         found = gt_decide_drain(placement->spec.feed, look.view, &pjob->seats, &chosen);
-        gt_job_view_free(look.view);
-    }
     if (pjob && !found && placement->holder != pjob)
         return false; /* who holds, goes on */
     gt_node_set_done(&placement->kept);

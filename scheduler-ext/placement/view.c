@@ -137,10 +137,16 @@ static void take_seat(struct gt_seat *seat, const struct gt_cluster *cluster, co
         .mask = pod->plan == GT_FEED_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask};
 }
 
+/* Whether nobody will come for a member that is missing. */
+static bool has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
+{
+    return owner && (view->missing <= owner->ended || gt_owner_has_ended(owner, view->job->members[at].rank));
+}
+
 /* Members of a started job that left wish for their places; a job that is gone as a whole wishes nothing:
  * who evicted it wants the room. */
-static void update_seats(struct gt_job_view *view, struct gt_seats *seats, struct gt_cluster *cluster,
-                         uint64_t wish_until)
+static void update_seats(struct gt_job_view *view, const struct gt_job_view_spec *spec,
+                         struct gt_seats *seats, struct gt_cluster *cluster)
 {
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_seat *seat = &seats->seats[i];
@@ -148,10 +154,13 @@ static void update_seats(struct gt_job_view *view, struct gt_seats *seats, struc
         if (pod && has_place(pod)) {
             gt_seats_release(seats, cluster, i); /* it has come with a place of its own */
             take_seat(seat, cluster, pod);
-        } else if (seat->state == GT_SEAT_TAKEN && seat->mask && view->states[GT_MEMBER_PLACED] &&
-                   view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
-            *seat =
-                (struct gt_seat){GT_SEAT_WISHED, seat->node, seat->node_digest, seat->mask, wish_until, 0};
+        } else if (gt_node_set_has(spec->refused, gt_seats_node(seats, cluster, i)) ||
+                   (!pod && has_ended(view, spec->owner, i)))
+            gt_seats_release(seats, cluster, i);
+        else if (seat->state == GT_SEAT_TAKEN && seat->mask && view->states[GT_MEMBER_PLACED] &&
+                 view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
+            *seat = (struct gt_seat){GT_SEAT_WISHED, seat->node,       seat->node_digest,
+                                     seat->mask,     spec->wish_until, 0};
         else if (seat->state == GT_SEAT_TAKEN || (seat->state == GT_SEAT_WISHED && view->whole))
             seat->state = GT_SEAT_EMPTY;
     }
@@ -169,26 +178,43 @@ static uint64_t gpus_ahead(const struct gt_job_view *view, const struct gt_plan_
     return gpus;
 }
 
-/* Members that are not made: those of a job that begins, or that comes one by one, have a place kept. A job
- * begins until its first gate goes: a new leader, or one whose kept place was taken, plans for them again. */
+/* A unit of which gated pods are there and no others, as a job has that grows. */
+static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *unit)
+{
+    bool gated = false;
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        const struct gt_job_view_member *member = &view->members[i];
+        if (member->pod && member->state != GT_MEMBER_TO_PLACE && member->state != GT_MEMBER_PLANNED)
+            return false;
+        gated = gated || member->pod;
+    }
+    return gated;
+}
+
+/* Members that are not made: those of a job or a unit that begins, or of a job that comes one by one, have a
+ * place kept. A job begins until its first gate goes: a new leader, or one whose kept place was taken, plans
+ * for them again. Where some have ended and nothing says which, no places are kept. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                           const struct gt_seats *seats)
 {
-    bool begins = !gt_job_view_has_begun(view), sequential = spec->owner && spec->owner->sequential;
+    const struct gt_owner *owner = spec->owner;
+    bool begins = !gt_job_view_has_begun(view), sequential = owner && owner->sequential;
+    bool known = owner && (!owner->ended || owner->ended_at);
     bool wanted =
-        spec->owner &&
+        known &&
         (begins || (sequential && (spec->now < spec->ahead_until || view->states[GT_MEMBER_TO_PLACE])));
     uint64_t ahead = 0;
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         ahead += sequential ? gpus_ahead(view, unit) : 0;
+        bool wants = (wanted && ahead <= spec->ahead_gpus) || (known && is_fresh(view, unit));
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
             struct gt_job_view_member *member = &view->members[i];
             enum gt_seat_state seat = seats->seats[i].state;
             if (member->pod)
                 continue;
             member->state = seat == GT_SEAT_RESERVED ? GT_MEMBER_RESERVED
-                            : wanted && seat != GT_SEAT_WISHED && ahead <= spec->ahead_gpus
+                            : wants && seat != GT_SEAT_WISHED && !has_ended(view, owner, i)
                                 ? GT_MEMBER_TO_RESERVE
                                 : GT_MEMBER_ABSENT;
             view->states[member->state]++;
@@ -237,6 +263,8 @@ int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct
     if (!view->members)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     view->whole = true;
+    view->missing = view->count;
+    view->refused = given->refused;
     for (uint32_t i = 0; i < view->count; i++) {
         uint32_t at = view->job->members[i].pod;
         if (at == GT_NONE)
@@ -245,6 +273,7 @@ int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct
         member->pod = makings.pods[at];
         member->state = state_of(member->pod);
         view->states[member->state]++;
+        view->missing--;
         view->whole = view->whole && member->state == GT_MEMBER_TO_PLACE;
     }
     seats->owner = GT_SEATS_OWNER(job->number);
@@ -253,7 +282,7 @@ int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct
         return r;
     if (view->grouped) {
         set_units(view);
-        update_seats(view, seats, cluster, given->wish_until);
+        update_seats(view, given, seats, cluster);
         if (owner && owner->sequential)
             gt_seats_set_end(seats, given->ahead_until);
         gt_seats_sync(seats, cluster, given->now);

@@ -3,6 +3,7 @@
 #define GPUTOPO_PLACEMENT_VIEW_H
 
 #include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/placement/node_set.h"
 #include "scheduler-ext/placement/owners.h"
 #include "scheduler-ext/placement/ranks.h"
 #include "scheduler-ext/placement/seats.h"
@@ -36,14 +37,17 @@ struct gt_job_view {
     struct gt_job_view_member *members;
     uint32_t count;
     uint32_t states[GT_MEMBER_STATES]; /* how many there are of each */
+    uint32_t missing;                  /* members without a pod */
     bool grouped;                      /* it has units; otherwise there is nothing to place */
     bool whole;                        /* none of its pods has a place: it is planned from the start */
     bool gave_up;                      /* out of gt_decide(): promises were given up */
+    const struct gt_node_set *refused; /* of the spec: none of its members is placed there */
 };
 
 struct gt_job_view_spec {
-    const struct gt_owner *owner; /* NULL: not known, the pods at hand are all there is */
-    const struct gt_ranks *ranks; /* may be NULL */
+    const struct gt_owner *owner;      /* NULL: not known, the pods at hand are all there is */
+    const struct gt_ranks *ranks;      /* may be NULL */
+    const struct gt_node_set *refused; /* nodes that its scheduler refused; NULL: none */
     uint64_t now;
     uint64_t wish_until; /* a pod that left a running job leaves a wish for its place until then */
     /* Where pods come one by one: places are kept for those to come until then, and for units of which no pod

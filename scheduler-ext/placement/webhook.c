@@ -384,7 +384,9 @@ static void judge_pod(const struct gt_webhook *webhook, const struct review *rev
         return;
     if (seen.unknown)
         verdict->refusal = gt_steal(seen.unknown);
-    else if (!seen.owner || check_owner(seen.owner, &verdict->refusal) >= 0)
+    else if (seen.owner && seen.owner->broken)
+        gt_fail(&verdict->refusal, EINVAL, "%s", seen.owner->broken);
+    else
         check_pod(&seen, &verdict->refusal);
 }
 

@@ -160,9 +160,8 @@ void gt_write_delete(struct pjob *pjob, struct record *record)
 
 /* ---- answers ---- */
 
-static void take_version(struct record *record, const cJSON *object)
+static void take_version(struct record *record, const char *version)
 {
-    const char *version = object ? gt_kube_meta(object, "resourceVersion") : "";
     char *copy = *version ? strdup(version) : NULL;
     if (!copy)
         return;
@@ -174,23 +173,29 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
 {
     struct record *record = write->record;
     struct gt_placement_counters *counters = &write->placement->counters;
+    const char *version = answer->object ? gt_kube_meta(answer->object, "resourceVersion") : "";
     record->refusals = 0;
     switch (write->kind) {
     case WRITE_LIFT:
-        record->lifted = true;
         counters->pods_planned += write->plans;
         counters->pods_lifted++;
         break;
     case WRITE_CONDITION:
-        record->object.condition = write->digest;
-        record->object.nominated = write->nominated;
         break;
     case WRITE_DELETE:
         record->deleted = true;
         counters->recreated++;
         return;
     }
-    take_version(record, answer->object);
+    if (gt_record_is_newer(record, version))
+        return; /* the watch has told of that one, and will not again: writes with this one would all fail */
+    if (write->kind == WRITE_LIFT) {
+        record->lifted = true;
+    } else {
+        record->object.condition = write->digest;
+        record->object.nominated = write->nominated;
+    }
+    take_version(record, version);
 }
 
 static void tell(const struct write *write, const char *text)

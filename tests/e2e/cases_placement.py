@@ -218,16 +218,20 @@ class PlacementCases:
                     placed().values()) <= {0, 8} or (False, placed()))
 
     def plans_are_ours(self):
-        """Nobody but the companion's account writes a plan, the cluster's administrator neither."""
+        """Nobody but the companion's account writes a plan, the cluster's administrator neither; and it plans gated pods only."""
         account = Account(self.cluster, "companion-of-placement", self.cluster.kubectl(
             "create", "token", "gputopo-scheduler", "-n", "gputopo-system"))
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "planless", "namespace": "default"},
-               "spec": pod_template(1)["spec"]}
-        self.placed.create(pod)
-        planned = {"apiVersion": "v1", "kind": "Pod", "metadata": {**pod["metadata"], "annotations": {PLAN + "node": "hollow-1-0"}}}
-        account.may(*apply("test", "--dry-run=server"), data=planned)
+        other = {"name": "example.com/first"}  # while it is there, the companion itself does nothing to the pod
+        planned = {}
+        for name, group, gates in (("planless", 8, [{"name": GATE}, other]), ("gateless", None, [other])):
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}}
+            template = pod_template(8, group=group, schedulingGates=gates)
+            self.placed.create({**template, **pod, "metadata": {**template["metadata"], **pod["metadata"]}})
+            planned[name] = {**pod, "metadata": {**pod["metadata"], "annotations": {PLAN + "node": "hollow-1-0"}}}
+        account.may(*apply("test", "--dry-run=server"), data=planned["planless"])
+        account.may_not("only while it has the gate", *apply("test", "--dry-run=server"), data=planned["gateless"])
         try:
-            self.cluster.kubectl(*apply("test", "--dry-run=server"), data=planned)
+            self.cluster.kubectl(*apply("test", "--dry-run=server"), data=planned["planless"])
         except Failed as refusal:
             if "only gputopo-scheduler writes" not in str(refusal):
                 raise

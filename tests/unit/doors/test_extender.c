@@ -218,6 +218,24 @@ static void test_a_full_node_is_left_to_the_scheduler(void **state)
     cJSON_Delete(answer);
 }
 
+/* No plan goes to a node that is silent. A scheduler may, and a pod that starts there takes no more than it
+ * has. */
+static void test_a_silent_node_is_left_to_the_scheduler(void **state)
+{
+    struct door *door = *state;
+    give_plain_node(door->feed, "n1");
+    gt_feed_tick(door->feed, UINT64_C(1) << 40);
+    give_pod(door->feed, POD(.name = "first", .gpus = 1, .node = "n1"));
+    assert_int_equal(cluster_node(door->feed, "n1").available, 0);
+    cJSON *answer = post(door, "/kube-scheduler/filter", ARGS("p", "7", "\"n1\""));
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 1);
+    cJSON_Delete(answer);
+    answer = post(door, "/kube-scheduler/filter", ARGS("p", "8", "\"n1\""));
+    assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
+                        "1 of the free GPUs are promised to planned or starting pods, 7 are left, 8 needed");
+    cJSON_Delete(answer);
+}
+
 #define TASK(name, milli)                                                                                    \
     "\"task\":{\"UID\":\"" name "\",\"Name\":\"" name                                                        \
     "\",\"Namespace\":\"ns\",\"Resreq\":{\"ScalarResources\":{\"metax-tech.com/gpu\":" milli "}}}"
@@ -323,6 +341,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_promises_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_another_replica_keeps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_node_is_left_to_the_scheduler, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_silent_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_volcano, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_methods_and_paths, set_up, tear_down),

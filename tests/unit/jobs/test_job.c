@@ -191,8 +191,8 @@ static void test_volcano(void **state)
     volcano_pod(&named[0], "a", 0);
     volcano_pod(&named[1], "a", 1);
     volcano_pod(&named[2], "chief", 0);
-    const struct gt_job_template templates[] = {{"a", 2, eight, 1, NULL, NULL},
-                                                {"chief", 1, eight, 1, NULL, NULL}};
+    const struct gt_job_template templates[] = {{"a", 2, eight, 1, NULL, NULL, 0},
+                                                {"chief", 1, eight, 1, NULL, NULL, 0}};
     const struct gt_job_spec spec = {templates, 2, "chief"};
     gt_auto_job struct gt_job *chief = make(named, 3, &spec);
     assert_int_equal(chief->members[0].pod, 2);
@@ -312,8 +312,8 @@ static void test_partial(void **state)
     struct pod pods[2];
     pytorch_pod(&pods[0], "worker", 4);
     pytorch_pod(&pods[1], "worker", 0);
-    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", "16"},
-                                                {"Worker", 7, eight, 1, NULL, NULL}};
+    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", "16", 0},
+                                                {"Worker", 7, eight, 1, NULL, NULL, 0}};
     const struct gt_job_spec spec = {templates, 2, NULL};
     gt_auto_job struct gt_job *job = make(pods, 2, &spec);
     assert_int_equal(job->member_count, 8);
@@ -330,12 +330,35 @@ static void test_partial(void **state)
 
     /* A launcher without GPUs has a rank but no part in units. */
     static const unsigned zero[] = {0};
-    const struct gt_job_template launcher[] = {{"Master", 1, zero, 1, NULL, NULL},
-                                               {"Worker", 4, eight, 1, "8", NULL}};
+    const struct gt_job_template launcher[] = {{"Master", 1, zero, 1, NULL, NULL, 0},
+                                               {"Worker", 4, eight, 1, "8", NULL, 0}};
     const struct gt_job_spec with_launcher = {launcher, 2, NULL};
     gt_auto_job struct gt_job *four = make(pods, 1, &with_launcher);
     assert_int_equal(four->member_count, 5); /* pod 4 is beyond the replicas, and is there */
     assert_int_equal(four->members[0].rank, 1);
+}
+
+/* A StatefulSet may start at another number than 0. */
+static void test_first_index(void **state)
+{
+    (void)state;
+    struct pod pods[2];
+    const struct gt_job_template templates[] = {{"", 4, eight, 1, "32", NULL, 5}};
+    const struct gt_job_spec spec = {templates, 1, NULL};
+    for (unsigned i = 0; i < 2; i++) {
+        pod_new(&pods[i], "set-%u", 8 - 2 * i);
+        pods[i].meta.owner_kind = "StatefulSet";
+        pods[i].meta.owner_name = "set";
+    }
+    gt_auto_job struct gt_job *job = make(pods, 2, &spec);
+    assert_int_equal(job->member_count, 4);
+    assert_int_equal(job->units.count, 1);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        assert_int_equal(job->members[rank].rank, rank);
+        assert_int_equal(job->members[rank].pod, rank == 1 ? 1 : rank == 3 ? 0 : GT_NONE);
+    }
+    pods[1].meta.name = "set-4";
+    refused(pods, 2, &spec, "pod set-4 has number 4, the job's first has 5");
 }
 
 /* Running pods keep their unit in their supernode; a replaced one returns there. */
@@ -362,8 +385,8 @@ static void test_partial_plan(void **state)
     struct pod pods[7];
     for (unsigned i = 0; i < 7; i++)
         pytorch_pod(&pods[i], "worker", i);
-    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", NULL},
-                                                {"Worker", 7, eight, 1, NULL, NULL}};
+    const struct gt_job_template templates[] = {{"Master", 1, eight, 1, "32", NULL, 0},
+                                                {"Worker", 7, eight, 1, NULL, NULL, 0}};
     const struct gt_job_spec spec = {templates, 2, NULL};
     gt_auto_job struct gt_job *job = make(pods, 7, &spec);
     assert_int_equal(job->units.count, 2);
@@ -432,8 +455,8 @@ static void test_malformed(void **state)
     pytorch_pod(&pods[1], "worker", 0);
     annotate(&pods[1], GT_ANNOTATION_GROUP, "16");
     refused(pods, 2, NULL, "gpu-group-size differs within the job: 32 on demo-master-0, 16 on demo-worker-0");
-    const struct gt_job_template templates[] = {{"worker", 1, eight, 1, "32", NULL},
-                                                {"Worker", 7, eight, 1, NULL, NULL}};
+    const struct gt_job_template templates[] = {{"worker", 1, eight, 1, "32", NULL, 0},
+                                                {"Worker", 7, eight, 1, NULL, NULL, 0}};
     const struct gt_job_spec twice = {templates, 2, NULL};
     refused(pods, 1, &twice, "two templates for the role");
 }
@@ -456,11 +479,12 @@ static void test_natural_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),   cmocka_unit_test(test_volcano),
-        cmocka_unit_test(test_elastic),   cmocka_unit_test(test_indexed_and_stateful),
-        cmocka_unit_test(test_plain),     cmocka_unit_test(test_pytorch_under_volcano),
-        cmocka_unit_test(test_partial),   cmocka_unit_test(test_partial_plan),
-        cmocka_unit_test(test_malformed), cmocka_unit_test(test_natural_order),
+        cmocka_unit_test(test_pytorch),     cmocka_unit_test(test_volcano),
+        cmocka_unit_test(test_elastic),     cmocka_unit_test(test_indexed_and_stateful),
+        cmocka_unit_test(test_plain),       cmocka_unit_test(test_pytorch_under_volcano),
+        cmocka_unit_test(test_partial),     cmocka_unit_test(test_partial_plan),
+        cmocka_unit_test(test_malformed),   cmocka_unit_test(test_natural_order),
+        cmocka_unit_test(test_first_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,54 @@ static void test_parallel_statefulset(void **state)
     assert_int_equal(owner->spec.templates[0].replicas, 1);
 }
 
+static void test_statefulset_with_ordinals(void **state)
+{
+    (void)state;
+    gt_auto_owner struct gt_owner *owner = read_owner(
+        GT_OWNER_STATEFULSET, "{\"spec\":{\"ordinals\":{\"start\":5},\"template\":" POD("1", "") "}}");
+    assert_int_equal(owner->spec.templates[0].first, 5);
+}
+
+static void check_ended(enum gt_owner_kind kind, const char *spec, const char *status, uint32_t count,
+                        const char *ranks)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 12), which = GT_BUF(1 << 12);
+    gt_buf_printf(&text, "{\"spec\":%s,\"status\":%s}", spec, status);
+    gt_auto_owner struct gt_owner *owner = read_owner(kind, text.data);
+    for (uint32_t rank = 0; rank < 200; rank++)
+        if (gt_owner_has_ended(owner, rank))
+            gt_buf_printf(&which, "%s%u", which.len ? " " : "", rank);
+    assert_int_equal(owner->ended, count);
+    assert_string_equal(which.data ? which.data : "", ranks ? ranks : "");
+    assert_int_equal(owner->ended_at != NULL, ranks != NULL);
+}
+
+static void test_pods_that_have_ended(void **state)
+{
+    (void)state;
+    static const char job[] = "{\"parallelism\":100,\"completions\":100,\"template\":" POD("8", "") "}";
+    static const char pytorch[] = "{\"pytorchReplicaSpecs\":{\"Worker\":{\"template\":" POD("8", "") "}}}";
+    check_ended(GT_OWNER_JOB, job, "{}", 0, NULL);
+    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":3}", 3, NULL); /* not Indexed */
+    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":6,\"completedIndexes\":\"0-2,5,63-64\"}", 6,
+                "0 1 2 5 63 64");
+    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":1,\"completedIndexes\":\"7\",\"failedIndexes\":\"3,99\"}",
+                1, "3 7 99");
+    /* What makes no sense ends the list. */
+    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,100\"}", 0, "1");
+    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,0-2\"}", 0, "1");
+    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1,4-2,6\"}", 0, "1");
+    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"1-99999999999999999999\"}", 0, "");
+    check_ended(GT_OWNER_JOB, job, "{\"completedIndexes\":\"-1\"}", 0, "");
+    check_ended(GT_OWNER_JOB, job, "{\"succeeded\":-1,\"completedIndexes\":\"x\"}", 0, "");
+    check_ended(
+        GT_OWNER_PYTORCH, pytorch,
+        "{\"replicaStatuses\":{\"Master\":{\"succeeded\":1},\"Worker\":{\"active\":3,\"succeeded\":2}}}", 3,
+        NULL);
+    check_ended(GT_OWNER_VOLCANO, "{\"tasks\":[{\"template\":" POD("8", "") "}]}",
+                "{\"running\":1,\"succeeded\":2}", 2, NULL);
+}
+
 static void test_owner_without_gpus_is_none(void **state)
 {
     (void)state;
@@ -205,6 +253,40 @@ static void test_cache(void **state)
     assert_true(gt_owners_is_synced(owners, GT_OWNER_STATEFULSET));
 }
 
+static void put_generation(struct gt_owners *owners, const char *uid, unsigned generation, const char *spec)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    gt_buf_printf(&text,
+                  "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set\",\"uid\":\"%s\",\"generation\":%u},"
+                  "\"spec\":%s}",
+                  uid, generation, spec);
+    cJSON *json = parse(text.data);
+    gt_owners_put(owners, GT_OWNER_STATEFULSET, json);
+    cJSON_Delete(json);
+}
+
+/* Rules are checked when the object comes, and again when its spec changes. */
+static void test_broken_rule_is_kept(void **state)
+{
+    (void)state;
+    static const char bad[] = "{\"replicas\":5,\"template\":" POD("8", GROUP("32")) "}",
+                      good[] = "{\"replicas\":4,\"template\":" POD("8", GROUP("32")) "}",
+                      says[] = "the job's 40 GPUs are not a multiple of gpu-group-size 32";
+    const struct {
+        const char *uid;
+        unsigned generation;
+        const char *spec, *says;
+    } steps[] = {{"a", 1, bad, says}, {"a", 1, bad, says},  {"a", 2, good, NULL}, {"a", 2, good, NULL},
+                 {"a", 3, bad, says}, {"b", 3, good, NULL}, {"b", 0, bad, says},  {"b", 0, good, NULL}};
+    gt_auto_owners struct gt_owners *owners = NULL;
+    assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
+    for (size_t i = 0; i < GT_COUNT(steps); i++) {
+        put_generation(owners, steps[i].uid, steps[i].generation, steps[i].spec);
+        const char *broken = gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set")->broken;
+        assert_string_equal(broken ? broken : "", steps[i].says ? steps[i].says : "");
+    }
+}
+
 static void test_kinds(void **state)
 {
     (void)state;
@@ -243,10 +325,13 @@ int main(void)
         cmocka_unit_test(test_every_kind),
         cmocka_unit_test(test_volcano_master),
         cmocka_unit_test(test_parallel_statefulset),
+        cmocka_unit_test(test_statefulset_with_ordinals),
+        cmocka_unit_test(test_pods_that_have_ended),
         cmocka_unit_test(test_owner_without_gpus_is_none),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_broken_rule_is_kept),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_keys),
     };

@@ -204,6 +204,60 @@ static void test_containers_share_a_plan(void **state)
     gt_feed_free(feed);
 }
 
+/* An ordinary init container has its GPUs of those of the containers, who take them over. */
+static void test_init_containers_share_a_plan(void **state)
+{
+    (void)state;
+#define INIT(name, more, gpus)                                                                               \
+    "{\"name\":\"" name "\"," more "\"resources\":{\"limits\":{\"metax-tech.com/gpu\":" gpus "}}}"
+#define SIDECAR "\"restartPolicy\":\"Always\","
+#define IDS4    "\"GPU-n1-0\",\"GPU-n1-1\",\"GPU-n1-2\",\"GPU-n1-3\""
+#define IDS8    IDS4 ",\"GPU-n1-4\",\"GPU-n1-5\",\"GPU-n1-6\",\"GPU-n1-7\""
+    static const struct {
+        const char *inits;
+        unsigned main, gpus;
+        const char *plan;
+    } cases[] = {
+        {INIT("i", "", "2"), 4, 4, "{\"main\":[" IDS4 "],\"i\":[\"GPU-n1-0\",\"GPU-n1-1\"]}"},
+        {INIT("i", "", "8"), 4, 8, "{\"main\":[" IDS4 "],\"i\":[" IDS8 "]}"},
+        {INIT("i", "", "8") "," INIT("j", "", "4"), 4, 8,
+         "{\"main\":[" IDS4 "],\"i\":[" IDS8 "],\"j\":[" IDS4 "]}"},
+        {INIT("i", "", "4"), 0, 4, "{\"i\":[" IDS4 "]}"},
+        /* started before: it keeps its own */
+        {INIT("s", SIDECAR, "4") "," INIT("i", "", "2"), 2, 6,
+         "{\"s\":[" IDS4 "],\"main\":[\"GPU-n1-4\",\"GPU-n1-5\"],\"i\":[\"GPU-n1-4\",\"GPU-n1-5\"]}"},
+        {INIT("i", "", "6") "," INIT("s", SIDECAR, "4"), 2, 6,
+         "{\"s\":[" IDS4 "],\"main\":[\"GPU-n1-4\",\"GPU-n1-5\"],\"i\":[" IDS4
+         ",\"GPU-n1-4\",\"GPU-n1-5\"]}"},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        char spec[1024];
+        struct gt_feed *feed = new_feed(NULL);
+        struct gt_plan_texts texts;
+        give_plain_node(feed, "n1");
+        uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "n1");
+        snprintf(spec, sizeof(spec), "\"initContainers\":[%s],", cases[i].inits);
+        give_pod(feed, POD(.name = "p", .gpus = cases[i].main, .gated = true, .spec = spec));
+        struct gt_feed_pod *pod = pod_of(feed, "p");
+        uint64_t mask = (1U << cases[i].gpus) - 1;
+        assert_int_equal(pod->gpus, cases[i].gpus);
+        assert_int_equal(gt_plan_texts_make(feed, pod, node, mask, 0, 0, &texts, NULL), 0);
+        assert_string_equal(texts.gpus, cases[i].plan);
+        /* Read again, it is the same. */
+        struct gt_buf annotations = GT_BUF(4096);
+        gt_buf_puts(&annotations, "\"" GT_PLAN_ANNOTATION_NODE "\":\"n1\",\"" GT_PLAN_ANNOTATION_GPUS "\":");
+        gt_text_quote(&annotations, texts.gpus);
+        gt_buf_puts(&annotations, ",");
+        give_pod(feed,
+                 POD(.name = "p", .gpus = cases[i].main, .spec = spec, .annotations = annotations.data));
+        assert_int_equal(pod_of(feed, "p")->plan, GT_FEED_PLAN_HELD);
+        assert_int_equal(pod_of(feed, "p")->plan_mask, mask);
+        gt_buf_done(&annotations);
+        gt_plan_texts_done(&texts);
+        gt_feed_free(feed);
+    }
+}
+
 static void test_long_message_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -269,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_condition),
         cmocka_unit_test(test_containers_share_a_plan),
+        cmocka_unit_test(test_init_containers_share_a_plan),
         cmocka_unit_test(test_long_message_is_cut_between_characters),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_nonsense),
