@@ -79,8 +79,9 @@ void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)
 
 void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to)
 {
-    Dp__Device device = DP__DEVICE__INIT, *devices[] = {&device};
+    Dp__Device device, *devices[] = {&device};
     Dp__DeviceList list = DP__DEVICE_LIST__INIT;
+    dp__device__init(&device);
     device.id = unconst(id);
     device.health = unconst(healthy ? "Healthy" : "Unhealthy");
     list.devices = devices;

@@ -19,7 +19,7 @@ enum { NATIVE = 0, CALLS_MAX = 0 };
 #endif
 
 #define LOAD(field)                  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define IF(test, value, then, other) BPF_JUMP(BPF_JMP | test | BPF_K, value, then, other)
+#define IF(test, value, then, other) BPF_JUMP(BPF_JMP | (test) | BPF_K, value, then, other)
 #define ANSWER(what)                 BPF_STMT(BPF_RET | BPF_K, what)
 
 /* Calls of another architecture have other numbers, and io_uring makes sockets without a call: there are
