@@ -316,7 +316,8 @@ class ApiCases:
         kubectl = self.admin  # even of a cluster's administrator
         why = "only gputopo-scheduler writes annotations that begin with plan."
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "planned", "annotations": {}},
-               "spec": {"containers": [{"name": "c", "image": "local.test/pause:1"}], "schedulerName": "nobody"}}
+               "spec": {"containers": [{"name": "c", "image": "local.test/pause:1"}],
+                        "schedulingGates": [{"name": "metax-tech.com/gpu-placement"}]}}
         planned = {**pod, "metadata": {"name": "planned", "annotations": {PLAN: "0,1"}}}
         kubectl.may_not(why, "create", "-f", "-", data=planned)
         kubectl.may("create", "-f", "-", data=pod)

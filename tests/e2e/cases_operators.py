@@ -3,8 +3,7 @@
 operator makes."""
 import json
 
-from cases_volcano import IMAGE, VolcanoCases
-from harness.placed import rack_of
+from harness.placed import IMAGE, rack_of
 from harness.waiting import Failed, same, until
 
 DLROVER = "elasticjob.dlrover"
@@ -20,14 +19,13 @@ ELASTIC = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefin
 
 
 class OperatorCases:
-    def __init__(self, placed, volcano, operator, report):
+    def __init__(self, placed, operator, report):
         self.placed, self.operator, self.cluster, self.report = placed, operator, placed.cluster, report
-        self.of = VolcanoCases(placed, volcano, report)
 
     # PyTorchJob
 
     def pytorch(self, atomic=None):
-        manifest = self.of.example("pytorchjob.yaml", lambda spec: [
+        [manifest] = self.placed.example("pytorchjob.yaml", lambda spec: [
             one["template"] for one in spec["pytorchReplicaSpecs"].values()], atomic)
         self.placed.create(manifest)
         selector = "training.kubeflow.org/job-name=pytorch-demo"
@@ -41,7 +39,7 @@ class OperatorCases:
         return f"units in racks {', '.join(racks)}"
 
     def pytorch_too_big(self):
-        manifest = self.of.example("pytorchjob.yaml", lambda spec: [one["template"] for one in spec["pytorchReplicaSpecs"].values()])
+        [manifest] = self.placed.example("pytorchjob.yaml", lambda spec: [one["template"] for one in spec["pytorchReplicaSpecs"].values()])
         specs = manifest["spec"]["pytorchReplicaSpecs"]
         specs["Worker"]["replicas"] = 15
         specs["Master"]["template"]["metadata"]["annotations"]["metax-tech.com/gpu-group-size"] = "128"
@@ -54,7 +52,7 @@ class OperatorCases:
 
     def pytorch_odd(self):
         """What breaks a rule is refused where the job is made, not when its pods hang."""
-        manifest = self.of.example("pytorchjob.yaml", lambda spec: [one["template"] for one in spec["pytorchReplicaSpecs"].values()])
+        [manifest] = self.placed.example("pytorchjob.yaml", lambda spec: [one["template"] for one in spec["pytorchReplicaSpecs"].values()])
         manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["metadata"]["annotations"][
             "metax-tech.com/gpu-group-size"] = "24"
         try:
@@ -102,7 +100,7 @@ class OperatorCases:
 
     def elastic(self, atomic=None):
         """dlrover's master creates pods by four threads: they come in any order."""
-        manifest = self.of.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]], atomic)
+        [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]], atomic)
         made = self.placed.create(manifest)
         workers = [self.elastic_worker(made, number, number) for number in (2, 0, 3, 1, 6, 7, 4, 5)]
         self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [

@@ -34,8 +34,9 @@ class PlacementCases:
 
     def indexed_job(self):
         """64 GPUs, two units of 32: the manual's shape as a Job of Kubernetes itself."""
-        self.placed.create(job("indexed", 8, pod_template(8, group=32)))
-        pods = self.placed.bound("job-name=indexed", 8)
+        [manifest] = self.placed.example("indexed-job.yaml")
+        self.placed.create(manifest)
+        pods = self.placed.bound("job-name=indexed-demo", 8)
         racks = self.placed.check_placed(pods, 32)
         for pod in pods:
             index = int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
@@ -96,6 +97,16 @@ class PlacementCases:
         back = self.placed.bound("app=rows", 4)
         same(rack_of(back[2]["spec"]["nodeName"]), racks[0], "the rack of the pod that came back")
         return f"rack {racks[0]}"
+
+    def inference(self):
+        """Pods that come at a time, in units of two nodes; with the Service that gives them names."""
+        for manifest in self.placed.example("inference-statefulset.yaml"):
+            self.placed.create(manifest)
+        pods = self.placed.bound("app=inference-demo", 4)
+        same([pod["metadata"]["name"] for pod in pods], [f"inference-demo-{at}" for at in range(4)], "pods in the order of ranks")
+        racks = self.placed.check_placed(pods, 16)
+        self.cluster.kubectl("delete", "service", "inference-demo")
+        return f"units in racks {', '.join(racks)}"
 
     def bare_gates(self):
         """Without the webhook's help: the gate written by the user, in a namespace that the webhook is not asked about."""
@@ -248,6 +259,7 @@ class PlacementCases:
         case("a Job of two units of 32 GPUs: each unit in one rack, ranks contiguous, pods bound as planned", self.indexed_job)
         case("a Job on kubelets: containers get the very GPUs that were planned", self.on_kubelets)
         case("two jobs at once on the same kubelets: the plan tells their GPUs apart", self.not_what_the_agent_would_choose)
+        case("a StatefulSet that serves a model", self.inference)
         case("a StatefulSet: pods one by one into one rack, a lost pod returns to it", self.stateful_set)
         case("gates written by the user, without the webhook", self.bare_gates)
         case("a job without the annotation is left alone", self.untouched_jobs)

@@ -4,13 +4,11 @@ import json
 import re
 
 from harness.placed import PLAN, annotation, gpus_of, pod_template, rank
-from harness.schedulers import example
 from harness.waiting import Failed, same, until
 
 from cases_gpu_aware import EXACT, GpuAwareCases
 
 VOLCANO_API = "batch.volcano.sh/v1alpha1"
-IMAGE = "local.test/show-devices:1"
 
 
 def task(name, replicas, template, **more):
@@ -28,22 +26,6 @@ class VolcanoCases:
         self.aware = GpuAwareCases(placed, report)
 
     # steps
-
-    def example(self, name, templates, atomic=None):
-        """An example, to be run here: image, node pool, and where asked the second annotation."""
-        file = self.cluster.state / name
-        file.write_text(example(name))
-        manifest = json.loads(self.cluster.kubectl("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", file))
-        manifest["metadata"] = {"name": manifest["metadata"]["name"], "namespace": "default"}
-        for template in templates(manifest["spec"]):
-            spec = template["spec"]
-            spec.update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
-            for container in spec["containers"]:
-                container.update(image=IMAGE, imagePullPolicy="Never")
-            annotations = template.get("metadata", {}).get("annotations")
-            if annotations and atomic:
-                annotations["metax-tech.com/atomic-gpu-group-size"] = str(atomic)
-        return manifest
 
     def podgroup(self, job):
         groups = [item for item in self.cluster.get("podgroups.scheduling.volcano.sh")["items"]
@@ -80,7 +62,7 @@ class VolcanoCases:
     # the manual's Volcano Job
 
     def volcano_job(self, atomic=None):
-        manifest = self.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]], atomic)
+        [manifest] = self.placed.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]], atomic)
         self.placed.create(manifest)
         pods = self.placed.bound("volcano.sh/job-name=pytorch-demo", 8)
         racks = self.placed.check_placed(pods, 32, atomic)
@@ -99,7 +81,7 @@ class VolcanoCases:
                 pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
                 self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
                     **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
-        manifest = self.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]])
+        [manifest] = self.placed.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]])
         self.placed.create(manifest)
         why = self.placed.waits("volcano.sh/job-name=pytorch-demo", "NoSupernode")
         self.placed.untouched(self.placed.pods("volcano.sh/job-name=pytorch-demo"))

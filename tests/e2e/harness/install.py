@@ -8,6 +8,7 @@ from .live import Live
 from .waiting import Failed
 
 DAEMONSET = pathlib.Path(__file__).resolve().parents[3] / "daemonset"
+EXAMPLES = DAEMONSET / "examples"
 NAMESPACE = "gputopo-system"
 DEVICES = "/run/gputopo-dev"  # as in daemonset/recorded
 LIVE = "/run/gputopo-live"

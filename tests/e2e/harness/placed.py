@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 
+import yaml
+
 from . import install
 from .agent import FETCH
 from .hollow import APPLY, HollowNodes, name
@@ -15,6 +17,7 @@ GATE = "metax-tech.com/gpu-placement"
 PLAN = "plan.topology.metax-tech.com/"
 GROUP_SIZE, ATOMIC_SIZE = "metax-tech.com/gpu-group-size", "metax-tech.com/atomic-gpu-group-size"
 RESOURCE = "metax-tech.com/gpu"
+IMAGE = "local.test/show-devices:1"
 RACKS = {1: 8, 2: 8, 3: 8, 4: 8, 5: 8}  # hollow nodes of a rack; the two with kubelets are in rack 1
 HALLS = {"east": (1, 2, 3), "west": (4, 5)}
 HEARTBEAT = 10  # seconds
@@ -175,6 +178,20 @@ class Placed:
     def create(self, manifest):
         return json.loads(self.cluster.kubectl("create", "-o", "json", "-f", "-", data=manifest))
 
+    @staticmethod
+    def example(file, templates=lambda spec: [spec["template"]], atomic=None):
+        """The objects of an example, to be run here: of the first, the job, image and node pool are changed, and where asked
+        it gets the second annotation."""
+        manifests = list(yaml.safe_load_all((install.EXAMPLES / file).read_text()))
+        for template in templates(manifests[0]["spec"]):
+            template["spec"].update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
+            for container in template["spec"]["containers"]:
+                container.update(image=IMAGE, imagePullPolicy="Never")
+            annotations = template.get("metadata", {}).get("annotations")
+            if annotations and atomic:
+                annotations[ATOMIC_SIZE] = str(atomic)
+        return manifests
+
     def pods(self, selector=None, namespace="default"):
         """{name: pod}, those that are not on their way out and were not refused by a kubelet."""
         items = self.cluster.get("pods", "-n", namespace, *(["-l", selector] if selector else []))["items"]
@@ -290,7 +307,7 @@ def pod_template(gpus, pool="hollow", group=None, atomic=None, labels=None, **sp
     return {"metadata": {"labels": labels or {}, "annotations": annotations},
             "spec": {"nodeSelector": {"pool": pool}, "terminationGracePeriodSeconds": 0, "enableServiceLinks": False,
                      "automountServiceAccountToken": False,
-                     "containers": [{"name": "main", "image": "local.test/show-devices:1", "imagePullPolicy": "Never",
+                     "containers": [{"name": "main", "image": IMAGE, "imagePullPolicy": "Never",
                                      "resources": {"limits": limits}}], **spec}}
 
 

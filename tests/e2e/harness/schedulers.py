@@ -7,17 +7,11 @@ import signal
 import textwrap
 
 from .cluster import children
-from .install import DAEMONSET
+from .install import EXAMPLES
 from .placed import APPLY
 from .waiting import Failed, until
 
-EXAMPLES = DAEMONSET / "examples"
 CONTROL = "10.77.0.1"  # the control plane's address among the nodes
-
-
-def example(name):
-    """The text of an example, without what is no part of it."""
-    return (EXAMPLES / name).read_text()
 
 
 class Program:
@@ -68,7 +62,7 @@ class ExtendedKubeScheduler:
     def start(self, **changed):
         """`changed`: lines of the example by their key."""
         state = self.cluster.state
-        text = example("kube-scheduler.yaml")
+        text = (EXAMPLES / "kube-scheduler.yaml").read_text()
         values = {"kubeconfig": f"{state}/scheduler.kubeconfig", "leaderElect": "false",
                   "urlPrefix": f"https://{self.placed.address()}:9443/kube-scheduler",  # no kube-proxy: the pod's address
                   "caFile": f"{self.placed.tls}/ca.crt", "certFile": f"{self.placed.tls}/scheduler.crt",
@@ -181,7 +175,7 @@ class Volcano:
 
     def with_us(self, actions=None, **more):
         """The configuration of daemonset/examples, with the address of the companion's pod."""
-        text = example("volcano-scheduler.yaml").split("volcano-scheduler.conf: |\n")[1]
+        text = (EXAMPLES / "volcano-scheduler.yaml").read_text().split("volcano-scheduler.conf: |\n")[1]
         text = "\n".join(line[4:] for line in text.splitlines()) + "\n"
         address = "gputopo-scheduler.gputopo-system.svc:9401"
         if address not in text:
