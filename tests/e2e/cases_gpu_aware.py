@@ -54,9 +54,10 @@ class GpuAwareCases:
     # cases
 
     def without_us(self):
-        """Among equal nodes kube-scheduler takes any: exact matches are luck, and 5 of 5 would be odd luck."""
+        """Among equal nodes kube-scheduler takes any: exact matches are luck, and 5 of 5 would be odd luck. The largest pod
+        comes first, or small ones might leave no room for it."""
         names = [f"plain-{gpus}" for gpus in EXACT]
-        got = {gpus: self.place(f"plain-{gpus}", gpus, "default-scheduler") for gpus in EXACT}
+        got = {gpus: self.place(f"plain-{gpus}", gpus, "default-scheduler") for gpus in sorted(EXACT, reverse=True)}
         self.remove(*names)
         self.told_free("hollow-2-0", 8)
         hits = sum(got[gpus] == node for gpus, node in EXACT.items())

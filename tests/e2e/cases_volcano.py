@@ -40,7 +40,7 @@ class VolcanoCases:
 
     def aware_without(self):
         self.aware.occupy()
-        got = {gpus: self.aware.place(f"vplain-{gpus}", gpus, "volcano") for gpus in EXACT}
+        got = {gpus: self.aware.place(f"vplain-{gpus}", gpus, "volcano") for gpus in sorted(EXACT, reverse=True)}
         self.aware.remove(*(f"vplain-{gpus}" for gpus in EXACT))
         self.aware.told_free("hollow-2-0", 8)
         hits = sum(got[gpus] == node for gpus, node in EXACT.items())
