@@ -90,7 +90,7 @@ static int filters(const struct machine *machine, const char *name)
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file))
         if (strncmp(line, "Seccomp_filters:", 16) == 0)
-            count = atoi(line + 16);
+            count = (int)strtol(line + 16, NULL, 10);
     if (file)
         fclose(file);
     return count;
