@@ -10,7 +10,7 @@
 # TRACES-DIRECTORY holds philly/philly.csv and lingjun/topo.csv.
 set -eu
 
-if [ $# -lt 3 ] || [ ! -x "$1" ] || [ ! -d "$2" ]; then
+if [ $# -lt 3 ] || [ ! -f "$1" ] || [ ! -d "$2" ]; then
     echo "usage: $0 PATH/gputopo TRACES-DIRECTORY OUT [SEEDS [JOBS]]" >&2
     exit 2
 fi

@@ -9,7 +9,7 @@
 # TRACES-DIRECTORY holds openb/.
 set -eu
 
-if [ $# -lt 2 ] || [ ! -x "$1" ] || [ ! -d "$2/openb" ]; then
+if [ $# -lt 2 ] || [ ! -f "$1" ] || [ ! -d "$2/openb" ]; then
     echo "usage: $0 PATH/gputopo TRACES-DIRECTORY [SEEDS]" >&2
     exit 2
 fi
