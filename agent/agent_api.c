@@ -2,13 +2,13 @@
 #include <string.h>
 
 #include "agent/agent_private.h"
+#include "base/backoff.h"
 #include "base/log.h"
-#include "kube/backoff.h"
 
 /* The connection to the API server, without which the agent does all the rest: it is looked for now and then,
  * since a file or a library may appear later. */
 
-enum { RETRY_FIRST_S = 5, RETRY_MAX_S = 60 };
+enum { RETRY_FIRST_MS = 5000, RETRY_MAX_MS = 60000 };
 
 static const char switched_off[] = "switched off (--publish=none or --no-publish)";
 
@@ -42,6 +42,14 @@ static int read_config(const struct gt_agent_options *options, struct gt_kube_co
                                : gt_kube_config_pod(NULL, config, err);
 }
 
+static void disconnect(struct gt_agent *agent)
+{
+    gt_agent_publish_stop(gt_steal(agent->publish));
+    gt_agent_plans_stop(agent);
+    gt_agent_tell_stop(agent);
+    gt_kube_free(gt_steal(agent->kube));
+}
+
 static int connect_to(struct gt_agent *agent, struct gt_err **err)
 {
     gt_auto_kube_config struct gt_kube_config config = {0};
@@ -55,7 +63,7 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0 && agent->options->publish)
         r = gt_agent_publish_start(agent, &agent->publish, err);
     if (r < 0)
-        gt_agent_api_close(agent);
+        disconnect(agent);
     return r;
 }
 
@@ -63,13 +71,9 @@ static void try_later(struct gt_agent *agent, const struct gt_err *err)
 {
     struct gt_jitter jitter;
     gt_jitter_seed(&jitter);
-    unsigned doublings = agent->api_failures < 5 ? (unsigned)agent->api_failures : 5;
-    uint64_t ms = ((uint64_t)RETRY_FIRST_S << doublings) * 1000;
-    if (ms > RETRY_MAX_S * 1000ULL)
-        ms = RETRY_MAX_S * 1000ULL;
-    agent->api_failures++;
     snprintf(agent->no_api_why, sizeof(agent->no_api_why), "%s", gt_err_text(err));
-    gt_source_arm(agent->api_timer, ms - gt_jitter_below(&jitter, ms / 4));
+    gt_source_arm(agent->api_timer,
+                  gt_backoff_pause(agent->api_failures++, RETRY_FIRST_MS, RETRY_MAX_MS, &jitter));
 }
 
 static void complain(struct gt_agent *agent)
@@ -122,16 +126,8 @@ void gt_agent_api_complain(struct gt_agent *agent)
         complain(agent);
 }
 
-void gt_agent_api_close(struct gt_agent *agent)
-{
-    gt_agent_publish_stop(gt_steal(agent->publish));
-    gt_agent_plans_stop(agent);
-    gt_agent_tell_stop(agent);
-    gt_kube_free(gt_steal(agent->kube));
-}
-
 void gt_agent_api_stop(struct gt_agent *agent)
 {
-    gt_agent_api_close(agent);
+    disconnect(agent);
     gt_source_free(gt_steal(agent->api_timer));
 }

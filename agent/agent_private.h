@@ -88,7 +88,6 @@ int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err);
 const char *gt_agent_api_state(const struct gt_agent *agent);
 /* Logs why there is no API server where there should be one. */
 void gt_agent_api_complain(struct gt_agent *agent);
-void gt_agent_api_close(struct gt_agent *agent);
 void gt_agent_api_stop(struct gt_agent *agent);
 
 /* agent_plans.c: follows what is planned for this node's pods. The plugin must be there. */

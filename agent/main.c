@@ -1,49 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <malloc.h>
-#include <stdio.h>
-
 #include "agent/agent.h"
-#include "base/buf.h"
-#include "base/version.h"
+#include "base/options.h"
+#include "base/process.h"
 
-enum { EXIT_FAILED = 1, EXIT_USAGE_WRONG = 2 };
-
-/* Many threads that seldom allocate: one arena, and what a scan has used goes back. */
-static void keep_small(void)
-{
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_THRESHOLD, 128 << 10);
-    mallopt(M_TRIM_THRESHOLD, 128 << 10);
-}
-
-static int complain(const struct gt_err *err, int code)
-{
-    fprintf(stderr, "gputopo-agent: %s\n", gt_err_text(err));
-    return code;
-}
-
-static int print(const char *text)
-{
-    return fputs(text, stdout) < 0 || fflush(stdout) != 0 ? EXIT_FAILED : 0;
-}
+static const char program[] = "gputopo-agent";
 
 int main(int argc, char **argv)
 {
     static struct gt_agent_options options;
     gt_auto_err struct gt_err *err = NULL;
-    keep_small();
+    gt_process_keep_small();
     if (gt_agent_options_read(argc, argv, getenv("NODE_NAME"), &options, &err) < 0)
-        return complain(err, EXIT_USAGE_WRONG);
-    if (options.help) {
-        gt_auto_buf struct gt_buf text = GT_BUF(16 << 10);
-        gt_agent_options_help(&text);
-        return print(text.data ? text.data : "");
-    }
-    if (options.version) {
-        printf("gputopo-agent %s (%s)\n", gt_version, gt_commit);
-        return fflush(stdout) != 0 ? EXIT_FAILED : 0;
-    }
+        return gt_exit_with(program, err, GT_EXIT_USAGE);
+    if (options.help)
+        return gt_exit_with_help(gt_agent_options_help);
+    if (options.version)
+        return gt_exit_with_version(program);
     gt_log_setup(options.log_level, options.log_format);
     int r = options.oneshot ? gt_agent_oneshot(&options, &err) : gt_agent_run(&options, &err);
-    return r < 0 ? complain(err, EXIT_FAILED) : 0;
+    return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;
 }

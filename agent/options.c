@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "base/text.h"
 #include "http/http.h"
 
-enum { SECONDS_MAX = 86400, SCANS_MAX = 100, PATIENCE_MAX = 60, RESOURCE_MAX = 253 + 1 + 63 };
+enum { SECONDS_MAX = 86400, SCANS_MAX = 100, PATIENCE_MAX = 60 };
 
 enum option_key {
     OPTION_FROM = 256,
@@ -87,16 +86,6 @@ void gt_agent_options_help(struct gt_buf *to)
                     "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
 }
 
-static int read_number(const char *name, const char *text, unsigned min, unsigned max, unsigned *ret,
-                       struct gt_err **err)
-{
-    uint64_t value;
-    if (!gt_text_to_unsigned(text, max, &value) || value < min)
-        return gt_fail(err, EINVAL, "--%s: \"%.40s\" is not a number from %u to %u", name, text, min, max);
-    *ret = (unsigned)value;
-    return 0;
-}
-
 static int read_vendor(const char *text, unsigned *ret, struct gt_err **err)
 {
     const char *digits = strncasecmp(text, "0x", 2) == 0 ? text + 2 : text;
@@ -114,11 +103,7 @@ static int read_vendor(const char *text, unsigned *ret, struct gt_err **err)
 /* "domain/name", as the kubelet takes extended resources. */
 static int check_resource(const char *option, const char *text, struct gt_err **err)
 {
-    const char *slash = strchr(text, '/');
-    size_t name_len = slash ? strlen(slash + 1) : 0;
-    if (!slash || strlen(text) > RESOURCE_MAX || name_len > 63 ||
-        !gt_option_is_name(text, (size_t)(slash - text), "-.") ||
-        !gt_option_is_name(slash + 1, name_len, "-._"))
+    if (!strchr(text, '/') || !gt_option_is_qualified_name(text))
         return gt_fail(err, EINVAL, "--%s: \"%.80s\" is not of the form domain/name", option, text);
     return 0;
 }
@@ -132,7 +117,6 @@ static int check_node_name(const char *text, const char *where, struct gt_err **
 
 static int take_option(void *arg, int key, const char *name, const char *value, struct gt_err **err)
 {
-    static const char *const switches[] = {"false", "true"};
     static const char *const what[] = {
         [GT_PUBLISH_NOTHING] = "none", [GT_PUBLISH_NODE_ONLY] = "annotations", [GT_PUBLISH_ALL] = "all"};
     struct gt_agent_options *to = arg;
@@ -161,20 +145,17 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         to->probe_resource = strcmp(value, "none") == 0 ? NULL : value;
         return to->probe_resource ? check_resource(name, value, err) : 0;
     case OPTION_PROBE_PATIENCE:
-        return read_number(name, value, 0, PATIENCE_MAX, &to->probe_patience_s, err);
+        return gt_option_number(name, value, 0, PATIENCE_MAX, &to->probe_patience_s, err);
     case OPTION_HTTP:
-        to->http = *value && strcmp(value, "none") != 0 ? value : NULL;
-        if (to->http && gt_http_check_address(value, err) < 0)
-            return gt_wrap(err, "--http");
-        return 0;
+        return gt_http_option(name, value, &to->http, err);
     case OPTION_RESCAN:
-        return read_number(name, value, 0, SECONDS_MAX, &to->rescan_s, err);
+        return gt_option_number(name, value, 0, SECONDS_MAX, &to->rescan_s, err);
     case OPTION_HEALTH:
-        return read_number(name, value, 0, SECONDS_MAX, &to->health_s, err);
+        return gt_option_number(name, value, 0, SECONDS_MAX, &to->health_s, err);
     case OPTION_UNHEALTHY_AFTER:
-        return read_number(name, value, 1, SCANS_MAX, &to->unhealthy_after, err);
+        return gt_option_number(name, value, 1, SCANS_MAX, &to->unhealthy_after, err);
     case OPTION_HEALTHY_AFTER:
-        return read_number(name, value, 1, SCANS_MAX, &to->healthy_after, err);
+        return gt_option_number(name, value, 1, SCANS_MAX, &to->healthy_after, err);
     case OPTION_LOG_LEVEL:
         return gt_option_log_level(name, value, &to->log_level, err);
     case OPTION_LOG_FORMAT:
@@ -183,14 +164,11 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         to->device_plugin = false;
         return 0;
     case OPTION_HONOUR_PLAN:
-        r = gt_option_word(name, *value ? value : "true", switches, GT_COUNT(switches), "true, false", &word,
-                           err);
-        to->honour_plan = word == 1;
-        return r;
+        return gt_option_bool(name, *value ? value : "true", &to->honour_plan, err);
     case OPTION_KUBECONFIG:
         return gt_option_text(name, value, &to->kubeconfig, err);
     case OPTION_HEARTBEAT:
-        return read_number(name, value, 1, SECONDS_MAX, &to->heartbeat_s, err);
+        return gt_option_number(name, value, 1, SECONDS_MAX, &to->heartbeat_s, err);
     case OPTION_PUBLISH:
         r = gt_option_word(name, value, what, GT_COUNT(what), "all, annotations, none", &word, err);
         to->publish = (enum gt_publish_what)word;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/log.h"
 #include "kube/status.h"
 
@@ -37,15 +38,6 @@ static bool is_step(enum gt_publish_lane lane)
 static bool is_of_object(enum gt_publish_lane lane)
 {
     return lane == GT_PUBLISH_OBJECT || lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE;
-}
-
-/* FNV-1a */
-static uint64_t digest_of(const struct gt_buf *text)
-{
-    uint64_t digest = 0xcbf29ce484222325U;
-    for (size_t i = 0; i < text->len; i++)
-        digest = (digest ^ (unsigned char)text->data[i]) * 0x100000001b3U;
-    return digest;
 }
 
 static void arm_heartbeat(struct gt_publish *publish)
@@ -126,7 +118,7 @@ static bool has_news(struct gt_publish *publish, enum gt_publish_lane which)
         lane->look = lane->again = false;
         return false;
     }
-    publish->digest = digest_of(&text);
+    publish->digest = gt_digest_bytes(GT_DIGEST_EMPTY, text.data, text.len);
     if (!lane->again && lane->was_sent && lane->sent == publish->digest) {
         lane->look = false;
         return false;
@@ -189,7 +181,8 @@ static void take_back(struct gt_publish *publish)
     if (!lane->look || is_step(which) || !publish->port.is_idle(publish->port.arg))
         return;
     /* Not has_news(): what is on its way is to be compared, not what was written before. */
-    if (!make(publish, which, NULL, &text) || digest_of(&text) == publish->digest) {
+    if (!make(publish, which, NULL, &text) ||
+        gt_digest_bytes(GT_DIGEST_EMPTY, text.data, text.len) == publish->digest) {
         lane->look = false;
         return;
     }

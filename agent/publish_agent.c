@@ -6,9 +6,9 @@
 
 #include "agent/agent_private.h"
 #include "agent/publish_text.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "kube/backoff.h"
 
 struct gt_agent_publish {
     struct gt_agent *agent;

@@ -4,16 +4,16 @@
 #include <time.h>
 
 #include "agent/publish_private.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "kube/status.h"
 
-enum { FAILURES_MAX = 30, STEP_MS = 1000 };
+enum { STEP_MS = 1000 };
 
 /* Between half of the step and all of it; the step doubles with each failure. */
 static uint64_t pause_of(const struct gt_publish *publish, unsigned failures, uint64_t max)
 {
-    uint64_t step = (uint64_t)STEP_MS << (failures < FAILURES_MAX ? failures : FAILURES_MAX);
-    step = step < max ? step : max;
+    uint64_t step = gt_backoff_step(failures, STEP_MS, max);
     return step / 2 + gt_publish_random(publish, step / 2 + 1);
 }
 
@@ -32,8 +32,7 @@ void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which
     publish->stats.failures[which]++;
     lane->again = true;
     lane->retry_ms =
-        gt_publish_now(publish) + pause_of(publish, lane->failures, publish->options.heartbeat_ms);
-    lane->failures += lane->failures < FAILURES_MAX;
+        gt_publish_now(publish) + pause_of(publish, lane->failures++, publish->options.heartbeat_ms);
     if (error)
         log_failure(lane, which, error);
 }
@@ -42,11 +41,10 @@ void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which
 void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
                         unsigned status)
 {
-    uint64_t wait = pause_of(publish, publish->away, GT_PUBLISH_AWAY_MAX_MS);
+    uint64_t wait = pause_of(publish, publish->away++, GT_PUBLISH_AWAY_MAX_MS);
     if (status == 429)
         wait = GT_PUBLISH_THROTTLED_MS + gt_publish_random(publish, GT_PUBLISH_THROTTLED_MS / 2);
     publish->away_until = gt_publish_now(publish) + wait;
-    publish->away += publish->away < FAILURES_MAX;
     publish->stats.failures[which]++;
     publish->lanes[which].again = true;
     if (!error)
@@ -103,8 +101,7 @@ static void node_missing(struct gt_publish *publish)
     publish->gone = true;
     publish->uid[0] = '\0';
     lane->retry_ms =
-        gt_publish_now(publish) + pause_of(publish, lane->failures, publish->options.heartbeat_ms);
-    lane->failures += lane->failures < FAILURES_MAX;
+        gt_publish_now(publish) + pause_of(publish, lane->failures++, publish->options.heartbeat_ms);
 }
 
 static void object_made(struct gt_publish *publish, const struct gt_kube_answer *answer)

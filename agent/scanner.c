@@ -11,6 +11,7 @@
 #include "agent/health.h"
 #include "agent/vendor_digest.h"
 #include "base/clock.h"
+#include "base/cond.h"
 
 enum { CLASSES_KEPT = 8, POST_RETRY_MS = 50, STACK_BYTES = 1 << 20 };
 
@@ -37,10 +38,9 @@ struct gt_scanner {
     uint64_t digest; /* of the vendor's answers that `last` was made from */
 };
 
-static struct timespec in_ms(unsigned milliseconds)
+static uint64_t in_ms(unsigned milliseconds)
 {
-    uint64_t at = gt_clock_ns() + milliseconds * 1000000ULL;
-    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
+    return gt_clock_ns() + milliseconds * 1000000ULL;
 }
 
 /* The inventory that follows the last one. */
@@ -185,10 +185,8 @@ static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
             posted = gt_loop_post(scanner->loop, fetch, scanner);
         if (posted)
             pthread_cond_wait(&scanner->changed, &scanner->lock);
-        else {
-            struct timespec when = in_ms(POST_RETRY_MS);
-            pthread_cond_timedwait(&scanner->changed, &scanner->lock, &when);
-        }
+        else
+            gt_cond_wait_until(&scanner->changed, &scanner->lock, in_ms(POST_RETRY_MS));
     }
 }
 
@@ -262,8 +260,8 @@ bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds)
     pthread_mutex_lock(&scanner->lock);
     scanner->stopping = true;
     pthread_cond_broadcast(&scanner->changed);
-    struct timespec when = in_ms(milliseconds);
-    while (!scanner->ended && pthread_cond_timedwait(&scanner->changed, &scanner->lock, &when) == 0)
+    uint64_t until = in_ms(milliseconds);
+    while (!scanner->ended && gt_cond_wait_until(&scanner->changed, &scanner->lock, until) == 0)
         continue;
     bool ended = scanner->ended;
     pthread_mutex_unlock(&scanner->lock);
@@ -278,7 +276,6 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
                    void *arg, struct gt_scanner **ret, struct gt_err **err)
 {
     GT_CLEANUP(scanner_free) struct gt_scanner *scanner = calloc(1, sizeof(*scanner));
-    pthread_condattr_t monotonic;
     pthread_attr_t small;
     if (!scanner)
         return gt_fail_sys(err, ENOMEM, "scan thread");
@@ -289,10 +286,7 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->health.unhealthy_after = options->unhealthy_after;
     scanner->health.healthy_after = options->healthy_after;
     pthread_mutex_init(&scanner->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&scanner->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gt_cond_init(&scanner->changed);
     int r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);
     if (r < 0)
         return r;

@@ -3,23 +3,17 @@
 
 #include <string.h>
 
+#include "base/digest.h"
 #include "topology/probe/answers.h"
 
-static void mix(uint64_t *hash, const void *bytes, size_t len)
+static void mix_number(uint64_t *digest, uint64_t number)
 {
-    const unsigned char *p = bytes;
-    for (size_t i = 0; i < len; i++)
-        *hash = (*hash ^ p[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+    *digest = gt_digest_bytes(*digest, &number, sizeof(number));
 }
 
-static void mix_number(uint64_t *hash, uint64_t number)
+static void mix_text(uint64_t *digest, const char *text)
 {
-    mix(hash, &number, sizeof(number));
-}
-
-static void mix_text(uint64_t *hash, const char *text)
-{
-    mix(hash, text, strlen(text) + 1);
+    *digest = gt_digest_bytes(*digest, text, strlen(text) + 1);
 }
 
 /* The answers go into a bare node with the same GPUs, read by the very code that a scan uses. */
@@ -47,26 +41,26 @@ int gt_vendor_digest(const char *log, const struct gt_node *node, uint64_t *ret,
         r = gt_answers_apply(log, strlen(log), bare, &unmatched, err);
     if (r < 0)
         return r;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    mix_number(&hash, unmatched);
+    uint64_t digest = GT_DIGEST_EMPTY;
+    mix_number(&digest, unmatched);
     for (unsigned i = 0; i < bare->gpu_count; i++) {
         const struct gt_gpu *gpu = &bare->gpus[i];
-        mix_text(&hash, gpu->uuid);
-        mix_number(&hash, (uint64_t)gpu->vendor_index);
-        mix_number(&hash, gpu->mode);
-        mix_number(&hash, gpu->health_told);
-        mix_number(&hash, gpu->ill_by);
+        mix_text(&digest, gpu->uuid);
+        mix_number(&digest, (uint64_t)gpu->vendor_index);
+        mix_number(&digest, gpu->mode);
+        mix_number(&digest, gpu->health_told);
+        mix_number(&digest, gpu->ill_by);
     }
     for (unsigned i = 0; i < bare->link_count; i++) {
         const struct gt_link *link = &bare->links[i];
-        mix_number(&hash, link->kind);
-        mix_number(&hash, link->state);
-        mix_number(&hash, link->ports);
-        mix_number(&hash, link->bandwidth_mbps);
+        mix_number(&digest, link->kind);
+        mix_number(&digest, link->state);
+        mix_number(&digest, link->ports);
+        mix_number(&digest, link->bandwidth_mbps);
     }
-    mix_text(&hash, bare->server_uuid);
+    mix_text(&digest, bare->server_uuid);
     for (unsigned i = 0; i < bare->remote_count; i++)
-        mix_text(&hash, bare->remotes[i]);
-    *ret = hash;
+        mix_text(&digest, bare->remotes[i]);
+    *ret = digest;
     return 0;
 }

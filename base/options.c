@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUE_MAX = 4096, FIRST_KEY = 256 };
+#include "base/text.h"
+#include "base/version.h"
+
+enum { VALUE_MAX = 4096, FIRST_KEY = 256, HELP_MAX = 16 << 10 };
 
 void gt_options_help(const struct gt_option *table, size_t count, int width, struct gt_buf *to)
 {
@@ -55,6 +58,25 @@ int gt_options_read(const struct gt_option *table, size_t count, int argc, char 
     return 0;
 }
 
+int gt_exit_with(const char *program, const struct gt_err *err, int code)
+{
+    fprintf(stderr, "%s: %s\n", program, gt_err_text(err));
+    return code;
+}
+
+int gt_exit_with_help(void (*write)(struct gt_buf *to))
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(HELP_MAX);
+    write(&text);
+    return fputs(text.data ? text.data : "", stdout) < 0 || fflush(stdout) != 0 ? GT_EXIT_FAILED : 0;
+}
+
+int gt_exit_with_version(const char *program)
+{
+    printf("%s %s (%s)\n", program, gt_version, gt_commit);
+    return fflush(stdout) != 0 ? GT_EXIT_FAILED : 0;
+}
+
 int gt_option_word(const char *name, const char *value, const char *const *words, unsigned count,
                    const char *expected, unsigned *ret, struct gt_err **err)
 {
@@ -73,6 +95,26 @@ int gt_option_text(const char *name, const char *value, const char **ret, struct
     if (strlen(value) >= VALUE_MAX)
         return gt_fail(err, EINVAL, "--%s: is longer than a path may be", name);
     *ret = value;
+    return 0;
+}
+
+int gt_option_bool(const char *name, const char *value, bool *ret, struct gt_err **err)
+{
+    static const char *const words[] = {"false", "true"};
+    unsigned word;
+    int r = gt_option_word(name, value, words, GT_COUNT(words), "true, false", &word, err);
+    if (r >= 0)
+        *ret = word;
+    return r;
+}
+
+int gt_option_number(const char *name, const char *value, unsigned min, unsigned max, unsigned *ret,
+                     struct gt_err **err)
+{
+    uint64_t number;
+    if (!gt_text_to_unsigned(value, max, &number) || number < min)
+        return gt_fail(err, EINVAL, "--%s: \"%.40s\" is not a number from %u to %u", name, value, min, max);
+    *ret = (unsigned)number;
     return 0;
 }
 
@@ -104,4 +146,12 @@ bool gt_option_is_name(const char *text, size_t len, const char *more)
             return false;
     }
     return len > 0;
+}
+
+bool gt_option_is_qualified_name(const char *text)
+{
+    const char *slash = strchr(text, '/'), *name = slash ? slash + 1 : text;
+    size_t len = strlen(name);
+    return len <= 63 && strlen(text) <= 253 + 1 + 63 && gt_option_is_name(name, len, "-._") &&
+           (!slash || gt_option_is_name(text, (size_t)(slash - text), "-."));
 }

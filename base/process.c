@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
@@ -55,4 +56,11 @@ bool gt_process_read(struct gt_process *ret)
         .descriptors = count_descriptors(),
     };
     return true;
+}
+
+void gt_process_keep_small(void)
+{
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }

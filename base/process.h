@@ -12,4 +12,8 @@ struct gt_process {
 };
 bool gt_process_read(struct gt_process *ret);
 
+/* For many threads that seldom allocate, and peaks now and then: one arena, and what a peak has used goes
+ * back. */
+void gt_process_keep_small(void);
+
 #endif

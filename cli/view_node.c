@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "cli/use.h"
 #include "cli/view.h"
@@ -93,15 +94,6 @@ static void tell_trouble(const struct gt_node *wired, const cJSON *status, const
     }
 }
 
-static uint64_t hash_bytes(const void *bytes, size_t len)
-{
-    const unsigned char *p = bytes;
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ p[i]) * 1099511628211u;
-    return hash;
-}
-
 /* The place of these weights among the view's wirings; *ret_new: it was not there before. */
 static uint32_t find_wiring(struct cli_view *view, const struct gt_node *wired, bool *ret_new)
 {
@@ -116,7 +108,7 @@ static uint32_t find_wiring(struct cli_view *view, const struct gt_node *wired, 
     }
     for (unsigned i = 0; i < n; i++)
         memcpy(packed + (size_t)i * n, weights.w[i], n * sizeof(uint16_t));
-    uint64_t hash = hash_bytes(packed, size);
+    uint64_t hash = gt_digest_bytes(GT_DIGEST_EMPTY, packed, size);
     for (uint32_t i = 0; i < view->wiring_count; i++) {
         const struct cli_wiring *wiring = &view->wirings[i];
         if (wiring->hash == hash && wiring->n == n && memcmp(wiring->weights, packed, size) == 0) {

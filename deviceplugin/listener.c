@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/backoff.h"
+
 enum { BACKLOG = 32, PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 2000, ACCEPTS_AT_ONCE = 32 };
 
 /* A connection that somebody else owns and closes: the inode tells whether the number still means it. */
@@ -23,7 +25,7 @@ struct gt_listener {
     dev_t device;
     ino_t inode;
     struct gt_source *readable, *pause;
-    unsigned pause_ms;
+    unsigned failures; /* to accept, in a row */
     gt_accepted *accepted;
     void *arg;
     uint64_t *refused;
@@ -108,12 +110,9 @@ static void on_pause_over(void *arg)
 /* Out of descriptors or memory: the connection waits in the backlog, and the loop must not spin over it. */
 static void take_a_break(struct gt_listener *listener)
 {
-    listener->pause_ms = listener->pause_ms ? listener->pause_ms * 2 : PAUSE_FIRST_MS;
-    if (listener->pause_ms > PAUSE_MAX_MS)
-        listener->pause_ms = PAUSE_MAX_MS;
     gt_source_free(listener->readable);
     listener->readable = NULL;
-    gt_source_arm(listener->pause, listener->pause_ms);
+    gt_source_arm(listener->pause, gt_backoff_step(listener->failures++, PAUSE_FIRST_MS, PAUSE_MAX_MS));
 }
 
 static void on_readable(void *arg, uint32_t events)
@@ -123,7 +122,7 @@ static void on_readable(void *arg, uint32_t events)
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            listener->pause_ms = 0;
+            listener->failures = 0;
             admit(listener, fd);
             continue;
         }

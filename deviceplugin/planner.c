@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cond.h"
 #include "deviceplugin/podresources_call.h"
 
 enum { TRIES = 2, LEAST_MS = 2 };
@@ -42,23 +43,17 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     pthread_mutex_unlock(&answer->lock);
 }
 
-static struct timespec time_of(uint64_t ns)
-{
-    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-}
-
 /* Whether an answer of use came before the end. */
 static bool ask(struct gt_planner *planner, struct answer *answer, uint64_t end_ns)
 {
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
     gt_auto_rpc_call struct gt_rpc_call *call = NULL;
-    const struct timespec end = time_of(end_ns);
     if (left_ms < LEAST_MS ||
         gt_pod_call_list(planner->rpc, planner->socket, left_ms, on_done, answer, &call, NULL) < 0)
         return false;
     pthread_mutex_lock(&answer->lock);
-    while (!answer->is_here && pthread_cond_timedwait(&answer->come, &answer->lock, &end) == 0)
+    while (!answer->is_here && gt_cond_wait_until(&answer->come, &answer->lock, end_ns) == 0)
         ;
     bool useful = answer->is_here && answer->status == GT_RPC_OK && answer->bytes;
     pthread_mutex_unlock(&answer->lock);
@@ -67,13 +62,9 @@ static bool ask(struct gt_planner *planner, struct answer *answer, uint64_t end_
 
 static void answer_init(struct answer *answer)
 {
-    pthread_condattr_t attributes;
     *answer = (struct answer){0};
     pthread_mutex_init(&answer->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&answer->come, &attributes);
-    pthread_condattr_destroy(&attributes);
+    gt_cond_init(&answer->come);
 }
 
 static void answer_done(struct answer *answer)

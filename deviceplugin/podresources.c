@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <malloc.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/mailbox.h"
@@ -38,6 +38,7 @@ struct gt_podresources {
 
     uint64_t due_ms, soon_ms; /* when the next one is due; 0: not asked for */
     unsigned failures;
+    struct gt_jitter jitter;
     bool limited; /* the kubelet wants to be left alone until due_ms */
 
     bool has_id;
@@ -56,14 +57,6 @@ struct done_letter {
     uint8_t reply[];
 };
 
-static unsigned some_number(void)
-{
-    unsigned number = 0;
-    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
-        number = (unsigned)gt_clock_ms();
-    return number;
-}
-
 static void arm(struct gt_podresources *client)
 {
     uint64_t now = gt_clock_ms(), at = client->due_ms;
@@ -81,13 +74,8 @@ static void end_call(struct gt_podresources *client)
 
 static unsigned next_pause(struct gt_podresources *client, bool limited)
 {
-    unsigned doublings = client->failures < 8 ? client->failures : 8;
-    unsigned pause = (unsigned)(limited ? LIMITED_FIRST_MS : PAUSE_FIRST_MS) << doublings;
-    unsigned most = limited ? LIMITED_MAX_MS : PAUSE_MAX_MS;
-    client->failures++;
-    if (pause > most)
-        pause = most;
-    return pause - some_number() % (pause / 4);
+    return (unsigned)gt_backoff_pause(client->failures++, limited ? LIMITED_FIRST_MS : PAUSE_FIRST_MS,
+                                      limited ? LIMITED_MAX_MS : PAUSE_MAX_MS, &client->jitter);
 }
 
 static void fail(struct gt_podresources *client, const char *why, bool limited)
@@ -227,6 +215,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
     client->loop = loop;
     client->options = *options;
     client->events = *events;
+    gt_jitter_seed(&client->jitter);
     if (!options->poll_ms)
         client->options.poll_ms = POLL_MS;
     if (!options->settle_quiet_ms)

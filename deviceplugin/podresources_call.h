@@ -13,9 +13,6 @@
  */
 int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
                      void *arg, struct gt_rpc_call **ret, struct gt_err **err);
-int gt_pod_call_get(struct gt_rpc *rpc, const char *socket, const char *namespace, const char *pod,
-                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                    struct gt_err **err);
 int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
                             void *arg, struct gt_rpc_call **ret, struct gt_err **err);
 
@@ -29,7 +26,7 @@ struct gt_pod_answer {
     struct gt_holder *holders; /* owned, as the message */
     void *message;
 };
-enum gt_pod_method { GT_POD_LIST, GT_POD_GET, GT_POD_ALLOCATABLE };
+enum gt_pod_method { GT_POD_LIST, GT_POD_ALLOCATABLE };
 int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
                        struct gt_pod_answer *ret, struct gt_err **err);
 void gt_pod_answer_done(struct gt_pod_answer *answer);

@@ -27,15 +27,8 @@ static void limited_free(void *left, void *data)
 
 static const ProtobufCMessageDescriptor *descriptor_of(enum gt_pod_method method)
 {
-    switch (method) {
-    case GT_POD_GET:
-        return &pr__get_response__descriptor;
-    case GT_POD_ALLOCATABLE:
-        return &pr__allocatable_response__descriptor;
-    case GT_POD_LIST:
-        break;
-    }
-    return &pr__list_response__descriptor;
+    return method == GT_POD_ALLOCATABLE ? &pr__allocatable_response__descriptor
+                                        : &pr__list_response__descriptor;
 }
 
 static int unpack(enum gt_pod_method method, const uint8_t *bytes, size_t len, void **ret,
@@ -103,18 +96,11 @@ static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, cons
                    struct gt_err **err)
 {
     const Pr__ListResponse *list = answer->message;
-    const Pr__GetResponse *got = answer->message;
     const Pr__AllocatableResponse *allocatable = answer->message;
     int r = 0;
-    switch (method) {
-    case GT_POD_GET:
-        return got->pod ? add_pod(answer, got->pod, resource, err) : 0;
-    case GT_POD_ALLOCATABLE:
+    if (method == GT_POD_ALLOCATABLE)
         return add_devices(answer, allocatable->devices, allocatable->n_devices, resource,
                            (struct gt_holder){"", "", "", NULL}, err);
-    case GT_POD_LIST:
-        break;
-    }
     for (size_t i = 0; r == 0 && i < list->n_pods; i++)
         r = add_pod(answer, list->pods[i], resource, err);
     return r;

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/kubelet_dir.h"
@@ -49,6 +49,7 @@ struct gt_registration {
     enum state state;
     struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
     unsigned failures;
+    struct gt_jitter jitter;
     bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
@@ -86,24 +87,6 @@ struct offer_letter {
     uint8_t reply[];
 };
 
-static uint32_t some_number(void)
-{
-    uint32_t number = 0;
-    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
-        number = (uint32_t)gt_clock_ms() ^ (uint32_t)getpid() << 16;
-    return number;
-}
-
-static unsigned next_pause(struct gt_registration *registration)
-{
-    unsigned doublings = registration->failures < 9 ? registration->failures : 9;
-    unsigned pause = (unsigned)PAUSE_FIRST_MS << doublings;
-    registration->failures++;
-    if (pause > PAUSE_MAX_MS)
-        pause = PAUSE_MAX_MS;
-    return pause - some_number() % (pause / 4);
-}
-
 static void end_attempt(struct gt_registration *registration)
 {
     gt_source_disarm(registration->timer);
@@ -138,7 +121,8 @@ static void retry_later(struct gt_registration *registration, const char *why)
 {
     gt_auto_buf struct gt_buf reason = GT_BUF(REASON_MAX);
     end_attempt(registration);
-    unsigned pause = next_pause(registration);
+    unsigned pause = (unsigned)gt_backoff_pause(registration->failures++, PAUSE_FIRST_MS, PAUSE_MAX_MS,
+                                                &registration->jitter);
     registration->state = PAUSING;
     gt_source_arm(registration->timer, pause);
     add_why(registration, why, &reason);
@@ -452,8 +436,9 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
                                              .service = service,
                                              .options = *options,
                                              .events = *events,
-                                             .state = STOPPED,
-                                             .instance = some_number()};
+                                             .state = STOPPED};
+    gt_jitter_seed(&registration->jitter);
+    registration->instance = (uint32_t)gt_jitter_below(&registration->jitter, UINT32_MAX);
     if (!options->check_ms)
         registration->options.check_ms = CHECK_MS;
     if (asprintf(&registration->pod_resources, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cond.h"
 #include "deviceplugin/rpc_grpc.h"
 
 /*
@@ -370,11 +371,7 @@ int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, 
     server->request_tag = (struct gt_rpc_tag){on_request, server};
     server->shutdown_tag = (struct gt_rpc_tag){on_shut_down, server};
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gt_cond_init(&server->ended);
     grpc_call_details_init(&server->details);
     grpc_metadata_array_init(&server->metadata);
     server->credentials = grpc_insecure_server_credentials_create();
@@ -425,9 +422,8 @@ void gt_rpc_server_changed(struct gt_rpc_server *server)
 /* Until nothing refers to the server, or for GRACE_MS. Under the lock. */
 static void wait_gracefully(struct gt_rpc_server *server)
 {
-    uint64_t at = gt_clock_ns() + GRACE_MS * 1000000ULL;
-    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
-    while (server->references && pthread_cond_timedwait(&server->ended, &server->lock, &until) == 0)
+    uint64_t until = gt_clock_ns() + GRACE_MS * 1000000ULL;
+    while (server->references && gt_cond_wait_until(&server->ended, &server->lock, until) == 0)
         ;
 }
 

@@ -102,8 +102,8 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
  * gt_http_port(). */
 int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
                 struct gt_http **ret, struct gt_err **err);
-/* Whether gt_http_new() understands such an address; nothing is opened. */
-int gt_http_check_address(const char *address, struct gt_err **err);
+/* Reads the option `name`: an address as above; NULL for "none" and nothing. */
+int gt_http_option(const char *name, const char *value, const char **ret, struct gt_err **err);
 unsigned gt_http_port(const struct gt_http *http);
 
 struct gt_http_stats {

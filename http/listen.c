@@ -68,11 +68,14 @@ static int bind_to(const struct sockaddr_storage *address, bool both, int *ret_f
     return 0;
 }
 
-int gt_http_check_address(const char *address, struct gt_err **err)
+int gt_http_option(const char *name, const char *value, const char **ret, struct gt_err **err)
 {
-    struct sockaddr_storage to;
+    struct sockaddr_storage address;
     bool any;
-    return gt_http_address(address, &to, &any, err);
+    *ret = *value && strcmp(value, "none") != 0 ? value : NULL;
+    if (*ret && gt_http_address(value, &address, &any, err) < 0)
+        return gt_wrap(err, "--%s", name);
+    return 0;
 }
 
 int gt_http_listen(const char *text, int *ret_fd, unsigned *ret_port, struct gt_err **err)

@@ -2,20 +2,9 @@
 #ifndef GPUTOPO_KUBE_BACKOFF_H
 #define GPUTOPO_KUBE_BACKOFF_H
 
-#include <stdint.h>
+#include "base/backoff.h"
 
-/* A small random source, so that a thousand agents do not knock at one time. */
-struct gt_jitter {
-    uint64_t state;
-};
-
-/* Seeds from the kernel. */
-void gt_jitter_seed(struct gt_jitter *jitter);
-
-/* A number from 0 to limit - 1; 0 for limit 0. */
-uint64_t gt_jitter_below(struct gt_jitter *jitter, uint64_t limit);
-
-/* An exponential back-off: 0.2 s, doubled at each failure, 30 s at most; 0 failures: nothing. */
+/* How long to wait before the API server is asked again. */
 struct gt_backoff {
     unsigned failures;
 };

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "kube/backoff.h"
+#include "base/backoff.h"
 
 static uint64_t process_key[2];
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "kube/buckets.h"
 #include "kube/digest.h"
@@ -111,7 +112,7 @@ static uint64_t digest_of(const char *const *texts, unsigned count)
 {
     uint64_t digest = count;
     for (unsigned i = 0; i < count; i++)
-        digest = digest * 0x100000001b3U + gt_index_digest(texts[i] ? texts[i] : "");
+        digest = gt_digest_number(digest, gt_index_digest(texts[i] ? texts[i] : ""));
     return digest;
 }
 

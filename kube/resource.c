@@ -12,7 +12,8 @@ const struct gt_kube_resource gt_kube_events = {"events.k8s.io", "v1", "events",
 
 enum { NAME_MAX_BYTES = 253 };
 
-void gt_kube_escape(struct gt_buf *to, const char *text)
+/* Everything but letters, digits and "-._~". */
+static void escape(struct gt_buf *to, const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     while (*text) {
@@ -31,7 +32,7 @@ static int add_segment(struct gt_buf *to, const char *what, const char *segment,
         strpbrk(segment, "/%"))
         return gt_fail(err, EINVAL, "'%.64s' cannot be a %s", segment, what);
     gt_buf_puts(to, "/");
-    gt_kube_escape(to, segment);
+    escape(to, segment);
     return 0;
 }
 
@@ -66,5 +67,5 @@ void gt_kube_query(struct gt_buf *to, const char *key, const char *value)
     gt_buf_puts(to, to->data && strchr(to->data, '?') ? "&" : "?");
     gt_buf_puts(to, key);
     gt_buf_puts(to, "=");
-    gt_kube_escape(to, value);
+    escape(to, value);
 }

@@ -17,9 +17,6 @@ struct gt_kube_resource {
 extern const struct gt_kube_resource gt_kube_nodes, gt_kube_pods, gt_kube_configmaps, gt_kube_leases,
     gt_kube_events;
 
-/* Appends `text` with everything but letters, digits and "-._~" escaped. */
-void gt_kube_escape(struct gt_buf *to, const char *text);
-
 /*
  * Appends the path: /api/v1/namespaces/NS/PLURAL/NAME/SUBRESOURCE, or /apis/GROUP/... `name` and
  * `subresource` may be NULL; `namespace_` NULL means all of them (lists only). -EINVAL where a name cannot

@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/version.h"
-#include "kube/backoff.h"
 #include "scheduler-ext/companion/private.h"
 
 enum { RELEASE_MS = 2500, EVENTS_PER_MINUTE = 600 };

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "kube/backoff.h"
 
 struct gt_elect {
     struct gt_kube *kube;

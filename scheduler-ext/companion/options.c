@@ -7,12 +7,11 @@
 
 #include "base/file.h"
 #include "base/options.h"
-#include "base/text.h"
 #include "kube/yaml.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/view.h"
 
-enum { CONFIG_FILE_MAX = 1 << 20, VALUE_MAX = 4096, LABEL_KEY_MAX = 253 + 1 + 63 };
+enum { CONFIG_FILE_MAX = 1 << 20, VALUE_MAX = 4096 };
 
 enum option_key {
     OPTION_KUBECONFIG = 256,
@@ -113,9 +112,7 @@ static int read_name(const char *name, const char *text, size_t max, const char 
 
 static int read_label_key(const char *name, const char *text, const char **ret, struct gt_err **err)
 {
-    const char *slash = strchr(text, '/'), *last = slash ? slash + 1 : text;
-    if (strlen(text) > LABEL_KEY_MAX || strlen(last) > 63 || !gt_option_is_name(last, strlen(last), "-._") ||
-        (slash && !gt_option_is_name(text, (size_t)(slash - text), "-.")))
+    if (!gt_option_is_qualified_name(text))
         return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no key of a label", name, text);
     *ret = text;
     return 0;
@@ -176,17 +173,15 @@ static int check_together(const struct gt_companion_options *options, struct gt_
 
 static int read_seconds(const char *name, const char *text, uint64_t *ret_ms, struct gt_err **err)
 {
-    uint64_t seconds;
-    if (!gt_text_to_unsigned(text, 86400, &seconds) || !seconds)
-        return gt_fail(err, EINVAL, "--%s: \"%.40s\" is no number of seconds from 1 to 86400", name, text);
-    *ret_ms = seconds * 1000;
-    return 0;
+    unsigned seconds = 0;
+    int r = gt_option_number(name, text, 1, 86400, &seconds, err);
+    *ret_ms = seconds * UINT64_C(1000);
+    return r;
 }
 
 static int take_option(void *arg, int key, const char *name, const char *value, struct gt_err **err)
 {
     struct gt_companion_options *to = arg;
-    static const char *const booleans[] = {"false", "true"};
     static const char *const lost_plans[] = {"report", "recreate"};
     static const char *const projections[] = {"hypernodes", "nodefeatures"};
     bool is_none = !*value || strcmp(value, "none") == 0;
@@ -196,15 +191,9 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
     case OPTION_KUBECONFIG:
         return gt_option_text(name, value, &to->kubeconfig, err);
     case OPTION_HTTP:
-        to->http = is_none ? NULL : value;
-        if (to->http && gt_http_check_address(value, err) < 0)
-            return gt_wrap(err, "--http");
-        return 0;
+        return gt_http_option(name, value, &to->http, err);
     case OPTION_HTTPS:
-        to->https = is_none ? NULL : value;
-        if (to->https && gt_http_check_address(value, err) < 0)
-            return gt_wrap(err, "--https");
-        return 0;
+        return gt_http_option(name, value, &to->https, err);
     case OPTION_TLS_CERTIFICATE:
         return gt_option_text(name, value, &to->tls.certificate, err);
     case OPTION_TLS_KEY:
@@ -231,9 +220,9 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
     case OPTION_RESERVE:
         return read_seconds(name, value, &to->placement.ahead_ms, err);
     case OPTION_RESERVE_GPUS:
-        if (!gt_text_to_unsigned(value, 1000000, &to->placement.ahead_gpus) || !to->placement.ahead_gpus)
-            return gt_fail(err, EINVAL, "--%s: \"%.40s\" is no number from 1 to 1000000", name, value);
-        return 0;
+        r = gt_option_number(name, value, 1, 1000000, &word, err);
+        to->placement.ahead_gpus = word;
+        return r;
     case OPTION_ONLY:
         return read_parts(name, value, &to->parts, err);
     case OPTION_CONFIG:
@@ -262,9 +251,7 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         to->project_nodefeatures |= word >> 1 & 1;
         return r;
     case OPTION_LEADER_ELECT:
-        r = gt_option_word(name, value, booleans, GT_COUNT(booleans), "true, false", &word, err);
-        to->leader_elect = word;
-        return r;
+        return gt_option_bool(name, value, &to->leader_elect, err);
     case OPTION_LOG_LEVEL:
         return gt_option_log_level(name, value, &to->log_level, err);
     case OPTION_LOG_FORMAT:

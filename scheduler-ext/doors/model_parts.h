@@ -17,10 +17,6 @@ void gt_json_time(struct gt_buf *to, const char *key, const struct gt_window *wi
 /* ,"key":[0,1,2] */
 void gt_json_mask(struct gt_buf *to, const char *key, uint64_t mask);
 
-/* "2026-01-01T00:00:00Z"; empty where it is beyond the calendar. */
-enum { GT_STAMP_SIZE = 40 };
-void gt_json_stamp(uint64_t unix_s, char ret[GT_STAMP_SIZE]);
-
 void gt_model_node_json(const struct gt_window *window, uint32_t id, struct gt_buf *to);
 
 #endif

@@ -35,7 +35,7 @@ static void free_pods(struct gt_feed *feed)
 {
     for (struct feed_pod *next = gt_feed_table_after(&feed->pods, 0, NULL), *pod; (pod = next);) {
         next = gt_feed_table_after(&feed->pods, pod->hash, pod);
-        gt_feed_leave_job(feed, pod);
+        gt_feed_leave_job(pod);
         gt_feed_free_pod(feed, pod);
     }
 }

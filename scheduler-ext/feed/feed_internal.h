@@ -26,7 +26,6 @@ enum {
 /* The same text gives the same pointer; NULL without memory, and for NULL. */
 const char *gt_feed_text(struct gt_feed *feed, const char *text);
 void gt_feed_text_drop(struct gt_feed *feed, const char *text);
-void gt_feed_texts_done(struct gt_feed *feed);
 
 /* ---- nodes ---- */
 
@@ -186,12 +185,11 @@ struct feed_draft {
 /* False where it makes no sense. */
 bool gt_feed_read_pod(const struct gt_feed *feed, const cJSON *object, struct feed_draft *ret);
 struct feed_pod *gt_feed_pod_named(const struct gt_feed *feed, const char *namespace_, const char *name);
-void gt_feed_drop_pod(struct gt_feed *feed, struct feed_pod *pod);
 void gt_feed_free_pod(struct gt_feed *feed, struct feed_pod *pod);
 
 /* The job of a key, made if need be; the pod is put into it. */
 int gt_feed_join_job(struct gt_feed *feed, struct feed_pod *pod, const char *key);
-void gt_feed_leave_job(struct gt_feed *feed, struct feed_pod *pod);
+void gt_feed_leave_job(struct feed_pod *pod);
 /* Frees a job without pods. */
 void gt_feed_drop_job(struct gt_feed *feed, struct gt_feed_job *job);
 

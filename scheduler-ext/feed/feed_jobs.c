@@ -61,9 +61,8 @@ int gt_feed_join_job(struct gt_feed *feed, struct feed_pod *pod, const char *key
     return 0;
 }
 
-void gt_feed_leave_job(struct gt_feed *feed, struct feed_pod *pod)
+void gt_feed_leave_job(struct feed_pod *pod)
 {
-    (void)feed;
     struct gt_feed_job *job = pod->pub.job;
     if (pod->job_previous)
         pod->job_previous->pub.next = pod->pub.next;

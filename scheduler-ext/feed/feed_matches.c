@@ -53,7 +53,7 @@ void gt_feed_taint_drop(struct gt_feed *feed, struct feed_taint *taint)
     gt_feed_release(&feed->bytes, taint);
 }
 
-bool gt_feed_tolerates(const struct feed_suit *suit, const struct feed_taint *taint)
+static bool tolerates(const struct feed_suit *suit, const struct feed_taint *taint)
 {
     for (uint32_t i = 0; suit && i < suit->toleration_count; i++) {
         const struct feed_toleration *by = &suit->tolerations[i];
@@ -155,7 +155,7 @@ bool gt_feed_pod_suits(const struct gt_feed *feed, const struct gt_feed_pod *pub
     if (pod->at)
         return pod->at == node;
     for (uint32_t i = 0; i < node->taint_count; i++)
-        if (!gt_feed_tolerates(pod->suit, node->taints[i]))
+        if (!tolerates(pod->suit, node->taints[i]))
             return false;
     return !pod->suit || matches(pod->suit, node);
 }
@@ -167,7 +167,7 @@ bool gt_feed_pod_is_choosy(const struct gt_feed *feed, const struct gt_feed_pod 
         return true;
     for (const struct feed_taint *taint = gt_feed_table_after(&feed->taints, 0, NULL); taint;
          taint = gt_feed_table_after(&feed->taints, taint->hash, taint))
-        if (taint->ready_nodes && !gt_feed_tolerates(pod->suit, taint))
+        if (taint->ready_nodes && !tolerates(pod->suit, taint))
             return true;
     return false;
 }

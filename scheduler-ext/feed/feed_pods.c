@@ -316,7 +316,7 @@ static struct feed_pod *make(struct gt_feed *feed, const struct feed_pod *new, c
     }
     if (gt_feed_table_add(&feed->pods, &feed->bytes, pod->hash, pod) < 0) {
         struct gt_feed_job *job = pod->pub.job;
-        gt_feed_leave_job(feed, pod);
+        gt_feed_leave_job(pod);
         gt_feed_drop_job(feed, job);
         gt_feed_release(&feed->bytes, pod);
         return NULL;
@@ -348,12 +348,12 @@ void gt_feed_free_pod(struct gt_feed *feed, struct feed_pod *pod)
     gt_feed_release(&feed->bytes, pod);
 }
 
-void gt_feed_drop_pod(struct gt_feed *feed, struct feed_pod *pod)
+static void drop_pod(struct gt_feed *feed, struct feed_pod *pod)
 {
     struct feed_node *left = pod->seat;
     gt_feed_table_remove(&feed->pods, pod->hash, pod);
     gt_feed_unseat(feed, pod);
-    gt_feed_leave_job(feed, pod);
+    gt_feed_leave_job(pod);
     unqueue(feed, pod);
     feed->pods_in[pod->pub.state]--;
     if (left)
@@ -384,7 +384,7 @@ static void take_pod(struct gt_feed *feed, const struct feed_draft *draft, struc
     }
     sound = sound && fill(feed, draft, &new) && identify(feed, &new, &key);
     if (sound && pod && strcmp(pod->pub.job->key, key.data) != 0) {
-        gt_feed_drop_pod(feed, pod); /* its labels say now that it is of another job */
+        drop_pod(feed, pod); /* its labels say now that it is of another job */
         pod = NULL;
     }
     if (sound && !pod)
@@ -413,7 +413,7 @@ void gt_feed_pod(struct gt_feed *feed, const cJSON *object)
     struct feed_pod *pod = gt_feed_pod_named(feed, draft.namespace_, draft.name);
     bool counts = !draft.ended && draft.gpu_sum;
     if (pod && (!counts || strcmp(pod->pub.uid, draft.uid) != 0)) {
-        gt_feed_drop_pod(feed, pod);
+        drop_pod(feed, pod);
         pod = NULL;
     }
     if (counts && !pod && feed->pods.count == GT_FEED_PODS_MAX) {
@@ -430,6 +430,6 @@ void gt_feed_pod_gone(struct gt_feed *feed, const char *namespace_, const char *
 {
     struct feed_pod *pod = gt_feed_pod_named(feed, namespace_, name);
     if (pod)
-        gt_feed_drop_pod(feed, pod);
+        drop_pod(feed, pod);
     gt_feed_deliver(feed);
 }

@@ -36,6 +36,4 @@ struct feed_suit {
     bool has_terms; /* one of them must hold */
 };
 
-bool gt_feed_tolerates(const struct feed_suit *suit, const struct feed_taint *taint);
-
 #endif

@@ -55,8 +55,3 @@ void gt_feed_text_drop(struct gt_feed *feed, const char *bytes)
     gt_feed_table_remove(&feed->texts, text->hash, text);
     gt_feed_release(&feed->bytes, text);
 }
-
-void gt_feed_texts_done(struct gt_feed *feed)
-{
-    gt_feed_table_done(&feed->texts, &feed->bytes);
-}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/supernodes/join_internal.h"
 
+#include "base/digest.h"
+
 static uint32_t root_of(struct gt_join_work *work, uint32_t node)
 {
     while (work->root[node] != node) {
@@ -71,15 +73,6 @@ static void join_reports(struct gt_join_work *work)
     }
 }
 
-/* FNV-1a, for a name that stays the same as long as the least UUID does. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return h;
-}
-
 struct roots {
     const struct gt_join_node *nodes;
     const char **least; /* [root] */
@@ -93,14 +86,16 @@ static int compare_least(const void *a, const void *b, void *arg)
     return order ? order : strcmp(roots->nodes[x].server_uuid, roots->nodes[y].server_uuid);
 }
 
-/* No group or label is likely to have such a name; where one does, this one is another. */
+/* The same as long as the least UUID is. No group or label is likely to have such a name; where one does,
+ * this one is another. */
 static void make_name(const struct gt_join *join, uint32_t others, const char *uuid,
                       char to[static GT_JOIN_NAME_SIZE])
 {
-    snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx", (unsigned long long)hash(uuid));
+    unsigned long long digest = gt_digest_bytes(GT_DIGEST_EMPTY, uuid, strlen(uuid));
+    snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx", digest);
     for (uint32_t i = 0; i < others; i++)
         if (to[0] == join->supernodes[i].name[0] && strcmp(to, join->supernodes[i].name) == 0) {
-            snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx-report", (unsigned long long)hash(uuid));
+            snprintf(to, GT_JOIN_NAME_SIZE, "mx-%016llx-report", digest);
             return;
         }
 }

@@ -36,10 +36,3 @@ void gt_node_score_answer(struct gt_buf *to, const struct gt_volcano_args *args,
     }
     GT_ANSWER_PUT(to, "},\"errorMessage\":\"\"}");
 }
-
-void gt_node_score_error(struct gt_buf *to, const char *error)
-{
-    GT_ANSWER_PUT(to, "{\"nodeScore\":{},\"errorMessage\":");
-    gt_answer_quote(to, error ? error : "", error ? strlen(error) : 0);
-    GT_ANSWER_PUT(to, "}");
-}

@@ -62,8 +62,4 @@ void gt_predicate_answer(struct gt_buf *to, const char *reason, enum gt_volcano_
 /* One score a node, added to the sums of the other plugins as it is; one that is not finite counts 0. */
 void gt_node_score_answer(struct gt_buf *to, const struct gt_volcano_args *args, const double *scores);
 
-/* No scores; `error` NULL: and no complaint. With an error Volcano leaves the task out of this cycle even
- * where the extender is ignorable. */
-void gt_node_score_error(struct gt_buf *to, const char *error);
-
 #endif

@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/digest.h"
 #include "scheduler-ext/wire/extender_args.h"
 #include "scheduler-ext/wire/volcano_args.h"
 #include "tests/fuzz/fuzz.h"
@@ -18,14 +19,12 @@ static const struct gt_wire_wanted wanted = {.annotations = annotations, .labels
 
 static void add(uint64_t *digest, const char *text)
 {
-    for (; text && *text; text++)
-        *digest = (*digest ^ (uint8_t)*text) * UINT64_C(1099511628211);
-    *digest = (*digest ^ 0xff) * UINT64_C(1099511628211);
+    *digest = gt_digest_number(gt_digest_bytes(*digest, text, text ? strlen(text) : 0), 0xff);
 }
 
 static void add_number(uint64_t *digest, uint64_t number)
 {
-    *digest = (*digest ^ number) * UINT64_C(1099511628211);
+    *digest = gt_digest_number(*digest, number);
 }
 
 static void add_pod(uint64_t *digest, const struct gt_wire_pod *pod)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "scheduler-ext/wire/scan_masks.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire/reference.h"
@@ -39,8 +40,7 @@ struct seen {
 
 static void add(struct seen *seen, const void *bytes, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        seen->digest = (seen->digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(1099511628211);
+    seen->digest = gt_digest_bytes(seen->digest, bytes, len);
 }
 
 static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err **err)

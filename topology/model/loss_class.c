@@ -109,7 +109,8 @@ size_t gt_class_bytes(const struct gt_class *class)
     return class->bytes;
 }
 
-uint32_t gt_sum_of(const struct gt_class *class, uint64_t mask)
+/* S(mask) */
+static uint32_t sum_of(const struct gt_class *class, uint64_t mask)
 {
     uint32_t sum = 0; /* at most 2,016 pairs of 65,535 */
 
@@ -133,5 +134,5 @@ void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static
 uint32_t gt_class_sum(const struct gt_class *class, uint64_t mask)
 {
     mask &= gt_low_bits(class->n);
-    return class->sets ? class->sets[mask].sum : gt_sum_of(class, mask);
+    return class->sets ? class->sets[mask].sum : sum_of(class, mask);
 }

@@ -77,8 +77,7 @@ static inline bool gt_option_before(const struct gt_option *a, const struct gt_o
     return a->mask < b->mask;
 }
 
-/* S(mask) and the sum of deg for a class of any size. */
-uint32_t gt_sum_of(const struct gt_class *class, uint64_t mask);
+/* The sum of deg, for a class of any size. */
 void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static GT_GPUS_MAX]);
 
 /* ---- the search above 16 GPUs ---- */

@@ -226,7 +226,8 @@ static bool prepare_worker(struct gt_prober *prober)
     return ready;
 }
 
-bool gt_prober_lacks(const struct gt_prober *prober, const char *call)
+/* Whether a symbol is known to be missing. */
+static bool lacks(const struct gt_prober *prober, const char *call)
 {
     const cJSON *name;
     cJSON_ArrayForEach(name, prober->missing) if (cJSON_IsString(name) &&
@@ -251,7 +252,7 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
     }
     if (!prober->worker.pid && !prepare_worker(prober))
         return NULL;
-    if (gt_prober_lacks(prober, call))
+    if (lacks(prober, call))
         return NULL;
     char request[128];
     int n = snprintf(request, sizeof(request), "call %s", call);

@@ -35,8 +35,6 @@ int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, un
 /* For plan.c: one question. The answer's `value`, or NULL where there is none; the caller deletes it. */
 struct cJSON;
 struct cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args);
-/* Whether a symbol is known to be missing. */
-bool gt_prober_lacks(const struct gt_prober *prober, const char *call);
 
 /* plan.c: all questions of a scan, the most important first. Sets the devices that answered. */
 void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices);

@@ -8,7 +8,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/digest.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -263,13 +267,76 @@ static void version(void **state)
     assert_true(gt_commit[0] != '\0');
 }
 
+/* The vectors of the Internet-Draft. */
+static void digests(void **state)
+{
+    (void)state;
+    assert_true(gt_digest_bytes(GT_DIGEST_EMPTY, "", 0) == 0xcbf29ce484222325);
+    assert_true(gt_digest_bytes(GT_DIGEST_EMPTY, "a", 1) == 0xaf63dc4c8601ec8c);
+    assert_true(gt_digest_bytes(GT_DIGEST_EMPTY, "foobar", 6) == 0x85944171f73967e8);
+    assert_true(gt_digest_bytes(GT_DIGEST_EMPTY, "\xff", 1) == gt_digest_number(GT_DIGEST_EMPTY, 0xff));
+}
+
+static void jitter(void **state)
+{
+    (void)state;
+    struct gt_jitter jitter;
+    gt_jitter_seed(&jitter);
+    print_message("seed %llu\n", (unsigned long long)jitter.state);
+    assert_int_equal(gt_jitter_below(&jitter, 0), 0);
+    assert_int_equal(gt_jitter_below(&jitter, 1), 0);
+    /* A thousand waits spread out: no tenth of the range has more than three times its share. */
+    unsigned tenths[10] = {0};
+    for (unsigned i = 0; i < 1000; i++)
+        tenths[gt_jitter_below(&jitter, 10)]++;
+    for (unsigned i = 0; i < 10; i++)
+        assert_in_range(tenths[i], 33, 300);
+}
+
+static void backoff(void **state)
+{
+    (void)state;
+    static const uint64_t steps[] = {100, 200, 400, 800, 1000, 1000};
+    struct gt_jitter jitter = {1};
+    for (unsigned i = 0; i < GT_COUNT(steps); i++) {
+        uint64_t least = UINT64_MAX, most = 0;
+        assert_int_equal(gt_backoff_step(i, 100, 1000), steps[i]);
+        for (unsigned round = 0; round < 1000; round++) {
+            uint64_t pause = gt_backoff_pause(i, 100, 1000, &jitter);
+            least = pause < least ? pause : least;
+            most = pause > most ? pause : most;
+        }
+        assert_in_range(least, steps[i] * 3 / 4 + 1, steps[i] * 4 / 5);
+        assert_in_range(most, steps[i] * 19 / 20, steps[i]);
+    }
+    assert_int_equal(gt_backoff_step(UINT64_MAX, 100, 1000), 1000);
+    assert_int_equal(gt_backoff_step(0, 100, 10), 10);
+}
+
+static void cond_waits(void **state)
+{
+    (void)state;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t never;
+    gt_cond_init(&never);
+    uint64_t begin = gt_clock_ms(), until = gt_clock_ns() + 20000000;
+    pthread_mutex_lock(&lock);
+    while (gt_cond_wait_until(&never, &lock, until) == 0)
+        ;
+    pthread_mutex_unlock(&lock);
+    assert_true(gt_clock_ns() >= until);
+    assert_in_range(gt_clock_ms() - begin, 20, 5000);
+    pthread_cond_destroy(&never);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors),       cmocka_unit_test(long_errors), cmocka_unit_test(buffer),
         cmocka_unit_test(buffer_grows), cmocka_unit_test(utf8),        cmocka_unit_test(quoting),
         cmocka_unit_test(numbers),      cmocka_unit_test(copying),     cmocka_unit_test(masks),
-        cmocka_unit_test(version),
+        cmocka_unit_test(version),      cmocka_unit_test(digests),     cmocka_unit_test(jitter),
+        cmocka_unit_test(backoff),      cmocka_unit_test(cond_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,15 +50,10 @@ static size_t pack_pod(enum gt_pod_method method, unsigned extra)
     Pr__ListResponse list = PR__LIST_RESPONSE__INIT;
     list.pods = pods;
     list.n_pods = 1 + extra;
-    Pr__GetResponse got = PR__GET_RESPONSE__INIT;
-    got.pod = &pod;
     Pr__AllocatableResponse allocatable = PR__ALLOCATABLE_RESPONSE__INIT;
     allocatable.devices = devices;
     allocatable.n_devices = 2;
-    return protobuf_c_message_pack(method == GT_POD_LIST  ? &list.base
-                                   : method == GT_POD_GET ? &got.base
-                                                          : &allocatable.base,
-                                   answer);
+    return protobuf_c_message_pack(method == GT_POD_LIST ? &list.base : &allocatable.base, answer);
 }
 
 static void reads_one_resource(void **state)
@@ -69,7 +64,7 @@ static void reads_one_resource(void **state)
         size_t len = pack_pod(method, method == GT_POD_LIST ? 3 : 0);
         assert_return_code(gt_pod_answer_read(method, answer, len, "metax-tech.com/gpu", &read, NULL), 0);
         assert_int_equal(read.holdings.count, 2);
-        assert_int_equal(read.holdings.pods, method == GT_POD_LIST ? 4 : method == GT_POD_GET ? 1 : 0);
+        assert_int_equal(read.holdings.pods, method == GT_POD_LIST ? 4 : 0);
         assert_string_equal(read.holdings.holders[1].id, "GPU-3");
         bool named = method != GT_POD_ALLOCATABLE;
         assert_string_equal(read.holdings.holders[1].namespace, named ? "prod" : "");
@@ -161,22 +156,6 @@ static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t 
     return GT_RPC_OK;
 }
 
-static enum gt_rpc_status handle_get(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                     struct gt_err **err)
-{
-    (void)arg;
-    Pr__GetRequest *got = pr__get_request__unpack(NULL, len, request);
-    bool is_web = got && strcmp(got->pod, "web") == 0 && strcmp(got->namespace_, "prod") == 0;
-    if (got)
-        pr__get_request__free_unpacked(got, NULL);
-    if (!is_web) {
-        gt_fail(err, ENOENT, "no such pod");
-        return GT_RPC_NOT_FOUND;
-    }
-    gt_buf_add(reply, answer, pack_pod(GT_POD_GET, 0));
-    return GT_RPC_OK;
-}
-
 static enum gt_rpc_status handle_allocatable(void *arg, const uint8_t *request, size_t len,
                                              struct gt_buf *reply, struct gt_err **err)
 {
@@ -187,7 +166,6 @@ static enum gt_rpc_status handle_allocatable(void *arg, const uint8_t *request, 
 
 static const struct gt_rpc_method methods[] = {
     {"/v1.PodResourcesLister/List", handle_list, false},
-    {"/v1.PodResourcesLister/Get", handle_get, false},
     {"/v1.PodResourcesLister/GetAllocatableResources", handle_allocatable, false},
 };
 
@@ -376,7 +354,6 @@ static void ends_while_a_call_runs(void **state)
 struct single {
     struct gt_loop *loop;
     int status;
-    enum gt_pod_method method;
     unsigned count;
 };
 
@@ -392,39 +369,27 @@ static void on_single(void *arg, int status, const char *message, const uint8_t 
     (void)message;
     single->status = status;
     if (status == GT_RPC_OK &&
-        gt_pod_answer_read(single->method, reply, len, "metax-tech.com/gpu", &read, NULL) == 0) {
+        gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, "metax-tech.com/gpu", &read, NULL) == 0) {
         single->count = read.holdings.count;
         gt_pod_answer_done(&read);
     }
     gt_loop_post(single->loop, stop_loop, single->loop);
 }
 
-static void gets_one_pod_and_what_can_be_had(void **state)
+static void gets_what_can_be_had(void **state)
 {
     struct kubelet kubelet;
     (void)state;
     begin(&kubelet, true);
     gt_auto_rpc struct gt_rpc *rpc = NULL;
     assert_return_code(gt_rpc_new(&rpc, NULL), 0);
-    struct single single = {.loop = kubelet.loop, .method = GT_POD_GET};
+    struct single single = {.loop = kubelet.loop};
     struct gt_rpc_call *call = NULL;
-    assert_return_code(
-        gt_pod_call_get(rpc, kubelet.socket, "prod", "web", PATIENCE_MS, on_single, &single, &call, NULL), 0);
-    assert_int_equal(run_for(kubelet.loop, PATIENCE_MS), 0);
-    gt_rpc_call_free(call);
-    assert_int_equal(single.status, GT_RPC_OK);
-    assert_int_equal(single.count, 2);
-    assert_return_code(
-        gt_pod_call_get(rpc, kubelet.socket, "prod", "nobody", PATIENCE_MS, on_single, &single, &call, NULL),
-        0);
-    assert_int_equal(run_for(kubelet.loop, PATIENCE_MS), 0);
-    gt_rpc_call_free(call);
-    assert_int_equal(single.status, GT_RPC_NOT_FOUND);
-    single = (struct single){.loop = kubelet.loop, .method = GT_POD_ALLOCATABLE};
     assert_return_code(
         gt_pod_call_allocatable(rpc, kubelet.socket, PATIENCE_MS, on_single, &single, &call, NULL), 0);
     assert_int_equal(run_for(kubelet.loop, PATIENCE_MS), 0);
     gt_rpc_call_free(call);
+    assert_int_equal(single.status, GT_RPC_OK);
     assert_int_equal(single.count, 2);
     end(&kubelet);
 }
@@ -440,7 +405,7 @@ int main(void)
         cmocka_unit_test(a_limit_is_respected),
         cmocka_unit_test(another_error_may_be_asked_after),
         cmocka_unit_test(ends_while_a_call_runs),
-        cmocka_unit_test(gets_one_pod_and_what_can_be_had),
+        cmocka_unit_test(gets_what_can_be_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

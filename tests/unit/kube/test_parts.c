@@ -77,14 +77,6 @@ static void test_backoff(void **state)
     struct gt_backoff backoff = {0};
     assert_in_range(gt_backoff_next(&backoff, 7, &jitter), 7000, 7200);
     assert_in_range(gt_backoff_next(&backoff, 4000000000U, &jitter), 120000, 121000);
-    assert_int_equal(gt_jitter_below(&jitter, 0), 0);
-    assert_int_equal(gt_jitter_below(&jitter, 1), 0);
-    /* A thousand waits spread out: no tenth of the range has more than three times its share. */
-    unsigned tenths[10] = {0};
-    for (unsigned i = 0; i < 1000; i++)
-        tenths[gt_jitter_below(&jitter, 10)]++;
-    for (unsigned i = 0; i < 10; i++)
-        assert_in_range(tenths[i], 33, 300);
 }
 
 static void test_status(void **state)

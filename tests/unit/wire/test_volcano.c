@@ -183,12 +183,6 @@ static void test_answers(void **state)
     assert_true(third < 1e-14 && third > -1e-14);
     cJSON_Delete(json);
     to.len = 0;
-    gt_node_score_error(&to, "not \"ready\"");
-    assert_string_equal(to.data, "{\"nodeScore\":{},\"errorMessage\":\"not \\\"ready\\\"\"}");
-    to.len = 0;
-    gt_node_score_error(&to, NULL);
-    assert_string_equal(to.data, "{\"nodeScore\":{},\"errorMessage\":\"\"}");
-    to.len = 0;
     gt_predicate_answer(&to, NULL, GT_VOLCANO_ERROR);
     assert_string_equal(to.data, "{\"status\":\"\",\"code\":0}");
     to.len = 0;
