@@ -69,6 +69,8 @@ static bool place_started(struct job *job, struct gt_plan_failure *ret_failure)
         uint32_t size = gt_unit_run(unit);
         for (uint32_t run = 0; run < unit->pods; run += size) {
             uint32_t super, first = unit->first + run;
+            if (gt_run_is_placed(job, first, size))
+                continue; /* torn or not: it needs nothing */
             bool together = super_of_running(job, first, size, &super);
             if (together && (super == GT_NONE || gt_place_in_super(job, super, unit->gpus, first, size)))
                 continue;

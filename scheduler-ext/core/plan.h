@@ -56,7 +56,7 @@ enum gt_plan_reason {
     GT_PLAN_PLACED,
     GT_PLAN_TOO_FEW_GPUS, /* in the whole cluster, whatever the topology */
     GT_PLAN_NO_SUPERNODE, /* units or atoms do not find supernodes */
-    GT_PLAN_UNIT_TORN,    /* running pods of one unit (atom) lie in different supernodes */
+    GT_PLAN_UNIT_TORN,    /* running pods of a unit (atom) that lacks some lie in different supernodes */
     GT_PLAN_UNIT_STUCK,   /* the supernode of the running pods has no room for the others */
 };
 

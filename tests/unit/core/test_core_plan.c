@@ -223,6 +223,25 @@ static void says_torn_and_stuck(void **state)
     gt_cluster_free(cluster);
 }
 
+/* Its pods run, wherever that is: others of the job must not wait for ever. */
+static void torn_unit_without_gaps_blocks_nobody(void **state)
+{
+    struct gt_cluster *cluster = cluster_of((const unsigned[]){4, 4}, 2);
+    struct world_job job;
+    (void)state;
+
+    world_job(&job, 2, 4, 8, 0);
+    for (unsigned p = 4; p < 8; p++)
+        job.pods[p].running = true;
+    for (unsigned p = 4; p < 7; p++)
+        job.pods[p].node = node_named(cluster, "s1-0");
+    job.pods[7].node = node_named(cluster, "s2-0");
+    assert_true(gt_plan_job(cluster, job.units, 2, job.pods, 8, &job.failure));
+    assert_int_equal(job.units[0].supernodes, 1);
+    assert_int_equal(job.units[1].supernodes, 2);
+    gt_cluster_free(cluster);
+}
+
 /* The unit that runs in s1 needs its room; a unit that is new must not take it first. */
 static void started_units_go_first(void **state)
 {
@@ -406,6 +425,7 @@ int main(void)
         cmocka_unit_test(explains_a_choice),
         cmocka_unit_test(returns_to_its_supernode),
         cmocka_unit_test(says_torn_and_stuck),
+        cmocka_unit_test(torn_unit_without_gaps_blocks_nobody),
         cmocka_unit_test(started_units_go_first),
         cmocka_unit_test(a_pod_on_an_unknown_node_binds_nothing),
         cmocka_unit_test(ranks_lie_side_by_side),
