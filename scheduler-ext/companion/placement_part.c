@@ -301,6 +301,8 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods.", counters.writes);
     gt_prom_number(to, "gputopo_placement_write_failures_total", "counter", "Of them, those that failed.",
                    counters.write_failures);
+    gt_prom_number(to, "gputopo_placement_conflicts_total", "counter",
+                   "Writes that came too late: the pod had changed, or was gone.", counters.conflicts);
     gt_prom_head(to, reviews, "counter", "Questions of the API server, by kind.");
     gt_buf_printf(to, "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n",
                   reviews, (unsigned long long)part->mutated, reviews, (unsigned long long)part->validated,

@@ -124,6 +124,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod
 void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_feed_pod *pod)
 {
     struct pjob *pjob = pod->job->user;
+    gt_refuse_forget(placement, pod->node);
     if (!placement->started || !pjob)
         return;
     pjob->pods_seen = pod->job->pod_count;

@@ -90,8 +90,6 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
  * seen, it is as if nothing had been promised: a pod that is not made in the end leaves its place to the next
  * one of its rank. */
 void gt_placement_promise(struct gt_placement_offer *offer);
-/* Whether a pod's scheduler gains by the hint nominatedNodeName, which no pod can be made with. */
-bool gt_placement_wants_hint(const char *scheduler);
 
 /* ---- for others to read ---- */
 

@@ -21,6 +21,7 @@ static uint32_t place_of(const struct gt_job_view *view, const struct gt_seats *
     case GT_MEMBER_PLACED:
         return member->pod->node;
     case GT_MEMBER_LIFTED:
+    case GT_MEMBER_LOST: /* it can go nowhere else */
     case GT_MEMBER_PLANNED:
         return member->pod->plan_node;
     case GT_MEMBER_RESERVED:

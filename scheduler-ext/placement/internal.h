@@ -36,6 +36,7 @@ struct record {
     uint64_t stale_until_ms; /* it is tried all the same after that */
     unsigned refusals;       /* writes that the API server refused, one after the other */
     bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
+    bool hinted;             /* it had its hint from here */
     bool lost_told;          /* that its plan was lost */
     bool stray, stray_told;  /* it asks for no GPUs: no job of the feed has it */
     const char *unread;      /* nor has one this: why the feed did not take it; NULL: it did */
@@ -170,6 +171,8 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
 const char *gt_placement_reason(enum gt_plan_reason reason);
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
+/* No memory, for instance: who calls has it tried again. */
+void gt_placement_fail(struct pjob *pjob, const char *text);
 
 /* ---- yield.c ---- */
 /* A pod's object as it is now, and what the feed knew of it until now; may be NULL. */
@@ -182,6 +185,8 @@ uint64_t gt_yield_until(struct gt_placement *placement, const struct gt_feed_job
 /* The scheduler refuses the node that a pod of the job is planned for. */
 void gt_refuse_see(struct gt_placement *placement, const struct gt_feed_job *job, uint32_t node,
                    uint64_t now);
+/* A pod has left the node: what it lacked may be what that pod had. */
+void gt_refuse_forget(struct gt_placement *placement, uint32_t node);
 /* Adds the nodes where the job is not to be planned. */
 void gt_refuse_find(const struct gt_placement *placement, const struct gt_feed_job *job, uint64_t now,
                     struct gt_node_set *to);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "scheduler-ext/placement/look.h"
 
 /* One look at one job, from nothing but the feed, its seats, and what its pods' objects said last: what is to
@@ -18,6 +20,12 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
         free(pjob->text);
         pjob->text = strdup(text);
     }
+}
+
+void gt_placement_fail(struct pjob *pjob, const char *text)
+{
+    pjob->placement->counters.failed++;
+    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "Failed", text);
 }
 
 static void due(struct pjob *pjob, uint64_t when)
@@ -77,6 +85,13 @@ static uint64_t settled(const struct look *look)
     return look->pjob->new_pod_ms + (look->expected ? options->owner_ms : options->settle_ms);
 }
 
+/* The API server has said so; the watch may tell of it much later. */
+static bool is_lifted(const void *arg, const struct gt_feed_pod *pod)
+{
+    const struct record *record = record_of(arg, pod);
+    return record && record->lifted;
+}
+
 int gt_look_make(struct look *look, struct gt_err **err)
 {
     const struct gt_placement_options *options = &look->placement->spec.options;
@@ -88,6 +103,8 @@ int gt_look_make(struct look *look, struct gt_err **err)
     const struct gt_job_view_spec spec = {.owner = look->owner,
                                           .ranks = &look->placement->ranks,
                                           .refused = &look->refused,
+                                          .is_lifted = is_lifted,
+                                          .arg = look,
                                           .now = look->now,
                                           .wish_until = wish_until,
                                           .ahead_until = look->pjob->new_pod_ms + options->ahead_ms,
@@ -194,7 +211,7 @@ bool gt_look_is_ready(struct look *look)
 static uint64_t shape_of(const struct look *look)
 {
     const struct gt_job_view *view = look->view;
-    uint64_t shape = 0xcbf29ce484222325U;
+    uint64_t shape = GT_DIGEST_EMPTY;
     if (!view->whole || look->refused.nodes)
         return 0;
     for (uint32_t i = 0; i < view->count; i++)
@@ -204,7 +221,7 @@ static uint64_t shape_of(const struct look *look)
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         const uint64_t parts[] = {unit->pods, unit->gpus, unit->atom};
         for (unsigned i = 0; i < GT_COUNT(parts); i++)
-            shape = (shape ^ parts[i]) * 0x100000001b3U;
+            shape = gt_digest_number(shape, parts[i]);
     }
     return shape ? shape : 1;
 }
@@ -332,7 +349,7 @@ static bool make_texts(struct look *look, struct gt_plan_texts *texts)
 /* Volcano, which has no name that is always the same, looks at the nominated node alone, and at all nodes
  * where there is none. kube-scheduler goes by the node affinity, for which the hint would be a request for
  * nothing. */
-bool gt_placement_wants_hint(const char *scheduler)
+static bool wants_hint(const char *scheduler)
 {
     return scheduler && strcmp(scheduler, "default-scheduler") != 0;
 }
@@ -342,7 +359,7 @@ bool gt_placement_wants_hint(const char *scheduler)
 static bool tell_planned(struct look *look, const struct gt_feed_pod *pod, struct record *record,
                          const struct gt_plan_texts *texts)
 {
-    const char *hint = gt_placement_wants_hint(pod->scheduler) ? texts->node : NULL;
+    const char *hint = wants_hint(pod->scheduler) ? texts->node : NULL;
     char message[GT_CLUSTER_NAME_MAX + 128];
     snprintf(message, sizeof(message), "rank %s of the job, in unit %s, on node %s", texts->rank, texts->unit,
              texts->node);
@@ -355,6 +372,26 @@ static bool tell_planned(struct look *look, const struct gt_feed_pod *pod, struc
     return false;
 }
 
+/* A pod cannot be made with the hint: those that were made with their plan get it as soon as they are there.
+ * Once, for who takes it away has a reason. */
+static void hint_made(struct look *look)
+{
+    for (uint32_t i = 0; i < look->view->count; i++) {
+        const struct gt_job_view_member *member = &look->view->members[i];
+        const struct gt_feed_pod *pod = member->pod;
+        struct gt_plan_texts texts;
+        if (member->state != GT_MEMBER_LIFTED || !wants_hint(pod->scheduler))
+            continue;
+        struct record *record = gt_look_writable(look, pod);
+        if (!record || record->hinted || record->object.nominated ||
+            gt_plan_texts_make(look->placement->spec.feed, pod, pod->plan_node, pod->plan_mask, member->unit,
+                               look->view->job->members[i].rank, &texts, NULL) < 0)
+            continue;
+        tell_planned(look, pod, record, &texts);
+        gt_plan_texts_done(&texts);
+    }
+}
+
 /* No gate goes before all can: a gang's go in one burst. */
 static void lift_gates(struct look *look, const struct gt_plan_texts *texts)
 {
@@ -365,14 +402,13 @@ static void lift_gates(struct look *look, const struct gt_plan_texts *texts)
             continue;
         const struct gt_feed_pod *pod = view->members[i].pod;
         struct record *record = gt_look_writable(look, pod);
-        if (record ? !record->lifted && !tell_planned(look, pod, record, &texts[i])
-                   : !gt_job_view_has_begun(view))
+        if (record ? !tell_planned(look, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
             ready = false;
     }
     for (uint32_t i = 0; ready && i < view->count; i++) {
         struct record *record =
             view->members[i].state == GT_MEMBER_PLANNED ? gt_look_writable(look, view->members[i].pod) : NULL;
-        if (record && !record->lifted)
+        if (record)
             gt_write_lift(look->pjob, record, &texts[i]);
     }
 }
@@ -392,6 +428,7 @@ static void bring_in(struct look *look)
 {
     struct pjob *pjob = look->pjob;
     leave_queue(pjob);
+    hint_made(look);
     if (!gated(look->view)) {
         pjob->lift_ms = 0;
         pjob->told_digest = 0;
@@ -500,6 +537,12 @@ void gt_placement_look(struct pjob *pjob)
     int r = gt_look_make(&look, &error);
     pjob->rest_ms = gt_clock_ms() + LOOK_REST * (gt_clock_ns() - began) / 1000000;
     if (r < 0) {
+        if (r == -ENOMEM) { /* which is no rule of the job's */
+            leave_queue(pjob);
+            gt_placement_fail(pjob, gt_err_text(error));
+            due(pjob, look.now + pjob->placement->spec.options.retry_ms);
+            return;
+        }
         /* Without its object a job that is still being made looks broken: wait for its other pods. */
         if (!look.owner && look.now < settled(&look)) {
             leave_queue(pjob);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "kube/index.h"
 #include "kube/status.h"
 
@@ -107,7 +108,7 @@ static uint64_t version_of(const cJSON *object)
     if (!uid || !cJSON_IsNumber(generation) || !(generation->valuedouble > 0) ||
         generation->valuedouble > UINT32_MAX)
         return 0;
-    return gt_index_digest(uid) ^ (uint64_t)generation->valuedouble * 0x100000001b3U;
+    return gt_digest_number(gt_index_digest(uid), (uint64_t)generation->valuedouble);
 }
 
 /* Once, and not for each of its pods; nor whenever its status changes. */

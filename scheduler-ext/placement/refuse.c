@@ -4,7 +4,7 @@
 /*
  * Nodes that a scheduler refused, for want of CPUs, memory, or anything that is not known here. With
  * --on-lost-plan=recreate the same node would be chosen for the pod that is made again, for ever. What the
- * node lacks may come back: it is left out for some minutes.
+ * node lacks may come back: it is left out for some minutes, or until a pod leaves it.
  */
 
 static struct refusing *oldest(struct gt_placement *placement)
@@ -27,6 +27,14 @@ void gt_refuse_see(struct gt_placement *placement, const struct gt_feed_job *job
         if (placement->refusing[i].key == seen.key && placement->refusing[i].node_digest == seen.node_digest)
             to = &placement->refusing[i];
     *to = seen;
+}
+
+void gt_refuse_forget(struct gt_placement *placement, uint32_t node)
+{
+    uint64_t digest = gt_seats_node_digest(gt_feed_cluster(placement->spec.feed), node);
+    for (unsigned i = 0; i < REFUSING_MAX; i++)
+        if (placement->refusing[i].node_digest == digest)
+            placement->refusing[i] = (struct refusing){0};
 }
 
 void gt_refuse_find(const struct gt_placement *placement, const struct gt_feed_job *job, uint64_t now,

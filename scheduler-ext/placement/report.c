@@ -66,11 +66,13 @@ void gt_placement_tell_stray(struct gt_placement *placement, const struct record
         gt_kube_record(placement->spec.recorder, &event);
 }
 
-static void tell_pod(struct pjob *pjob, const struct gt_feed_pod *pod)
+/* `again`: though it says something already. */
+static void tell_pod(struct pjob *pjob, const struct gt_feed_pod *pod, bool again)
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
     const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
-    if (record && may_write(record, pod) && record->object.condition != gt_condition_digest(&condition))
+    if (record && may_write(record, pod) && (again || !record->object.condition) &&
+        record->object.condition != gt_condition_digest(&condition))
         gt_write_condition(pjob, record, &condition);
 }
 
@@ -80,15 +82,14 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool
     uint64_t digest = gt_index_digest(pjob->reason), now = gt_clock_ms();
     const struct gt_feed_pod *first = NULL;
     unsigned told = 0;
-    if (digest == pjob->told_digest && now - pjob->told_ms < CONDITION_AGAIN_MS)
-        return;
+    bool again = digest != pjob->told_digest || now - pjob->told_ms >= CONDITION_AGAIN_MS;
     for (uint32_t i = 0; view && i < view->count && told < CONDITIONS_MAX; i++) {
         const struct gt_feed_pod *pod = view->members[i].pod;
         if (!pod || pod->state != GT_FEED_GATED)
             continue;
         first = first ? first : pod;
         told++;
-        tell_pod(pjob, pod);
+        tell_pod(pjob, pod, again);
     }
     for (const struct gt_feed_pod *pod = pjob->job->pods; !view && pod && told < CONDITIONS_MAX;
          pod = pod->next) {
@@ -96,10 +97,10 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool
             continue;
         first = first ? first : pod;
         told++;
-        tell_pod(pjob, pod);
+        tell_pod(pjob, pod, again);
     }
     if (digest != pjob->told_digest)
         gt_placement_event(pjob, first, warning, pjob->reason, "Place", pjob->text);
     pjob->told_digest = digest;
-    pjob->told_ms = now;
+    pjob->told_ms = again ? now : pjob->told_ms;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "scheduler-ext/placement/look.h"
 
 /* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
@@ -84,8 +86,7 @@ static enum gt_queue_result judge(struct look *look, bool restricted)
     case GT_DECISION_FAILED:
         break;
     }
-    placement->counters.failed++;
-    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "Failed", said);
+    gt_placement_fail(pjob, said);
     return GT_QUEUE_FAILED;
 }
 
@@ -104,8 +105,14 @@ const char *gt_placement_reason(enum gt_plan_reason reason)
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
 {
     auto_look struct look look = {.pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
+    gt_auto_err struct gt_err *error = NULL;
     enum gt_queue_result result = GT_QUEUE_DONE;
-    if (gt_look_make(&look, NULL) == 0 && look.view->grouped &&
+    int r = gt_look_make(&look, &error);
+    if (r == -ENOMEM) {
+        gt_placement_fail(pjob, gt_err_text(error));
+        return GT_QUEUE_FAILED;
+    }
+    if (r == 0 && look.view->grouped &&
         (look.view->states[GT_MEMBER_TO_PLACE] || look.view->states[GT_MEMBER_TO_RESERVE]) &&
         gt_look_is_ready(&look))
         result = judge(&look, restricted);
@@ -121,14 +128,14 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
 static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
     const struct gt_cluster *cluster = gt_feed_cluster(placement->spec.feed);
-    uint64_t digest = 0xcbf29ce484222325U;
+    uint64_t digest = GT_DIGEST_EMPTY;
     for (uint32_t n = 0; n < placement->kept.nodes; n++) {
         struct gt_cluster_node node;
         if (!gt_node_set_has(&placement->kept, n))
             continue;
         bool there = gt_cluster_get_node(cluster, n, &node);
-        digest = (digest ^ (there ? gt_index_digest(node.name) : 0)) * 0x100000001b3U;
-        digest = (digest ^ (there && node.eligible ? node.healthy : 0)) * 0x100000001b3U;
+        digest = gt_digest_number(digest, there ? gt_index_digest(node.name) : 0);
+        digest = gt_digest_number(digest, there && node.eligible ? node.healthy : 0);
     }
     return digest;
 }

@@ -116,12 +116,12 @@ static bool has_place(const struct gt_feed_pod *pod)
     return pod->state >= GT_FEED_BOUND || pod->plan == GT_FEED_PLAN_HELD;
 }
 
-static enum gt_member_state state_of(const struct gt_feed_pod *pod)
+static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const struct gt_feed_pod *pod)
 {
     if (pod->state >= GT_FEED_BOUND)
         return GT_MEMBER_PLACED;
     bool held = pod->plan == GT_FEED_PLAN_HELD;
-    if (pod->state == GT_FEED_GATED)
+    if (pod->state == GT_FEED_GATED && !(spec->is_lifted && spec->is_lifted(spec->arg, pod)))
         return held ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
     return held ? GT_MEMBER_LIFTED : pod->plan == GT_FEED_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
 }
@@ -271,7 +271,7 @@ int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct
             continue;
         struct gt_job_view_member *member = &view->members[i];
         member->pod = makings.pods[at];
-        member->state = state_of(member->pod);
+        member->state = state_of(given, member->pod);
         view->states[member->state]++;
         view->missing--;
         view->whole = view->whole && member->state == GT_MEMBER_TO_PLACE;

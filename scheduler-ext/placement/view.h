@@ -48,6 +48,9 @@ struct gt_job_view_spec {
     const struct gt_owner *owner;      /* NULL: not known, the pods at hand are all there is */
     const struct gt_ranks *ranks;      /* may be NULL */
     const struct gt_node_set *refused; /* nodes that its scheduler refused; NULL: none */
+    /* Whether a gated pod's gate has gone, of which the feed is still to be told. NULL: of none. */
+    bool (*is_lifted)(const void *arg, const struct gt_feed_pod *pod);
+    const void *arg;
     uint64_t now;
     uint64_t wish_until; /* a pod that left a running job leaves a wish for its place until then */
     /* Where pods come one by one: places are kept for those to come until then, and for units of which no pod

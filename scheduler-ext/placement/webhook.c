@@ -271,8 +271,7 @@ static bool has_plan(const cJSON *pod, const struct gt_plan_texts *texts)
 static bool is_plain(const cJSON *pod, unsigned gates)
 {
     const cJSON *affinity = gt_pod_json_at(pod, "spec.affinity.nodeAffinity");
-    return !gates && (!affinity || cJSON_IsNull(affinity)) &&
-           !gt_placement_wants_hint(gt_pod_json_text(pod, "spec.schedulerName"));
+    return !gates && (!affinity || cJSON_IsNull(affinity));
 }
 
 /* Gives a pod of a planned job its place; false where that cannot be done. */

@@ -181,6 +181,7 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         counters->pods_lifted++;
         break;
     case WRITE_CONDITION:
+        record->hinted = record->hinted || write->nominated;
         break;
     case WRITE_DELETE:
         record->deleted = true;

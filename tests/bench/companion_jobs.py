@@ -67,7 +67,7 @@ class Bench:
     def __init__(self, binaries, folder, nodes, pods):
         self.binaries, self.folder, self.nodes, self.count = os.path.abspath(binaries), folder, nodes, pods
         self.api = Api(folder)
-        self.serial, self.rates, self.costs = 0, {}, {}
+        self.serial, self.rates, self.costs, self.volcano_there = 0, {}, {}, False
 
     # programs
 
@@ -261,19 +261,20 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
                 measure(f"{name}: only so many of {count} after {BOUND_S} s", len(watch.bound), "")
             self.tell(name, processes, busy, watch, companion if part == "placement" else None, gated)
 
-    def flow(self, name, door3):
+    def flow(self, name, scheduler, door3, **how):
         """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
         time runs from the first request that makes one. With door 3 the API server asks the webhooks, and no pod is gated
         that comes after the plan of its job."""
         with contextlib.ExitStack() as stack:
             watch = stack.enter_context(self.watch())
-            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if door3 else None, False) for _ in range(self.count // GANG)]
+            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if door3 else None, False, **how)
+                    for _ in range(self.count // GANG)]
             for own, pods in jobs:
                 self.adopt(own, pods)
             waiting = [pods[:1] for _, pods in jobs]
             for at, (_, pods) in enumerate(jobs):
                 waiting.insert(min(len(waiting), AHEAD + 2 * at), pods[1:])
-            process = stack.enter_context(self.kube_scheduler())
+            process = stack.enter_context(scheduler())
             companion = stack.enter_context(self.webhook()) if door3 else None
             time.sleep(8)  # the scheduler reads the cluster
             processes = {"API server": self.api.apiserver.pid, "etcd": self.api.etcd.pid, "scheduler": process.pid,
@@ -347,17 +348,32 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             print("skipped\tkube-scheduler is not there")
 
     def run_flow(self):
-        print(f"# kube-scheduler, as pods are made: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
+        print(f"# As pods are made: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
         if shutil.which("kube-scheduler", path=SEARCH):
-            self.flow("kube-scheduler alone, made", False)
-            self.flow("kube-scheduler, door 3, made", True)
+            self.flow("kube-scheduler alone, made", self.kube_scheduler, False)
+            self.flow("kube-scheduler, door 3, made", self.kube_scheduler, True)
             self.ratio("door 3 to alone", "kube-scheduler, door 3, made", "kube-scheduler alone, made", ">0.8")
         else:
             print("skipped\tkube-scheduler is not there")
+        if self.has_volcano():
+            self.flow("Volcano alone, made", self.volcano, False, volcano=True)
+            self.flow("Volcano, door 3, made", self.volcano, True, volcano=True)
+            self.flow("Volcano, HyperNodes, made", lambda: self.volcano(TOPOLOGY_CONF), False, volcano=True, hard=True)
+            self.ratio("door 3 to alone", "Volcano, door 3, made", "Volcano alone, made", ">1")
+            self.ratio("door 3 to HyperNodes", "Volcano, door 3, made", "Volcano, HyperNodes, made", ">10")
+            self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3, made", "Volcano, HyperNodes, made",
+                       ">10")
+
+    def has_volcano(self):
+        if not self.volcano_there:
+            self.volcano_there = bool(shutil.which("vc-scheduler", path=SEARCH)) and self.api.install_volcano(self.nodes)
+        if not self.volcano_there:
+            print("skipped\tVolcano's scheduler or its definitions are not there")
+        return self.volcano_there
 
     def run_volcano(self):
         print(f"# Volcano: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}; with HyperNodes 256 at most")
-        if shutil.which("vc-scheduler", path=SEARCH) and self.api.install_volcano(self.nodes):
+        if self.has_volcano():
             self.place("Volcano alone", self.volcano, volcano=True)
             self.place("Volcano, door 3", self.volcano, "placement", True, volcano=True)
             self.place("Volcano, HyperNodes", lambda: self.volcano(TOPOLOGY_CONF), count=min(self.count, 256), volcano=True,
@@ -365,8 +381,6 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.ratio("door 3 to alone", "Volcano, door 3", "Volcano alone", ">1")
             self.ratio("door 3 to HyperNodes", "Volcano, door 3", "Volcano, HyperNodes", ">10")
             self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3", "Volcano, HyperNodes", ">10")
-        else:
-            print("skipped\tVolcano's scheduler or its definitions are not there")
 
 
 def main():

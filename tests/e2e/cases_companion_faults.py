@@ -248,13 +248,13 @@ class CompanionFaultCases:
         """Two schedulers that know nothing of each other, and jobs with places, for the same GPUs: each GPU once. A pod whose
         node was taken after the other one of its unit was bound can go nowhere but into that rack: it may have to wait there
         until those who took it have gone."""
-        self.volcano.reload(self.volcano.with_us())
         items = [job(f"plain-{number}", 4, pod_template(8, schedulerName="default-scheduler" if number % 2 else "volcano"))
                  for number in range(4)]
         # plain pods may tear every rack so that its last node is of no use: what is left holds 9 units of 2 nodes for certain
         items += [job(f"placed-{number}", 4, pod_template(8, group=16, schedulerName="volcano" if number % 2 else "default-scheduler"))
                   for number in range(4)]
         with self.repairing():  # the other scheduler may take planned GPUs before they are bound
+            self.volcano.reload(self.volcano.with_us())  # now: it is another pod of the companion, with another address
             self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": items})
             for number in range(4):
                 self.placed.bound(f"job-name=plain-{number}", 4)

@@ -262,6 +262,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             for _, kind, where, obj in fresh:
                 if double.is_in(where, collection) and double.is_selected(obj, request.query):
+                    if double.before_event:
+                        double.before_event(obj)
                     self.chunk(event(kind, double.shape(obj, self.headers.get("Accept"))))
             now = time.monotonic()
             if bookmarks and (now >= next_bookmark or now >= end):
@@ -297,6 +299,8 @@ class Listener(http.server.ThreadingHTTPServer):
 
 
 class ApiDouble:
+    before_event = None  # is called before a watch tells of an object
+
     def __init__(self, folder, address="127.0.0.1", tokens=("token-1",), bookmark_interval=60.0):
         self.folder, self.address = folder, address
         self.tokens = set(tokens)

@@ -397,6 +397,15 @@ class PlacementTest(unittest.TestCase):
         self.wait_lifted(*second)
         self.assertEqual(self.condition("second-0")["status"], "True")
 
+    def test_reason_is_told_though_the_pod_has_changed_meanwhile(self):
+        """And soon: texts that are told already are renewed once a minute."""
+        self.world(1)
+        self.api.fail(Status(409, "it has changed"), times=1, method="PATCH", path="/a-0/status$")
+        self.start()
+        self.add_gang("a", 1, 64, gpus=64)
+        self.assertTrue(wait_for(lambda: self.condition("a-0"), 30))
+        self.assertEqual(self.host.counters()["conflicts"], 1)
+
     def test_five_gangs_where_two_fit(self):
         self.world(2)
         self.start()
@@ -645,6 +654,25 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual([counters[k] for k in ("podsAdmitted", "podsLifted", "podsPlanned", "writes", "reservedGPUs",
                                                 "assumptions", "lost")], [7, 1, 8, 1, 0, 8, 0])
 
+    def test_other_schedulers_get_the_hint_when_the_pod_is_there(self):
+        """No pod can be made with a hint. Who takes it away has a reason: it comes once."""
+        names = self.begin()
+
+        def hint(name):
+            return self.pod(name).get("status", {}).get("nominatedNodeName")
+        self.assertEqual(gates(self.create("a-1", 1, change=lambda pod: pod["spec"].update(schedulerName="volcano"))), [])
+        self.assertTrue(wait_for(lambda: hint("a-1")))
+        self.assertEqual(hint("a-1"), planned_node(self.pod("a-1")))
+        self.assertEqual(self.condition("a-1")["reason"], "Planned")
+        without = {k: v for k, v in self.pod("a-1").items() if k not in ("apiVersion", "kind")}
+        without["status"].pop("nominatedNodeName")
+        self.add_pod("a-1", without)
+        for i in range(2, 8):
+            self.create(names[i], i)
+        self.wait_lifted(*names)
+        self.assertEqual([hint(name) for name in names], [None] * 8)
+        self.assertEqual(self.host.counters()["podsAdmitted"], 7)
+
     def test_statefulset_is_made_with_its_plan(self):
         self.world(1)
         self.start()
@@ -693,7 +721,6 @@ class PlacementTest(unittest.TestCase):
         self.begin()
         term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
         changes = [
-            lambda pod: pod["spec"].update(schedulerName="volcano"),
             lambda pod: pod["spec"].update(schedulingGates=[{"name": "example.com/quota"}]),
             lambda pod: pod["spec"].update(affinity={"nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}),
@@ -869,6 +896,33 @@ class PlacementTest(unittest.TestCase):
         heard.set()
         self.wait_lifted(*names)
         self.assertEqual(self.host.counters()["conflicts"], 0)
+
+    def test_unit_stays_together_before_the_watch_tells(self):
+        """The answer to a write may come long before the watch tells of it: the pod can go nowhere else from then on."""
+        self.world(2, 2)
+        told = threading.Event()
+        self.addCleanup(told.set)
+
+        def hold(obj):
+            if obj["metadata"]["name"] == "a-0" and not gates(obj):
+                told.wait(PATIENCE)
+        self.api.before_event = hold
+        self.api.fail(Status(409, "it has changed"), times=1, method="PATCH", path="/a-1$")
+        self.start(retry=6000)
+        names = self.add_gang("a", 2, 16)
+
+        def written():
+            counters = self.host.counters()
+            return counters["podsLifted"], counters["conflicts"]
+        self.assertTrue(wait_for(lambda: written() == (1, 1)), written())
+        home = planned_node(self.pod("a-0"))
+        beside = next(node for node in self.nodes if node[:2] == home[:2] and node != home)
+        self.api.add(TOPOLOGIES, beside, status=topology(beside, used=[(i, "ns", "stranger") for i in range(8)]))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reason"] == "UnitStuck"), self.host.job("ns/Job/a"))
+        told.set()
+        self.api.add(TOPOLOGIES, beside, status=topology(beside))
+        self.wait_lifted(*names)
+        self.assertEqual({planned_node(self.pod(name)) for name in names}, {home, beside})
 
     def test_server_errors_are_survived(self):
         self.world(2)
@@ -1290,6 +1344,24 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual(self.host.counters()["recreated"], 0)
         self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
 
+    def test_pod_that_lost_its_place_holds_its_unit(self):
+        """It is bound to that node: elsewhere the others would tear the unit as soon as the place is free again."""
+        self.world(2, 2)
+        self.start()
+        names = self.add_gang("a", 2, 16)
+        self.wait_lifted(*names)
+        places = {planned_node(self.pod(name)) for name in names}
+        for node in places:
+            self.api.add(TOPOLOGIES, node, status=topology(node, used=[(i, "ns", "stranger") for i in range(8)]))
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "PlanLost"))
+        self.end("a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=16))
+        self.assertTrue(wait_for(lambda: (self.condition("a-1") or {}).get("reason") == "UnitStuck"))
+        for node in places:
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+        self.wait_lifted("a-1")
+        self.assertEqual({planned_node(self.pod(name)) for name in names}, places)
+
     def test_lost_plan_is_repaired(self):
         _, taken = self.lose(recreate=1)
         self.assertTrue(wait_for(lambda: self.pod("a-2") is None))
@@ -1391,6 +1463,21 @@ class PlacementTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: self.condition("a-0")))
         self.assertIn("its scheduler has refused 4 nodes", self.condition("a-0")["message"])
         self.wait_lifted(*self.add_gang("other", 1, 8))  # who may have other wants
+
+    def test_refused_node_is_tried_again_when_a_pod_leaves_it(self):
+        """What the node lacked may be what that pod had."""
+        self.world(1, 1)
+        self.start(recreate=1, unschedulable=100)
+        self.add_pod("guest", {"metadata": {}, "spec": pod_spec(4, gated=False)})
+        self.run_on("guest", "s0-n0", [0, 1, 2, 3])
+        self.wait_lifted(*self.add_gang("a", 1, 4, gpus=4))
+        self.refuse("a-0")
+        self.assertTrue(wait_for(lambda: self.pod("a-0") is None))
+        self.add_gang("a", 1, 4, gpus=4)
+        self.assertTrue(wait_for(lambda: self.condition("a-0")))
+        self.assertIn("its scheduler has refused 1 node", self.condition("a-0")["message"])
+        self.end("guest")
+        self.wait_lifted("a-0")
 
     def test_refused_node_is_not_come_home_to(self):
         self.world(1, nodes_each=5)

@@ -475,6 +475,7 @@ class RealPlacementTest(unittest.TestCase):
             self.assertIn("gputopo_placement_pods_planned_total 4\n", metrics)
             self.assertIn("gputopo_placement_pods_admitted_total 3\n", metrics)
             self.assertIn("gputopo_placement_writes_total 1\n", metrics)
+            self.assertIn("gputopo_placement_conflicts_total 0\n", metrics)
             self.assertIn('gputopo_placement_jobs{state="placed"} 1\n', metrics)
             request = urllib.request.Request(f"https://127.0.0.1:{port}/webhook/mutate", b"nonsense",
                                              {"Content-Type": "application/json"})
