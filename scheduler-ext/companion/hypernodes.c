@@ -284,7 +284,8 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
         say(ret, false, "MemberHeld", "%s%s", members.why.data ? members.why.data : "",
             members.refused > NAMED ? "; and others" : "");
     else if (members.waiting)
-        say(ret, false, "Moving", "%u members are still held by another HyperNode of ours", members.waiting);
+        say(ret, false, "Moving", "%u member%s still held by another HyperNode of ours", members.waiting,
+            members.waiting == 1 ? " is" : "s are");
     else if (!members.taken)
         say(ret, false, "Empty", "a HyperNode without members is not possible");
     else

@@ -7,6 +7,11 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement PROPERTIES LABELS integration TIMEOUT 1500)
+    if(TARGET gputopo-scheduler)
+        add_test(NAME integration/reasons COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_reasons.py
+                 $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)
+        set_tests_properties(integration/reasons PROPERTIES LABELS integration TIMEOUT 1500)
+    endif()
     add_test(NAME integration/placement-real
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_real.py
                      $<TARGET_FILE:placement-host> $<$<TARGET_EXISTS:gputopo-scheduler>:$<TARGET_FILE:gputopo-scheduler>>)

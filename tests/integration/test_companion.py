@@ -131,7 +131,22 @@ class Joining(Case):
             jsonschema.validate(obj["status"], status_schema("supernodes"))
         ready = {tuple(m["node"] for m in s["members"]): s["conditions"][0] for s in self.statuses().values()}
         self.assertEqual((ready["n1", "n2", "n3"]["type"], ready["n1", "n2", "n3"]["status"]), ("Ready", "True"))
+        self.assertEqual(ready["n1", "n2", "n3"]["reason"], "Complete")
         self.assertEqual(ready["m1", "m2"]["reason"], "UseUnknown")
+
+    def test_more_nodes_than_an_object_lists(self):
+        """Its sums are of all of them."""
+        count = 8193
+        for i in range(count):
+            self.add_node(f"n{i:04}", label="hall")
+            self.add_report(f"n{i:04}", gpus=1, free=1)
+        self.start()
+        self.wait(lambda: self.condition("hall", "Ready") == ("False", "TooLarge", "8193 nodes, of which 8192 are listed"))
+        status = self.statuses()["hall"]
+        self.assertEqual((len(status["members"]), status["nodes"], status["capacity"], status["free"]),
+                         (8192, count, count, count))
+        self.api.remove(NODES, "n0000")
+        self.wait(lambda: self.condition("hall", "Ready")[1] == "Complete")
 
     def test_only_changes_are_written(self):
         self.add_mesh("n1", "n2", free=8)
@@ -222,10 +237,12 @@ class Configuration(Case):
             - {tier: 1}
             - {name: odd, tier: high}
             - {name: three, nodes: ["n[9-3]", n3], colour: red}
+            - {name: three, nodes: [n2]}
+            - {name: none, parent: nobody, nodes: [ghost]}
             """)
         companion = self.start()
-        self.wait(lambda: self.members() == {"one": ["n1"], "two": ["n2"], "three": ["n3"], "ring-a": [], "ring-b": []}
-                  and all(self.statuses().values()))
+        self.wait(lambda: self.members() == {"one": ["n1"], "two": ["n2"], "three": ["n3"], "ring-a": [], "ring-b": [],
+                                             "none": []} and all(self.statuses().values()))
         self.assertEqual(self.condition("one")[:2], ("True", "UnknownNode"))
         self.assertIn("ghost", self.condition("one")[2])
         self.assertIn("group two: node n1 is in group one already", self.condition("one")[2])
@@ -233,9 +250,15 @@ class Configuration(Case):
         self.assertEqual(self.condition("ring-a")[:2], ("True", "BadTier"))
         self.assertIn("ring-b", self.condition("ring-a")[2])
         self.assertEqual(self.condition("three"), ("False", "NoConflict", ""))
+        self.assertIn("group none: there is no group nobody to be its parent", self.condition("none")[2])
+        self.assertEqual(self.condition("ring-a", "Ready"),
+                         ("False", "Empty", "no supernode with nodes names it as its parent"))
+        self.assertEqual(self.condition("none", "Ready"), ("False", "Empty", "none of its nodes is there"))
         for status in self.statuses().values():
             jsonschema.validate(status, status_schema("supernodes"))
-        self.wait(lambda: len(companion.said()) >= 9)
+        self.wait(lambda: len(companion.said()) >= 12)
+        self.assertEqual({reason for reason, _ in companion.said()},
+                         {"UnknownNode", "NodeTwice", "BadTier", "BadName", "UnknownParent", "GroupTwice", "BadConfiguration"})
         notes = " | ".join(note for _, note in companion.said())
         for culprit in ("ghost", "Bad_Name", "groups[5] has no name", "odd: tier", "n[9-3]", "colour", "ring-a of tier 2"):
             self.assertIn(culprit, notes)
@@ -426,6 +449,10 @@ class Volcano(Case):
                 now[obj["metadata"]["name"]] = [m["selector"]["exactMatch"]["name"] for m in obj["spec"]["members"]]
                 held = [node for nodes in now.values() for node in nodes]
                 self.assertEqual(len(held), len(set(held)), (kind, now))
+        self.wait(lambda: self.condition("r2", "HyperNode")[1] == "Projected")
+        told = [(c["reason"], c["message"]) for _, _, where, obj in self.api.history if where[2] == "supernodes"
+                for c in obj.get("status", {}).get("conditions", [])]
+        self.assertIn(("Moving", "1 member is still held by another HyperNode of ours"), told)
 
     def test_what_others_hold_is_left_to_them(self):
         self.add_mesh("n1", "n2", "n3", "n4", "n5")

@@ -82,6 +82,26 @@ class Case(unittest.TestCase):
         with self.api.lock:
             return copy.deepcopy(self.api.objects[self.api.place(NODES)[0], "n1"])
 
+    def expect(self, kind, status, reason, message):
+        """A condition comes to say this; the message is a part of its own."""
+        wait_for(lambda: self.condition(kind).get("reason") == reason)
+        told = self.condition(kind)
+        self.assertEqual((told.get("status"), told.get("reason")), (status, reason), self.status().get("conditions"))
+        self.assertIn(message, told["message"])
+
+    @staticmethod
+    def recorded():
+        with open(f"{MACHINES}/c500-8.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def write(self, node):
+        """A file for --from, in place of the one before."""
+        path = f"{self.directory}/node.json"
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(node if isinstance(node, str) else json.dumps(node))
+        os.rename(path + ".new", path)
+        return path
+
     def writes(self, manager=None, path=None):
         return [r for r in self.api.asked(method="PATCH")
                 if (manager is None or r.query["fieldManager"] == manager) and (path is None or path in r.path)]
@@ -157,10 +177,7 @@ class First(Case):
         self.assertTrue(wait_for(lambda: LOSSES in self.node()["metadata"].get("annotations", {}) and
                                  self.node()["metadata"].get("labels") == LABELS), agent.lines)
         self.end(agent)
-        empty = f"{self.directory}/empty.json"
-        with open(empty, "w", encoding="utf-8") as file:
-            file.write('{"gpus": [], "pairs": []}')
-        agent = self.start("--publish=annotations", "--from", empty)
+        agent = self.start("--publish=annotations", "--from", self.write({"gpus": [], "pairs": []}))
         self.assertTrue(wait_for(lambda: not self.node()["metadata"].get("annotations") and
                                  not self.node()["metadata"].get("labels")), agent.lines)
 
@@ -230,17 +247,15 @@ class Told(Case):
         with self.api.lock:
             return [copy.deepcopy(o) for (where, _), o in self.api.objects.items() if where[2] == "events"]
 
-    def event(self, reason):
-        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason])
+    def event(self, reason, seconds=PATIENCE):
+        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason], seconds)
         self.assertTrue(found, f"{reason}: {[e['reason'] for e in self.events()]}")
         self.assertEqual(found[0]["regarding"], {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"})
         return found[0]
 
     def start_changing(self, *arguments):
         """An agent on a machine's file, and a function that changes the node in it."""
-        with open(f"{MACHINES}/c500-8.json", encoding="utf-8") as file:
-            node = json.load(file)["node"]
-        path = f"{self.directory}/node.json"
+        node = self.recorded()["node"]
 
         def change(gpus=(), links=()):
             changed = copy.deepcopy(node)
@@ -249,11 +264,8 @@ class Told(Case):
             for link in changed["links"]:
                 if (link["a"], link["b"]) in links:
                     link["state"] = "down"
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                json.dump(changed, file)
-            os.rename(path + ".new", path)
-        change()
-        agent = self.start("--from", path, *arguments)
+            return self.write(changed)
+        agent = self.start("--from", change(), *arguments)
         self.assertTrue(wait_for(lambda: agent.events("registered")), agent.lines)
 
         def again(**what):
@@ -284,6 +296,90 @@ class Told(Case):
         self.assertEqual(self.event("PluginRegistered")["type"], "Normal")
         self.assertEqual(len(self.events()), 2, agent.lines)
         self.assertTrue(wait_for(lambda: agent.metrics()['gputopo_events_total{result="written"}'] == 2))
+
+    def test_a_gpu_is_lost_and_one_is_held_twice(self):
+        before, without = self.recorded()["node"], self.recorded()["node"]
+        kubelet, agent = self.start_with_use("--from", self.write(before))
+        gone = without["gpus"].pop()
+        without["links"] = [link for link in without["links"] if 7 not in (link["a"], link["b"])]
+        for nic in without["nics"]:
+            nic["locality"].pop()
+        for node, reason, kind, condition in (
+                (without, "GPULost", "Warning", ("False", "GPULost", "7 GPUs are there, 1 that were are not any more")),
+                (before, "GPUBack", "Normal", ("True", "Scanned", "8 GPUs and 6 network adapters are found"))):
+            self.write(node)
+            agent.hangup()
+            event = self.event(reason)
+            self.assertEqual(event["type"], kind)
+            self.assertIn(f"{gone['uuid']} at {gone['bdf']}", event["note"])
+            self.expect("Discovered", *condition)
+        kubelet.admit("mine", 1)
+        kubelet.book.extra = [("other", "thief", "c", "metax-tech.com/gpu", kubelet.used())]
+        self.assertRegex(self.event("GPUHeldTwice")["note"],
+                         "^two containers hold the GPU GPU-[0-9a-f-]{36}, one of them in pod (default/mine|other/thief)$")
+
+    def test_a_kubelet_that_says_no_more_who_uses_what(self):
+        kubelet = self.kubelet()
+        kubelet.book.unavailable = True
+        agent = self.start()
+        self.expect("UsageKnown", "False", "NotKnown",
+                    "the kubelet has not said yet who uses the GPUs: pod-resources: UNAVAILABLE")
+        kubelet.book.unavailable = False
+        self.expect("UsageKnown", "True", "Answering", "the kubelet says who uses the GPUs")
+        kubelet.book.hang = 1000.0
+        self.assertIn("the kubelet has not said for a minute who uses the GPUs: pod-resources: DEADLINE_EXCEEDED",
+                      self.event("GPUUsageUnknown", 3 * PATIENCE)["note"])
+        self.expect("UsageKnown", "False", "Stale",
+                    "who uses the GPUs, what is free is of then: pod-resources: DEADLINE_EXCEEDED")
+        self.assertEqual(agent.metrics()["gputopo_usage_known"], 0)
+
+
+class Conditions(Case):
+    """Reasons that docs/troubleshooting.md lists."""
+
+    def test_direct_links(self):
+        for topology, port, expected in (
+                (4, 5, ("True", "NoDirectLinks", "the GPUs have no direct links")),  # PCIe alone, and no port in use
+                (5, None, ("Unknown", "StateUnknown", "12 of 12 direct links do not tell their state"))):
+            recording = self.recorded()
+            for call in recording["raw"]["vendor"]["calls"]:
+                if call["call"] == "mxSmlGetDeviceTopology" and call["value"] == 5:  # MetaXLink
+                    call["value"] = topology
+                elif call["call"] == "mxSmlGetMetaXLinkPortState":
+                    call.update({"rc": 0, "value": [port] * 7} if port else {"rc": 2})
+            with self.subTest(expected):
+                agent = self.start("--no-device-plugin", "--from", self.write(recording))
+                self.expect("LinksHealthy", *expected)
+                self.end(agent)
+
+    def test_what_is_not_registered(self):
+        kubelet = self.kubelet()
+        kubelet.hang, kubelet.refuse = 1000.0, 1000
+        agent = self.start("--from", self.write(self.recorded()["node"]))
+        self.expect("Registered", "False", "NotRegistered", "the kubelet has not taken the GPUs in yet")
+        kubelet.hang = 0.0
+        self.expect("Registered", "False", "RegistrationFailed", "refused by the test")
+        split = self.recorded()["node"]
+        split["gpus"][0]["mode"] = "vf"
+        nothing = {"gpus": [], "pairs": []}
+        for node, kind, expected in (
+                (split, "Registered",
+                 ("False", "NotAdvertised", "a GPU is split into virtual functions, which the vendor's device plugin serves")),
+                (nothing, "Registered", ("False", "NoGPU", "there is no GPU to register")),
+                (nothing, "Discovered", ("False", "NoGPU", "no GPU is found on this node")),
+                (nothing, "VendorLibrary", ("Unknown", "NoGPU", "there is no GPU to ask about")),
+                ("bad", "Discovered", ("False", "ScanFailed", "node.json: line 1, column 1: expected a value, found 'b'"))):
+            self.write(node)
+            agent.hangup()
+            self.expect(kind, *expected)
+        self.end(agent)
+        self.start("--from", self.write(self.recorded()["node"]), "--no-device-plugin")
+        self.expect("Registered", "False", "NoDevicePlugin", "the agent runs without its device plugin")
+
+    def test_without_the_library(self):
+        self.start("--no-device-plugin", machine="c500-8-nolib")
+        self.expect("VendorLibrary", "False", "NotAnswering", "no libmxsml.so in ")
+        self.expect("LinksHealthy", "Unknown", "NotKnown", "without the vendor library direct links are not known")
 
 
 class Change(Case):
@@ -381,12 +477,8 @@ class Faults(Case):
         self.assertTrue(wait_for(lambda: self.status()["observedAt"] != observed), agent.lines)
 
     def test_labels_while_the_library_does_not_answer(self):
-        path = f"{self.directory}/node.json"
-        with open(f"{MACHINES}/c500-8.json", encoding="utf-8") as file:
-            recorded = json.load(file)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(recorded, file)
-        agent = self.start("--no-device-plugin", "--from", path)
+        recorded = self.recorded()
+        agent = self.start("--no-device-plugin", "--from", self.write(recorded))
         self.assertTrue(wait_for(lambda: self.node()["metadata"].get("labels") == LABELS), agent.lines)
         for call in recorded["raw"]["vendor"]["calls"]:
             if (call["call"], call["args"]) in (("mxSmlGetDeviceInfo", [3]), ("mxSmlGetMemoryInfo", [5])):
@@ -395,9 +487,7 @@ class Faults(Case):
         for silent in (False, True):
             if silent:
                 del recorded["raw"]["vendor"]
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                json.dump(recorded, file)
-            os.rename(path + ".new", path)
+            self.write(recorded)
             said = len(agent.events("cannot read"))
             agent.hangup()
             self.assertTrue(wait_for(lambda n=said: len(agent.events("cannot read")) > n), agent.lines)

@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reasons why gputopo-scheduler has a job wait that test_placement.py has no case for, as `gputopo explain` says them.
+
+Usage: test_reasons.py GPUTOPO_SCHEDULER GPUTOPO [unittest arguments]
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from api_double import StrictDouble
+from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
+from daemon_driver import wait_for
+from kube_driver import kubeconfig
+from placement_driver import gates, indexed_pod, node_status, supernode_status, template, topology
+
+SCHEDULER, GPUTOPO = sys.argv.pop(1), sys.argv.pop(1)
+PODS = "/api/v1/namespaces/ns/pods"
+JOBS = "/apis/batch/v1/namespaces/ns/jobs"
+
+
+class Reasons(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="gputopo-reasons-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.api = StrictDouble(self.folder)
+        self.addCleanup(self.api.stop)
+        for rack in ("r1", "r2"):
+            members = [f"{rack}-n{i:02}" for i in range(32)]
+            for node in members:
+                self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node}}, status=node_status())
+                self.api.add(TOPOLOGIES, node, status=topology(node))
+            self.api.add(SUPERNODES, rack, status=supernode_status(members))
+
+    def start(self):
+        config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
+        self.companion = Companion(SCHEDULER, "--only=placement,ui", "--kubeconfig", config, "--namespace=default",
+                                   "--leader-elect=false")
+        self.addCleanup(lambda: self.assertEqual(self.companion.stop(), 0, self.companion.lines))
+        self.assertTrue(wait_for(self.companion.is_ready), self.companion.lines)
+
+    def add_job(self, name, pods, group, made=None, **more):
+        """An Indexed Job, and its pods as far as they are made."""
+        self.api.add(JOBS, name, spec={"completionMode": "Indexed", "completions": pods, "parallelism": pods,
+                                       "template": template(8, group)})
+        for i in range(pods if made is None else made):
+            self.add_pod(f"{name}-{i}", **indexed_pod(name, i, group=group, **more))
+
+    def add_pod(self, name, **what):
+        self.api.add(PODS, name, status={"phase": "Pending"}, **what)
+
+    def pod(self, name):
+        with self.api.lock:
+            return self.api.objects.get((self.api.place(PODS)[0], name))
+
+    def explain(self, name):
+        return subprocess.run([GPUTOPO, "explain", f"--companion=127.0.0.1:{self.companion.port}", f"ns/{name}"],
+                              capture_output=True, text=True, check=False).stdout
+
+    def expect(self, name, *lines):
+        """A job comes to say this."""
+        wait_for(lambda: lines[-1] in self.explain(name))
+        said = self.explain(name).splitlines()
+        for line in lines:
+            self.assertTrue([one for one in said if line in one], said)
+
+    def events(self):
+        with self.api.lock:
+            return [(o["regarding"]["name"], o["type"], o["reason"], o["note"])
+                    for (where, _), o in self.api.objects.items() if where[2] == "events"]
+
+    def condition(self, name):
+        return next((c["reason"] for c in self.pod(name)["status"].get("conditions", []) if c["type"] == "GPUPlacement"), None)
+
+    def test_not_tried(self):
+        """A round of tries in vain rests for a while: who comes then stands in line."""
+        elsewhere = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In",
+                                   "values": [f"x{i}" for i in range(4000)]}]}]}}}
+        self.start()
+        said = ""
+        for i in range(60):  # the more wait, the longer a round takes
+            self.add_job(f"slow{i}", 1, 8, affinity=elsewhere)
+            self.add_job(f"late{i}", 1, 8)
+            self.assertTrue(wait_for(lambda name=f"late{i}": self.explain(name)))
+            said = self.explain(f"late{i}")
+            if "NotTried" in said:
+                break
+        self.assertIn("It waits for room, for 0 s, number", said)
+        self.assertIn("  NotTried: its turn has not come yet\n", said)
+        self.assertTrue(wait_for(lambda: not gates(self.pod(f"late{i}-0"))), said)
+        self.assertIsNone(self.condition(f"late{i}-0"), "explain alone says it")
+
+    def test_no_memory(self):
+        """It is told as what it is, and tried again though nothing changes."""
+        self.start()
+        pid = self.companion.process.pid
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            size = int(file.read().split()[0]) * resource.getpagesize()
+        if size > 1 << 40:
+            self.skipTest("a sanitizer's address space has no limit")
+        resource.prlimit(pid, resource.RLIMIT_AS, (size + (1 << 20), resource.RLIM_INFINITY))
+        self.add_job("huge", 131072, 8, made=1)  # its pods take megabytes
+        self.expect("huge", "It waits for room", "Failed: job: Cannot allocate memory")
+        self.add_job("small", 1, 8)
+        self.assertTrue(wait_for(lambda: not gates(self.pod("small-0"))))
+        self.assertIsNone(self.condition("huge-0"), "explain alone says it")
+        resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self.expect("huge", "TooFewGPUs: 131072 units of 8 GPUs needed")
+
+    def test_unit_torn(self):
+        self.start()
+        self.add_job("torn", 3, 24, made=0)
+        for i, node in enumerate(("r1-n00", "r2-n00", None)):
+            where = {"gated": False, "nodeName": node} if node else {}
+            self.add_pod(f"torn-{i}", **indexed_pod("torn", i, group=24, **where))
+        self.expect("torn", "UnitTorn: unit 0: running pods of one unit of 24 GPUs lie in different supernodes")
+        self.assertTrue(wait_for(lambda: self.condition("torn-2") == "UnitTorn"))
+
+    def test_owner_unknown(self):
+        self.start()
+        self.add_pod("early-0", **indexed_pod("early", 0, group=8))
+        self.expect("early", "It is not planned yet",
+                    "OwnerUnknown: the object that makes its pods is not known: more pods may come")
+        self.assertTrue(wait_for(lambda: self.condition("early-0") == "OwnerUnknown"))
+
+    def test_no_group(self):
+        self.start()
+        for name, kind, note, atomic in (
+                ("plain", "Normal", "no gpu-group-size: there is nothing to plan", None),
+                ("atoms", "Warning", "atomic-gpu-group-size does nothing without gpu-group-size: the job is left alone", 8)):
+            self.api.add(JOBS, name, spec={"completionMode": "Indexed", "completions": 1, "parallelism": 1,
+                                           "template": template(8, None, atomic)})
+            self.add_pod(f"{name}-0", **indexed_pod(name, 0))
+            self.assertTrue(wait_for(lambda who=f"{name}-0": not gates(self.pod(who))))
+            self.assertTrue(wait_for(lambda want=(name, kind, "NoGroup", note): want in self.events()), self.events())
+
+
+unittest.main(verbosity=2)
