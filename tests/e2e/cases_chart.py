@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """daemonset/chart by Helm: rendered in every shape, installed, upgraded, rolled back, broken, and removed again."""
+import base64
+import json
 import os
 import re
+import stat
 import subprocess
 import threading
 import time
 
 import yaml
 
+from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
 from harness import install, pods, previous, reboot
 from harness.install import DAEMONSET, DEVICES, NAMESPACE
+from harness.machine import Machine
 from harness.node import Node
-from harness.placed import GATE, GROUP_SIZE, annotation, job, pod_template
+from harness.placed import GATE, PRIORITIZE, annotation, job, pod_template
 from harness.recordings import C500, C550
 from harness.waiting import Failed, same, until
 
@@ -88,6 +93,7 @@ WRONG = (  # values, and what the refusal says
     (("monitoring.enabled=true",), ("monitoring.enabled", "monitoring.coreos.com/v1")),
     (("placement.certificates.issuerRef.name=mine",), ("issuerRef", "placement.certificates.mode")),
 )
+SERVED = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 9443)))"
 BASE = ("namespace.create=true", "agent.nodes=all", "placement.enabled=false", "cleanup.enabled=false")
 SAME = (  # a kustomization, components of it, and the values that say the same
     ("base", (), ()),
@@ -150,8 +156,9 @@ class Gap(threading.Thread):
 
 
 class ChartCases:
-    def __init__(self, report, cluster, build):
-        self.report, self.cluster, self.build = report, cluster, build
+    def __init__(self, report, cluster, build, manager):
+        """`manager`: a CertManager, or None."""
+        self.report, self.cluster, self.build, self.manager = report, cluster, build, manager
         self.nodes = {}
         self.old, self.first = previous.commit(), ()  # what is upgraded from: its commit, and the values that say so
         self.told = (DAEMONSET.parent / "docs/reference/permissions.md").read_text()
@@ -165,11 +172,11 @@ class ChartCases:
         sets = [word for value in values for word in ("--set", value)]
         return self.helm("template", "gputopo", CHART, "-n", NAMESPACE, *sets, *more)
 
-    def release(self, command, *values, wait=True):
+    def release(self, command, *values, wait=True, more=()):
         """install or upgrade; what was set before stays."""
         sets = [word for value in values for word in ("--set", value)]
         return self.helm(command, "gputopo", CHART, "-n", NAMESPACE, *(["--reset-then-reuse-values"] if command == "upgrade" else []), *sets,
-                         *(["--wait", "--timeout=100s"] if wait else []))
+                         *(["--wait", "--timeout=100s"] if wait else []), *more)
 
     def agents(self):
         """{node's number: its pod}, of those that are not on their way out."""
@@ -331,11 +338,15 @@ class ChartCases:
             raise Failed(f"the unit is on {on}, planned {[annotation(item, 'node') for item in items]}")
         number = int(on.pop().removeprefix("node"))
         self.run_pod("beside", 3 - number, 3)
-        template["spec"]["containers"][0]["resources"]["limits"] = {pods.RESOURCE: "8"}
-        template["metadata"]["annotations"][GROUP_SIZE] = "16"
-        self.cluster.kubectl("create", "-f", "-", data=job("waits", 2, template))
-        until("a unit that no node has room for to wait", lambda: self.gates("waits") == [[GATE], [GATE]] or (False, self.gates("waits")))
+        self.gated("waits")
         return f"on node{number}"
+
+    def gated(self, name):
+        """A job whose unit no node has room for: the webhook has gated its pods."""
+        template = pod_template(8, group=16)
+        del template["spec"]["nodeSelector"]
+        self.cluster.kubectl("create", "-f", "-", data=job(name, 2, template))
+        until(f"{name} to wait", lambda: self.gates(name) == [[GATE], [GATE]] or (False, self.gates(name)))
 
     def gates(self, name):
         return [[gate["name"] for gate in item["spec"].get("schedulingGates", [])]
@@ -349,7 +360,7 @@ class ChartCases:
 
     def certificates(self):
         secret = self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["data"]
-        hooks = [hook["clientConfig"]["caBundle"] for kind in ("mutating", "validating")
+        hooks = [hook["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
                  for hook in self.cluster.get(f"{kind}webhookconfiguration", "gputopo-scheduler")["webhooks"]]
         same(set(hooks), {secret["ca.crt"]}, "the webhooks' authority")
         return secret
@@ -494,6 +505,63 @@ class ChartCases:
         same(containerd.poll(), None, "containerd's end")
         return f"{seconds:.0f} s after power came back; {len(refused)} pods were refused and made again"
 
+    def managed(self):
+        """The companion serves with what cert-manager has made, the API server believes it, and so does kube-scheduler's door."""
+        self.cluster.kubectl("delete", "deployments,jobs,pods", "--all", "--wait")
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
+        self.manager.start()
+        start = time.monotonic()
+        self.release("install", *RECORDED, "agent.nodes=pci", "placement.certificates.mode=certManager", "placement.webhook.failurePolicy=Fail")
+        seconds = time.monotonic() - start
+
+        def believed():
+            try:
+                return self.certificates()
+            except Failed as why:
+                return False, why
+        secret = until("the CA in the webhooks", believed)
+        said = self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["metadata"]["annotations"]
+        same(said.get("cert-manager.io/certificate-name"), "gputopo-scheduler", "whose certificate the Secret holds")
+        pod, = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"]
+        address = pod["status"]["podIP"]
+        served = self.cluster.ask("control", "/usr/bin/python3", "-c", SERVED, address)
+        same(served.strip(), base64.b64decode(secret["tls.crt"]).decode().strip(), "the certificate that the companion serves with")
+        self.gated("managed")  # by a webhook without which no pod with GPUs is made
+        self.cluster.kubectl("delete", "job", "managed", "--wait")
+        client = self.cluster.get("secret", "gputopo-kube-scheduler-tls", "-n", NAMESPACE)["data"]
+        files = [self.cluster.state / name for name in ("ca.crt", "tls.crt", "tls.key")]
+        for file in files:
+            file.write_bytes(base64.b64decode(client[file.name]))
+        asked = (PRIORITIZE, address, json.dumps({"Pod": pods.manifest("p", 2), "NodeNames": ["node2"]}))
+        statuses = [self.cluster.ask("control", "/usr/bin/python3", "-c", *asked, *shown).split()[0] for shown in (files, files[:1])]
+        if statuses[0] != "200" or statuses[1] not in ("401", "403"):
+            raise Failed(f"kube-scheduler's door answers {statuses} with its certificate and without")
+        return f"{seconds:.1f} s from helm install to a companion that serves"
+
+    def privileged(self):
+        """A probe that is privileged, where somebody asks for it, and then the default: what each may, and what it tells."""
+        live = install.make_live(self.cluster, self.build, 2, "c550-8")
+        machine = Machine(self.build / "bin" / "gputopo", live.root, self.cluster.state / "made", 12)
+        os.mknod(machine.dev / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))  # it is to be /dev in a container, which needs that
+        install.mount(self.cluster, 2, machine.dev, DEVICES)
+        render = ("--post-renderer", install.post_renderer(self.cluster, 5))
+        daemons, told = DaemonSetCases(self.report, self.cluster, self.build, None), []
+        for mode, resource, open_kmsg in (("privileged", None, "opened"), ("device", "1", "EPERM")):
+            self.release("upgrade", "agent.recordings.configMap=", "agent.nodes=pci", f"probe.mode={mode}", more=render)
+            self.cluster.kubectl("rollout", "status", "daemonset/gputopo-probe", "-n", NAMESPACE, "--timeout=100s")
+            until("the UUIDs that only the vendor's library knows", lambda: self.nodes[2].book.allocatable() == set(live.uuids().values()))
+            given = until("8 GPUs on node2", lambda: (lambda now: now.get(pods.RESOURCE) == "8" and now or (False, now))(
+                self.cluster.get("node", "node2")["status"]["allocatable"]))
+            same(given.get(PROBE_RESOURCE), resource, f"the probe's resource with probe.mode={mode}")
+            probe = daemons.ready_probe(2)
+            pid = daemons.pid(probe, "probe")
+            status = daemons.status(pid)
+            opened = self.cluster.ask("control", "/usr/bin/python3", "-c", OPEN, pid, f"/proc/{pid}/root/dev/mxcd", "/dev/kmsg").split()[1::2]
+            same(opened, ["ENXIO", open_kmsg], f"opening a GPU's device, which has no driver here, and another with probe.mode={mode}")
+            told.append(f"{probe['spec']['containers'][0]['securityContext']}, effective capabilities {status['CapEff']}, "
+                        f"{status['Seccomp_filters']} seccomp filters")
+        return "; then ".join(told)
+
     def run(self):
         case = self.report.case
         case("the chart passes helm lint, the manifests are what it makes", self.drift)
@@ -517,3 +585,8 @@ class ChartCases:
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
             if case("installed again: nodes by PCI, annotations only, then without the plugin, then with it", self.again):
                 case("a node's power fails: its pods start before its plugin, and get GPUs", self.rebooted)
+                if self.manager:
+                    case("cert-manager makes the certificates", self.managed)
+                else:
+                    self.report.skip("cert-manager makes the certificates", "it has not been built")
+                case("a privileged probe, then the default one: 8 GPUs", self.privileged)

@@ -27,7 +27,7 @@ patches:
 # the sysfs, vendor library and device nodes that agents and probes find are made ones
 MADE = """apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: [{base}/base]
+resources: [{of}]
 components: [{components}]
 patches:
 - target: {{kind: DaemonSet, name: gputopo-agent}}
@@ -92,7 +92,16 @@ def apply(cluster, name, text, heartbeat, *components):
     directory.mkdir(exist_ok=True)
     base = os.path.relpath(DAEMONSET, directory)
     (directory / "kustomization.yaml").write_text(text.format(
-        base=base, live=LIVE, devices=DEVICES, heartbeat=heartbeat,
+        base=base, of=f"{base}/base", live=LIVE, devices=DEVICES, heartbeat=heartbeat,
         components=", ".join(f"{base}/components/{component}" for component in components)))
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", directory)
     return directory
+
+
+def post_renderer(cluster, heartbeat):
+    """A program by which `helm --post-renderer` does to the chart what MADE does to the manifests."""
+    directory = cluster.state / "rendered"
+    directory.mkdir()
+    (directory / "kustomization.yaml").write_text(MADE.format(
+        of="chart.yaml", live=LIVE, devices=DEVICES, heartbeat=heartbeat, components=""))
+    return cluster.script("post-render", f"#!/bin/sh\ncat >{directory}/chart.yaml\nexec kubectl kustomize {directory}\n")
