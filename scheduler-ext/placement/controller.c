@@ -46,7 +46,7 @@ void gt_placement_mark_strays(struct gt_placement *placement)
         wake(placement);
 }
 
-struct pjob *gt_placement_pjob(struct gt_placement *placement, struct gt_feed_job *job, bool make)
+static struct pjob *pjob_of(struct gt_placement *placement, struct gt_feed_job *job, bool make)
 {
     if (job->user || !make)
         return job->user;
@@ -77,7 +77,7 @@ static void unmark(struct pjob *pjob)
     pjob->marked = false;
 }
 
-void gt_placement_drop(struct pjob *pjob)
+static void drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     while (pjob->writes)
@@ -112,7 +112,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod
 {
     if (!placement->started)
         return;
-    struct pjob *pjob = gt_placement_pjob(placement, pod->job, concerns_us(pod));
+    struct pjob *pjob = pjob_of(placement, pod->job, concerns_us(pod));
     if (!pjob)
         return;
     if (pod->job->pod_count > pjob->pods_seen)
@@ -130,7 +130,7 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_feed_pod
     pjob->pods_seen = pod->job->pod_count;
     gt_yield_gone(placement, pod);
     if (!pod->job->pod_count)
-        gt_placement_drop(pjob);
+        drop(pjob);
     else
         gt_placement_mark(pjob);
 }
@@ -383,7 +383,7 @@ void gt_placement_stop(struct gt_placement *placement)
         while (placement->jobs->writes)
             gt_write_drop(placement->jobs->writes);
         forget_unwritten(placement->jobs);
-        gt_placement_drop(placement->jobs);
+        drop(placement->jobs);
     }
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i] && placement->records[i]->write)

@@ -197,9 +197,8 @@ static int commit(struct gt_feed *feed, struct gt_job_view *view, struct gt_seat
     return 0;
 }
 
-static enum gt_decision explain(struct gt_feed *feed, const struct gt_job_view *view,
-                                const struct attempt *attempt, const struct gt_plan_failure *failure,
-                                bool avoiding, struct gt_buf *text)
+static enum gt_decision explain(struct gt_feed *feed, const struct attempt *attempt,
+                                const struct gt_plan_failure *failure, bool avoiding, struct gt_buf *text)
 {
     gt_plan_failure_text(gt_feed_cluster(feed), failure, text);
     if (attempt->unsuitable)
@@ -212,7 +211,6 @@ static enum gt_decision explain(struct gt_feed *feed, const struct gt_job_view *
     if (avoiding && kept)
         gt_buf_printf(text, "; %u node%s kept for a job that waits longer", kept,
                       kept == 1 ? " is" : "s are");
-    (void)view;
     return GT_DECISION_WAITS;
 }
 
@@ -233,7 +231,7 @@ static enum gt_decision try_once(struct gt_feed *feed, struct gt_job_view *view,
         return GT_DECISION_FAILED;
     }
     if (!gt_plan_job(cluster, units->units, units->count, attempt.pods, view->count, ret_failure)) {
-        enum gt_decision decision = explain(feed, view, &attempt, ret_failure, spec->avoid, text);
+        enum gt_decision decision = explain(feed, &attempt, ret_failure, spec->avoid, text);
         gt_attempt_open(feed, &attempt);
         return decision;
     }
@@ -307,11 +305,10 @@ bool gt_decide_mend(struct gt_feed *feed, struct gt_job_view *view, struct gt_se
     return false;
 }
 
-enum gt_decision gt_decide(struct gt_feed *feed, struct gt_feed_job *job, struct gt_job_view *view,
-                           struct gt_seats *seats, const struct gt_decide_spec *spec,
-                           struct gt_plan_failure *ret_failure, struct gt_buf *text)
+enum gt_decision gt_decide(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
+                           const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
+                           struct gt_buf *text)
 {
-    (void)job;
     if (!view->grouped)
         return GT_DECISION_NOTHING;
     take_home(feed, view, seats);

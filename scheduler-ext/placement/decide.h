@@ -23,9 +23,9 @@ struct gt_decide_spec {
  * that are planned but still gated are planned again with the rest. The view is of no use afterwards but for
  * its texts: make a new one.
  */
-enum gt_decision gt_decide(struct gt_feed *feed, struct gt_feed_job *job, struct gt_job_view *view,
-                           struct gt_seats *seats, const struct gt_decide_spec *spec,
-                           struct gt_plan_failure *ret_failure, struct gt_buf *text);
+enum gt_decision gt_decide(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
+                           const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
+                           struct gt_buf *text);
 
 /*
  * Before the first gate of a job goes: gives up a plan whose runs do not lie together, and says whether it

@@ -144,12 +144,9 @@ uint64_t gt_placement_now_s(void);
 
 /* ---- records.c ---- */
 struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);
-void gt_records_put(struct gt_placement *placement, const char *namespace_, const char *name,
-                    struct gt_pod_object *object);
 /* Than this version of the pod: the answer to a write may come before the watch tells of what was before it,
  * or after the watch has told of what came next. */
 bool gt_record_is_newer(const struct record *record, const char *version);
-void gt_records_remove(struct gt_placement *placement, const char *namespace_, const char *name);
 void gt_records_done(struct gt_placement *placement);
 static inline const char *gt_record_namespace(const struct record *record)
 {
@@ -163,12 +160,9 @@ static inline const char *gt_record_name(const struct record *record)
 /* ---- look.c, turn.c ---- */
 void gt_placement_mark(struct pjob *pjob);
 void gt_placement_mark_strays(struct gt_placement *placement);
-struct pjob *gt_placement_pjob(struct gt_placement *placement, struct gt_feed_job *job, bool make);
-void gt_placement_drop(struct pjob *pjob);
 void gt_placement_look(struct pjob *pjob);
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
-const char *gt_placement_reason(enum gt_plan_reason reason);
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
 /* No memory, for instance: who calls has it tried again. */

@@ -55,7 +55,7 @@ static void free_record(struct record *record)
     free(record);
 }
 
-void gt_records_remove(struct gt_placement *placement, const char *namespace_, const char *name)
+static void remove_record(struct gt_placement *placement, const char *namespace_, const char *name)
 {
     struct record *record = gt_record_find(placement, namespace_, name);
     if (!record)
@@ -88,12 +88,12 @@ bool gt_record_is_newer(const struct record *record, const char *version)
 }
 
 /* Takes what the object holds. */
-void gt_records_put(struct gt_placement *placement, const char *namespace_, const char *name,
-                    struct gt_pod_object *object)
+static void put_record(struct gt_placement *placement, const char *namespace_, const char *name,
+                       struct gt_pod_object *object)
 {
     struct record *record = gt_record_find(placement, namespace_, name);
     if (record && strcmp(record->object.uid, object->uid) != 0) {
-        gt_records_remove(placement, namespace_, name);
+        remove_record(placement, namespace_, name);
         record = NULL;
     }
     if (record && gt_record_is_newer(record, object->version)) {
@@ -146,14 +146,14 @@ void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *json)
     gt_ranks_read(&placement->ranks, json);
     gt_yield_see(placement, gt_feed_find_pod(placement->spec.feed, namespace_, name), json);
     if (gt_pod_object_read(json, &object, NULL) < 0) {
-        gt_records_remove(placement, namespace_, name);
+        remove_record(placement, namespace_, name);
         return;
     }
     if (object.planned && !object.gated && !object.ended &&
         !gt_feed_find_pod(placement->spec.feed, namespace_, name))
         gt_placement_admitted(placement, json);
     if (!object.bound && !object.ended && (object.gated || object.planned)) {
-        gt_records_put(placement, namespace_, name, &object);
+        put_record(placement, namespace_, name, &object);
         judge_stray(placement, json, gt_record_find(placement, namespace_, name));
         /* The feed tells of what it reads; conditions and versions are read here alone. */
         const struct gt_feed_pod *pod =
@@ -164,7 +164,7 @@ void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *json)
         if (!object.gated)
             count_unanswered(placement, gt_record_find(placement, namespace_, name));
         gt_pod_object_done(&object);
-        gt_records_remove(placement, namespace_, name);
+        remove_record(placement, namespace_, name);
     }
 }
 
@@ -180,6 +180,6 @@ void gt_placement_on_refused(struct gt_placement *placement, const char *namespa
 
 void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name)
 {
-    gt_records_remove(placement, namespace_, name);
+    remove_record(placement, namespace_, name);
     gt_ranks_remove(&placement->ranks, namespace_, name);
 }

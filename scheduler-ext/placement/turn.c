@@ -43,6 +43,18 @@ static void remember_ranks(struct look *look)
     }
 }
 
+static const char *reason_name(enum gt_plan_reason reason)
+{
+    static const char *const names[] = {
+        [GT_PLAN_PLACED] = "Placed",
+        [GT_PLAN_TOO_FEW_GPUS] = "TooFewGPUs",
+        [GT_PLAN_NO_SUPERNODE] = "NoSupernode",
+        [GT_PLAN_UNIT_TORN] = "UnitTorn",
+        [GT_PLAN_UNIT_STUCK] = "UnitStuck",
+    };
+    return reason < GT_COUNT(names) ? names[reason] : "";
+}
+
 static enum gt_queue_result judge(struct look *look, bool restricted)
 {
     struct pjob *pjob = look->pjob;
@@ -55,7 +67,7 @@ static enum gt_queue_result judge(struct look *look, bool restricted)
     };
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =
-        gt_decide(placement->spec.feed, pjob->job, look->view, &pjob->seats, &spec, &failure, &text);
+        gt_decide(placement->spec.feed, look->view, &pjob->seats, &spec, &failure, &text);
     count_decision(placement, gt_clock_ns() - began);
     pjob->tries++;
     const char *said = text.data ? text.data : "";
@@ -78,7 +90,7 @@ static enum gt_queue_result judge(struct look *look, bool restricted)
         return GT_QUEUE_DONE;
     case GT_DECISION_WAITS:
         placement->counters.blocked[failure.reason]++;
-        gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, gt_placement_reason(failure.reason), said);
+        gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, reason_name(failure.reason), said);
         gt_placement_report(pjob, look->view, false);
         unblock(look, &failure);
         placement->room = placement->room || look->view->gave_up;
@@ -88,18 +100,6 @@ static enum gt_queue_result judge(struct look *look, bool restricted)
     }
     gt_placement_fail(pjob, said);
     return GT_QUEUE_FAILED;
-}
-
-const char *gt_placement_reason(enum gt_plan_reason reason)
-{
-    static const char *const names[] = {
-        [GT_PLAN_PLACED] = "Placed",
-        [GT_PLAN_TOO_FEW_GPUS] = "TooFewGPUs",
-        [GT_PLAN_NO_SUPERNODE] = "NoSupernode",
-        [GT_PLAN_UNIT_TORN] = "UnitTorn",
-        [GT_PLAN_UNIT_STUCK] = "UnitStuck",
-    };
-    return reason < GT_COUNT(names) ? names[reason] : "";
 }
 
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)

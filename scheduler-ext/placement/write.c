@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "kube/status.h"
 #include "scheduler-ext/placement/internal.h"
@@ -232,11 +233,9 @@ static void note_refusal(struct write *write, const struct gt_err *error)
     struct gt_placement *placement = write->placement;
     struct record *record = write->record;
     struct pjob *pjob = write->job;
-    uint64_t wait_ms = placement->spec.options.retry_ms;
     placement->counters.write_failures++;
-    for (unsigned i = 0; i < record->refusals && wait_ms < REFUSED_MAX_MS; i++)
-        wait_ms *= 2;
-    wait_for_change(write, wait_ms < REFUSED_MAX_MS ? wait_ms : REFUSED_MAX_MS);
+    wait_for_change(write,
+                    gt_backoff_step(record->refusals, placement->spec.options.retry_ms, REFUSED_MAX_MS));
     if (!pjob && !record->refusals)
         tell(write, gt_err_text(error));
     if (pjob && !pjob->refusal_told)

@@ -107,8 +107,7 @@ static enum gt_decision decide(struct gt_feed *feed, const char *key, const stru
 {
     gt_auto_job_view struct gt_job_view *view = view_of(feed, key, owner, seats, 1);
     struct gt_plan_failure failure;
-    enum gt_decision decision =
-        gt_decide(feed, gt_feed_find_job(feed, key), view, seats, spec, &failure, text);
+    enum gt_decision decision = gt_decide(feed, view, seats, spec, &failure, text);
     check_feed(feed);
     return decision;
 }
