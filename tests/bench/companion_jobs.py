@@ -261,21 +261,23 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
                 measure(f"{name}: only so many of {count} after {BOUND_S} s", len(watch.bound), "")
             self.tell(name, processes, busy, watch, companion if part == "placement" else None, gated)
 
-    def flow(self, name, scheduler, door3, **how):
+    def flow(self, name, scheduler, part=None, **how):
         """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
         time runs from the first request that makes one. With door 3 the API server asks the webhooks, and no pod is gated
         that comes after the plan of its job."""
         with contextlib.ExitStack() as stack:
             watch = stack.enter_context(self.watch())
-            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if door3 else None, False, **how)
+            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if part == "placement" else None, False, **how)
                     for _ in range(self.count // GANG)]
             for own, pods in jobs:
                 self.adopt(own, pods)
             waiting = [pods[:1] for _, pods in jobs]
             for at, (_, pods) in enumerate(jobs):
                 waiting.insert(min(len(waiting), AHEAD + 2 * at), pods[1:])
-            process = stack.enter_context(scheduler())
-            companion = stack.enter_context(self.webhook()) if door3 else None
+            companion = stack.enter_context(self.companion("extender")) if part == "extender" else None
+            process = stack.enter_context(scheduler(companion) if companion else scheduler())
+            if part == "placement":
+                companion = stack.enter_context(self.webhook())
             time.sleep(8)  # the scheduler reads the cluster
             processes = {"API server": self.api.apiserver.pid, "etcd": self.api.etcd.pid, "scheduler": process.pid,
                          "this client": os.getpid()}
@@ -289,10 +291,10 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             measure(f"{name}: pods made and placed", self.rates[name], "1/s")
             if not whole:
                 measure(f"{name}: only so many of {self.count} after {BOUND_S} s", len(watch.bound), "")
-            if companion:
+            if part == "placement":
                 admitted = companion.metrics()["gputopo_placement_pods_admitted_total"]
                 measure("  made with their plan", 100 * admitted / self.count, "%")
-            self.tell(name, processes, busy, watch, companion, door3)
+            self.tell(name, processes, busy, watch, companion if part == "placement" else None, part == "placement")
 
     def tell(self, name, processes, busy, watch, companion, whole_jobs):
         """What it cost, a pod, and what became of the jobs."""
@@ -310,8 +312,9 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             seconds = metrics["gputopo_placement_decision_seconds_sum"]
             measure("  decided, pods a second of deciding", metrics["gputopo_placement_pods_planned_total"] / max(seconds, 1e-9),
                     "1/s", ">2000")
-        split = {job: {self.supernode(node) for pod, node in watch.nodes.items() if pod.startswith(f"{job}-")}
-                 for job in {pod.rsplit("-", 1)[0] for pod in watch.nodes}}
+        split = {}
+        for pod, node in dict(watch.nodes).items():  # more may be bound meanwhile
+            split.setdefault(pod.rsplit("-", 1)[0], set()).add(self.supernode(node))
         measure("  jobs in more than one supernode", sum(len(found) > 1 for found in split.values()), "",
                 "<1" if whole_jobs else "-")
 
@@ -350,15 +353,17 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
     def run_flow(self):
         print(f"# As pods are made: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
         if shutil.which("kube-scheduler", path=SEARCH):
-            self.flow("kube-scheduler alone, made", self.kube_scheduler, False)
-            self.flow("kube-scheduler, door 3, made", self.kube_scheduler, True)
+            self.flow("kube-scheduler alone, made", self.kube_scheduler)
+            self.flow("kube-scheduler, door 1, made", self.kube_scheduler, "extender")
+            self.flow("kube-scheduler, door 3, made", self.kube_scheduler, "placement")
+            self.ratio("door 1 to alone", "kube-scheduler, door 1, made", "kube-scheduler alone, made")
             self.ratio("door 3 to alone", "kube-scheduler, door 3, made", "kube-scheduler alone, made", ">0.8")
         else:
             print("skipped\tkube-scheduler is not there")
         if self.has_volcano():
-            self.flow("Volcano alone, made", self.volcano, False, volcano=True)
-            self.flow("Volcano, door 3, made", self.volcano, True, volcano=True)
-            self.flow("Volcano, HyperNodes, made", lambda: self.volcano(TOPOLOGY_CONF), False, volcano=True, hard=True)
+            self.flow("Volcano alone, made", self.volcano, volcano=True)
+            self.flow("Volcano, door 3, made", self.volcano, "placement", volcano=True)
+            self.flow("Volcano, HyperNodes, made", lambda: self.volcano(TOPOLOGY_CONF), volcano=True, hard=True)
             self.ratio("door 3 to alone", "Volcano, door 3, made", "Volcano alone, made", ">1")
             self.ratio("door 3 to HyperNodes", "Volcano, door 3, made", "Volcano, HyperNodes, made", ">10")
             self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3, made", "Volcano, HyperNodes, made",
