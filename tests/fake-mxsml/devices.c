@@ -8,18 +8,23 @@
 
 /* Counts, identities, state, memory and counters of devices. */
 
-const cJSON *enter(const char *call, long device, struct entry *entry)
+const cJSON *enter_link(const char *call, long device, long link, struct entry *entry)
 {
     static const cJSON none;
     scenario_refresh(false);
     entry->code = FAILURE;
-    entry->fault = scenario_fault(call, device, &entry->code);
+    entry->fault = scenario_fault(call, device, link, &entry->code);
     if (entry->fault == FAULT_CODE)
         return NULL;
     if (device < 0)
         return &none;
     entry->code = INVALID_DEVICE_ID;
     return scenario_device((unsigned)device);
+}
+
+const cJSON *enter(const char *call, long device, struct entry *entry)
+{
+    return enter_link(call, device, -1, entry);
 }
 
 void put_text(const struct entry *entry, char *to, size_t size, const char *text)

@@ -13,6 +13,8 @@ struct entry {
 
 /* The device's object; a dummy for device -1; NULL: return entry->code. */
 const cJSON *enter(const char *call, long device, struct entry *entry);
+/* The same for a call about one link of the device, or about it and another device. */
+const cJSON *enter_link(const char *call, long device, long link, struct entry *entry);
 
 /* Results, spoilt where the fault says so. */
 void put_text(const struct entry *entry, char *to, size_t size, const char *text);

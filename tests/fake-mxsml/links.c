@@ -42,7 +42,7 @@ enum result mxSmlGetPcieThroughput(u32 device, Throughput *info)
 enum result mxSmlGetDeviceTopology(u32 device, u32 other, u32 *level)
 {
     struct entry entry;
-    if (!enter("mxSmlGetDeviceTopology", device, &entry))
+    if (!enter_link("mxSmlGetDeviceTopology", device, other, &entry))
         return (enum result)entry.code;
     if (!scenario_device(other))
         return INVALID_DEVICE_ID;
@@ -119,7 +119,7 @@ enum result mxSmlGetMetaXLinkInfo_v2(u32 device, u32 *size, LinkInfo *info)
 enum result mxSmlGetMetaXLinkRemoteInfo(u32 device, u32 link, RemoteInfo *info)
 {
     struct entry entry;
-    const cJSON *from = enter("mxSmlGetMetaXLinkRemoteInfo", device, &entry);
+    const cJSON *from = enter_link("mxSmlGetMetaXLinkRemoteInfo", device, link, &entry);
     if (!from)
         return (enum result)entry.code;
     u32 base = (u32)scenario_number(scenario_root(), "linkBase", 0);

@@ -98,7 +98,7 @@ static void crash(void)
     raise(SIGSEGV);
 }
 
-enum fault scenario_fault(const char *call, long device, int *ret_code)
+enum fault scenario_fault(const char *call, long device, long link, int *ret_code)
 {
     const cJSON *fault;
     unsigned i = 0;
@@ -108,9 +108,9 @@ enum fault scenario_fault(const char *call, long device, int *ret_code)
     {
         unsigned at = i++;
         const char *name = scenario_text(fault, "call", "");
-        double only = scenario_number(fault, "dev", -1);
+        double only = scenario_number(fault, "dev", -1), only_link = scenario_number(fault, "link", -1);
         if (at >= FAULTS_MAX || (strcmp(name, call) != 0 && strcmp(name, "*") != 0) ||
-            (only >= 0 && (long)only != device))
+            (only >= 0 && (long)only != device) || (only_link >= 0 && (long)only_link != link))
             continue;
         unsigned hit = hits[at]++;
         double after = scenario_number(fault, "after", 0), times = scenario_number(fault, "times", 1e9);

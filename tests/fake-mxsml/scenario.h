@@ -22,9 +22,9 @@ const char *scenario_text(const cJSON *object, const char *key, const char *othe
 
 /*
  * The fault of this call, used up once. Hangs and crashes happen here and do not return. `device` -1: a call
- * without one. *ret_code is the code of FAULT_CODE.
+ * without one, `link` -1: one that names no link and no second device. *ret_code is the code of FAULT_CODE.
  */
-enum fault scenario_fault(const char *call, long device, int *ret_code);
+enum fault scenario_fault(const char *call, long device, long link, int *ret_code);
 
 /* Removes the symbols that the scenario calls missing from this library's own table. */
 void scenario_hide_symbols(void);

@@ -10,22 +10,16 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "topology/probe/culprits.h"
 #include "topology/probe/event_worker.h"
 #include "topology/probe/locate.h"
 #include "topology/probe/protocol.h"
 #include "topology/probe/worker.h"
 
 enum {
-    RESTARTS_MAX = 6, /* workers lost in one scan before it is given up */
-    CULPRITS_MAX = 2 * (RESTARTS_MAX + 1),
+    RESTARTS_MAX = 6,       /* workers lost in one scan before it is given up */
     SCANS_PER_WORKER = 100, /* then a fresh one, for whatever the library leaks */
     LOG_RESERVE = 4096,     /* kept free for the end of the log */
-};
-
-/* A call that cost a worker its life. The second one of a function condemns it for every device. */
-struct culprit {
-    char call[64];
-    uint32_t device; /* first argument; UINT32_MAX none */
 };
 
 struct gt_prober {
@@ -46,8 +40,7 @@ struct gt_prober {
     bool canceled;     /* the owner is gone */
     bool doubtful;     /* some code was no everyday answer: use a fresh worker next time */
     char stopped[128]; /* why it ended early */
-    struct culprit culprits[CULPRITS_MAX];
-    unsigned culprit_count;
+    struct gt_culprits culprits;
 
     struct gt_event_worker events;
     char answer[GT_WORKER_PACKET_MAX];
@@ -122,19 +115,6 @@ static void stop_scan(struct gt_prober *prober, const char *why)
         gt_text_copy(prober->stopped, sizeof(prober->stopped), why);
 }
 
-static bool is_culprit(const struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
-{
-    unsigned devices = 0;
-    for (unsigned i = 0; i < prober->culprit_count; i++) {
-        if (strcmp(prober->culprits[i].call, call) != 0)
-            continue;
-        devices++;
-        if (!count || prober->culprits[i].device == args[0])
-            return true;
-    }
-    return devices >= 2;
-}
-
 /* Asks the worker with both deadlines in force. Its parsed answer, or NULL after the worker was given up. */
 static cJSON *exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
                        const uint32_t *args)
@@ -162,11 +142,7 @@ static cJSON *exchange(struct gt_prober *prober, const char *request, const char
     gt_warning("vendor call failed, its worker is replaced", GT_STR("call", call), GT_STR("why", why),
                GT_INT("device", count ? (long long)args[0] : -1));
     add_failure(prober, call, count, args, why);
-    if (prober->culprit_count < CULPRITS_MAX) {
-        struct culprit *culprit = &prober->culprits[prober->culprit_count++];
-        gt_text_copy(culprit->call, sizeof(culprit->call), call);
-        culprit->device = count ? args[0] : UINT32_MAX;
-    }
+    gt_culprits_add(&prober->culprits, call, count, args);
     prober->restarts++;
     if (prober->restarts > RESTARTS_MAX)
         stop_scan(prober, "too many calls hung or crashed");
@@ -244,7 +220,7 @@ static bool is_everyday(int code)
 
 cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
 {
-    if (prober->over || is_culprit(prober, call, count, args))
+    if (prober->over || gt_culprits_has(&prober->culprits, call, count, args))
         return NULL;
     if (gt_clock_signed_ms() >= prober->deadline) {
         stop_scan(prober, "the deadline of the scan has passed");
@@ -301,7 +277,7 @@ int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, un
     gt_buf_done(&prober->log);
     prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
     prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
-    prober->restarts = prober->calls = prober->culprit_count = 0;
+    prober->restarts = prober->calls = prober->culprits.count = 0;
     prober->over = prober->doubtful = prober->init_told = false;
     prober->stopped[0] = '\0';
     gt_worker_stuck();

@@ -10,7 +10,7 @@
 
 /*
  * Puts questions to the vendor library through a worker process and keeps the call log. A worker that hangs
- * or dies is replaced, its culprit left out for the rest of the scan, and the scan goes on.
+ * or dies is replaced, its culprit (culprits.h) left out for the rest of the scan, and the scan goes on.
  */
 struct gt_prober;
 

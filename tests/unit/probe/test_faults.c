@@ -88,9 +88,18 @@ static const struct {
      "not supported (code 3); 55 more", 12, 0},
     {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"garbage\"}", "topology", "unknown level", 12, 0},
     {"{\"call\":\"mxSmlGetDeviceTopology\",\"dev\":2,\"do\":\"crash\"}", "mxSmlGetDeviceTopology", "GPU 2",
-     12, 1},
+     12, 2},
     {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"do\":\"hang\"}", "mxSmlGetMetaXLinkRemoteInfo", "in time",
-     0, 2},
+     0, 4},
+    /* One link is fatal, at one end and at both: only that link is not known. */
+    {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":0,\"link\":0,\"do\":\"crash\"}",
+     "mxSmlGetMetaXLinkRemoteInfo", "GPU 0: crashed (signal 11)", 11, 1},
+    {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":0,\"link\":0,\"do\":\"crash\"},"
+     "{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":1,\"link\":0,\"do\":\"crash\"}",
+     "mxSmlGetMetaXLinkRemoteInfo", "1 more calls failed", 11, 2},
+    /* One GPU is fatal: it costs two workers, and its own three links. */
+    {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":0,\"do\":\"crash\"}", "mxSmlGetMetaXLinkRemoteInfo",
+     "1 more calls failed", 12, 2},
     {"{\"call\":\"mxSmlGetMetaXLinkPortState\",\"do\":\"wrongsize\"}", "mxSmlGetMetaXLinkPortState",
      "insufficient size (code 10)", 0, 0},
     {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
