@@ -114,6 +114,19 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
     return r;
 }
 
+/* NULL: not to be read, or more than any kubelet asks for. */
+static Dp__AllocateRequest *read_request(const uint8_t *bytes, size_t len, struct gt_err **err)
+{
+    Dp__AllocateRequest *request =
+        gt_unpack(&dp__allocate_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
+    if (request && request->n_containers <= GT_REQUEST_CONTAINERS_MAX)
+        return request;
+    if (request)
+        gt_unpacked_free(&request->base);
+    gt_fail(err, EINVAL, "this is no AllocateRequest of at most %d containers", GT_REQUEST_CONTAINERS_MAX);
+    return NULL;
+}
+
 static enum gt_rpc_status status_of(int code)
 {
     switch (-code) {
@@ -151,11 +164,9 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
                                       size_t len, gt_answer_allocated_callback *allocated, void *arg,
                                       struct gt_buf *to, struct gt_err **err)
 {
-    Dp__AllocateRequest *request = dp__allocate_request__unpack(NULL, len, bytes);
-    if (!request) {
-        gt_fail(err, EINVAL, "this is no AllocateRequest");
+    Dp__AllocateRequest *request = read_request(bytes, len, err);
+    if (!request)
         return GT_RPC_INVALID_ARGUMENT;
-    }
     gt_auto_err struct gt_err *why = NULL;
     Dp__AllocateResponse *response = malloc(sizeof(*response));
     int r;
@@ -195,11 +206,9 @@ enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char
                                           const uint8_t *bytes, size_t len, unsigned *ret_nodes,
                                           struct gt_buf *to, struct gt_err **err)
 {
-    Dp__AllocateRequest *request = dp__allocate_request__unpack(NULL, len, bytes);
-    if (!request) {
-        gt_fail(err, EINVAL, "this is no AllocateRequest");
+    Dp__AllocateRequest *request = read_request(bytes, len, err);
+    if (!request)
         return GT_RPC_INVALID_ARGUMENT;
-    }
     struct gt_device_nodes nodes;
     Dp__AllocateResponse response = DP__ALLOCATE_RESPONSE__INIT;
     Dp__ContainerAllocateResponse *one = malloc(sizeof(*one)); /* of every container the same */

@@ -94,13 +94,15 @@ static bool prefer_for(const struct gt_inventory *inventory, const Dp__Container
                        const struct gt_preferred_callbacks *planner, void *arg,
                        Dp__ContainerPreferredResponse *response, struct gt_choice *ret_choice)
 {
+    const char *ids[GT_DEVICES_MAX];
     size_t most = request->n_available + request->n_must,
            size = request->size > 0 ? (size_t)request->size : 0;
     if (size > most)
         size = most;
-    gt_auto_free const char **ids = calloc(size + 1, sizeof(*ids));
+    if (size > GT_DEVICES_MAX)
+        size = GT_DEVICES_MAX;
     response->ids = calloc(size + 1, sizeof(*response->ids));
-    if (!ids || !response->ids)
+    if (!response->ids)
         return false;
     const char *const *available = (const char *const *)request->available;
     if (planner && size && !request->n_must &&
@@ -119,12 +121,16 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
                                        const struct gt_preferred_callbacks *callbacks, void *arg,
                                        struct gt_buf *to, struct gt_err **err)
 {
-    Dp__PreferredRequest *request = dp__preferred_request__unpack(NULL, len, bytes);
-    if (!request) {
-        gt_fail(err, EINVAL, "this is no PreferredAllocationRequest");
+    Dp__PreferredRequest *request =
+        gt_unpack(&dp__preferred_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
+    size_t count = request ? request->n_containers : 0;
+    if (!request || count > GT_REQUEST_CONTAINERS_MAX) {
+        if (request)
+            gt_unpacked_free(&request->base);
+        gt_fail(err, EINVAL, "this is no PreferredAllocationRequest of at most %d containers",
+                GT_REQUEST_CONTAINERS_MAX);
         return GT_RPC_INVALID_ARGUMENT;
     }
-    size_t count = request->n_containers;
     gt_auto_free Dp__ContainerPreferredResponse *all = calloc(count + 1, sizeof(*all));
     gt_auto_free Dp__ContainerPreferredResponse **pointers =
         calloc(count + 1, sizeof(Dp__ContainerPreferredResponse *));

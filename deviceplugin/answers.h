@@ -32,8 +32,9 @@ void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to);
 void gt_answer_prestart(struct gt_buf *to);
 
 /*
- * GetPreferredAllocation, one response for each container of the request. Fails only where the bytes are no
- * such request; without memory the answer is empty, and the kubelet chooses by itself.
+ * GetPreferredAllocation, one response for each container of the request, of at most GT_DEVICES_MAX IDs.
+ * Fails only where the bytes are no such request, or one of more containers than a kubelet ever asks for at
+ * once; without memory the answer is empty, and the kubelet chooses by itself.
  */
 struct gt_preferred_callbacks { /* both may be NULL */
     /* Somebody else knows better: `size` of the available IDs, each once, are in ret_ids then. Not asked

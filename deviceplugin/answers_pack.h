@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-/* Private to answers*.c: protobuf-c and the house's buffers. */
+/* Private to answers.c, allocate.c and podresources_read.c: protobuf-c and the house's buffers. */
 
 struct gt_pack_buffer {
     ProtobufCBuffer base;
@@ -24,6 +24,33 @@ static inline void gt_pack(const ProtobufCMessage *message, struct gt_buf *to)
     struct gt_pack_buffer buffer = {{gt_pack_append}, to};
     protobuf_c_message_pack_to_buffer(message, &buffer.base);
 }
+
+static inline void *gt_unpack_alloc(void *left, size_t size)
+{
+    size_t *room = left;
+    if (size + 16 > *room)
+        return NULL;
+    *room -= size + 16;
+    return malloc(size ? size : 1);
+}
+
+static inline void gt_unpack_release(void *left, void *data)
+{
+    (void)left;
+    free(data);
+}
+
+/* An empty message takes two bytes on the wire and a hundred in memory: NULL where the bytes are no such
+ * message, and where it would take more than `room` bytes. */
+static inline void *gt_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t len,
+                              size_t room)
+{
+    ProtobufCAllocator allocator = {gt_unpack_alloc, gt_unpack_release, &room};
+    return protobuf_c_message_unpack(descriptor, &allocator, len, bytes);
+}
+
+/* Of the kubelet's requests, which have one container of a few devices. */
+enum { GT_REQUEST_UNPACKED_MAX = 32 << 20, GT_REQUEST_CONTAINERS_MAX = 64 };
 
 static inline void gt_unpacked_free(ProtobufCMessage *message)
 {

@@ -71,11 +71,12 @@ bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_invent
 const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id);
 
 /*
- * GetPreferredAllocation: writes min(size, the number of different IDs in `must` and `available`) IDs, each
- * once, to ret_ids, which has room for that many, and returns their number (pointers into `available` and
- * `must`). `must` comes first; then the best set by the loss table among the available healthy GPUs,
- * ascending; where that cannot fill it (unknown or unhealthy IDs) the remaining available IDs in their order.
- * Never fails, never allocates. *ret_choice (may be NULL) has mask 0 where the loss table had no say.
+ * GetPreferredAllocation: writes min(size, GT_DEVICES_MAX, the number of different IDs in `must` and
+ * `available`) IDs, each once, to ret_ids, which has room for that many, and returns their number (pointers
+ * into `available` and `must`). `must` comes first; then the best set by the loss table among the available
+ * healthy GPUs, ascending; where that cannot fill it (unknown or unhealthy IDs) the remaining available IDs
+ * in their order. Never fails, never allocates, and takes time in proportion to the number of IDs.
+ * *ret_choice (may be NULL) has mask 0 where the loss table had no say.
  */
 unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *const *available,
                              unsigned available_count, const char *const *must, unsigned must_count,

@@ -145,7 +145,8 @@ static void on_preferred(void *arg, const char *const *ids, unsigned ids_count,
 static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
 {
     struct gt_plugin *plugin = arg;
-    const struct gt_allocation allocation = {ids, ids_count, error};
+    const struct gt_allocation allocation = {ids, ids_count < GT_DEVICES_MAX ? ids_count : GT_DEVICES_MAX,
+                                             error};
     count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
     if (plugin->news.events.allocated)
         gt_news_allocated(plugin->mailbox, &allocation);

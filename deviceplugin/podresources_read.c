@@ -7,23 +7,7 @@
 #include "deviceplugin/podresources_call.h"
 #include "proto/podresources.pb-c.h"
 
-/* An empty message takes two bytes on the wire and a hundred in memory: what 16 MiB unpack to is limited. */
 enum { UNPACKED_MAX = 64 << 20 };
-
-static void *limited_alloc(void *left, size_t size)
-{
-    size_t *room = left;
-    if (size + 16 > *room)
-        return NULL;
-    *room -= size + 16;
-    return malloc(size ? size : 1);
-}
-
-static void limited_free(void *left, void *data)
-{
-    (void)left;
-    free(data);
-}
 
 static const ProtobufCMessageDescriptor *descriptor_of(enum gt_pod_method method)
 {
@@ -34,9 +18,7 @@ static const ProtobufCMessageDescriptor *descriptor_of(enum gt_pod_method method
 static int unpack(enum gt_pod_method method, const uint8_t *bytes, size_t len, void **ret,
                   struct gt_err **err)
 {
-    size_t room = UNPACKED_MAX;
-    ProtobufCAllocator allocator = {limited_alloc, limited_free, &room};
-    void *message = protobuf_c_message_unpack(descriptor_of(method), &allocator, len, bytes);
+    void *message = gt_unpack(descriptor_of(method), bytes, len, UNPACKED_MAX);
     if (!message)
         return gt_fail(err, EBADMSG, "pod-resources: the answer of %zu bytes cannot be read", len);
     *ret = message;

@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/digest.h"
 #include "deviceplugin/inventory.h"
 
-/* The answer in the making. Known devices are remembered by number, unknown IDs compared with those already
- * in the answer: they are a mistake of somebody else and few. */
+enum { SLOTS = 2 * GT_DEVICES_MAX };
+
+/* The answer in the making. Known devices are remembered by number, unknown IDs, of which there may be any
+ * number, in a hash table. */
 struct answer {
     const struct gt_inventory *inventory;
     const char **ids;
-    unsigned count, size;
+    unsigned count, size; /* size: at most GT_DEVICES_MAX, so that the table is never full */
     uint64_t taken[(GT_DEVICES_MAX + 63) / 64];
+    const char *unknown[SLOTS]; /* NULL: a free slot */
 };
+
+/* False where it is in the answer already. */
+static bool add_unknown(struct answer *answer, const char *id)
+{
+    unsigned slot = (unsigned)(gt_digest_bytes(GT_DIGEST_EMPTY, id, strlen(id)) % SLOTS);
+    for (; answer->unknown[slot]; slot = (slot + 1) % SLOTS)
+        if (strcmp(answer->unknown[slot], id) == 0)
+            return false;
+    answer->unknown[slot] = id;
+    return true;
+}
 
 static void add(struct answer *answer, const char *id, const struct gt_device *device)
 {
@@ -21,10 +36,8 @@ static void add(struct answer *answer, const char *id, const struct gt_device *d
         if (answer->taken[number / 64] >> (number % 64) & 1)
             return;
         answer->taken[number / 64] |= 1ULL << (number % 64);
-    } else
-        for (unsigned i = 0; i < answer->count; i++)
-            if (strcmp(answer->ids[i], id) == 0)
-                return;
+    } else if (!add_unknown(answer, id))
+        return;
     answer->ids[answer->count++] = id;
 }
 
@@ -37,6 +50,8 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
                              unsigned available_count, const char *const *must, unsigned must_count,
                              unsigned size, const char **ret_ids, struct gt_choice *ret_choice)
 {
+    if (size > GT_DEVICES_MAX)
+        size = GT_DEVICES_MAX;
     struct answer answer = {.inventory = inventory, .ids = ret_ids, .size = size};
     const char *id_of[GT_GPUS_MAX]; /* of GPU i, in the caller's words */
     uint64_t must_mask = 0, free_mask = 0;

@@ -25,11 +25,20 @@ from kubelet_double import AdmissionError, KubeletDouble, Plugin, pb
 
 PLUGIN_HOST = sys.argv.pop(1)
 GPUS = 8
+MOST_DEVICES = 128  # GT_DEVICES_MAX
 SOON = 15  # seconds: long for a busy machine, and short for what would wait for the 30 s of a timer
 
 
 def uuid(i):
     return f"GPU-{i:08x}-0000-1111-2222-333333333333"
+
+
+def varint(number):
+    """As protobuf writes it."""
+    out = b""
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
 
 
 def node(count=GPUS, unhealthy=(), without=()):
@@ -600,6 +609,37 @@ class Allocating(Case):
         self.assertTrue(kubelet.wait_healthy(GPUS - 2))
         self.assertEqual(set(ask([uuid(1), uuid(2), uuid(3), uuid(0)], [], 2)), {uuid(0), uuid(3)})
         self.assertEqual(len(ask([uuid(1), uuid(2), uuid(3)], [], 2)), 2)
+
+    def test_huge_requests(self):
+        """Far more IDs than a node has devices: an answer comes at once, and the plugin goes on."""
+        kubelet, host = self.pair()
+        names = [f"x{i}" for i in range(400000)]
+        for size, least in ((400000, GPUS), (4, 4)):
+            answer = kubelet.plugin.stub.GetPreferredAllocation(pb.PreferredAllocationRequest(container_requests=[
+                pb.ContainerPreferredAllocationRequest(
+                    available_deviceIDs=names + [uuid(i) for i in range(GPUS)], allocation_size=size)]), timeout=SOON)
+            got = list(answer.container_responses[0].deviceIDs)
+            self.assertEqual(set(got[:least]), {uuid(i) for i in range(least)}, "ours come first")
+            self.assertEqual(len(set(got)), len(got))
+            self.assertLessEqual(len(got), min(size, MOST_DEVICES))
+        for request, code in ((pb.PreferredAllocationRequest(container_requests=[
+                pb.ContainerPreferredAllocationRequest()] * 1000), grpc.StatusCode.INVALID_ARGUMENT),
+                              (pb.AllocateRequest(container_requests=[
+                                  pb.ContainerAllocateRequest(devices_ids=[uuid(0)])] * 1000),
+                               grpc.StatusCode.INVALID_ARGUMENT),
+                              (pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=names)]),
+                               grpc.StatusCode.NOT_FOUND)):
+            with self.assertRaises(grpc.RpcError) as caught:
+                (kubelet.plugin.stub.Allocate if isinstance(request, pb.AllocateRequest)
+                 else kubelet.plugin.stub.GetPreferredAllocation)(request, timeout=SOON)
+            self.assertEqual(caught.exception.code(), code)
+        empty = pb.ContainerAllocateRequest(devices_ids=[""] * (2 << 20)).SerializeToString()
+        with self.assertRaises(grpc.RpcError) as caught:  # two bytes on the wire, fifty in memory
+            kubelet.plugin.channel.unary_unary("/v1beta1.DevicePlugin/Allocate")(
+                b"\x0a" + varint(len(empty) - 100) + empty[:-100], timeout=SOON)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        kubelet.admit("pod", 1)
+        self.assertTrue(host.wait("allocated"))
 
     def test_wrong_ids(self):
         kubelet, host = self.pair()

@@ -148,9 +148,33 @@ static void never_fails(void **state)
     assert_int_equal(choice.mask, 0);
 }
 
+/* Who asks for more than a node has devices gets at most so many, each once. */
+static void has_a_limit(void **state)
+{
+    enum { MANY = 3 * GT_DEVICES_MAX };
+    static char names[MANY][16];
+    const char *available[2 * MANY], *answer[GT_DEVICES_MAX];
+    (void)state;
+    gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(4, 3), NULL);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), i < 4 ? "GPU-%u" : "x%u", i);
+        available[i] = available[2 * MANY - 1 - i] = names[i];
+    }
+    assert_int_equal(gt_inventory_prefer(inventory, available, 2 * MANY, NULL, 0, 2 * MANY, answer, NULL),
+                     GT_DEVICES_MAX);
+    for (unsigned i = 0; i < GT_DEVICES_MAX; i++)
+        assert_false(contains(answer, i, answer[i]));
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(contains(answer, 4, names[i]));
+    for (unsigned i = 0; i < MANY; i++) /* one that is unknown, again and again */
+        available[i] = "x";
+    assert_int_equal(gt_inventory_prefer(inventory, available, MANY, NULL, 0, MANY, answer, NULL), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(has_a_limit),
         cmocka_unit_test(agrees_with_brute_force),
         cmocka_unit_test(never_fails),
     };
