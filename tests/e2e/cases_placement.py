@@ -146,9 +146,11 @@ class PlacementCases:
         """Nothing of a job that cannot be placed is placed, and it says why; with atomic units it falls back."""
         self.placed.create(job("wide", 12, pod_template(8, group=96)))
         why = self.placed.waits("job-name=wide", "NoSupernode", "96")
-        pods = self.placed.pods("job-name=wide")
-        same(len(pods), 12, "its pods")
-        self.placed.untouched(pods)
+
+        def made():
+            pods = self.placed.pods("job-name=wide")
+            return (len(pods) == 12 and pods) or (False, self.placed.summary(pods))
+        self.placed.untouched(until("all pods of wide to be made", made))
         note = self.placed.event("NoSupernode", "96")
         self.placed.clean()
         self.placed.create(job("wide", 12, pod_template(8, group=96, atomic=16)))

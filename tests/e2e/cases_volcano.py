@@ -61,17 +61,23 @@ class VolcanoCases:
 
     # the manual's Volcano Job
 
-    def volcano_job(self, atomic=None):
+    def example(self, name, atomic=None):
+        """Makes the example's job under a name of its own: Volcano's controller may forget a job that takes the name of one just
+        deleted ("failed to find job in cache")."""
         [manifest] = self.placed.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]], atomic)
+        manifest["metadata"]["name"] = name
         self.placed.create(manifest)
-        pods = self.placed.bound("volcano.sh/job-name=pytorch-demo", 8)
+        return f"volcano.sh/job-name={name}"
+
+    def volcano_job(self, name="manual", atomic=None):
+        pods = self.placed.bound(self.example(name, atomic), 8)
         racks = self.placed.check_placed(pods, 32, atomic)
         same([pod["metadata"]["name"] for pod in pods],
-             ["pytorch-demo-master-0", *(f"pytorch-demo-worker-{at}" for at in range(7))], "pods in the order of ranks")
+             [f"{name}-master-0", *(f"{name}-worker-{at}" for at in range(7))], "pods in the order of ranks")
         for pod in pods:
             env = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0].get("env", [])}
             same((env.get("RANK"), env.get("WORLD_SIZE")), (str(rank(pod)), "8"), f"what the pytorch plugin gives {pod['metadata']['name']}")
-        until("the job to run", lambda: self.phase("pytorch-demo") == "Running" or (False, self.phase("pytorch-demo")))
+        until("the job to run", lambda: self.phase(name) == "Running" or (False, self.phase(name)))
         return f"units in racks {', '.join(racks)}"
 
     def volcano_job_atomic(self):
@@ -81,13 +87,12 @@ class VolcanoCases:
                 pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
                 self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
                     **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
-        [manifest] = self.placed.example("volcano-job.yaml", lambda spec: [task["template"] for task in spec["tasks"]])
-        self.placed.create(manifest)
-        why = self.placed.waits("volcano.sh/job-name=pytorch-demo", "NoSupernode")
-        self.placed.untouched(self.placed.pods("volcano.sh/job-name=pytorch-demo"))
-        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "pytorch-demo", "--wait")
-        self.placed.gone("volcano.sh/job-name=pytorch-demo")
-        return f"32 alone: {why}; with 16: {self.volcano_job(16)}"
+        selector = self.example("manual-32")
+        why = self.placed.waits(selector, "NoSupernode")
+        self.placed.untouched(self.placed.pods(selector))
+        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "manual-32", "--wait")
+        self.placed.gone(selector)
+        return f"32 alone: {why}; with 16: {self.volcano_job('manual-16', 16)}"
 
     def restarted(self):
         """A policy of Volcano: a pod fails, the job is restarted; the group is released and planned again."""
