@@ -40,8 +40,8 @@ static void forget_the_gone(struct gt_health *health)
 
 static void say(struct gt_health_entry *entry, const struct gt_gpu *gpu)
 {
-    entry->healthy = gpu->healthy;
-    entry->ill_by = gpu->healthy ? 0 : (entry->ill_by & ~gpu->health_told) | gpu->ill_by;
+    entry->health = gpu->health;
+    entry->ill_by = gt_gpu_usable(gpu) ? 0 : (entry->ill_by & ~gpu->health_told) | gpu->ill_by;
     memcpy(entry->reason, gpu->unhealthy_reason, sizeof(entry->reason));
     entry->streak = 0;
 }
@@ -49,20 +49,21 @@ static void say(struct gt_health_entry *entry, const struct gt_gpu *gpu)
 static void apply(struct gt_health *health, struct gt_health_entry *entry, struct gt_gpu *gpu, unsigned flags)
 {
     bool knows_less = entry->ill_by & ~gpu->health_told && !(flags & GT_HEALTH_ALL);
-    if (gpu->healthy == entry->healthy)
-        say(entry, gpu); /* a reason may have changed */
-    else if (!(gpu->healthy && knows_less)) {
-        unsigned need = gpu->healthy ? health->healthy_after : health->unhealthy_after;
+    bool usable = gt_gpu_usable(gpu), was_usable = entry->health != GT_GPU_UNHEALTHY;
+    if (usable == was_usable)
+        say(entry, gpu); /* a reason may have changed, or what is known */
+    else if (!(usable && knows_less)) {
+        unsigned need = usable ? health->healthy_after : health->unhealthy_after;
         if (++entry->streak >= need || flags & GT_HEALTH_AT_ONCE)
             say(entry, gpu);
     }
-    gpu->healthy = entry->healthy;
+    gpu->health = entry->health;
     memcpy(gpu->unhealthy_reason, entry->reason, sizeof(gpu->unhealthy_reason));
 }
 
 static void begin(struct gt_health_entry *entry, const struct gt_gpu *gpu)
 {
-    *entry = (struct gt_health_entry){.healthy = true};
+    *entry = (struct gt_health_entry){.health = GT_GPU_HEALTH_UNKNOWN};
     gt_text_copy(entry->bdf, sizeof(entry->bdf), gpu->bdf);
     gt_text_copy(entry->uuid, sizeof(entry->uuid), gpu->uuid);
 }

@@ -21,16 +21,16 @@ void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds)
 
 static void write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
 {
-    unsigned healthy = 0, unhealthy = 0, lost = 0;
+    unsigned counts[GT_GPU_UNHEALTHY + 1] = {0}, lost = 0;
     const struct gt_node *node = inventory ? inventory->node : NULL;
     for (unsigned i = 0; node && i < node->gpu_count; i++)
-        node->gpus[i].healthy ? healthy++ : unhealthy++;
+        counts[node->gpus[i].health]++;
     for (unsigned i = 0; inventory && i < inventory->device_count; i++)
         if (inventory->devices[i].gpu < 0)
             lost++;
     gt_prom_head(to, "gputopo_gpus", "gauge", "GPUs of the node by health; lost: seen before, now gone.");
-    gt_buf_printf(to, "gputopo_gpus{health=\"healthy\"} %u\n", healthy);
-    gt_buf_printf(to, "gputopo_gpus{health=\"unhealthy\"} %u\n", unhealthy);
+    for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++)
+        gt_buf_printf(to, "gputopo_gpus{health=\"%s\"} %u\n", gt_gpu_health_name(health), counts[health]);
     gt_buf_printf(to, "gputopo_gpus{health=\"lost\"} %u\n", lost);
 }
 

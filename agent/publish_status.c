@@ -28,6 +28,11 @@ static bool add_number(cJSON *to, const char *key, unsigned number)
     return cJSON_AddNumberToObject(to, key, number) != NULL;
 }
 
+static bool add_count(cJSON *to, const char *key, uint64_t mask)
+{
+    return add_number(to, key, (unsigned)__builtin_popcountll(mask));
+}
+
 /* The recording's name, if any, gives way to the node's that is published. */
 static bool set_name(cJSON *status, const char *node_name)
 {
@@ -57,7 +62,8 @@ bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
 {
     cJSON *status = gt_node_to_json(node);
     bool whole = status && set_name(status, node_name) && add_number(status, "gpuCount", node->gpu_count) &&
-                 add_number(status, "healthyCount", (unsigned)__builtin_popcountll(gt_node_healthy(node))) &&
+                 add_count(status, "healthyCount", gt_node_with_health(node, GT_GPU_HEALTHY)) &&
+                 add_count(status, "unknownCount", gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN)) &&
                  set_conditions(status, conditions) &&
                  (!at || cJSON_AddStringToObject(status, "observedAt", at));
     char *text = whole ? cJSON_PrintUnformatted(status) : NULL;
@@ -133,7 +139,7 @@ static uint64_t free_of(const struct gt_inventory *inventory, const struct gt_us
     for (unsigned i = 0; i < inventory->device_count; i++)
         if (inventory->devices[i].gpu >= 0 && inventory->devices[i].healthy)
             free |= UINT64_C(1) << inventory->devices[i].gpu;
-    return inventory->device_count ? free : gt_node_healthy(inventory->node);
+    return inventory->device_count ? free : gt_node_usable(inventory->node);
 }
 
 /* The searches above 16 GPUs run on the loop's thread, one for each count: their limit for all. */

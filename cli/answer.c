@@ -79,7 +79,7 @@ static void add_gpus(const struct cli_answer *answer, struct gt_buf *to)
         gt_buf_printf(to, "  GPU%-3u %s  %s", gpu->index, gpu->uuid[0] ? gpu->uuid : id, gpu->bdf);
         if (gpu->numa_node >= 0)
             gt_buf_printf(to, "  NUMA node %d", gpu->numa_node);
-        gt_buf_printf(to, "%s\n", gpu->healthy ? "" : "  unhealthy");
+        gt_buf_printf(to, "%s\n", gt_gpu_usable(gpu) ? "" : "  unhealthy");
     }
 }
 

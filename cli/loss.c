@@ -12,7 +12,7 @@ enum { SEARCH_LIMIT_US = 1000000 };
 struct options {
     struct cli_parse parse;
     struct cli_source source;
-    const char *free; /* NULL: all healthy GPUs */
+    const char *free; /* NULL: all GPUs but the unhealthy ones */
     uint64_t k;       /* 0: not given */
     unsigned format;
 };
@@ -46,7 +46,7 @@ static const struct argp_option own_options[] = {
      .key = CLI_KEY_FREE,
      .arg = "LIST",
      .doc = "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas "
-            "(default: all healthy GPUs)"},
+            "(default: all GPUs but the unhealthy ones)"},
     {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
     CLI_LAST_OPTIONS,
 };
@@ -107,7 +107,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         cli_source_no_gpus(&options.source, node, &err);
         return cli_failed(verb->name, err);
     }
-    struct cli_answer answer = {.node = node, .free = gt_node_healthy(node), .k = (unsigned)options.k};
+    struct cli_answer answer = {.node = node, .free = gt_node_usable(node), .k = (unsigned)options.k};
     if (options.free && cli_gpu_list(node, options.free, &answer.free, &err) < 0)
         return cli_usage(verb->name, "%s", gt_err_text(err));
     if (choose(&answer, &err) < 0)

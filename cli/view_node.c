@@ -78,7 +78,7 @@ static void tell_trouble(const struct gt_node *wired, const cJSON *status, const
                          struct cli_node *node, struct gt_buf *to)
 {
     for (unsigned i = 0; i < wired->gpu_count; i++)
-        if (!wired->gpus[i].healthy)
+        if (!gt_gpu_usable(&wired->gpus[i]))
             add_trouble(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
                         wired->gpus[i].unhealthy_reason, wired->gpus[i].unhealthy_reason[0] ? ")" : "");
     tell_links(wired, to);
@@ -254,7 +254,7 @@ static int read_status(struct cli_view *view, const cJSON *status, const char *s
     if (r < 0)
         return r;
     node->gpus = wired->gpu_count;
-    node->ill = gt_node_all(wired) & ~gt_node_healthy(wired);
+    node->ill = gt_node_with_health(wired, GT_GPU_UNHEALTHY);
     node->product = strdup(wired->gpu_count ? wired->gpus[0].product : "");
     view->failed |= !node->product;
     read_use(view, status, source, node);

@@ -79,7 +79,7 @@ static void add_present(struct gt_inventory *inventory, const struct gt_inventor
                         const struct gt_gpu *gpu, int match, const char *not_advertised)
 {
     struct gt_device device = {.gpu = (int)gpu->index,
-                               .healthy = gpu->healthy && !not_advertised,
+                               .healthy = gt_gpu_usable(gpu) && !not_advertised,
                                .numa_node = gpu->numa_node,
                                .drm_card = gpu->drm_card,
                                .drm_render = gpu->drm_render};

@@ -227,6 +227,7 @@ static char *gpu_text_of(const cJSON *status)
         add_text(&text, gpu, "bdf");
         add_number(&text, gpu, "numaNode");
         add_number(&text, gpu, "zone");
+        add_text(&text, gpu, "health");
         const cJSON *healthy = cJSON_GetObjectItemCaseSensitive(gpu, "healthy");
         if (cJSON_IsBool(healthy))
             gt_buf_printf(&text, "%s\"healthy\":\"%s\"", text.data[text.len - 1] == '{' ? "" : ",",

@@ -170,7 +170,7 @@ static bool read_facts(struct gt_feed *feed, const cJSON *status, struct facts *
     if (gt_node_from_json(status, "status", &node, NULL) < 0)
         return false;
     facts->gpus = node->gpu_count;
-    facts->healthy = gt_node_healthy(node);
+    facts->healthy = gt_node_usable(node);
     facts->left_alone = gt_node_not_advertised(node) != NULL;
     facts->links_down = read_links_down(status);
     if (!node->gpu_count)

@@ -105,7 +105,7 @@ static int read_hardware(struct reader *reader, const struct gt_at *at, const cJ
     struct gt_weights weights;
     gt_weights_of(node, &weights);
     *ret_count = node->gpu_count;
-    *ret_healthy = gt_node_healthy(node);
+    *ret_healthy = gt_node_usable(node);
     return add_class(reader, at, &weights, ret_class);
 }
 

@@ -25,9 +25,14 @@ def topology(name, status=None, **metadata):
     return resource("NodeGPUTopology", name, status, **metadata)
 
 
+def count_health(node, health):
+    return sum(gpu["health"] == health for gpu in node["gpus"])
+
+
 def wiring(node, *conditions):
     """What the agent publishes of a node beside its use."""
-    return {**node, "gpuCount": len(node["gpus"]), "healthyCount": sum(gpu["healthy"] for gpu in node["gpus"]),
+    return {**node, "gpuCount": len(node["gpus"]), "healthyCount": count_health(node, "healthy"),
+            "unknownCount": count_health(node, "unknown"),
             "conditions": [condition(kind) for kind in conditions], "observedAt": "2026-01-02T03:04:05Z"}
 
 
@@ -182,6 +187,8 @@ class ApiCases:
                 node(links=[{"a": 0, "b": 1, "kind": "MX", "weight": -1}]),
             "gpuCount is the number of gpus": node(gpuCount=3),
             "healthyCount is the number of gpus that are healthy": node(healthyCount=3),
+            "unknownCount is the number of gpus whose health is unknown": node(unknownCount=3),
+            "status.gpus[0].health: Unsupported value": node(gpus=[{**first, "health": "ok"}]),
             "freeCount is the number of indices in free": {"free": [0, 1], "freeCount": 3},
             "must have at most 64 items": {"free": list(range(64)) + [0], "freeCount": 65},
             "scoreByCount and lossByCount": {"scoreByCount": [1, 2], "lossByCount": [1]},

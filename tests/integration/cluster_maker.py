@@ -32,7 +32,7 @@ def node_status(name, base, owners=(), ill=(), free=None, observed=NOW, **condit
     for gpu in status["gpus"]:
         gpu["uuid"] = f"GPU-{number:08x}-0000-4000-8000-{gpu['index']:012x}"
         if gpu["index"] in ill:
-            gpu["healthy"], gpu["unhealthyReason"] = False, "uncorrectable ECC errors"
+            gpu["health"], gpu["healthy"], gpu["unhealthyReason"] = "unhealthy", False, "uncorrectable ECC errors"
     used = {gpu for _, _, gpus in owners for gpu in gpus}
     count = len(status["gpus"])
     if free is None:

@@ -153,7 +153,7 @@ class First(Case):
                 self.assertEqual(list(validator.iter_errors(status)), [])
                 self.assertEqual(status["name"], "n1")
                 self.assertEqual((status["gpuCount"], status["healthyCount"]),
-                                 (len(status["gpus"]), sum(g["healthy"] for g in status["gpus"])))
+                                 (len(status["gpus"]), sum(g["health"] == "healthy" for g in status["gpus"])))
                 links = self.condition("LinksHealthy")["status"]
                 self.assertEqual(links, {"c500-8-deadlink": "False", "c500-8-nolib": "Unknown"}.get(machine, "True"))
                 self.end(agent)

@@ -15,7 +15,7 @@ static void set_unknown(struct gt_node *node)
         gpu->index = i;
         gpu->vendor_index = gpu->numa_node = gpu->drm_card = gpu->drm_render = -1;
         gpu->mode = GT_GPU_NATIVE;
-        gpu->healthy = true;
+        gpu->health = GT_GPU_HEALTH_UNKNOWN;
     }
     for (unsigned i = 0; i < node->nic_count; i++) {
         node->nics[i].numa_node = -1;
@@ -116,13 +116,18 @@ uint64_t gt_node_all(const struct gt_node *node)
     return node->gpu_count < 64 ? (UINT64_C(1) << node->gpu_count) - 1 : UINT64_MAX;
 }
 
-uint64_t gt_node_healthy(const struct gt_node *node)
+uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health health)
 {
     uint64_t mask = 0;
     for (unsigned i = 0; i < node->gpu_count; i++)
-        if (node->gpus[i].healthy)
+        if (node->gpus[i].health == health)
             mask |= UINT64_C(1) << i;
     return mask;
+}
+
+uint64_t gt_node_usable(const struct gt_node *node)
+{
+    return gt_node_all(node) & ~gt_node_with_health(node, GT_GPU_UNHEALTHY);
 }
 
 const char *gt_node_not_advertised(const struct gt_node *node)

@@ -46,6 +46,14 @@ enum gt_gpu_mode {
     GT_GPU_VFIO, /* bound to vfio-pci, for virtual machines */
 };
 
+/* What is known of a GPU's health. Not known is no claim: the GPU may be given out, and nothing calls it
+ * well. */
+enum gt_gpu_health {
+    GT_GPU_HEALTH_UNKNOWN, /* nobody who could know was asked with success */
+    GT_GPU_HEALTHY, /* the vendor library, or a recording, says that it is available, and nothing bad */
+    GT_GPU_UNHEALTHY,
+};
+
 /* Words of the vendor library about the health of a GPU. */
 enum gt_told {
     GT_TOLD_STATE = 1,   /* available or not */
@@ -80,8 +88,8 @@ struct gt_gpu {
     struct gt_pcie_path path;
     int drm_card, drm_render; /* N of /dev/dri/cardN and renderDN, -1 none */
     enum gt_gpu_mode mode;
-    bool healthy;
-    char unhealthy_reason[128];   /* "" while healthy */
+    enum gt_gpu_health health;
+    char unhealthy_reason[128];   /* "" unless unhealthy */
     unsigned health_told, ill_by; /* gt_told bits of this scan: what was told, what of it was bad */
     unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
 };
@@ -131,7 +139,7 @@ struct gt_node {
     unsigned references; /* use gt_node_ref/unref */
 };
 
-/* An empty node with room for the given numbers, every field at "unknown", every GPU healthy and native,
+/* An empty node with room for the given numbers, every field at "unknown", every GPU native,
  * links with their a and b. -E2BIG with a clear text above the limits. */
 int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, struct gt_err **err);
 
@@ -139,8 +147,8 @@ int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, st
  * Checks and completes a node before it is shared: GPUs must stand in ascending order of BDF (gt_node_sort
  * does that), indices are set; UUIDs, BDFs and NIC names must be unique; kinds, zones, weights and NIC
  * localities are derived; a NIC without a name gets its BDF as one. Bytes in texts that are no printable
- * UTF-8 become '?', a healthy GPU loses its reason, and the own, empty and repeated ones leave `remotes`.
- * -EINVAL where a check fails: the node is unchanged but for such texts and names, and unusable.
+ * UTF-8 become '?', a GPU that is not unhealthy loses its reason, and the own, empty and repeated ones leave
+ * `remotes`. -EINVAL where a check fails: the node is unchanged but for such texts and names, and unusable.
  */
 int gt_node_finish(struct gt_node *node, struct gt_err **err);
 
@@ -160,9 +168,16 @@ struct gt_link *gt_node_link(const struct gt_node *node, unsigned a, unsigned b)
 void gt_node_missing(struct gt_node *node, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Masks of all and of the healthy GPUs. */
+/* Whether it may be given to containers: also where its health is not known. */
+static inline bool gt_gpu_usable(const struct gt_gpu *gpu)
+{
+    return gpu->health != GT_GPU_UNHEALTHY;
+}
+
+/* Masks of all GPUs, of those that may be given to containers, and of those with this health. */
 uint64_t gt_node_all(const struct gt_node *node);
-uint64_t gt_node_healthy(const struct gt_node *node);
+uint64_t gt_node_usable(const struct gt_node *node);
+uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health health);
 
 /* NULL where every GPU is a native whole card, else one sentence why the node is left to the vendor's plugin.
  */
@@ -190,9 +205,10 @@ uint32_t gt_link_weight(const struct gt_link *link);
 const char *gt_link_kind_name(enum gt_link_kind kind);
 /* By such a name; ret untouched and false for another. */
 bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret);
-/* "up", "down", "unknown"; "native", "sgpu", "vf", "vfio". */
+/* "up", "down", "unknown"; "native", "sgpu", "vf", "vfio"; "unknown", "healthy", "unhealthy". */
 const char *gt_link_state_name(enum gt_link_state state);
 const char *gt_gpu_mode_name(enum gt_gpu_mode mode);
+const char *gt_gpu_health_name(enum gt_gpu_health health);
 
 /* The device ID that the kubelet sees: the UUID where it is one that can be served (printable ASCII without
  * space and comma, at most 63 characters), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */

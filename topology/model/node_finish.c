@@ -177,7 +177,7 @@ static void drop_nonsense(struct gt_gpu *gpu)
     }
     if (gpu->numa_node < 0 || gpu->numa_node > GT_NUMA_MAX)
         gpu->numa_node = -1;
-    if (gpu->healthy)
+    if (gt_gpu_usable(gpu))
         gpu->unhealthy_reason[0] = '\0';
     else if (!gpu->unhealthy_reason[0])
         gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "no reason is told");

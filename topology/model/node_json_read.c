@@ -98,6 +98,24 @@ static int read_pcie(const struct reader *r, const struct gt_at *at, const cJSON
     return 0;
 }
 
+/* `healthy` is how it was told before `health`: false for unhealthy, true for all else. Either may say that a
+ * GPU is unhealthy. */
+static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_health *ret)
+{
+    enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN;
+    char text[32] = "";
+    bool healthy = true;
+    TRY(gt_get_text(at, object, "health", text, sizeof(text)));
+    TRY(gt_get_bool(at, object, "healthy", &healthy));
+    if (!text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "healthy")))
+        health = GT_GPU_HEALTHY;
+    while (text[0] && strcmp(text, gt_gpu_health_name(health)) != 0)
+        if (health++ == GT_GPU_UNHEALTHY)
+            return gt_at_fail(at, "health", "\"%s\" is none of healthy, unhealthy, unknown", text);
+    *ret = healthy ? health : GT_GPU_UNHEALTHY;
+    return 0;
+}
+
 /* gpu->index is the file's index until the GPUs are sorted. */
 static int read_gpu(const struct reader *r, unsigned i, const cJSON *json)
 {
@@ -123,7 +141,7 @@ static int read_gpu(const struct reader *r, unsigned i, const cJSON *json)
     TRY(read_pci_id(at, json, "pciDevice", &gpu->pci_device));
     TRY(read_pcie(r, at, json, gpu));
     TRY(read_mode(at, json, &gpu->mode));
-    TRY(gt_get_bool(at, json, "healthy", &gpu->healthy));
+    TRY(read_health(at, json, &gpu->health));
     TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
 
     for (unsigned j = 0; j < i; j++) {

@@ -118,8 +118,9 @@ static void write_gpu(struct writer *w, cJSON *array, const struct gt_gpu *gpu)
             add_number(w, drm, "render", gpu->drm_render);
     }
     add_text(w, o, "mode", gt_gpu_mode_name(gpu->mode));
-    add(w, o, "healthy", cJSON_CreateBool(gpu->healthy));
-    if (!gpu->healthy)
+    add_text(w, o, "health", gt_gpu_health_name(gpu->health));
+    add(w, o, "healthy", cJSON_CreateBool(gt_gpu_usable(gpu))); /* deprecated: as it was before `health` */
+    if (!gt_gpu_usable(gpu))
         add_text(w, o, "unhealthyReason", gpu->unhealthy_reason);
     add_number(w, o, "zone", gpu->zone);
 }

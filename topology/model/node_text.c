@@ -46,6 +46,11 @@ const char *gt_gpu_mode_name(enum gt_gpu_mode mode)
     return "native";
 }
 
+const char *gt_gpu_health_name(enum gt_gpu_health health)
+{
+    return health == GT_GPU_HEALTHY ? "healthy" : health == GT_GPU_UNHEALTHY ? "unhealthy" : "unknown";
+}
+
 /* Reads min to max hex digits; false for fewer, the text after them in *text. */
 static bool read_hex(const char **text, unsigned min, unsigned max, unsigned *ret)
 {

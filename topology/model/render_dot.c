@@ -26,10 +26,12 @@ static void add_name(struct gt_buf *to, const struct gt_tree *tree, unsigned i)
 
 static void add_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
 {
+    static const char *const fills[] = {
+        [GT_GPU_HEALTH_UNKNOWN] = "#e5e7eb", [GT_GPU_HEALTHY] = "#dcfce7", [GT_GPU_UNHEALTHY] = "#fee2e2"};
     char memory[32];
     gt_memory_text(gpu->memory_bytes, memory, sizeof(memory));
     gt_buf_printf(to, "[shape=box, style=\"rounded,filled\", fillcolor=\"%s\", label=\"GPU %u\\n",
-                  gpu->healthy ? "#dcfce7" : "#fee2e2", gpu->index);
+                  fills[gpu->health], gpu->index);
     if (gpu->product[0]) {
         add_escaped(to, gpu->product);
         gt_buf_puts(to, "\\n");
@@ -37,8 +39,8 @@ static void add_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
     if (gpu->memory_bytes)
         gt_buf_printf(to, "%s\\n", memory);
     add_escaped(to, gt_short_bdf(gpu->bdf));
-    if (!gpu->healthy)
-        gt_buf_puts(to, "\\nill");
+    if (gpu->health != GT_GPU_HEALTHY)
+        gt_buf_puts(to, gt_gpu_usable(gpu) ? "\\nhealth unknown" : "\\nill");
     gt_buf_puts(to, "\"];\n");
 }
 

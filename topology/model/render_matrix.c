@@ -72,8 +72,9 @@ static void pcie_cell(const struct gt_gpu *gpu, char *to)
 static void health_cell(const struct gt_gpu *gpu, char *to)
 {
     const char *mode = gpu->mode == GT_GPU_NATIVE ? "" : gt_gpu_mode_name(gpu->mode);
-    if (gpu->healthy)
-        snprintf(to, CELL_MAX, "%s%s%s", "ok", *mode ? ", " : "", mode);
+    if (gt_gpu_usable(gpu))
+        snprintf(to, CELL_MAX, "%s%s%s", gpu->health == GT_GPU_HEALTHY ? "ok" : "unknown", *mode ? ", " : "",
+                 mode);
     else
         snprintf(to, CELL_MAX, "ILL%s%s%s%s", *mode ? ", " : "", mode, gpu->unhealthy_reason[0] ? ": " : "",
                  gpu->unhealthy_reason);

@@ -28,6 +28,15 @@
 #define SVG_ZONE       "#f0f6ff"
 #define SVG_ZONE_EDGE  "#d5e4fb"
 
+/* How a GPU of this health is drawn and called. */
+struct svg_health {
+    const char *word;
+    const char *dot; /* the fill of its dot, whose edge is dot_edge */
+    const char *dot_edge;
+    const char *paper, *edge; /* of its card */
+};
+const struct svg_health *svg_health(enum gt_gpu_health health);
+
 struct svg_text {
     int x, y, size;
     const char *color; /* NULL: SVG_INK */

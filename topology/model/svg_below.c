@@ -134,24 +134,25 @@ static void legend_weights(struct pen *pen, const struct svg_layout *l)
 
 static void draw_legend(struct pen *pen, const struct svg_layout *l)
 {
-    bool host = false, bridges = false, degraded = false, ill = false;
+    bool host = false, bridges = false, degraded = false;
     for (unsigned i = 1; i < l->tree.count; i++) {
         host |= l->tree.items[i].type == GT_TREE_HOST;
         bridges |= l->tree.items[i].type == GT_TREE_SWITCH;
     }
-    for (unsigned i = 0; i < l->node->gpu_count; i++) {
-        ill |= !l->node->gpus[i].healthy;
+    for (unsigned i = 0; i < l->node->gpu_count; i++)
         degraded |= gt_pcie_degraded(&l->node->gpus[i]);
-    }
     svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 14, NULL, bold}, "Legend");
     pen->y += 28;
     legend_weights(pen, l);
     if (l->has_down)
         legend_stroke(pen, SVG_BAD, true, "direct link that is down");
-    if (l->node->gpu_count)
-        legend_chip(pen, SVG_PAPER, "#cbd5e1", "GPU, healthy");
-    if (ill)
-        legend_chip(pen, SVG_BAD_PAPER, SVG_BAD, "GPU, ill");
+    for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++) {
+        const struct svg_health *look = svg_health(health);
+        char text[32];
+        snprintf(text, sizeof(text), "GPU, %s", look->word);
+        if (gt_node_with_health(l->node, health))
+            legend_chip(pen, look->paper, look->edge, text);
+    }
     if (l->node->nic_count)
         legend_chip(pen, SVG_NIC, SVG_NIC_EDGE, "NIC");
     if (bridges)
@@ -189,7 +190,7 @@ static void draw_notes(struct pen *pen, const struct svg_layout *l, int width)
     pen->y += 28;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         const struct gt_gpu *gpu = &node->gpus[i];
-        if (!gpu->healthy)
+        if (!gt_gpu_usable(gpu))
             add_note(pen, &count, width, SVG_BAD, "GPU %u is ill%s%s", i,
                      gpu->unhealthy_reason[0] ? ": " : "", gpu->unhealthy_reason);
     }

@@ -62,9 +62,9 @@ static void set_unhealthy(struct gt_gpu *gpu, enum gt_told word, const char *rea
 {
     gpu->health_told |= word;
     gpu->ill_by |= word;
-    if (gpu->healthy && !gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason))
+    if (gt_gpu_usable(gpu) && !gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason))
         gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "not available");
-    gpu->healthy = false;
+    gpu->health = GT_GPU_UNHEALTHY;
 }
 
 static void read_info(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
@@ -114,6 +114,8 @@ static void read_state(struct gt_reading *reading, struct gt_gpu *gpu, const str
     gpu->health_told |= GT_TOLD_STATE;
     if (state == 0)
         set_unhealthy(gpu, GT_TOLD_STATE, "the vendor library calls it not available");
+    else if (gpu->health == GT_GPU_HEALTH_UNKNOWN)
+        gpu->health = GT_GPU_HEALTHY;
 }
 
 static void read_reason(struct gt_gpu *gpu, const struct gt_answer *answer)
@@ -121,7 +123,7 @@ static void read_reason(struct gt_gpu *gpu, const struct gt_answer *answer)
     int64_t code = 0;
     char text[64], reason[sizeof(gpu->unhealthy_reason)];
     bool has_code = gt_value_int(gt_value_member(answer->value, "code"), &code);
-    if (gpu->healthy) /* asked only for those that are not; a log may say otherwise */
+    if (gt_gpu_usable(gpu)) /* asked only for those that are not; a log may say otherwise */
         return;
     if (gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)))
         snprintf(reason, sizeof(reason), "not available: %s", text);

@@ -22,15 +22,15 @@ static uint64_t scan(struct gt_health *health, unsigned gpus, uint64_t mask, int
     for (unsigned i = 0; i < gpus; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:%02x:00.0", i + 1);
-        gpu->healthy = mask >> i & 1;
+        gpu->health = mask >> i & 1 ? GT_GPU_HEALTHY : GT_GPU_UNHEALTHY;
         gpu->health_told = vendor ? GT_TOLD_STATE : 0;
-        gpu->ill_by = gpu->healthy ? 0 : gpu->health_told;
-        snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s", gpu->healthy ? "" : "ECC");
+        gpu->ill_by = gt_gpu_usable(gpu) ? 0 : gpu->health_told;
+        snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s", gt_gpu_usable(gpu) ? "" : "ECC");
     }
     gt_health_apply(health, node, flags);
     for (unsigned i = 0; i < gpus; i++) {
-        assert_int_equal(node->gpus[i].healthy, node->gpus[i].unhealthy_reason[0] == '\0');
-        said |= (uint64_t)node->gpus[i].healthy << i;
+        assert_int_equal(gt_gpu_usable(&node->gpus[i]), node->gpus[i].unhealthy_reason[0] == '\0');
+        said |= (uint64_t)gt_gpu_usable(&node->gpus[i]) << i;
     }
     return said;
 }
@@ -75,12 +75,12 @@ static bool one_scan(struct gt_health *health, const char *uuid, bool healthy)
     struct gt_gpu *gpu = &node->gpus[0];
     snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:01:00.0");
     snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
-    gpu->healthy = healthy;
+    gpu->health = healthy ? GT_GPU_HEALTHY : GT_GPU_UNHEALTHY;
     gpu->health_told = GT_TOLD_STATE;
     gpu->ill_by = healthy ? 0 : GT_TOLD_STATE;
     snprintf(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "%s", healthy ? "" : "ECC");
     gt_health_apply(health, node, 0);
-    return gpu->healthy;
+    return gt_gpu_usable(gpu);
 }
 
 /* Another card at the same place begins anew, in both directions; one whose UUID is not told may be the old.
@@ -147,7 +147,7 @@ static void test_half_an_answer_is_no_recovery(void **state)
         assert_return_code(gt_answers_apply(log.data, log.len, node, &unmatched, NULL), 0);
         assert_return_code(gt_vendor_digest(log.data, node, &digest[i], NULL), 0);
         gt_health_apply(&health, node, 0);
-        assert_int_equal(node->gpus[0].healthy, healthy[i]);
+        assert_int_equal(gt_gpu_usable(&node->gpus[0]), healthy[i]);
     }
     assert_true(digest[0] != digest[1] && digest[1] != digest[2]); /* or nobody would look */
 }

@@ -130,7 +130,8 @@ static void test_node(void **state)
     (void)state;
     assert_non_null(inventory);
     assert_return_code(gt_node_new(3, 0, &node, NULL), 0);
-    node->gpus[1].healthy = false;
+    node->gpus[1].health = GT_GPU_UNHEALTHY;
+    node->gpus[2].health = GT_GPU_HEALTHY;
     for (unsigned i = 0; i < 3; i++)
         node->links[i].kind = GT_LINK_PIX;
     gt_node_link(node, 0, 1)->kind = GT_LINK_MX;
@@ -147,7 +148,8 @@ static void test_node(void **state)
     gt_auto_free char *text = text_of(&metrics);
     free(inventory);
     check_form(text);
-    expect_line(text, "gputopo_gpus{health=\"healthy\"} 2");
+    expect_line(text, "gputopo_gpus{health=\"healthy\"} 1");
+    expect_line(text, "gputopo_gpus{health=\"unknown\"} 1");
     expect_line(text, "gputopo_gpus{health=\"unhealthy\"} 1");
     expect_line(text, "gputopo_gpus{health=\"lost\"} 1");
     expect_line(text, "gputopo_links{kind=\"MX\",state=\"down\"} 1");

@@ -257,7 +257,8 @@ static void wiring(void **state)
     cJSON *body = parse(&text), *status = cJSON_GetObjectItem(body, "status");
     assert_string_equal(gt_kube_text(status, "name"), "n1"); /* not the recording's */
     assert_int_equal(cJSON_GetObjectItem(status, "gpuCount")->valueint, GPUS);
-    assert_int_equal(cJSON_GetObjectItem(status, "healthyCount")->valueint, GPUS);
+    assert_int_equal(cJSON_GetObjectItem(status, "healthyCount")->valueint, 0); /* nobody said so */
+    assert_int_equal(cJSON_GetObjectItem(status, "unknownCount")->valueint, GPUS);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(status, "conditions")), GT_CONDITIONS);
     assert_string_equal(gt_kube_text(status, "observedAt"), "2026-01-31T12:00:01Z");
     cJSON_Delete(body);

@@ -193,7 +193,7 @@ static void gives_an_ill_gpu_that_is_there(void **state)
     struct heard heard;
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
     struct gt_node *node = machine_new(2, 0);
-    node->gpus[1].healthy = false;
+    node->gpus[1].health = GT_GPU_UNHEALTHY;
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
     const char *const ids[] = {"GPU-1", NULL};
     assert_int_equal(
@@ -242,7 +242,7 @@ static void allocates_every_node_there_is(void **state)
     node->gpus[0].drm_render = -1;
     node->gpus[1].drm_card = node->gpus[1].drm_render = -1;
     node->gpus[3].drm_card = 77; /* gone from the host */
-    node->gpus[3].healthy = false;
+    node->gpus[3].health = GT_GPU_UNHEALTHY;
     assert_int_equal(allocate_all(dev, node, 2, names), GT_COUNT(expected));
     for (unsigned i = 0; i < GT_COUNT(expected); i++)
         assert_string_equal(names[i], expected[i]);
@@ -305,7 +305,7 @@ static void lists_health_and_numa(void **state)
 {
     (void)state;
     struct gt_node *node = machine_new(5, 0);
-    node->gpus[1].healthy = false;
+    node->gpus[1].health = GT_GPU_UNHEALTHY;
     node->gpus[2].numa_node = -1;
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
     gt_auto_buf struct gt_buf bytes = GT_BUF(1 << 16);

@@ -106,7 +106,7 @@ static void follows_health_and_mode(void **state)
     (void)state;
     gt_auto_inventory struct gt_inventory *a = machine_inventory(machine_new(2, 0), NULL);
     struct gt_node *node = machine_new(2, 0);
-    node->gpus[0].healthy = false;
+    node->gpus[0].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "too hot");
     gt_auto_inventory struct gt_inventory *b = machine_inventory(node, a);
     assert_string_equal(machine_list(b), "GPU-0- GPU-1+");

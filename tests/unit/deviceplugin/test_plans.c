@@ -28,7 +28,7 @@ static int set_up(void **state)
 {
     struct gt_node *node = machine_new(8, 3);
     (void)state;
-    node->gpus[7].healthy = false;
+    node->gpus[7].health = GT_GPU_UNHEALTHY;
     inventory = machine_inventory(node, NULL);
     return 0;
 }

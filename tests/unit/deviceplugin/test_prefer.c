@@ -62,7 +62,7 @@ static void one_round(uint64_t *random)
     unsigned n = 1 + machine_random(random, 9);
     struct gt_node *node = machine_new(n, 1 + machine_random(random, 1000));
     for (unsigned i = 0; i < n; i++)
-        node->gpus[i].healthy = machine_random(random, 5) != 0;
+        node->gpus[i].health = machine_random(random, 5) ? GT_GPU_HEALTHY : GT_GPU_UNHEALTHY;
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
 
     const char *available[64], *must[16], *answer[64];

@@ -156,7 +156,7 @@ static void follows_health_and_loss(void **state)
     list(book, false, &two, 1);
     gt_auto_inventory struct gt_inventory *before = machine_inventory(machine_new(3, 0), NULL);
     struct gt_node *node = machine_new(3, 0);
-    node->gpus[0].healthy = false;
+    node->gpus[0].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "ill");
     gt_auto_inventory struct gt_inventory *ill = machine_inventory(node, before);
     gt_usage_inventory(book, ill);

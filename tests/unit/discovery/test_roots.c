@@ -65,7 +65,7 @@ static void one_gpu_is_read(void **state)
     assert_int_equal(gpu->drm_card, 3);
     assert_int_equal(gpu->drm_render, 131);
     assert_int_equal(gpu->mode, GT_GPU_NATIVE);
-    assert_true(gpu->healthy);
+    assert_int_equal(gpu->health, GT_GPU_HEALTH_UNKNOWN);
     assert_string_equal(node->driver_version, "3.6.11");
     assert_string_equal(missing_why(node, "vendor library"), "not asked");
     assert_int_equal(node->missing_count, 1);

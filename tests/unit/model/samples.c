@@ -49,6 +49,7 @@ static struct gt_node *wire(const char *name, const struct wiring *wiring, unsig
         snprintf(gpu->cpu_set, sizeof(gpu->cpu_set), "%u-%u,%u-%u", numa * 32, numa * 32 + 31, numa * 32 + 64,
                  numa * 32 + 95);
         gpu->vendor_index = (int)(wiring->gpus - 1 - i);
+        gpu->health = GT_GPU_HEALTHY;
         gpu->pci_vendor = 0x9999;
         gpu->pci_device = 0x4001;
         gpu->memory_bytes = UINT64_C(64) << 30;
@@ -142,7 +143,7 @@ static struct gt_node *ill(const char *name)
     struct gt_node *node = two_mesh(name);
     if (!node)
         return NULL;
-    node->gpus[2].healthy = false;
+    node->gpus[2].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[2].unhealthy_reason, sizeof(node->gpus[2].unhealthy_reason),
              "double-bit ECC errors in DRAM");
     node->gpus[5].mode = GT_GPU_SGPU;
@@ -160,6 +161,7 @@ static struct gt_node *no_vendor(const char *name)
         memset(node->gpus[i].product, 0, sizeof(node->gpus[i].product));
         memset(node->gpus[i].serial, 0, sizeof(node->gpus[i].serial));
         node->gpus[i].vendor_index = -1;
+        node->gpus[i].health = GT_GPU_HEALTH_UNKNOWN;
         node->gpus[i].memory_bytes = 0;
     }
     for (unsigned i = 0; i < 4; i++)
@@ -200,7 +202,7 @@ static struct gt_node *hostile(void)
     snprintf(node->gpus[2].serial, sizeof(node->gpus[2].serial), "0x1f");
     snprintf(node->gpus[3].serial, sizeof(node->gpus[3].serial), " 2026-01-31 ");
     snprintf(node->nics[0].name, sizeof(node->nics[0].name), "*alias & %%tag %s", "{}");
-    node->gpus[0].healthy = false;
+    node->gpus[0].health = GT_GPU_UNHEALTHY;
     memset(node->gpus[0].unhealthy_reason, '\x80', sizeof(node->gpus[0].unhealthy_reason) - 1);
     gt_node_missing(node, "!tag", "| > @ ` \"' \t\r\n: #");
     gt_node_missing(node, "~", "%s", "");

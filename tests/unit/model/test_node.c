@@ -171,7 +171,7 @@ static void limits(void **state)
     assert_int_equal(gt_node_new(64, 64, &node, NULL), 0);
     assert_int_equal(node->link_count, 2016);
     assert_true(gt_node_all(node) == UINT64_MAX);
-    assert_true(gt_node_healthy(node) == UINT64_MAX);
+    assert_true(gt_node_usable(node) == UINT64_MAX);
     assert_int_equal(node->links[2015].a, 62);
     assert_int_equal(node->links[2015].b, 63);
     for (unsigned b = 0; b < 64; b++)
@@ -302,7 +302,7 @@ static void derived(void **state)
     gt_node_link(node, 0, 4)->kind = GT_LINK_MX;
     gt_node_link(node, 0, 4)->state = GT_LINK_STATE_DOWN;
     gt_node_link(node, 0, 1)->kind = GT_LINK_PHB; /* said by somebody: stays */
-    node->gpus[3].healthy = false;
+    node->gpus[3].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "old");
     node->gpus[1].pcie_now.speed = -1;
     node->gpus[2].pcie_now.speed = (double)NAN;
@@ -327,7 +327,7 @@ static void derived(void **state)
     assert_string_equal(node->nics[0].name, "0000:0a:00.0");
     assert_int_equal(node->nics[0].kind[0], GT_LINK_SYS);
     assert_int_equal(node->nics[0].kind[5], GT_LINK_NODE);
-    assert_true(gt_node_healthy(node) == 0x37);
+    assert_true(gt_node_usable(node) == 0x37);
     assert_string_equal(node->gpus[0].unhealthy_reason, "");
     assert_true(node->gpus[1].pcie_now.speed == 0 && node->gpus[2].pcie_now.speed == 0);
     assert_string_equal(node->gpus[4].product, "a?[m???\xc3\xa9");

@@ -191,7 +191,8 @@ static void renumbered(void **state)
     assert_string_equal(node->gpus[0].uuid, "one");
     assert_string_equal(node->gpus[1].uuid, "two");
     assert_string_equal(node->gpus[2].uuid, "zero");
-    assert_false(node->gpus[0].healthy);
+    assert_int_equal(node->gpus[0].health, GT_GPU_UNHEALTHY);
+    assert_int_equal(node->gpus[1].health, GT_GPU_HEALTH_UNKNOWN);
     struct gt_link *link = gt_node_link(node, 0, 2);
     assert_int_equal(link->kind, GT_LINK_MX);
     assert_int_equal(link->weight, 50);
@@ -203,6 +204,40 @@ static void renumbered(void **state)
     assert_int_equal(node->nics[1].kind[1], GT_LINK_NODE);
     assert_int_equal(node->gpus[0].zone, 1);
     assert_int_equal(node->gpus[1].zone, 0);
+}
+
+/* `health` says it; a file of before it has `healthy` alone. */
+static void read_health(void **state)
+{
+    static const struct {
+        const char *keys;
+        enum gt_gpu_health health;
+    } cases[] = {
+        {"", GT_GPU_HEALTH_UNKNOWN},
+        {",\"healthy\":null,\"health\":null", GT_GPU_HEALTH_UNKNOWN},
+        {",\"healthy\":true", GT_GPU_HEALTHY},
+        {",\"healthy\":false", GT_GPU_UNHEALTHY},
+        {",\"health\":\"healthy\"", GT_GPU_HEALTHY},
+        {",\"health\":\"unhealthy\",\"healthy\":false", GT_GPU_UNHEALTHY},
+        {",\"health\":\"unknown\",\"healthy\":true", GT_GPU_HEALTH_UNKNOWN},
+        {",\"health\":\"healthy\",\"healthy\":false", GT_GPU_UNHEALTHY}, /* edited as it was done before */
+        {",\"health\":\"unhealthy\",\"healthy\":true", GT_GPU_UNHEALTHY},
+    };
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        char text[128], written[64];
+        snprintf(text, sizeof(text), "{\"gpus\":[{\"bdf\":\"0a:00.0\"%s}]}", cases[i].keys);
+        gt_auto_node struct gt_node *node = read_text(text);
+        assert_int_equal(node->gpus[0].health, cases[i].health);
+        assert_int_equal(gt_node_usable(node), cases[i].health != GT_GPU_UNHEALTHY);
+        gt_auto_buf struct gt_buf again = GT_BUF(1 << 20);
+        gt_render_json(node, &again);
+        snprintf(written, sizeof(written), "\"health\": \"%s\",", gt_gpu_health_name(cases[i].health));
+        assert_non_null(strstr(again.data, written));
+        snprintf(written, sizeof(written), "\"healthy\": %s,",
+                 gt_gpu_usable(&node->gpus[0]) ? "true" : "false");
+        assert_non_null(strstr(again.data, written));
+    }
 }
 
 #define G2       "{\"gpus\":[{\"bdf\":\"0a:00.0\"},{\"bdf\":\"0b:00.0\"}]"
@@ -247,6 +282,8 @@ static void read_errors(void **state)
          "T: gpus[1].pcie.path: 17 members, the limit is 16"},
         {GPU("\"drm\":{\"card\":-2}"), "T: gpus[1].drm.card: expected 0 to 65535, is -2"},
         {GPU("\"mode\":\"half\""), "T: gpus[1].mode: \"half\" is none of native, sgpu, vf, vfio"},
+        {GPU("\"health\":\"ok\""), "T: gpus[1].health: \"ok\" is none of healthy, unhealthy, unknown"},
+        {GPU("\"health\":true"), "T: gpus[1].health: expected a string, is a boolean"},
         {GPU("\"healthy\":1"), "T: gpus[1].healthy: expected true or false, is a number"},
         {"{\"gpus\":[{\"bdf\":\"0a:00.0\"},{\"bdf\":\"0000:0A:00.0\"}]}",
          "T: gpus[1].bdf: 0000:0a:00.0 is that of gpus[0] too"},
@@ -335,7 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parse_errors), cmocka_unit_test(parse_limits), cmocka_unit_test(printing),
         cmocka_unit_test(round_trip),   cmocka_unit_test(renumbered),   cmocka_unit_test(read_errors),
-        cmocka_unit_test(too_many),     cmocka_unit_test(cut_off),
+        cmocka_unit_test(read_health),  cmocka_unit_test(too_many),     cmocka_unit_test(cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

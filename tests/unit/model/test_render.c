@@ -93,6 +93,32 @@ static void matrix_of_others(void **state)
         assert_true((unsigned char)*p >= 0x20 || *p == '\n');
 }
 
+/* Nothing calls a GPU well of which nobody said so, in a word or by its colour. */
+static void health_unknown(void **state)
+{
+    static const struct {
+        renderer *how;
+        const char *is, *is_not[3];
+    } cases[] = {
+        {gt_render_matrix, "-     unknown\n", {"ok\n", "healthy", NULL}},
+        {gt_render_dot, "\\nhealth unknown\"", {"#dcfce7", "healthy", NULL}},
+        {gt_render_svg, ">GPU, health unknown<", {"#16a34a", ", healthy", NULL}},
+        {gt_render_json, "\"health\": \"unknown\"", {"\"healthy\",", NULL}},
+        {gt_render_yaml, "health: unknown\n", {"health: healthy", NULL}},
+    };
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_free char *none = render(cases[i].how, "no-vendor"),
+                          *known = render(cases[i].how, "two-mesh");
+        assert_non_null(strstr(none, cases[i].is));
+        assert_null(strstr(known, cases[i].is));
+        for (unsigned word = 0; cases[i].is_not[word]; word++) {
+            assert_null(strstr(none, cases[i].is_not[word]));
+        }
+        assert_non_null(strstr(known, cases[i].is_not[0]));
+    }
+}
+
 static void pictures(void **state)
 {
     (void)state;
@@ -162,8 +188,8 @@ static void phrases(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix),    cmocka_unit_test(matrix_of_others), cmocka_unit_test(pictures),
-        cmocka_unit_test(too_small), cmocka_unit_test(phrases),
+        cmocka_unit_test(matrix),   cmocka_unit_test(matrix_of_others), cmocka_unit_test(health_unknown),
+        cmocka_unit_test(pictures), cmocka_unit_test(too_small),        cmocka_unit_test(phrases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

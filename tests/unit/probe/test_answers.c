@@ -214,12 +214,12 @@ static void health(void **state)
     log_call(&log, "mxSmlGetAllLimitedDevices", "", "\"rc\":0,\"value\":{\"number\":1,\"deviceId\":[0]}");
     log_call(&log, "mxSmlGetLimitedDeviceInfo", "0", "\"rc\":0,\"value\":{\"bdfId\":\"0000:12:00.0\"}");
     apply(&log, node);
-    assert_true(node->gpus[0].healthy);
+    assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
     assert_string_equal(node->gpus[1].unhealthy_reason, "not available: fell off the bus");
     assert_string_equal(node->gpus[2].unhealthy_reason, "not available (reason code 17)");
     assert_string_equal(node->gpus[3].unhealthy_reason, "uncorrectable DRAM ECC errors: 2");
-    assert_false(node->gpus[3].healthy);
-    assert_false(node->gpus[4].healthy);
+    assert_int_equal(node->gpus[3].health, GT_GPU_UNHEALTHY);
+    assert_int_equal(node->gpus[4].health, GT_GPU_UNHEALTHY);
     assert_non_null(strstr(node->gpus[4].unhealthy_reason, "limited"));
     assert_int_equal(node->gpus[4].vendor_index, -1);
 }

@@ -63,70 +63,71 @@ static const struct {
     const char *fault, *what, *why;
     int links; /* -1: not looked at */
     unsigned restarts;
+    unsigned unknown; /* mask of the GPUs of whose health nobody tells; the others are healthy */
 } table[] = {
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"hang\"}", "mxSmlGetDeviceInfo",
-     "GPU 3: did not answer in time", 9, 1},
+     "GPU 3: did not answer in time", 9, 1, 8},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"crash\"}", "mxSmlGetDeviceInfo",
-     "GPU 3: crashed (signal 11)", 9, 1},
+     "GPU 3: crashed (signal 11)", 9, 1, 8},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"exit\"}", "mxSmlGetDeviceInfo",
-     "GPU 3: exited (status 3)", 9, 1},
+     "GPU 3: exited (status 3)", 9, 1, 8},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"code\",\"code\":4}", "mxSmlGetDeviceInfo",
-     "GPU 3: sysfs error (code 4)", 9, 0},
-    {"{\"call\":\"mxSmlGetDeviceInfo\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceInfo", 0, 0},
+     "GPU 3: sysfs error (code 4)", 9, 0, 8},
+    {"{\"call\":\"mxSmlGetDeviceInfo\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceInfo", 0, 0, 0xff},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"garbage\"}", "BDF", "GPU 3: not a PCI address", 9,
-     0},
+     0, 8},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"unterminated\"}", "BDF", "GPU 3: not a PCI address",
-     9, 0},
+     9, 0, 8},
     {"{\"call\":\"mxSmlGetDeviceInfo\",\"dev\":3,\"do\":\"wrongsize\"}", "mxSmlGetDeviceInfo",
-     "GPU 3: wrote more than", 9, 0},
+     "GPU 3: wrote more than", 9, 0, 8},
     /* The second device that hangs condemns the function: two workers, not eight. */
-    {"{\"call\":\"mxSmlGetTotalEccErrors\",\"do\":\"hang\"}", "mxSmlGetTotalEccErrors", "1 more calls", 12,
-     2},
-    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceTopology", 12,
+    {"{\"call\":\"mxSmlGetTotalEccErrors\",\"do\":\"hang\"}", "mxSmlGetTotalEccErrors", "1 more calls", 12, 2,
+     0},
+    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceTopology", 12, 0,
      0},
     {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"code\",\"code\":3}", "mxSmlGetDeviceTopology",
-     "not supported (code 3); 55 more", 12, 0},
-    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"garbage\"}", "topology", "unknown level", 12, 0},
+     "not supported (code 3); 55 more", 12, 0, 0},
+    {"{\"call\":\"mxSmlGetDeviceTopology\",\"do\":\"garbage\"}", "topology", "unknown level", 12, 0, 0},
     {"{\"call\":\"mxSmlGetDeviceTopology\",\"dev\":2,\"do\":\"crash\"}", "mxSmlGetDeviceTopology", "GPU 2",
-     12, 2},
+     12, 2, 0},
     {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"do\":\"hang\"}", "mxSmlGetMetaXLinkRemoteInfo", "in time",
-     0, 4},
+     0, 4, 0},
     /* One link is fatal, at one end and at both: only that link is not known. */
     {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":0,\"link\":0,\"do\":\"crash\"}",
-     "mxSmlGetMetaXLinkRemoteInfo", "GPU 0: crashed (signal 11)", 11, 1},
+     "mxSmlGetMetaXLinkRemoteInfo", "GPU 0: crashed (signal 11)", 11, 1, 0},
     {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":0,\"link\":0,\"do\":\"crash\"},"
      "{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":1,\"link\":0,\"do\":\"crash\"}",
-     "mxSmlGetMetaXLinkRemoteInfo", "1 more calls failed", 11, 2},
+     "mxSmlGetMetaXLinkRemoteInfo", "1 more calls failed", 11, 2, 0},
     /* One GPU is fatal: it costs two workers, and its own three links. */
     {"{\"call\":\"mxSmlGetMetaXLinkRemoteInfo\",\"dev\":0,\"do\":\"crash\"}", "mxSmlGetMetaXLinkRemoteInfo",
-     "1 more calls failed", 12, 2},
+     "1 more calls failed", 12, 2, 0},
     {"{\"call\":\"mxSmlGetMetaXLinkPortState\",\"do\":\"wrongsize\"}", "mxSmlGetMetaXLinkPortState",
-     "insufficient size (code 10)", 0, 0},
-    {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
-    {"{\"call\":\"mxSmlGetMetaXLinkInfo_v2\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
-    {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"garbage\"}", NULL, NULL, 12, 0},
-    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"missing\"}", NULL, NULL, 12, 0},
+     "insufficient size (code 10)", 0, 0, 0},
+    {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"missing\"}", NULL, NULL, 12, 0, 0},
+    {"{\"call\":\"mxSmlGetMetaXLinkInfo_v2\",\"do\":\"missing\"}", NULL, NULL, 12, 0, 0},
+    {"{\"call\":\"mxSmlGetMetaXLinkInfo\",\"do\":\"garbage\"}", NULL, NULL, 12, 0, 0},
+    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"missing\"}", NULL, NULL, 12, 0, 0},
     {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"wrongsize\"}", "server UUIDs", "counts more",
-     12, 0},
-    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"unterminated\"}", NULL, NULL, 12, 0},
-    {"{\"call\":\"mxSmlGetBoardSerial\",\"do\":\"wrongsize\"}", NULL, NULL, 12, 0},
-    {"{\"call\":\"mxSmlGetMemoryInfo\",\"do\":\"garbage\"}", "memory", "nonsense", 12, 0},
-    {"{\"call\":\"mxSmlGetTotalEccErrors\",\"do\":\"garbage\"}", "ECC", "nonsense", 12, 0},
-    {"{\"call\":\"mxSmlGetDeviceState\",\"do\":\"garbage\"}", "device state", "neither", 12, 0},
-    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"garbage\"}", "number of GPUs", "nonsense", 12, 0},
-    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceCount", 12, 0},
-    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"hang\"}", "mxSmlGetDeviceCount", "in time", 12, 1},
-    {"{\"call\":\"mxSmlInit\",\"do\":\"code\",\"code\":2}", "mxSmlInit", "no device (code 2)", 0, 0},
-    {"{\"call\":\"mxSmlInit\",\"do\":\"hang\"}", "mxSmlInit", "in time", 0, 1},
-    {"{\"call\":\"mxSmlInit\",\"do\":\"crash\"}", "mxSmlInit", "crashed (signal 11)", 0, 1},
-    {"{\"call\":\"mxSmlInit\",\"do\":\"missing\"}", "functions", "mxSmlInit", 0, 0},
-    {"{\"call\":\"*\",\"do\":\"noise\",\"times\":3}", NULL, NULL, 12, 0},
-    {"{\"call\":\"*\",\"do\":\"garbage\"}", "vendor library", "", -1, 0},
-    {"{\"call\":\"*\",\"do\":\"unterminated\"}", "vendor library", "", -1, 0},
-    {"{\"call\":\"*\",\"do\":\"wrongsize\"}", "vendor library", "", -1, 0},
+     12, 0, 0},
+    {"{\"call\":\"mxSmlGetLocalAndMultipleRemoteUuid\",\"do\":\"unterminated\"}", NULL, NULL, 12, 0, 0},
+    {"{\"call\":\"mxSmlGetBoardSerial\",\"do\":\"wrongsize\"}", NULL, NULL, 12, 0, 0},
+    {"{\"call\":\"mxSmlGetMemoryInfo\",\"do\":\"garbage\"}", "memory", "nonsense", 12, 0, 0},
+    {"{\"call\":\"mxSmlGetTotalEccErrors\",\"do\":\"garbage\"}", "ECC", "nonsense", 12, 0, 0},
+    {"{\"call\":\"mxSmlGetDeviceState\",\"do\":\"garbage\"}", "device state", "neither", 12, 0, 0xff},
+    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"garbage\"}", "number of GPUs", "nonsense", 12, 0, 0},
+    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"missing\"}", "functions", "mxSmlGetDeviceCount", 12, 0, 0},
+    {"{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"hang\"}", "mxSmlGetDeviceCount", "in time", 12, 1, 0},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"code\",\"code\":2}", "mxSmlInit", "no device (code 2)", 0, 0, 0xff},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"hang\"}", "mxSmlInit", "in time", 0, 1, 0xff},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"crash\"}", "mxSmlInit", "crashed (signal 11)", 0, 1, 0xff},
+    {"{\"call\":\"mxSmlInit\",\"do\":\"missing\"}", "functions", "mxSmlInit", 0, 0, 0xff},
+    {"{\"call\":\"*\",\"do\":\"noise\",\"times\":3}", NULL, NULL, 12, 0, 0},
+    {"{\"call\":\"*\",\"do\":\"garbage\"}", "vendor library", "", -1, 0, 0xff},
+    {"{\"call\":\"*\",\"do\":\"unterminated\"}", "vendor library", "", -1, 0, 0xff},
+    {"{\"call\":\"*\",\"do\":\"wrongsize\"}", "vendor library", "", -1, 0, 0xff},
     /* More deaths than a scan puts up with. */
     {"{\"call\":\"*\",\"do\":\"crash\",\"after\":5}", "vendor library", "too many calls hung or crashed", -1,
-     7},
+     7, 0x94},
 };
 
 static void every_fault(void **state)
@@ -147,8 +148,8 @@ static void every_fault(void **state)
             fail_msg("%s: %s", node->missing[0].what, node->missing[0].why);
         if (table[i].links >= 0)
             assert_int_equal(direct_links(node), table[i].links);
-        for (unsigned gpu = 0; gpu < 8; gpu++)
-            assert_true(node->gpus[gpu].healthy);
+        assert_int_equal(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN), table[i].unknown);
+        assert_int_equal(gt_node_with_health(node, GT_GPU_HEALTHY), 0xff & ~table[i].unknown);
         gt_probe_client_stats(machine.client, &stats);
         assert_int_equal(stats.restarts, table[i].restarts);
         assert_int_equal(stats.failures, 0);
@@ -206,12 +207,12 @@ static void health_from_library(void **state)
         "{\"ecc\":{\"dramUE\":3}},{\"mode\":2}],\"limited\":[{\"bdf\":\"0000:12:00.0\"}]}";
     assert_int_equal(gt_file_write(machine.scenario, scenario, strlen(scenario), 0600, NULL), 0);
     gt_auto_node struct gt_node *node = machine_node(&machine, 5, NULL);
-    assert_true(node->gpus[0].healthy);
+    assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
     assert_string_equal(node->gpus[1].unhealthy_reason, "not available: lost");
     assert_string_equal(node->gpus[2].unhealthy_reason, "uncorrectable DRAM ECC errors: 3");
     assert_int_equal(node->gpus[3].mode, GT_GPU_VF);
     assert_non_null(gt_node_not_advertised(node));
-    assert_false(node->gpus[4].healthy);
+    assert_int_equal(node->gpus[4].health, GT_GPU_UNHEALTHY);
     machine_done(&machine);
 }
 
