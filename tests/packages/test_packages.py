@@ -178,7 +178,7 @@ class Debian(Case):
     def test_names(self):
         machine = ask("dpkg", "--print-architecture").strip()
         self.assertEqual([path.name for path in self.packages],
-                         [f"{name}_{VERSION}-1_{machine}.deb" for name in ("gputopo-agent", "gputopo-scheduler", "gputopo")])
+                         [f"{name}_{VERSION}-1_{machine}.deb" for name in ("gputopo-agent", "gputopo-scheduler", "gputopo-simulate", "gputopo")])
 
     def test_the_same_bytes(self):
         for path in self.packages:

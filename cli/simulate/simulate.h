@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_SIMULATE_H
-#define GPUTOPO_CLI_SIMULATE_H
+#ifndef GPUTOPO_CLI_SIMULATE_SIMULATE_H
+#define GPUTOPO_CLI_SIMULATE_SIMULATE_H
 
 #include "cli/cli.h"
 #include "scheduler-ext/sim/experiment.h"
 
-/* The verb simulate: simulate.c reads the options, simulate_run.c the files, and runs. */
+/* gputopo-simulate: main.c reads the options, run.c the files, and runs. */
 enum cli_sim_format { CLI_SIM_TABLE, CLI_SIM_CSV, CLI_SIM_JSON, CLI_SIM_SVG };
 
 struct cli_simulation {

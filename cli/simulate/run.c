@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cli/simulate.h"
+#include "cli/simulate/simulate.h"
 
 /* ---- inputs ---- */
 
