@@ -14,12 +14,12 @@ struct gt_health {
     unsigned count;
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];
-        char uuid[GT_ID_SIZE]; /* as last known, "" never */
+        char uuid[GT_ID_SIZE];     /* as last known, "" never */
         enum gt_gpu_health health; /* as last said */
-        unsigned ill_by;       /* the words of the vendor library that called it so, gt_told */
-        char reason[128];      /* why not healthy, as last said */
-        unsigned streak;       /* scans in a row that saw the opposite */
-        unsigned away;         /* scans in a row without this GPU */
+        unsigned ill_by;           /* the words of the vendor library that called it so, gt_told */
+        char reason[128];          /* why not healthy, as last said */
+        unsigned streak;           /* scans in a row that saw the opposite */
+        unsigned away;             /* scans in a row without this GPU */
     } gpus[2 * GT_GPUS_MAX];
 };
 
