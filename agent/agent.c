@@ -193,6 +193,9 @@ static int start(struct gt_agent *agent, struct gt_err **err)
         r = gt_loop_add_timer(agent->loop, on_health, agent, &agent->health_timer, err);
     if (r >= 0 && options->http)
         r = gt_http_new(agent->loop, options->http, gt_agent_serve, agent, &agent->http, err);
+    if (r >= 0 && options->health)
+        r = gt_http_new_health(agent->loop, options->health, gt_agent_serve_health, agent, &agent->health,
+                               err);
     if (r >= 0)
         r = gt_probe_start(options, &agent->probe, &agent->no_probe_why, err);
     if (r < 0)
@@ -225,6 +228,7 @@ static void stop(struct gt_agent *agent, int result)
     gt_agent_usage_stop(agent);
     gt_plugin_free(agent->plugin);
     gt_nodes_plugin_free(agent->nodes_plugin);
+    gt_http_free(agent->health);
     gt_http_free(agent->http);
     gt_agent_events_stop(agent);
     if (!gt_scanner_stop(agent->scanner, STOP_MS)) {

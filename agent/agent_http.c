@@ -76,16 +76,34 @@ static void serve_usage(struct gt_agent *agent, struct gt_http_response *respons
     gt_usage_json(agent->usage, agent->options->node_name, stats.last_s, &response->body);
 }
 
+static bool serve_health(struct gt_agent *agent, const char *path, struct gt_http_response *response)
+{
+    if (strcmp(path, "/healthz") == 0)
+        serve_status(agent, gt_status_healthy, response);
+    else if (strcmp(path, "/readyz") == 0)
+        serve_status(agent, gt_status_ready, response);
+    else
+        return false;
+    return true;
+}
+
+void gt_agent_serve_health(void *arg, const struct gt_http_request *request,
+                           struct gt_http_response *response)
+{
+    if (serve_health(arg, request->path, response))
+        return;
+    response->status = 404;
+    gt_buf_puts(&response->body, "there are /healthz and /readyz\n");
+}
+
 void gt_agent_serve(void *arg, const struct gt_http_request *request, struct gt_http_response *response)
 {
     struct gt_agent *agent = arg;
     const char *path = request->path;
+    if (serve_health(agent, path, response))
+        return;
     if (strcmp(path, "/metrics") == 0)
         serve_metrics(agent, response);
-    else if (strcmp(path, "/healthz") == 0)
-        serve_status(agent, gt_status_healthy, response);
-    else if (strcmp(path, "/readyz") == 0)
-        serve_status(agent, gt_status_ready, response);
     else if (strcmp(path, "/usage") == 0)
         serve_usage(agent, response);
     else {

@@ -21,7 +21,7 @@
 struct gt_agent {
     const struct gt_agent_options *options;
     struct gt_loop *loop;
-    struct gt_http *http;
+    struct gt_http *http, *health;
     struct gt_probe_client *probe; /* NULL: none */
     const char *no_probe_why;
     struct gt_plugin *plugin;             /* NULL: --no-device-plugin */
@@ -67,8 +67,10 @@ struct gt_agent {
     struct gt_err *start_error; /* why the first scan failed: the agent ends */
 };
 
-/* agent_http.c: the handler of /healthz, /readyz, /metrics and /usage. */
+/* agent_http.c: the handlers of /healthz, /readyz, /metrics and /usage, and of the first two alone. */
 void gt_agent_serve(void *agent, const struct gt_http_request *request, struct gt_http_response *response);
+void gt_agent_serve_health(void *agent, const struct gt_http_request *request,
+                           struct gt_http_response *response);
 
 /* agent_plugin.c: what the plugin tells. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);

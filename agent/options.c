@@ -21,8 +21,9 @@ enum option_key {
     OPTION_PROBE_RESOURCE,
     OPTION_PROBE_PATIENCE,
     OPTION_HTTP,
-    OPTION_RESCAN,
     OPTION_HEALTH,
+    OPTION_RESCAN,
+    OPTION_HEALTH_INTERVAL,
     OPTION_UNHEALTHY_AFTER,
     OPTION_HEALTHY_AFTER,
     OPTION_LOG_LEVEL,
@@ -56,8 +57,11 @@ static const struct gt_option table[] = {
     {"probe-patience", "SECONDS", "the first scan waits so long for the probe's socket (5)",
      OPTION_PROBE_PATIENCE},
     {"http", "ADDRESS:PORT", "health and metrics, or none (127.0.0.1:9400)", OPTION_HTTP},
+    {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
+     OPTION_HEALTH},
     {"rescan-interval", "SECONDS", "a whole scan at least this often, 0 never (300)", OPTION_RESCAN},
-    {"health-interval", "SECONDS", "asks the vendor library this often, 0 never (30)", OPTION_HEALTH},
+    {"health-interval", "SECONDS", "asks the vendor library this often, 0 never (30)",
+     OPTION_HEALTH_INTERVAL},
     {"unhealthy-after", "N", "scans in a row until a GPU counts as unhealthy (1)", OPTION_UNHEALTHY_AFTER},
     {"healthy-after", "N", "scans in a row until it counts as healthy again (3)", OPTION_HEALTHY_AFTER},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
@@ -151,6 +155,8 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
     case OPTION_RESCAN:
         return gt_option_number(name, value, 0, SECONDS_MAX, &to->rescan_s, err);
     case OPTION_HEALTH:
+        return gt_http_option(name, value, &to->health, err);
+    case OPTION_HEALTH_INTERVAL:
         return gt_option_number(name, value, 0, SECONDS_MAX, &to->health_s, err);
     case OPTION_UNHEALTHY_AFTER:
         return gt_option_number(name, value, 1, SCANS_MAX, &to->unhealthy_after, err);

@@ -22,6 +22,7 @@ struct gt_agent_options {
     const char *probe;          /* a program or a socket; "none"; NULL: the program beside the agent's own */
     const char *probe_resource; /* NULL: none */
     const char *http;           /* NULL: off */
+    const char *health;         /* NULL: off */
     const char *node_name;
     const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */

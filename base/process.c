@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -63,4 +64,18 @@ void gt_process_keep_small(void)
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     mallopt(M_TRIM_THRESHOLD, 128 << 10);
+}
+
+uint64_t gt_process_descriptors(uint64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return wanted;
+    rlim_t most = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (limit.rlim_cur < most) {
+        struct rlimit raised = {.rlim_cur = most, .rlim_max = limit.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+            return most;
+    }
+    return limit.rlim_cur;
 }

@@ -16,4 +16,8 @@ bool gt_process_read(struct gt_process *ret);
  * back. */
 void gt_process_keep_small(void);
 
+/* How many descriptors the process may have; the soft limit is first raised to `wanted`, as far as the hard
+ * one goes. */
+uint64_t gt_process_descriptors(uint64_t wanted);
+
 #endif

@@ -14,7 +14,7 @@ struct gt_http;
 
 /* What a server has where its spec says 0. */
 enum {
-    GT_HTTP_CONNECTIONS_MAX = 64, /* further ones wait in the kernel */
+    GT_HTTP_CONNECTIONS_MAX = 64, /* one more makes another go (docs/reference/http.md says which) */
     GT_HTTP_HEADER_MAX = 8 << 10, /* bytes of buffer per connection, so also of request header */
     GT_HTTP_BODY_MAX = 4 << 20,   /* of an answer */
     GT_HTTP_IDLE_MS = 10000,      /* silence, also between two requests */
@@ -88,7 +88,8 @@ struct gt_http_spec {
     size_t bodies_max;        /* of all bodies being collected together: more gets 503. 0: 8 * body_max */
     size_t answer_max;        /* 0: GT_HTTP_BODY_MAX */
     size_t buffer;            /* per connection; 0: GT_HTTP_HEADER_MAX. 32 KiB and more for large bodies */
-    unsigned connections_max; /* 0: GT_HTTP_CONNECTIONS_MAX */
+    unsigned connections_max; /* 0: GT_HTTP_CONNECTIONS_MAX; never more than a quarter of the descriptors */
+    unsigned address_max;     /* of them, of one IPv4 address or IPv6 /64; 0: half */
     unsigned idle_ms;         /* 0: GT_HTTP_IDLE_MS. Longer than the client's own, or it races: Go has 90 s */
     unsigned request_ms;      /* 0: GT_HTTP_REQUEST_MS */
 };
@@ -102,6 +103,9 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
  * gt_http_port(). */
 int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
                 struct gt_http **ret, struct gt_err **err);
+/* The same for health alone (--health): few connections, short ones, so that nothing else can fill it. */
+int gt_http_new_health(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
+                       struct gt_http **ret, struct gt_err **err);
 /* Reads the option `name`: an address as above; NULL for "none" and nothing. */
 int gt_http_option(const char *name, const char *value, const char **ret, struct gt_err **err);
 unsigned gt_http_port(const struct gt_http *http);
@@ -110,6 +114,8 @@ struct gt_http_stats {
     uint64_t connections_total, requests_total; /* requests: answered, whatever the status */
     uint64_t refused_size, refused_busy;        /* 413 and 503 by the server itself */
     uint64_t cut_slow;                          /* connections that ran into request_ms */
+    uint64_t evicted;                           /* closed to make room for others */
+    uint64_t refused_address;                   /* closed at once: their address had too many at work */
     unsigned connections;
     uint64_t tls_loads, tls_failures; /* of the files */
     int64_t tls_expires;              /* of the certificate in use, seconds since 1970; 0: no TLS */

@@ -8,11 +8,13 @@
 
 struct MHD_Connection;
 struct MHD_Daemon;
+struct gt_http_remote;
 
 /* One connection, and the request at hand on it. */
 struct gt_http_peer {
     struct gt_http_peer *previous, *next;
     struct gt_http *http;
+    struct gt_http_remote *remote;
     int fd;
     struct gt_tls_set *tls_set; /* NULL: no TLS */
     void *tls_session;
@@ -20,6 +22,7 @@ struct gt_http_peer {
     bool client_known;
 
     uint64_t since_ms; /* in_request: its request line came; otherwise connected, or done with the last one */
+    uint64_t heard_ms; /* the last step of the request at hand; otherwise as since_ms */
     bool served;       /* a request before */
     bool in_request;
     bool end_shown; /* the end of what it sends was pointed out to the library */
@@ -47,6 +50,8 @@ struct gt_http {
     struct gt_source *daemon_source, *again_source, *timeout, *sweep, *accept_again;
     uint64_t timeout_at_ms; /* when `timeout` fires, 0: not armed */
     struct gt_http_peer *peers;
+    struct gt_http_remote *remotes;
+    unsigned live; /* peers that are not cut */
     size_t bodies; /* bytes held in peers' bodies */
     struct gt_http_stats stats;
 };

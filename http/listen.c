@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "http/http.h"
 
-enum { BACKLOG = 1024 }; /* a scheduler may open hundreds at once; the kernel has a limit of its own */
+enum { BACKLOG = 4096 }; /* a scheduler may open hundreds at once; the kernel has a limit of its own */
 
 int gt_http_address(const char *text, struct sockaddr_storage *ret, bool *ret_any, struct gt_err **err)
 {

@@ -292,7 +292,7 @@ void *gt_http_on_line(void *arg, const char *uri, struct MHD_Connection *connect
     if (!peer)
         return NULL;
     peer->in_request = true;
-    peer->since_ms = gt_clock_ms();
+    peer->since_ms = peer->heard_ms = gt_clock_ms();
     const char *query = uri ? strchr(uri, '?') : NULL;
     if (query)
         peer->query = strdup(query + 1);
@@ -309,6 +309,7 @@ enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection,
     (void)state;
     if (!peer)
         return MHD_NO;
+    peer->heard_ms = gt_clock_ms();
     if (peer->stage == AT_HEADER)
         return on_header(peer, connection, url, method);
     if (!*upload_size)
@@ -330,5 +331,5 @@ void gt_http_on_request_done(void *arg, struct MHD_Connection *connection, void 
     gt_http_peer_reset(peer);
     peer->in_request = false;
     peer->served = true;
-    peer->since_ms = gt_clock_ms();
+    peer->since_ms = peer->heard_ms = gt_clock_ms();
 }

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/process.h"
+#include "http/crowd.h"
 #include "http/listen.h"
 #include "http/request.h"
 
@@ -17,9 +19,11 @@
 
 enum {
     SWEEP_MS = 5000, /* at most */
-    ACCEPT_PAUSE_MS = 1000,
-    IDLE_SPARE_MS = 1000, /* this long a connection between two requests is safe */
+    ACCEPT_PAUSE_MS = 100,
+    ACCEPTS_AT_ONCE =
+        8, /* before what they sent is read; so many may be on their way out beside the others */
     RUNS_AT_ONCE = 16,
+    DESCRIPTORS = 4096, /* asked for where the soft limit of the process is less */
 };
 
 static void wake(struct gt_http *http)
@@ -109,9 +113,8 @@ static void on_sweep(void *arg)
     uint64_t now = gt_clock_ms();
     for (struct gt_http_peer *peer = http->peers; peer; peer = peer->next)
         if (!peer->cut && overdue(peer, now)) {
-            peer->cut = true;
             http->stats.cut_slow++;
-            shutdown(peer->fd, SHUT_RDWR);
+            gt_http_cut(peer);
         } else
             show_end(peer);
     run_daemon(http);
@@ -119,22 +122,34 @@ static void on_sweep(void *arg)
         gt_source_arm(http->sweep, sweep_ms(http));
 }
 
+static const union MHD_ConnectionInfo *info_of(struct MHD_Connection *connection,
+                                               enum MHD_ConnectionInfoType what)
+{
+    return MHD_get_connection_info(connection, what);
+}
+
 static void open_peer(struct gt_http *http, struct MHD_Connection *connection, void **context)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info = info_of(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     int fd = info ? info->connect_fd : -1;
     struct gt_http_peer *peer = calloc(1, sizeof(*peer));
-    *context = peer;
     http->stats.connections++;
     http->stats.connections_total++;
-    if (!peer) { /* without one no request is served */
+    info = info_of(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct gt_http_remote *remote = peer && info ? gt_http_remote_get(http, info->client_addr) : NULL;
+    if (!remote) { /* without one no request is served */
+        free(peer);
         shutdown(fd, SHUT_RDWR);
         return;
     }
-    *peer = (struct gt_http_peer){.http = http, .next = http->peers, .fd = fd, .since_ms = gt_clock_ms()};
+    *context = peer;
+    uint64_t now = gt_clock_ms();
+    *peer = (struct gt_http_peer){
+        .http = http, .next = http->peers, .remote = remote, .fd = fd, .since_ms = now, .heard_ms = now};
+    http->live++;
+    remote->connections++;
     if (http->tls) {
-        info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+        info = info_of(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
         peer->tls_session = info ? info->tls_session : NULL;
         peer->tls_set = peer->tls_session ? gt_tls_dress(http->tls, peer->tls_session) : NULL;
         if (!peer->tls_set) /* the session has no certificate: no handshake succeeds */
@@ -149,10 +164,16 @@ static void open_peer(struct gt_http *http, struct MHD_Connection *connection, v
 
 static void close_peer(struct gt_http *http, struct gt_http_peer *peer)
 {
-    if (http->stats.connections-- == http->spec.connections_max && http->accept_again)
+    http->stats.connections--;
+    if (!http->listener_source && http->accept_again)
         gt_source_arm(http->accept_again, 0);
     if (!peer)
         return;
+    if (!peer->cut) {
+        http->live--;
+        peer->remote->connections--;
+    }
+    gt_http_remote_put(http, peer->remote);
     if (peer->linger && http->linger)
         gt_linger_add(http->linger, peer->fd);
     if (peer->previous)
@@ -176,22 +197,25 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         close_peer(arg, gt_steal(*context));
 }
 
+/* Until a connection ends, or a moment has passed. */
 static void pause_accepting(struct gt_http *http)
 {
     gt_source_free(gt_steal(http->listener_source));
+    gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
 }
 
-/* The connection that has been idle longest makes room for one that waits. */
-static void make_room(struct gt_http *http)
+static struct gt_http_peer *find_victim(struct gt_http *http, const struct gt_http_remote *remote)
 {
-    struct gt_http_peer *oldest = NULL;
-    for (struct gt_http_peer *peer = http->peers; peer; peer = peer->next)
-        if (peer->served && !peer->in_request && !peer->cut && (!oldest || peer->since_ms < oldest->since_ms))
-            oldest = peer;
-    if (oldest && gt_clock_ms() - oldest->since_ms >= IDLE_SPARE_MS) {
-        oldest->cut = true;
-        shutdown(oldest->fd, SHUT_RDWR);
-    }
+    run_daemon(http); /* who has said something by now is not silent */
+    return gt_http_victim(http, remote);
+}
+
+static void evict(struct gt_http *http, struct gt_http_peer *peer)
+{
+    if (!peer)
+        return;
+    http->stats.evicted++;
+    gt_http_cut(peer);
 }
 
 static void look_at_certificate(struct gt_http *http)
@@ -206,45 +230,67 @@ static void look_at_certificate(struct gt_http *http)
         http->spec.on_tls(http->spec.arg, r < 0 ? gt_err_text(why) : NULL);
 }
 
+/* Makes room for a connection of that address within what one address may have. */
+static bool admit(struct gt_http *http, const struct sockaddr *address)
+{
+    struct gt_http_remote *remote = gt_http_remote_get(http, address);
+    bool full = remote && remote->connections >= http->spec.address_max;
+    struct gt_http_peer *victim = full ? find_victim(http, remote) : NULL;
+    evict(http, victim);
+    if (remote)
+        gt_http_remote_put(http, remote);
+    if (remote && full && !victim)
+        http->stats.refused_address++;
+    return remote && (!full || victim);
+}
+
+/* False: nothing more for now. */
+static bool accept_one(struct gt_http *http)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(address);
+    const struct gt_http_spec *spec = &http->spec;
+    bool full = http->live >= spec->connections_max;
+    if (http->stats.connections >= spec->connections_max + ACCEPTS_AT_ONCE ||
+        (full && !find_victim(http, NULL))) {
+        pause_accepting(http);
+        return false;
+    }
+    int fd = accept4(http->listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            evict(http, gt_http_victim(http, NULL));
+            pause_accepting(http);
+        }
+        return false; /* no more, or one that its peer gave up: the next event comes by itself */
+    }
+    if (!admit(http, (const struct sockaddr *)&address)) {
+        close(fd);
+        return true;
+    }
+    if (http->live >= spec->connections_max)
+        evict(http, gt_http_victim(http, NULL));
+    /* Closes the descriptor itself where it fails. */
+    MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len);
+    return true;
+}
+
 static void on_accept(void *arg, uint32_t events)
 {
     struct gt_http *http = arg;
     (void)events;
     if (http->tls)
         look_at_certificate(http);
-    while (http->stats.connections < http->spec.connections_max) {
-        struct sockaddr_storage address;
-        socklen_t len = sizeof(address);
-        int fd = accept4(http->listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                pause_accepting(http);
-                gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
-            }
-            break; /* no more, or one that its peer gave up: the next event comes by itself */
-        }
-        /* Closes the descriptor itself where it fails. */
-        MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len);
-    }
-    if (http->stats.connections >= http->spec.connections_max && http->listener_source) {
-        pause_accepting(http); /* until a connection ends */
-        gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
-    }
+    for (unsigned i = 0; i < ACCEPTS_AT_ONCE && accept_one(http); i++)
+        ;
     run_daemon(http);
 }
 
 static void on_accept_again(void *arg)
 {
     struct gt_http *http = arg;
-    if (http->listener_source)
-        return;
-    if (http->stats.connections >= http->spec.connections_max) {
-        make_room(http);
-        run_daemon(http);
-    }
-    if (http->stats.connections >= http->spec.connections_max ||
-        gt_loop_add_fd(http->loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, NULL) <
-            0)
+    if (!http->listener_source && gt_loop_add_fd(http->loop, http->listener, EPOLLIN, on_accept, http,
+                                                 &http->listener_source, NULL) < 0)
         gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
 }
 
@@ -269,7 +315,7 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | (http->tls ? MHD_USE_TLS : 0), 0, NULL, NULL,
         gt_http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        spec->connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT, spec->buffer,
+        spec->connections_max + ACCEPTS_AT_ONCE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, spec->buffer,
         MHD_OPTION_CONNECTION_TIMEOUT, (spec->idle_ms + 999) / 1000, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, gt_http_on_request_done, http,
         MHD_OPTION_URI_LOG_CALLBACK, gt_http_on_line, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
@@ -311,6 +357,11 @@ static void fill_in(struct gt_http_spec *spec)
     spec->answer_max = spec->answer_max ? spec->answer_max : GT_HTTP_BODY_MAX;
     spec->buffer = spec->buffer ? spec->buffer : GT_HTTP_HEADER_MAX;
     spec->connections_max = spec->connections_max ? spec->connections_max : GT_HTTP_CONNECTIONS_MAX;
+    /* The process has other uses of descriptors, and other servers. */
+    uint64_t quarter = gt_process_descriptors(DESCRIPTORS) / 4 + 1;
+    if (spec->connections_max > quarter)
+        spec->connections_max = (unsigned)quarter;
+    spec->address_max = spec->address_max ? spec->address_max : (spec->connections_max + 1) / 2;
     spec->idle_ms = spec->idle_ms ? spec->idle_ms : GT_HTTP_IDLE_MS;
     spec->request_ms = spec->request_ms ? spec->request_ms : GT_HTTP_REQUEST_MS;
 }
@@ -340,6 +391,22 @@ int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *hand
                 struct gt_http **ret, struct gt_err **err)
 {
     struct gt_http_spec spec = {.address = address, .handler = handler, .arg = arg};
+    return gt_http_start(loop, &spec, ret, err);
+}
+
+int gt_http_new_health(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
+                       struct gt_http **ret, struct gt_err **err)
+{
+    struct gt_http_spec spec = {
+        .address = address,
+        .handler = handler,
+        .arg = arg,
+        .answer_max = 16 << 10,
+        .buffer = 4 << 10,
+        .connections_max = 16,
+        .idle_ms = 2000,
+        .request_ms = 2000,
+    };
     return gt_http_start(loop, &spec, ret, err);
 }
 

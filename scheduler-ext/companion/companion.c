@@ -202,6 +202,7 @@ static int start(struct gt_companion *companion, struct gt_err **err)
 
 static void stop(struct gt_companion *companion)
 {
+    gt_http_free(companion->health);
     gt_http_free(companion->https);
     gt_http_free(companion->http);
     gt_elect_free(companion->elect);

@@ -17,6 +17,7 @@ enum option_key {
     OPTION_KUBECONFIG = 256,
     OPTION_HTTP,
     OPTION_HTTPS,
+    OPTION_HEALTH,
     OPTION_TLS_CERTIFICATE,
     OPTION_TLS_KEY,
     OPTION_TLS_CLIENT_CA,
@@ -48,6 +49,8 @@ static const struct gt_option table[] = {
     {"http", "ADDRESS:PORT", "health, metrics and what the parts serve, or none (127.0.0.1:9401)",
      OPTION_HTTP},
     {"https", "ADDRESS:PORT", "the same with TLS, or none (none)", OPTION_HTTPS},
+    {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
+     OPTION_HEALTH},
     {"tls-certificate", "FILE", "PEM, for --https; read again when it changes, as are the next two",
      OPTION_TLS_CERTIFICATE},
     {"tls-key", "FILE", "PEM", OPTION_TLS_KEY},
@@ -194,6 +197,8 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return gt_http_option(name, value, &to->http, err);
     case OPTION_HTTPS:
         return gt_http_option(name, value, &to->https, err);
+    case OPTION_HEALTH:
+        return gt_http_option(name, value, &to->health, err);
     case OPTION_TLS_CERTIFICATE:
         return gt_option_text(name, value, &to->tls.certificate, err);
     case OPTION_TLS_KEY:

@@ -17,6 +17,7 @@ struct gt_companion_options {
     const char *kubeconfig; /* NULL: the pod's service account */
     const char *http;       /* NULL: off */
     const char *https;      /* NULL: off; else tls has a certificate and a key */
+    const char *health;     /* NULL: off */
     struct gt_http_tls tls;
     struct gt_aware_weights weights;
     struct gt_placement_options placement;

@@ -14,12 +14,6 @@ enum {
     REQUEST_MS = 30000,
 };
 
-static void serve_health(const struct gt_companion *companion, struct gt_http_response *response)
-{
-    (void)companion;
-    gt_buf_puts(&response->body, "ok\n");
-}
-
 static void serve_readiness(const struct gt_companion *companion, struct gt_http_response *response)
 {
     for (unsigned i = 0; i < gt_part_count; i++) {
@@ -33,6 +27,27 @@ static void serve_readiness(const struct gt_companion *companion, struct gt_http
     }
     if (response->status == 200)
         gt_buf_printf(&response->body, "ok, %s\n", companion->leads ? "leads" : "stands by");
+}
+
+static bool serve_health(const struct gt_companion *companion, const char *path,
+                         struct gt_http_response *response)
+{
+    if (strcmp(path, "/healthz") == 0)
+        gt_buf_puts(&response->body, "ok\n");
+    else if (strcmp(path, "/readyz") == 0)
+        serve_readiness(companion, response);
+    else
+        return false;
+    return true;
+}
+
+static void serve_health_alone(void *arg, const struct gt_http_request *request,
+                               struct gt_http_response *response)
+{
+    if (serve_health(arg, request->path, response))
+        return;
+    response->status = 404;
+    gt_buf_puts(&response->body, "there are /healthz and /readyz\n");
 }
 
 static void write_election(const struct gt_companion *companion, struct gt_buf *to)
@@ -95,12 +110,10 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
 {
     struct gt_companion *companion = arg;
     const char *path = request->path;
+    if (serve_health(companion, path, response))
+        return;
     if (strcmp(path, "/metrics") == 0)
         serve_metrics(companion, response);
-    else if (strcmp(path, "/healthz") == 0)
-        serve_health(companion, response);
-    else if (strcmp(path, "/readyz") == 0)
-        serve_readiness(companion, response);
     else {
         for (unsigned i = 0; i < gt_part_count; i++)
             if (companion->parts[i] && gt_parts[i]->serve &&
@@ -145,7 +158,11 @@ int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
         .idle_ms = IDLE_MS,
         .request_ms = REQUEST_MS,
     };
-    int r = options->http ? gt_http_start(companion->loop, &spec, &companion->http, err) : 0;
+    int r = options->health ? gt_http_new_health(companion->loop, options->health, serve_health_alone,
+                                                 companion, &companion->health, err)
+                            : 0;
+    if (r >= 0 && options->http)
+        r = gt_http_start(companion->loop, &spec, &companion->http, err);
     if (r < 0 || !options->https)
         return r;
     spec.address = options->https;

@@ -61,9 +61,11 @@ static void tell_stats(struct gt_http_response *response)
     gt_buf_printf(&response->body,
                   "{\"connections\": %u, \"connections_total\": %" PRIu64 ", \"requests\": %" PRIu64
                   ", \"refused_size\": %" PRIu64 ", \"refused_busy\": %" PRIu64 ", \"cut_slow\": %" PRIu64
-                  ", \"tls_loads\": %" PRIu64 ", \"tls_failures\": %" PRIu64 ", \"tls_expires\": %" PRId64,
+                  ", \"evicted\": %" PRIu64 ", \"refused_address\": %" PRIu64 ", \"tls_loads\": %" PRIu64
+                  ", \"tls_failures\": %" PRIu64 ", \"tls_expires\": %" PRId64,
                   stats.connections, stats.connections_total, stats.requests_total, stats.refused_size,
-                  stats.refused_busy, stats.cut_slow, stats.tls_loads, stats.tls_failures, stats.tls_expires);
+                  stats.refused_busy, stats.cut_slow, stats.evicted, stats.refused_address, stats.tls_loads,
+                  stats.tls_failures, stats.tls_expires);
     gt_buf_printf(&response->body,
                   ", \"made\": %" PRIu64 ", \"freed\": %" PRIu64 ", \"done\": %" PRIu64
                   ", \"eaten\": %" PRIu64 "}\n",

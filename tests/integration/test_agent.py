@@ -22,6 +22,7 @@ import unittest
 import prometheus_text
 from daemon_driver import PATIENCE, free_port, wait_for
 from kubelet_double import AdmissionError, KubeletDouble
+from silent import PROBE_S, SilentSockets, look
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 2 else ""
@@ -458,6 +459,24 @@ class OnARecording(Case):
             kubelet.admit("one", 1)
         self.assertIn("mxcd", agent.wait_event("allocation refused")["why"])
         self.assertEqual(agent.metric("gputopo_allocation_errors_total"), 1)
+
+
+class Flooded(Case):
+    def test_silent_sockets_keep_nobody_out(self):
+        """2,000 on each port in turn: both answer in time for a probe."""
+        health = free_port()
+        _, agent = self.start_recorded("--health", f"127.0.0.1:{health}")
+        for flooded in (health, agent.port):
+            with SilentSockets(flooded) as silent:
+                end = time.monotonic() + 2
+                while time.monotonic() < end or silent.closed < 500:
+                    for port in (health, agent.port):
+                        status, seconds = look(port, "/healthz")
+                        self.assertEqual(status, 200, (flooded, port))
+                        self.assertLess(seconds, PROBE_S, (flooded, port))
+                    time.sleep(0.05)
+        self.assertEqual(look(health, "/readyz")[0], 200)
+        self.assertEqual(look(health, "/metrics")[0], 404)
 
 
 class WhoUsesWhat(Case):

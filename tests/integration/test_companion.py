@@ -8,6 +8,7 @@ Usage: test_companion.py GPUTOPO_SCHEDULER [unittest arguments]
 import copy
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,9 @@ import jsonschema
 from api_double import Status, StrictDouble
 from companion_driver import (LABEL, NODES, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, Companion, mesh, report)
 from crds import status_schema
-from daemon_driver import PATIENCE, wait_for
+from daemon_driver import PATIENCE, free_port, wait_for
 from kube_driver import kubeconfig
+from silent import PROBE_S, SilentSockets, look
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 NAMESPACE = "gputopo-system"
@@ -83,10 +85,10 @@ class Case(unittest.TestCase):
 
     # the companion
 
-    def start(self, *arguments, wait=True, user="token: token-1"):
+    def start(self, *arguments, wait=True, user="token: token-1", program=None):
         config = kubeconfig(f"{self.directory}/config", self.api.url,
                             f"certificate-authority: {self.certificates}/ca.crt", user)
-        companion = Companion(SCHEDULER, "--only=supernodes", "--namespace", NAMESPACE, "--kubeconfig", config, *arguments)
+        companion = Companion(program or SCHEDULER, "--only=supernodes", "--namespace", NAMESPACE, "--kubeconfig", config, *arguments)
         self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
         if wait:
             self.assertTrue(wait_for(companion.is_ready), companion.lines)
@@ -107,6 +109,41 @@ class Case(unittest.TestCase):
         while seen != writes():
             seen = writes()
             time.sleep(3)
+
+
+class Flooded(Case):
+    def test_silent_sockets_keep_nobody_out(self):
+        """2,000 on each port in turn: every port answers in time for a probe."""
+        health, https = free_port(), free_port()
+        self.add_mesh("n1", "n2")
+        companion = self.start("--health", f"127.0.0.1:{health}", "--https", f"127.0.0.1:{https}", "--tls-certificate",
+                               f"{self.certificates}/server.crt", "--tls-key", f"{self.certificates}/server.key")
+        context = ssl.create_default_context(cafile=f"{self.certificates}/ca.crt")
+        ports = ((health, None), (companion.port, None), (https, context))
+        for flooded, _ in ports:
+            with SilentSockets(flooded) as silent:
+                end = time.monotonic() + 2
+                while time.monotonic() < end or silent.closed < 500:
+                    for port, how in ports:
+                        status, seconds = look(port, "/healthz", how)
+                        self.assertEqual(status, 200, (flooded, port))
+                        self.assertLess(seconds, PROBE_S, (flooded, port))
+                    time.sleep(0.05)
+        self.assertEqual(look(health, "/readyz")[0], 200)
+        self.assertEqual(look(health, "/metrics")[0], 404)
+
+    def test_few_descriptors(self):
+        """Where the process may have 256, silent sockets leave it what it needs for the API server."""
+        program = f"{self.directory}/few"
+        with open(program, "w", encoding="ascii") as script:
+            script.write(f'#!/bin/sh\nulimit -n 256\nexec {SCHEDULER} "$@"\n')
+        os.chmod(program, 0o755)
+        self.add_mesh("n1", "n2")
+        companion = self.start(program=program)
+        with SilentSockets(companion.port):
+            self.add_mesh("m1", "m2")
+            self.wait(lambda: len(self.members()) == 2)
+            self.assertLess(companion.metrics()["process_open_fds"], 192)
 
 
 class Joining(Case):

@@ -21,6 +21,8 @@ import threading
 import time
 import unittest
 
+from silent import PROBE_S, SilentSockets
+
 HOST = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
 SLOW = 60.0  # more than anything here takes, sanitizers and a busy machine included
 EARLY = 19.0  # less than the server's own limit of a request, where a shorter one was given
@@ -65,8 +67,8 @@ class Server:
         if code != 0:  # a sanitizer's complaint, too
             raise AssertionError(f"http-host ended with {code}")
 
-    def dial(self):
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=SLOW)
+    def dial(self, source="127.0.0.1"):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=SLOW, source_address=(source, 0))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
@@ -444,15 +446,62 @@ class Many(unittest.TestCase):
 
     def test_idle_ones_make_room(self):
         with Server("--connections", "8", "--idle-ms", "600000") as server, contextlib.ExitStack() as stack:
-            held = [stack.enter_context(server.dial()) for _ in range(8)]
+            held = [stack.enter_context(server.dial(f"127.0.0.{2 + i % 2}")) for i in range(8)]
             for connection in held:
                 ask(connection, post("/echo", b"{}"))
             late = stack.enter_context(server.dial())
-            header, _ = ask(late, post("/echo", b"{}"))  # or nothing before the others have been idle for long
+            header, _ = ask(late, post("/echo", b"{}"))
             self.assertIn(" 200 ", header)
             readable, _, _ = select.select(held, [], [], SLOW)
             self.assertEqual(len(readable), 1)
             self.assertTrue(ended(readable[0]))
+
+    def test_silent_ones_are_in_nobodys_way(self):
+        """2,000 connections that say nothing, or half of a request, from another address or from the client's own."""
+        half = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+        with Server() as server:
+            for source in ("127.0.0.2", "127.0.0.1"):
+                for said in (b"", half):
+                    with SilentSockets(server.port, 2000, source, said) as silent:
+                        slowest, end = 0, time.monotonic() + 2
+                        while time.monotonic() < end or not silent.closed:
+                            begin = time.monotonic()
+                            with server.dial() as connection:
+                                header, _ = ask(connection, post("/echo", b"{}"))
+                            self.assertIn(" 200 ", header)
+                            slowest = max(slowest, time.monotonic() - begin)
+                            time.sleep(0.02)
+                    self.assertLess(slowest, PROBE_S, (source, said))
+            stats = server.wait_stats(lambda s: s["connections"] == 1)
+            self.assertGreater(stats["evicted"], 1000)
+
+    def test_one_address_has_half_at_most(self):
+        with Server("--connections", "8") as server, contextlib.ExitStack() as stack:
+            def working(source):
+                connection = stack.enter_context(server.dial(source))
+                connection.sendall(post("/echo", b"x" * 100)[:-1])
+                return connection
+            # The last byte of its body is missing: this is at work, for a second.
+            first = [working("127.0.0.2") for _ in range(4)]
+            server.wait_stats(lambda s: s["connections"] == 5)
+            self.assertTrue(ended(working("127.0.0.2"), 1))
+            self.assertEqual(server.stats()["refused_address"], 1)
+            with server.dial() as other:
+                self.assertIn(" 200 ", ask(other, post("/echo", b"{}"))[0])
+            for connection in first:
+                connection.sendall(b"x")
+                self.assertIn(" 200 ", read_answer(connection)[0])
+
+    def test_bodies_that_stop_make_room(self):
+        with Server("--connections", "8") as server, contextlib.ExitStack() as stack:
+            for source in ("127.0.0.2", "127.0.0.3"):
+                for _ in range(4):
+                    connection = stack.enter_context(server.dial(source))
+                    connection.sendall(post("/echo", b"x" * 100)[:-1])
+            begin = time.monotonic()
+            late = stack.enter_context(server.dial())
+            self.assertIn(" 200 ", ask(late, post("/echo", b"{}"))[0])
+            self.assertGreater(time.monotonic() - begin, 0.5)
 
     def test_slow_reader_holds_up_nobody(self):
         with Server() as server, contextlib.ExitStack() as stack:

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/crowd.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/*
+ * Connections are cheap for whoever opens them, so a full server makes room instead of waiting. What goes
+ * first is what costs its owner least: a connection that says nothing. Among equals it is one of the address
+ * that has most, and then the oldest, so that many connections of one client never push out the few of
+ * another.
+ */
+
+enum {
+    SILENT_SPARE_MS = 250, /* time for a handshake and a request */
+    SPARE_MS = 1000,       /* of one that is idle between two requests, or has stopped within one */
+};
+
+enum rank { SILENT, IDLE, STALLED, FRESH, AT_WORK };
+
+static void read_prefix(const struct sockaddr *address, uint64_t *ret_prefix, bool *ret_v6)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* IPv4 within IPv6 */
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    uint32_t four;
+    *ret_v6 = address->sa_family == AF_INET6;
+    *ret_prefix = 0;
+    if (*ret_v6 && memcmp(&v6->sin6_addr, mapped, sizeof(mapped)) == 0) {
+        memcpy(&four, (const uint8_t *)&v6->sin6_addr + sizeof(mapped), sizeof(four));
+        *ret_prefix = four;
+        *ret_v6 = false;
+    } else if (*ret_v6) {
+        memcpy(ret_prefix, &v6->sin6_addr, sizeof(*ret_prefix));
+    } else if (address->sa_family == AF_INET) {
+        *ret_prefix = v4->sin_addr.s_addr;
+    }
+}
+
+struct gt_http_remote *gt_http_remote_get(struct gt_http *http, const struct sockaddr *address)
+{
+    uint64_t prefix;
+    bool v6;
+    read_prefix(address, &prefix, &v6);
+    struct gt_http_remote *remote = http->remotes;
+    while (remote && (remote->prefix != prefix || remote->v6 != v6))
+        remote = remote->next;
+    if (!remote) {
+        remote = calloc(1, sizeof(*remote));
+        if (!remote)
+            return NULL;
+        *remote = (struct gt_http_remote){.next = http->remotes, .prefix = prefix, .v6 = v6};
+        http->remotes = remote;
+    }
+    remote->references++;
+    return remote;
+}
+
+void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote)
+{
+    if (!remote || --remote->references)
+        return;
+    struct gt_http_remote **at = &http->remotes;
+    while (*at != remote)
+        at = &(*at)->next;
+    *at = remote->next;
+    free(remote);
+}
+
+static enum rank rank_of(const struct gt_http_peer *peer, uint64_t now)
+{
+    uint64_t quiet = now - peer->heard_ms;
+    if (!peer->served && peer->stage == AT_HEADER)
+        return quiet < SILENT_SPARE_MS ? FRESH : SILENT;
+    if (quiet >= SPARE_MS)
+        return peer->in_request ? STALLED : IDLE;
+    return peer->in_request ? AT_WORK : FRESH;
+}
+
+static bool goes_before(const struct gt_http_peer *a, enum rank rank_a, const struct gt_http_peer *b,
+                        enum rank rank_b)
+{
+    if (rank_a != rank_b)
+        return rank_a < rank_b;
+    if (a->remote != b->remote && a->remote->connections != b->remote->connections)
+        return a->remote->connections > b->remote->connections;
+    return a->heard_ms < b->heard_ms;
+}
+
+struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote)
+{
+    struct gt_http_peer *first = NULL;
+    enum rank rank_first = AT_WORK;
+    uint64_t now = gt_clock_ms();
+    for (struct gt_http_peer *peer = http->peers; peer; peer = peer->next) {
+        enum rank rank = rank_of(peer, now);
+        if (peer->cut || rank == AT_WORK || (remote && peer->remote != remote))
+            continue;
+        /* The list has the youngest first: of two that are equal the later one is older. */
+        if (!first || !goes_before(first, rank_first, peer, rank)) {
+            first = peer;
+            rank_first = rank;
+        }
+    }
+    return first;
+}
+
+void gt_http_cut(struct gt_http_peer *peer)
+{
+    peer->cut = true;
+    peer->http->live--;
+    peer->remote->connections--;
+    shutdown(peer->fd, SHUT_RDWR);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_HTTP_CROWD_H
+#define GPUTOPO_HTTP_CROWD_H
+
+#include <sys/socket.h>
+
+#include "http/internal.h"
+
+/* Who has the connections of a server, and which of them goes when there are too many. */
+
+/* One address of clients: an IPv4 address, or the first 64 bits of an IPv6 address. */
+struct gt_http_remote {
+    struct gt_http_remote *next;
+    uint64_t prefix;
+    bool v6;
+    unsigned references;
+    unsigned connections; /* that are not cut */
+};
+
+/* Finds or makes it, with a reference for the caller; NULL without memory. */
+struct gt_http_remote *gt_http_remote_get(struct gt_http *http, const struct sockaddr *address);
+void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
+
+/* The connection that goes first, NULL: all are at work. `remote`: only of this one; NULL: of all. */
+struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
+
+/* Shuts the socket down; the library notices and cleans up. It no longer counts. */
+void gt_http_cut(struct gt_http_peer *peer);
+
+#endif

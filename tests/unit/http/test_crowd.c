@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "http/crowd.h"
+
+static struct gt_http_remote *remote_of(struct gt_http *http, const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(1)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(1)};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+        return gt_http_remote_get(http, (const struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return gt_http_remote_get(http, (const struct sockaddr *)&v6);
+}
+
+static void test_addresses_are_told_apart(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } pairs[] = {
+        {"10.0.0.1", "10.0.0.1", true},
+        {"10.0.0.1", "10.0.0.2", false},
+        {"10.0.0.1", "::ffff:10.0.0.1", true}, /* as one that listens for both families sees it */
+        {"::ffff:10.0.0.1", "::ffff:10.0.0.2", false},
+        {"2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true}, /* whoever has a network has all of it */
+        {"2001:db8:1:2::1", "2001:db8:1:3::1", false},
+        {"::1", "0.0.0.0", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(pairs); i++) {
+        struct gt_http http = {0};
+        struct gt_http_remote *a = remote_of(&http, pairs[i].a), *b = remote_of(&http, pairs[i].b);
+        assert_non_null(a);
+        assert_non_null(b);
+        if ((a == b) != pairs[i].same)
+            fail_msg("%s and %s", pairs[i].a, pairs[i].b);
+        gt_http_remote_put(&http, a);
+        assert_ptr_equal(http.remotes, b);
+        gt_http_remote_put(&http, b);
+        assert_null(http.remotes);
+    }
+}
+
+enum kind { SILENT, IDLE, STALLED, YOUNG, JUST_IDLE, WORKS };
+
+struct crowd {
+    struct gt_http http;
+    struct gt_http_remote hog, guest;
+    struct gt_http_peer peers[8];
+    unsigned count;
+};
+
+static struct gt_http_peer *add(struct crowd *crowd, struct gt_http_remote *remote, enum kind kind,
+                                uint64_t quiet_ms)
+{
+    struct gt_http_peer *peer = &crowd->peers[crowd->count++];
+    bool in_request = kind == STALLED || kind == WORKS;
+    *peer = (struct gt_http_peer){.http = &crowd->http,
+                                  .remote = remote,
+                                  .next = crowd->http.peers,
+                                  .served = kind == IDLE || kind == JUST_IDLE,
+                                  .in_request = in_request,
+                                  .stage = in_request ? AT_COLLECT : AT_HEADER,
+                                  .heard_ms = gt_clock_ms() - quiet_ms};
+    crowd->http.peers = peer;
+    remote->connections++;
+    return peer;
+}
+
+/* Each in turn, the one before being cut. */
+static void test_order(void **state)
+{
+    struct crowd crowd = {0};
+    (void)state;
+    struct gt_http_peer *at_work = add(&crowd, &crowd.guest, WORKS, 0);
+    struct gt_http_peer *young_guest = add(&crowd, &crowd.guest, YOUNG, 100);
+    struct gt_http_peer *just_idle = add(&crowd, &crowd.hog, JUST_IDLE, 50);
+    struct gt_http_peer *young = add(&crowd, &crowd.hog, YOUNG, 20);
+    struct gt_http_peer *stalled = add(&crowd, &crowd.hog, STALLED, 60000);
+    struct gt_http_peer *idle = add(&crowd, &crowd.guest, IDLE, 30000);
+    struct gt_http_peer *silent_guest = add(&crowd, &crowd.guest, SILENT, 20000);
+    struct gt_http_peer *silent = add(&crowd, &crowd.hog, SILENT, 10000);
+    crowd.hog.connections += 100; /* elsewhere */
+    struct gt_http_peer *const order[] = {silent, silent_guest, idle, stalled, just_idle, young, young_guest};
+    assert_ptr_equal(gt_http_victim(&crowd.http, &crowd.guest), silent_guest);
+    for (size_t i = 0; i < GT_COUNT(order); i++) {
+        struct gt_http_peer *victim = gt_http_victim(&crowd.http, NULL);
+        if (victim != order[i])
+            fail_msg("number %zu is another", i);
+        victim->cut = true;
+    }
+    assert_null(gt_http_victim(&crowd.http, NULL));
+    assert_false(at_work->cut);
+}
+
+static void test_the_oldest_of_equals(void **state)
+{
+    struct crowd crowd = {0};
+    (void)state;
+    struct gt_http_peer *first = add(&crowd, &crowd.hog, SILENT, 500);
+    struct gt_http_peer *second = add(&crowd, &crowd.hog, SILENT, 500);
+    second->heard_ms = first->heard_ms;
+    assert_ptr_equal(gt_http_victim(&crowd.http, NULL), first);
+    first->heard_ms++;
+    assert_ptr_equal(gt_http_victim(&crowd.http, NULL), second);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_addresses_are_told_apart),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_the_oldest_of_equals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
