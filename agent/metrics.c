@@ -257,6 +257,8 @@ static void write_publish(const struct gt_publish_stats *stats, const struct gt_
                    "Answers by which the API server asks for patience.", client->throttled);
     gt_prom_number(to, "gputopo_publish_unauthorized_total", "counter",
                    "Answers that the token is not valid.", client->unauthorized);
+    gt_prom_number(to, "gputopo_api_oversize_total", "counter",
+                   "Objects that were passed over, since they are too large to be read.", client->oversize);
 }
 
 void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "kube/list.h"
+#include "kube/status.h"
 
 /* A person waits: the first answer must come soon, a page of large objects may take its time. */
 enum { CONTACT_MS = 10000, PAGE_MS = 60000 };
@@ -119,6 +120,15 @@ static void on_object(void *arg, cJSON *object)
     api->list->on_object(api->list->arg, object);
 }
 
+/* A list that is not whole is no answer; it is said at its end. */
+static void on_oversize(void *arg, cJSON *object)
+{
+    struct cli_api *api = arg;
+    if (!api->failed)
+        gt_fail(&api->failed, EFBIG, "%s is larger than %d bytes", gt_kube_meta(object, "name"),
+                GT_KUBE_PAGE_MAX);
+}
+
 int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err)
 {
     api->list = list;
@@ -129,6 +139,7 @@ int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt
         .deadline_ms = api->answered ? PAGE_MS : CONTACT_MS,
         .on_begin = on_begin,
         .on_object = on_object,
+        .on_oversize = on_oversize,
         .on_done = on_done,
         .arg = api,
     };

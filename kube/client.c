@@ -6,12 +6,13 @@
 
 #include "base/clock.h"
 #include "base/version.h"
+#include "kube/digest.h"
 #include "kube/internal.h"
 #include "kube/status.h"
 
 /* The client itself: who we are, and one exchange. Requests with their tries are in request.c. */
 
-enum { AUTHORIZATION_EXTRA = 32, HEADER_MAX = 256 };
+enum { AUTHORIZATION_EXTRA = 32, HEADER_MAX = 256, OBJECT_TEXT_MAX = 1024 };
 
 uint64_t gt_kube_now_ms(void)
 {
@@ -102,6 +103,30 @@ void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret)
 {
     *ret = kube->counters;
     ret->waiting = kube->call_count - kube->counters.running;
+}
+
+void gt_kube_on_oversize(struct gt_kube *kube, gt_kube_oversize_report *report, void *arg)
+{
+    kube->on_oversize = report;
+    kube->on_oversize_arg = arg;
+}
+
+void gt_kube_pass_over(struct gt_kube *kube, const struct gt_kube_resource *resource, const char *namespace_,
+                       const char *name, size_t max)
+{
+    gt_auto_buf struct gt_buf object = GT_BUF(OBJECT_TEXT_MAX);
+    kube->counters.oversize++;
+    gt_buf_puts(&object, resource->plural);
+    if (*name)
+        gt_buf_printf(&object, " %s%s%s", namespace_, *namespace_ ? "/" : "", name);
+    if (!kube->on_oversize || object.failed)
+        return;
+    uint64_t digest = gt_index_digest(object.data);
+    for (unsigned i = 0; i < GT_COUNT(kube->oversize_told); i++)
+        if (kube->oversize_told[i] == digest)
+            return;
+    kube->oversize_told[kube->oversize_next++ % GT_COUNT(kube->oversize_told)] = digest;
+    kube->on_oversize(kube->on_oversize_arg, object.data, max);
 }
 
 int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchange, struct gt_transfer **ret,

@@ -82,6 +82,13 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
 /* Ends a call without calling back. NULL is allowed; so is a call from within its own callback. */
 void gt_kube_cancel(struct gt_kube_call *call);
 
+/*
+ * An object that a list or watch has passed over, since it is larger than is read. Called once for each of
+ * the last objects; `object` is "pods default/x", without what is not told; `max` are bytes.
+ */
+typedef void gt_kube_oversize_report(void *arg, const char *object, size_t max);
+void gt_kube_on_oversize(struct gt_kube *kube, gt_kube_oversize_report *report, void *arg);
+
 /* For metrics. */
 struct gt_kube_counters {
     uint64_t requests;  /* tries, watches included */
@@ -89,6 +96,7 @@ struct gt_kube_counters {
     uint64_t failures;  /* tries without a 2xx */
     uint64_t throttled; /* answers 429 */
     uint64_t unauthorized;
+    uint64_t oversize; /* objects of lists and watches that were passed over, each time */
     unsigned running, waiting;
 };
 void gt_kube_counters(const struct gt_kube *kube, struct gt_kube_counters *ret);

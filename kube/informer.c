@@ -155,6 +155,41 @@ static void on_event(void *arg, enum gt_kube_event_type type, cJSON *object)
     leave(informer);
 }
 
+/*
+ * An object that is too large to be read now. What was known of it stays, so that what it holds is not taken
+ * to be free; one that was made anew under its name is another. Called between enter() and leave().
+ */
+static void pass_over(struct gt_kube_informer *informer, bool is_gone, const char *namespace_,
+                      const char *name, const char *uid)
+{
+    struct gt_index_entry *entry = gt_index_find(&informer->index, namespace_, name);
+    if (!entry)
+        return;
+    entry->mark = informer->mark;
+    if (!is_gone && (!*uid || entry->uid == gt_index_digest(uid)))
+        return;
+    entry = gt_index_take(&informer->index, namespace_, name);
+    report_delete(informer, entry, NULL);
+    free(entry);
+}
+
+static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_glimpse *object)
+{
+    struct gt_kube_informer *informer = arg;
+    enter(informer);
+    pass_over(informer, deleted, object->namespace_, object->name, object->uid);
+    leave(informer);
+}
+
+static void on_list_oversize(void *arg, cJSON *object)
+{
+    struct gt_kube_informer *informer = arg;
+    enter(informer);
+    pass_over(informer, false, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"),
+              gt_kube_meta(object, "uid"));
+    leave(informer);
+}
+
 static void on_watch_error(void *arg, const struct gt_err *error)
 {
     struct gt_kube_informer *informer = arg;
@@ -185,6 +220,7 @@ static void start_watch(struct gt_kube_informer *informer, const char *version)
                                             .timeout_s = informer->spec.timeout_s,
                                             .line_max = informer->spec.line_max,
                                             .on_event = on_event,
+                                            .on_oversize = on_watch_oversize,
                                             .on_error = on_watch_error,
                                             .on_lost = on_lost,
                                             .arg = informer};
@@ -257,6 +293,7 @@ static void on_timer(void *arg)
                                            .page_max = informer->spec.page_max,
                                            .on_begin = on_begin,
                                            .on_object = on_object,
+                                           .on_oversize = on_list_oversize,
                                            .on_done = on_list_done,
                                            .arg = informer};
     gt_auto_err struct gt_err *error = NULL;

@@ -8,7 +8,8 @@
  * Follows a set of objects: a list, then a watch, and a list again where the watch was lost; it never gives
  * up. Objects are handed on, not kept: only names and digests are remembered, to tell an addition from an
  * update, an update from nothing new, and to report after a new list what was deleted meanwhile. An object
- * that was deleted and made again under its name meanwhile is reported as deleted and added.
+ * that was deleted and made again under its name meanwhile is reported as deleted and added. Of an object
+ * that has become too large to be read, what was known stays until it is gone or can be read again.
  */
 struct gt_kube_informer;
 

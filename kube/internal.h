@@ -7,6 +7,8 @@
 #include "kube/token.h"
 #include "kube/transport.h"
 
+enum { GT_KUBE_OVERSIZE_TOLD = 64 };
+
 /* What the parts of the client share. */
 struct gt_kube {
     struct gt_loop *loop;
@@ -18,6 +20,10 @@ struct gt_kube {
     unsigned call_count;
     struct gt_source *kick; /* the timer of calls that wait */
     struct gt_kube_counters counters;
+    gt_kube_oversize_report *on_oversize; /* NULL: nobody asks */
+    void *on_oversize_arg;
+    uint64_t oversize_told[GT_KUBE_OVERSIZE_TOLD]; /* digests of the last objects that were reported */
+    unsigned oversize_next;
 };
 
 uint64_t gt_kube_now_ms(void);
@@ -38,6 +44,11 @@ struct gt_kube_exchange {
     gt_transfer_done *on_done;
     void *arg;
 };
+
+/* Counts and reports an object that was passed over. Its namespace and name are "" where they are not told.
+ */
+void gt_kube_pass_over(struct gt_kube *kube, const struct gt_kube_resource *resource, const char *namespace_,
+                       const char *name, size_t max);
 
 /* One try, with the token of this moment. */
 int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchange, struct gt_transfer **ret,

@@ -7,6 +7,7 @@
 
 #include "kube/internal.h"
 #include "kube/page.h"
+#include "kube/status.h"
 
 enum { RESTARTS_MAX = 5, PATH_MAX_BYTES = 64 << 10, DEADLINE_MS = 120000 };
 
@@ -14,8 +15,10 @@ struct gt_kube_list {
     struct gt_kube *kube;
     struct gt_kube_list_spec spec; /* its strings are not ours any more */
     char *path;
-    char *next; /* NULL at the first page */
-    unsigned limit, restarts;
+    char *next;   /* NULL at the first page */
+    char *pinned; /* the version of which the first page is asked for; NULL: the newest */
+    unsigned limit, limit_max, restarts;
+    enum { PAGE_OBJECTS, PAGE_VERSION, PAGE_NAME } page; /* what is asked for; see narrow() */
     struct gt_kube_call *call;
     struct gt_source *timer;
     struct gt_backoff backoff;
@@ -42,6 +45,7 @@ static void free_list(struct gt_kube_list *list)
     gt_source_free(list->timer);
     free(list->path);
     free(list->next);
+    free(list->pinned);
     free(list);
 }
 
@@ -70,7 +74,14 @@ static void finish(struct gt_kube_list *list, const char *resource_version, cons
 static bool on_item(void *arg, cJSON *item)
 {
     struct gt_kube_list *list = arg;
-    list->spec.on_object(list->spec.arg, item);
+    if (list->page == PAGE_OBJECTS) {
+        list->spec.on_object(list->spec.arg, item);
+    } else if (list->page == PAGE_NAME) {
+        gt_kube_pass_over(list->kube, list->spec.selection.resource, gt_kube_meta(item, "namespace"),
+                          gt_kube_meta(item, "name"), list->spec.page_max);
+        if (list->spec.on_oversize)
+            list->spec.on_oversize(list->spec.arg, item);
+    }
     return !list->dead;
 }
 
@@ -84,12 +95,17 @@ static int ask(struct gt_kube_list *list, struct gt_err **err)
     gt_buf_puts(&path, list->path);
     gt_kube_query(&path, "limit", limit);
     gt_kube_query(&path, "continue", list->next);
+    if (!list->next && list->pinned) {
+        gt_kube_query(&path, "resourceVersion", list->pinned);
+        gt_kube_query(&path, "resourceVersionMatch", "Exact");
+    }
     int r = gt_buf_check(&path, "path", err);
     if (r < 0)
         return r;
-    return gt_kube_start_raw(
-        list->kube, path.data, list->spec.selection.metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
-        list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max, on_page, list, &list->call, err);
+    bool metadata_only = list->spec.selection.metadata_only || list->page != PAGE_OBJECTS;
+    return gt_kube_start_raw(list->kube, path.data, metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
+                             list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max, on_page, list,
+                             &list->call, err);
 }
 
 static void ask_or_finish(struct gt_kube_list *list)
@@ -127,13 +143,37 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
         finish(list, NULL, error);
         return;
     }
-    free(list->next);
-    list->next = gt_steal(page.next);
-    if (list->next)
-        ask_or_finish(list);
-    else
+    bool whole = false;
+    if (list->page == PAGE_VERSION) {
+        list->pinned = gt_steal(page.resource_version);
+    } else {
+        free(list->next);
+        list->next = gt_steal(page.next);
+        list->limit = list->limit > list->limit_max / 2 ? list->limit_max : list->limit * 2;
+        whole = !list->next;
+    }
+    list->page = PAGE_OBJECTS;
+    if (whole)
         finish(list, page.resource_version, NULL);
+    else
+        ask_or_finish(list);
     gt_kube_page_done(&page);
+}
+
+/*
+ * The page was too large. Fewer objects, down to one; that one is passed over, and its metadata tell its name
+ * and where the list continues. At the beginning of the list another object could come first meanwhile: there
+ * the version is asked for before, and the object again as of that version.
+ */
+static bool narrow(struct gt_kube_list *list)
+{
+    if (list->limit > 1)
+        list->limit /= 2;
+    else if (list->spec.selection.metadata_only || list->page != PAGE_OBJECTS)
+        return false;
+    else
+        list->page = list->next || list->pinned ? PAGE_NAME : PAGE_VERSION;
+    return true;
 }
 
 static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len)
@@ -143,12 +183,13 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
     int code = gt_err_code(answer->error);
     if (!code) {
         read_page(list, body, body_len);
-    } else if (code == EFBIG && list->limit > 1) {
-        list->limit /= 2;
+    } else if (code == EFBIG && narrow(list)) {
         ask_or_finish(list);
-    } else if (code == ESTALE && list->next && list->restarts < RESTARTS_MAX) {
+    } else if (code == ESTALE && (list->next || list->pinned) && list->restarts < RESTARTS_MAX) {
         list->restarts++;
+        list->page = PAGE_OBJECTS;
         free(gt_steal(list->next));
+        free(gt_steal(list->pinned));
         gt_source_arm(list->timer, gt_backoff_next(&list->backoff, 0, &list->kube->jitter));
     } else {
         finish(list, NULL, answer->error);
@@ -163,7 +204,7 @@ int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spe
         return gt_fail_sys(err, ENOMEM, "list");
     list->kube = kube;
     list->spec = *spec;
-    list->limit = spec->limit ? spec->limit : GT_KUBE_LIST_LIMIT;
+    list->limit = list->limit_max = spec->limit ? spec->limit : GT_KUBE_LIST_LIMIT;
     list->spec.page_max = spec->page_max ? spec->page_max : GT_KUBE_PAGE_MAX;
     list->spec.deadline_ms = spec->deadline_ms ? spec->deadline_ms : DEADLINE_MS;
     int r = gt_kube_selection_path(&spec->selection, &list->path, err);

@@ -14,8 +14,10 @@ struct gt_kube_selection {
 };
 
 /*
- * A list, in pages. A page that is larger than page_max is asked for again with half as many objects; where
- * the server has forgotten the place to continue at (410), the list starts anew.
+ * A list, in pages. A page that is larger than page_max is asked for again with half as many objects, and
+ * each page that fits is followed by one of twice as many, up to the limit. An object that alone is larger is
+ * passed over: see gt_kube_on_oversize(). Where the server has forgotten the place to continue at (410), the
+ * list starts anew.
  */
 struct gt_kube_list;
 
@@ -23,11 +25,12 @@ enum { GT_KUBE_LIST_LIMIT = 500, GT_KUBE_PAGE_MAX = 16 << 20, GT_KUBE_LIST_TRY_M
 
 struct gt_kube_list_spec {
     struct gt_kube_selection selection;
-    unsigned limit;                              /* objects a page, 0: GT_KUBE_LIST_LIMIT */
-    size_t page_max;                             /* bytes, 0: GT_KUBE_PAGE_MAX */
-    uint64_t deadline_ms;                        /* for each page, as in gt_kube_request; 0: two minutes */
-    void (*on_begin)(void *arg);                 /* what came so far is void; may be NULL */
-    void (*on_object)(void *arg, cJSON *object); /* freed afterwards; has no apiVersion and kind */
+    unsigned limit;                                /* objects a page, 0: GT_KUBE_LIST_LIMIT */
+    size_t page_max;                               /* bytes, 0: GT_KUBE_PAGE_MAX */
+    uint64_t deadline_ms;                          /* for each page, as in gt_kube_request; 0: two minutes */
+    void (*on_begin)(void *arg);                   /* what came so far is void; may be NULL */
+    void (*on_object)(void *arg, cJSON *object);   /* freed afterwards; has no apiVersion and kind */
+    void (*on_oversize)(void *arg, cJSON *object); /* metadata of one that was passed over; may be NULL */
     /* Once, the list is gone afterwards. One of resource_version and error is NULL. */
     void (*on_done)(void *arg, const char *resource_version, const struct gt_err *error);
     void *arg;

@@ -59,9 +59,8 @@ void gt_kube_watch_counters(const struct gt_kube_watch *watch, struct gt_kube_wa
     *ret = watch->counters;
 }
 
-static void note_version(struct gt_kube_watch *watch, const cJSON *object)
+static void note_version(struct gt_kube_watch *watch, const char *version)
 {
-    const char *version = gt_kube_meta(object, "resourceVersion");
     size_t len = strlen(version);
     if (len && len < sizeof(watch->version))
         memcpy(watch->version, version, len + 1);
@@ -94,19 +93,40 @@ static bool on_line(void *arg, const char *line, size_t len)
         note_error(watch, object);
     } else if (strcmp(type, "BOOKMARK") == 0) {
         watch->counters.bookmarks++;
-        note_version(watch, object);
+        note_version(watch, gt_kube_meta(object, "resourceVersion"));
     } else {
         for (unsigned i = 0; i < GT_COUNT(types); i++) {
             if (strcmp(type, types[i]) != 0)
                 continue;
             watch->counters.events++;
-            note_version(watch, object);
+            note_version(watch, gt_kube_meta(object, "resourceVersion"));
             watch->spec.on_event(watch->spec.arg, (enum gt_kube_event_type)i, object);
             break;
         }
     }
     cJSON_Delete(json);
     return !watch->failed && !watch->dead;
+}
+
+/* An event that is too large is passed over by itself. That an object is gone is known from its beginning. */
+static bool on_long(void *arg, const char *line, size_t len)
+{
+    struct gt_kube_watch *watch = arg;
+    struct gt_kube_glimpse object;
+    gt_kube_glimpse(line, len, &object);
+    watch->counters.last_heard_ms = gt_kube_now_ms();
+    if (strcmp(object.type, "ERROR") == 0) {
+        gt_fail(&watch->failed, EFBIG, "watch: an error of more than %zu bytes", len);
+        watch->lost = true;
+        return false;
+    }
+    note_version(watch, object.resource_version);
+    bool deleted = strcmp(object.type, "DELETED") == 0;
+    if (!deleted || !*object.name)
+        gt_kube_pass_over(watch->kube, watch->spec.selection.resource, object.namespace_, object.name, len);
+    if (*object.name && watch->spec.on_oversize)
+        watch->spec.on_oversize(watch->spec.arg, deleted, &object);
+    return !watch->dead;
 }
 
 static void end_stream(struct gt_kube_watch *watch, unsigned asked_s);
@@ -116,7 +136,7 @@ static void on_data(void *arg, const char *data, size_t len)
     struct gt_kube_watch *watch = arg;
     watch->counters.connected = true;
     watch->busy = true;
-    int r = gt_lines_feed(&watch->lines, data, len, on_line, watch);
+    int r = gt_lines_feed(&watch->lines, data, len, watch);
     watch->busy = false;
     if (watch->dead) {
         free_watch(watch);
@@ -124,11 +144,8 @@ static void on_data(void *arg, const char *data, size_t len)
     }
     if (r == 0)
         return;
-    if (r != -ECANCELED) {
-        gt_fail(&watch->failed, -r, "watch: a line is longer than %zu bytes, or there is no memory for it",
-                watch->lines.rest.max);
-        watch->lost = r == -EFBIG;
-    }
+    if (r != -ECANCELED)
+        gt_fail(&watch->failed, -r, "watch: no memory for a line");
     gt_transfer_cancel(gt_steal(watch->transfer));
     end_stream(watch, 0);
 }
@@ -237,6 +254,8 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
     if (!watch->spec.timeout_s)
         watch->spec.timeout_s = GT_KUBE_WATCH_TIMEOUT_S;
     watch->lines.rest.max = spec->line_max ? spec->line_max : GT_KUBE_LINE_MAX;
+    watch->lines.on_line = on_line;
+    watch->lines.on_long = on_long;
     int r = gt_kube_selection_path(&spec->selection, &watch->path, err);
     if (r == 0)
         r = gt_loop_add_timer(kube->loop, on_timer, watch, &watch->timer, err);

@@ -2,13 +2,14 @@
 #ifndef GPUTOPO_KUBE_WATCH_H
 #define GPUTOPO_KUBE_WATCH_H
 
+#include "kube/glimpse.h"
 #include "kube/list.h"
 
 /*
  * A watch that keeps itself alive: on a connection of its own, resumed from the last resourceVersion seen
  * (bookmarks included) when it ends, with back-off and jitter where it ends in failure. It gives up in one
- * case only: the server no longer knows that resourceVersion (410), or sends a line beyond the limit. Then
- * the objects must be listed anew.
+ * case only: the server no longer knows that resourceVersion (410). Then the objects must be listed anew. An
+ * event that is larger than line_max is passed over: see gt_kube_on_oversize().
  */
 struct gt_kube_watch;
 
@@ -28,8 +29,10 @@ struct gt_kube_watch_spec {
     unsigned timeout_s;           /* the server is asked to end it after 80 to 120 % of this; 0: default */
     size_t line_max;              /* bytes of one event, 0: GT_KUBE_LINE_MAX */
     void (*on_event)(void *arg, enum gt_kube_event_type type, cJSON *object); /* freed afterwards */
-    void (*on_error)(void *arg, const struct gt_err *error);                  /* it goes on; may be NULL */
-    void (*on_lost)(void *arg, const struct gt_err *error); /* it does not; the watch is gone afterwards */
+    /* Of an object that is too large for one, whose name is told; may be NULL. */
+    void (*on_oversize)(void *arg, bool deleted, const struct gt_kube_glimpse *object);
+    void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; may be NULL */
+    void (*on_lost)(void *arg, const struct gt_err *error);  /* it does not; the watch is gone afterwards */
     void *arg;
 };
 

@@ -82,6 +82,8 @@ static void write_client(const struct gt_companion *companion, struct gt_buf *to
                    "Answers by which the API server asks for patience.", client.throttled);
     gt_prom_number(to, "gputopo_api_unauthorized_total", "counter", "Answers that the token is not valid.",
                    client.unauthorized);
+    gt_prom_number(to, "gputopo_api_oversize_total", "counter",
+                   "Objects that were passed over, since they are too large to be read.", client.oversize);
     gt_prom_head(to, "gputopo_events_total", "counter", "Events by what became of them.");
     gt_buf_printf(to,
                   "gputopo_events_total{result=\"written\"} %" PRIu64 "\n"

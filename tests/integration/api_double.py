@@ -314,6 +314,7 @@ class ApiDouble:
         self.owners = {}     # (collection, name) -> {leaf: set of managers}
         self.history = []    # (version, type, collection, object)
         self.version, self.floor = 100, 0
+        self.at_floor = {}   # the objects as of that version
         self.uids = itertools.count(1)
         self.snapshots = {}  # continue token -> rest of a list
         self.requests, self.faults, self.connections = [], [], set()
@@ -480,7 +481,7 @@ class ApiDouble:
     def compact(self):
         """Forgets every version but the present one, and every place in a list."""
         with self.lock:
-            self.floor = self.version
+            self.floor, self.at_floor = self.version, dict(self.objects)
             self.history.clear()
             self.snapshots.clear()
 
@@ -516,6 +517,21 @@ class ApiDouble:
             self.store(collection, name, new, "MODIFIED")
         return 200, new
 
+    def objects_of(self, query):
+        """As they are now, or were at the version that is asked for."""
+        if query.get("resourceVersionMatch") != "Exact":
+            return self.version, self.objects
+        version = int(query["resourceVersion"])
+        if version < self.floor:
+            raise ApiError(410, f"The provided resource version is too old: {version}", "Expired")
+        objects = dict(self.at_floor)
+        for at, kind, where, obj in self.history:
+            if at <= version and kind == "DELETED":
+                del objects[where, obj["metadata"]["name"]]
+            elif at <= version:
+                objects[where, obj["metadata"]["name"]] = obj
+        return version, objects
+
     def list(self, collection, request):
         token, limit = request.query.get("continue"), int(request.query.get("limit") or 0)
         if token:
@@ -523,8 +539,8 @@ class ApiDouble:
                 raise ApiError(410, "The provided continue parameter is too old", "Expired")
             version, items = self.snapshots[token]
         else:
-            version = self.version
-            items = [copy.deepcopy(o) for (where, _), o in sorted(self.objects.items(), key=lambda i: str(i[0]))
+            version, objects = self.objects_of(request.query)
+            items = [copy.deepcopy(o) for (where, _), o in sorted(objects.items(), key=lambda i: str(i[0]))
                      if self.is_in(where, collection) and self.is_selected(o, request.query)]
         page, rest = (items[:limit], items[limit:]) if limit else (items, [])
         metadata = {"resourceVersion": str(version)}

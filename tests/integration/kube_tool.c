@@ -44,7 +44,8 @@ static struct gt_loop *loop;
 static struct gt_kube *kube;
 static struct gt_kube_recorder *recorder;
 static struct order orders[ORDERS_MAX];
-static struct gt_lines input = {.rest = GT_BUF(LINE_MAX_BYTES)};
+static gt_lines_callback on_line, on_long_line;
+static struct gt_lines input = {.rest = GT_BUF(LINE_MAX_BYTES), .on_line = on_line, .on_long = on_long_line};
 
 static void say(cJSON *json)
 {
@@ -377,6 +378,7 @@ static void say_counters(struct order *order, const cJSON *request)
     cJSON_AddNumberToObject(json, "retries", (double)client.retries);
     cJSON_AddNumberToObject(json, "throttled", (double)client.throttled);
     cJSON_AddNumberToObject(json, "unauthorized", (double)client.unauthorized);
+    cJSON_AddNumberToObject(json, "oversize", (double)client.oversize);
     cJSON_AddNumberToObject(json, "running", client.running);
     cJSON_AddNumberToObject(json, "waiting", client.waiting);
     struct gt_kube_recorder_counters events;
@@ -460,13 +462,32 @@ static bool on_line(void *arg, const char *line, size_t len)
     return true;
 }
 
+static bool on_long_line(void *arg, const char *line, size_t len)
+{
+    (void)arg;
+    (void)line;
+    (void)len;
+    return false;
+}
+
+/* Of no order: the id is 0. */
+static void on_oversize(void *arg, const char *object, size_t max)
+{
+    (void)arg;
+    cJSON *json = answer_to(&orders[0]);
+    cJSON_AddStringToObject(json, "event", "OVERSIZE");
+    cJSON_AddStringToObject(json, "object", object);
+    cJSON_AddNumberToObject(json, "max", (double)max);
+    say(json);
+}
+
 static void on_input(void *arg, uint32_t events)
 {
     (void)arg;
     (void)events;
     static char chunk[65536];
     ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
-    if (n > 0 && gt_lines_feed(&input, chunk, (size_t)n, on_line, NULL) == 0)
+    if (n > 0 && gt_lines_feed(&input, chunk, (size_t)n, NULL) == 0)
         return;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -487,6 +508,8 @@ static int start(int argc, char **argv, struct gt_err **err)
         r = gt_loop_new(&loop, err);
     if (r == 0)
         r = gt_kube_new(loop, &config, "kube-tool", &kube, err);
+    if (r == 0)
+        gt_kube_on_oversize(kube, on_oversize, NULL);
     if (r == 0)
         r = gt_kube_recorder_new(kube, "metax-tech.com/kube-tool", "test", 60, &recorder, err);
     if (r == 0)

@@ -52,7 +52,7 @@ static struct host {
     } followers[KINDS];
     bool wants_start;
     uint64_t without_ms; /* a kind of owners is gone on without after so long */
-} host = {.input = {.rest = GT_BUF(LINE_MAX_BYTES)}};
+} host;
 
 static void say(cJSON *json)
 {
@@ -296,13 +296,21 @@ static bool on_line(void *arg, const char *text, size_t len)
     return true;
 }
 
+static bool on_long_line(void *arg, const char *line, size_t len)
+{
+    (void)arg;
+    (void)line;
+    (void)len;
+    return false;
+}
+
 static void on_input(void *arg, uint32_t events)
 {
     static char chunk[65536];
     (void)arg;
     (void)events;
     ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
-    if (n > 0 && gt_lines_feed(&host.input, chunk, (size_t)n, on_line, NULL) == 0)
+    if (n > 0 && gt_lines_feed(&host.input, chunk, (size_t)n, NULL) == 0)
         return;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -402,6 +410,8 @@ static int start(int argc, char **argv, struct gt_err **err)
         r = gt_loop_add_timer(host.loop, on_tick, NULL, &host.tick, err);
     if (r == 0)
         gt_source_arm(host.tick, TICK_MS);
+    host.input =
+        (struct gt_lines){.rest = GT_BUF(LINE_MAX_BYTES), .on_line = on_line, .on_long = on_long_line};
     return r < 0 ? r : gt_loop_add_fd(host.loop, STDIN_FILENO, EPOLLIN, on_input, NULL, NULL, err);
 }
 

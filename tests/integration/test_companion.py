@@ -48,8 +48,8 @@ class Case(unittest.TestCase):
     def add_node(self, name, label=None):
         self.api.add(NODES, name, metadata={"labels": {SUPERNODE_LABEL: label}} if label else {})
 
-    def add_report(self, name, remote=(), **more):
-        self.api.add(TOPOLOGIES, name, status=report(f"uuid-{name}", *remote, **more))
+    def add_report(self, name, remote=(), note="", **more):
+        self.api.add(TOPOLOGIES, name, status={**report(f"uuid-{name}", *remote, **more), **({"note": note} if note else {})})
 
     def add_mesh(self, *names, **more):
         for name, remote in mesh(*names).items():
@@ -424,6 +424,20 @@ class Conflicts(Case):
         self.assertIn(foreign, self.statuses()[name]["conditions"])
         self.api.remove(SUPERNODES, name)
         self.wait_members({name: ["n1", "n2"]})
+
+    def test_a_report_that_is_too_large(self):
+        self.add_mesh("n1", "n2")
+        companion = self.start()
+        self.wait(lambda: list(self.members().values()) == [["n1", "n2"]])
+        lists = len(self.api.asked(method="GET", watch=False))
+        for _ in range(3):
+            self.add_report("n1", ["uuid-n2"], note="x" * (5 << 20))
+        self.add_report("n2", ["uuid-n1"], gpus=4)
+        self.wait(lambda: [s["capacity"] for s in self.statuses().values()] == [12])
+        self.assertEqual(companion.metrics()["gputopo_api_oversize_total"], 3)
+        self.assertEqual([(e["object"], e["limit"]) for e in companion.events("an object is too large to be read: what was known of it stays")],
+                         [("nodegputopologies n1", 4 << 20)])
+        self.assertEqual([r.path for r in self.api.asked(method="GET", watch=False)[lists:] if "leases" not in r.path], [])
 
     def test_nonsense_in_reports(self):
         self.add_mesh("n1", "n2", free=1)

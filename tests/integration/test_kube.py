@@ -22,12 +22,14 @@ from kube_driver import Tool, kubeconfig, make_authority, make_certificate
 
 TOOL = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 MAPS = "/v1/configmaps"
+LARGE = 84 * (1 << 20) // 10
 WHERE = "/api/v1/namespaces/default/configmaps"
 
 
 def config_map(name, version, **data):
-    return {"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-            "metadata": {"name": name, "namespace": "default", "uid": "u", "resourceVersion": str(version)}}
+    return {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default", "uid": "u", "resourceVersion": str(version)},
+            "data": data}  # the metadata come before, as the real one writes them
 
 
 class Case(unittest.TestCase):
@@ -525,8 +527,66 @@ class Lists(Case):
         done, names = self.list(pageMax=50000)
         self.assertEqual(len(names), 20, done)
         self.assertLess(len(self.api.requests), 25)
-        done, names = self.list(pageMax=5000)
-        self.assertEqual((done["code"], names), ("EFBIG", []))
+
+    def oversize(self):
+        return [(a["object"], a["max"]) for a in self.tool.said(0)]
+
+    def test_a_page_that_was_made_smaller_grows_again(self):
+        self.fill(2000)
+        for name in ("m0700", "m0701"):
+            self.api.add(WHERE, name, data={"a": "x" * 80000})
+        done, names = self.list(pageMax=160000)
+        self.assertEqual(names, [f"m{i:04}" for i in range(2000)], done)
+        self.assertLess(len(self.api.requests), 40)
+        self.assertEqual(self.api.requests[-1].query["limit"], "500")
+
+    def test_an_object_that_is_too_large_is_passed_over(self):
+        self.fill(600)
+        for name in ("m0000", "m0300", "m0301", "m0599"):
+            self.api.add(WHERE, name, data={"a": "x" * 200000})
+        done, names = self.list(pageMax=160000)
+        self.assertEqual(done.get("resourceVersion"), str(self.api.version), done)
+        self.assertEqual(names, [f"m{i:04}" for i in range(600) if i not in (0, 300, 301, 599)])
+        self.assertEqual(self.oversize(), [(f"configmaps default/{name}", 160000)
+                                           for name in ("m0000", "m0300", "m0301", "m0599")])
+        self.list(pageMax=160000)
+        self.assertEqual(len(self.oversize()), 4)  # each is told once
+        self.assertEqual(self.tool.ask("counters")["oversize"], 8)
+        done, _ = self.list(pageMax=100, metadataOnly=True)
+        self.assertEqual(done["code"], "EFBIG")  # not even the metadata
+
+    def test_another_first_object_meanwhile_is_not_passed_over(self):
+        self.fill(3)
+        self.api.add(WHERE, "m0000", data={"a": "x" * 200000})
+        original = self.api.list
+
+        def busy(collection, request):
+            page = original(collection, request)
+            if len(self.api.asked(method="GET")) in (2, 3):  # after the large one alone, and after its version
+                self.api.add(WHERE, f"l{len(self.api.requests)}")
+            return page
+        self.api.list = busy
+        number = self.tool.start("inform", MAPS, namespace="default", limit=2, pageMax=160000)
+        self.tool.event(number, "SYNCED")
+        self.tool.wait(number, lambda a: a.get("object", {}).get("metadata", {}).get("name") == "l3")
+        self.assertEqual({a["object"]["metadata"]["name"] for a in self.tool.said(number) if a["event"] == "ADD"},
+                         {"l2", "l3", "m0001", "m0002"})
+        self.assertEqual(self.oversize(), [("configmaps default/m0000", 160000)])
+
+    def test_410_while_the_first_object_is_too_large(self):
+        self.fill(3)
+        self.api.add(WHERE, "m0000", data={"a": "x" * 200000})
+        original = self.api.list
+
+        def forgetful(collection, request):
+            if request.query.get("resourceVersionMatch") and not self.api.floor:
+                self.api.add(WHERE, "new")
+                self.api.compact()
+            return original(collection, request)
+        self.api.list = forgetful
+        done, _ = self.list(pageMax=160000)
+        self.assertNotIn("error", done)
+        self.assertEqual(done["seen"], 3)
 
     def test_garbage(self):
         for body in (b"{}", b'{"metadata":{},"items":[]}', b'{"metadata":{"resourceVersion":"1"}}', b"[]", b"",
@@ -669,10 +729,29 @@ class Watches(Case):
 
     def test_a_gigabyte_line(self):
         chunk = b"x" * (1 << 20)
-        self.api.fail(Stream(b'{"type":"ADDED","object":{"a":"', *[chunk] * 1024), watch=True)
+        self.api.fail(Stream(b'{"type":"ADDED","object":{"a":"', *[chunk] * 1024, b'"}}\n',
+                             event("ADDED", config_map("next", 300)), 60), watch=True)
         number = self.watch()
-        self.assertEqual(self.tool.event(number, "LOST")["code"], "EFBIG")
+        self.assertEqual(self.tool.event(number, "ADDED")["object"]["metadata"]["name"], "next")
+        self.assertEqual([(a["object"], a["max"]) for a in self.tool.said(0)], [("configmaps", 4 << 20)])
+        self.assertEqual(len(self.tool.said(number)), 1)
         self.assertLess(self.tool.memory_kib()[1], 400 << 10)
+
+    def test_a_large_object_is_passed_over(self):
+        large = {"a": "x" * 20000}
+        self.api.fail(Stream(event("ADDED", config_map("m0", 300)), event("MODIFIED", config_map("m1", 301, **large)),
+                             event("ADDED", config_map("m2", 302)), event("DELETED", config_map("m2", 303, **large)),
+                             event("MODIFIED", config_map("m1", 304, **large))), watch=True)
+        number = self.watch(lineMax=10000)
+        self.assertTrue(wait_for(lambda: len(self.api.asked(watch=True)) > 1))
+        self.assertEqual([a["object"]["metadata"]["name"] for a in self.tool.said(number)], ["m0", "m2"])
+        self.assertEqual(self.api.asked(watch=True)[1].query["resourceVersion"], "304")
+        self.assertEqual([a["object"] for a in self.tool.said(0)], ["configmaps default/m1"])
+        self.assertEqual(self.tool.ask("counters", of=number)["oversize"], 2)  # m2 is gone: nothing is missed
+
+    def test_a_large_error_means_that_nothing_is_known(self):
+        self.api.fail(Stream(event("ERROR", status_object(410, "x" * 20000))), watch=True)
+        self.assertEqual(self.tool.event(self.watch(lineMax=10000), "LOST")["code"], "EFBIG")
 
     def test_errors_before_the_stream(self):
         self.api.add(WHERE, "x")
@@ -801,6 +880,60 @@ class Informers(Case):
         self.inform()
         time.sleep(5)
         self.assertLess(len(self.api.asked(watch=False)), 9 + time.monotonic() - begin - 5)
+
+    def test_two_pods_of_8_mib(self):
+        """By the limits that the daemons have: pages of 500 in 16 MiB, events of 4 MiB."""
+        for i in range(2000):
+            self.api.add(WHERE, f"m{i:04}")
+        for name in ("m0700", "m0701"):
+            self.api.add(WHERE, name, data={"a": "x" * LARGE})
+        number = self.inform(quiet=True)
+        self.assertEqual(self.tool.event(number, "SYNCED", timeout=300)["seen"], 2000)
+        lists = len(self.api.asked(watch=False))
+        self.assertLess(lists, 40)
+        for _ in range(3):  # and one of them changes again and again
+            self.api.add(WHERE, "m0700", data={"a": "x" * LARGE})
+            before = self.tool.ask("counters", of=number)["events"]
+            self.api.add(WHERE, "m0001")
+            self.assertTrue(wait_for(lambda: self.tool.ask("counters", of=number)["events"] > before, 60))
+        counters = self.tool.ask("counters", of=number)
+        self.assertEqual((counters["oversize"], counters["lists"], counters["connects"], counters["objects"]),
+                         (3, 1, 1, 2000))
+        self.assertEqual(len(self.api.asked(watch=False)), lists)
+
+    def test_what_is_known_of_an_object_that_became_too_large(self):
+        limits = {"pageMax": 160000, "lineMax": 10000, "limit": 50}
+        large = {"a": "x" * 200000}
+        for name in ("kept", "again", "gone", "small"):
+            self.api.add(WHERE, name)
+        number = self.inform(**limits)
+        self.tool.event(number, "SYNCED")
+        before = len(self.told(number))
+        self.api.add(WHERE, "kept", data=large)
+        self.api.add(WHERE, "new", data=large)
+        self.api.remove(WHERE, "again")
+        self.api.add(WHERE, "again", data=large)
+        self.api.add(WHERE, "gone", data=large)
+        self.api.remove(WHERE, "gone")
+        self.assertFalse(self.tool.wait(number, lambda a: a.get("name") == "gone")["known"])
+        self.assertEqual(self.told(number)[before:], [("DELETE", "again"), ("DELETE", "gone")])
+        self.api.stop()  # and a new list knows no more
+        self.api.add(WHERE, "small")
+        self.api.compact()
+        self.api.start()
+        self.tool.event(number, "SYNCED", count=2)
+        self.assertEqual(self.told(number)[before + 2:], [("UPDATE", "small")])
+        self.api.stop()
+        self.api.remove(WHERE, "kept")
+        self.api.add(WHERE, "kept", data=large)  # another one of that name
+        self.api.compact()
+        self.api.start()
+        self.tool.event(number, "SYNCED", count=3)
+        self.assertEqual(self.told(number)[before + 3:], [("DELETE", "kept")])
+        for name in ("kept", "new"):
+            self.api.add(WHERE, name)  # small again
+        self.tool.event(number, "ADD", count=6)
+        self.assertEqual(self.told(number)[before + 4:], [("ADD", "kept"), ("ADD", "new")])
 
     def test_until_it_is_there(self):
         for action in (Status(404), Status(403), Status(500), Status(200, body=b"nonsense")):
