@@ -29,6 +29,7 @@ struct cli_node {
     uint32_t supernode; /* of tier 1, CLI_NONE: in none */
     unsigned gpus;
     uint64_t free, used, ill; /* free and used exclude each other; ill ones may be used, never free */
+    uint64_t unsure;          /* GPUs whose health is not known, free or not */
     bool free_known, stale;
     int64_t observed; /* Unix time, 0: not told */
     char *product;    /* of the first GPU */
@@ -52,6 +53,7 @@ struct cli_group {
 
 struct cli_counts {
     uint32_t nodes, gpus, free, used, ill; /* a GPU that is ill and used counts as ill */
+    uint32_t free_unsure;                  /* of the free ones, those whose health is not known */
 };
 
 struct cli_supernode {
@@ -127,6 +129,9 @@ void cli_job_of_pod(const char *pod, char *to, size_t size);
  * too long loses its middle, since nodes differ at the end. */
 void cli_view_label(const struct cli_view *view, const struct cli_node *node, unsigned characters, char *to,
                     size_t size);
+
+/* Adds a node to the numbers. */
+void cli_counts_add(struct cli_counts *to, const struct cli_node *node);
 
 /* "3 h ago" of a number of seconds. */
 void cli_age_text(int64_t seconds, char *to, size_t size);

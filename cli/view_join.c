@@ -332,22 +332,23 @@ static bool group_pods(struct cli_view *view)
 
 /* ---- counts ---- */
 
-static void add_counts(struct cli_counts *to, const struct cli_node *node)
+void cli_counts_add(struct cli_counts *to, const struct cli_node *node)
 {
     to->nodes++;
     to->gpus += node->gpus;
     to->free += (uint32_t)__builtin_popcountll(node->free);
     to->used += (uint32_t)__builtin_popcountll(node->used & ~node->ill);
     to->ill += (uint32_t)__builtin_popcountll(node->ill);
+    to->free_unsure += (uint32_t)__builtin_popcountll(node->free & node->unsure);
 }
 
 static void count_all(struct cli_view *view)
 {
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct cli_node *node = &view->nodes[i];
-        add_counts(&view->counts, node);
+        cli_counts_add(&view->counts, node);
         for (uint32_t s = node->supernode; s != CLI_NONE; s = view->supernodes[s].parent)
-            add_counts(&view->supernodes[s].counts, node);
+            cli_counts_add(&view->supernodes[s].counts, node);
     }
     for (uint32_t i = 0; i < view->supernode_count; i++)
         view->tier1_count += view->supernodes[i].tier == 1;

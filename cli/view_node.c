@@ -81,6 +81,11 @@ static void tell_trouble(const struct gt_node *wired, const cJSON *status, const
         if (!gt_gpu_usable(&wired->gpus[i]))
             add_trouble(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
                         wired->gpus[i].unhealthy_reason, wired->gpus[i].unhealthy_reason[0] ? ")" : "");
+    if (node->unsure) {
+        gt_auto_buf struct gt_buf list = GT_BUF(TROUBLE_MAX);
+        gt_text_add_mask(&list, node->unsure);
+        add_trouble(to, "GPU %s of unknown health", list.data ? list.data : "");
+    }
     tell_links(wired, to);
     tell_conditions(status, to);
     if (!node->free_known)
@@ -255,6 +260,7 @@ static int read_status(struct cli_view *view, const cJSON *status, const char *s
         return r;
     node->gpus = wired->gpu_count;
     node->ill = gt_node_with_health(wired, GT_GPU_UNHEALTHY);
+    node->unsure = gt_node_with_health(wired, GT_GPU_HEALTH_UNKNOWN);
     node->product = strdup(wired->gpu_count ? wired->gpus[0].product : "");
     view->failed |= !node->product;
     read_use(view, status, source, node);

@@ -46,10 +46,18 @@ void pic_head(struct gt_buf *to, const struct pic *pic);
 /* Legend and notes; returns the y below them. */
 int pic_below(struct gt_buf *to, const struct pic *pic, int top);
 
-/* Parts that frames and legend share. A cell with `fill` NULL is in nobody's hands. */
+/* A GPU in nobody's hands, or one that is ill in anybody's. */
+enum pic_look {
+    PIC_NOT_KNOWN, /* whether it is free, or it is not offered */
+    PIC_FREE,
+    PIC_FREE_UNSURE, /* free, and its health is not known */
+    PIC_ILL,
+};
+
+/* Parts that frames and legend share. `fill` is the colour of a job; NULL: in nobody's hands. */
 #define PIC_OTHER_JOBS "#94a3b8"
 const char *pic_job_color(uint32_t group);
-void pic_cell(struct gt_buf *to, int x, int y, int size, const char *fill, bool free, bool ill,
+void pic_cell(struct gt_buf *to, int x, int y, int size, const char *fill, enum pic_look look,
               const char *title);
 void pic_mark(struct gt_buf *to, int x, int y);
 const char *pic_plural(uint32_t count);

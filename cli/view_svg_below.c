@@ -16,9 +16,9 @@ struct pen {
     int x, y;
 };
 
-static void legend_line(struct pen *pen, const char *fill, bool free, bool ill, const char *text)
+static void legend_line(struct pen *pen, const char *fill, enum pic_look look, const char *text)
 {
-    pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, fill, free, ill, NULL);
+    pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, fill, look, NULL);
     svg_text(pen->to, (struct svg_text){pen->x + CHIP + 10, pen->y + 4, 12, NULL, NULL}, "%s", text);
     pen->y += LEGEND_STEP;
 }
@@ -29,21 +29,22 @@ static void legend_group(struct pen *pen, const char *color, const char *name, u
     gt_shorten(name, 28, shown, sizeof(shown));
     snprintf(text, sizeof(text), "%s: %u GPU%s, %u pod%s", shown, gpus, pic_plural(gpus), pods,
              pic_plural(pods));
-    legend_line(pen, color, false, false, text);
+    legend_line(pen, color, PIC_FREE, text);
 }
 
 /* States in one column, jobs in two beside it. */
 static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
 {
     const struct cli_view *view = pic->view;
-    uint64_t ill = 0, both = 0, unknown = 0, free = 0, nobody = 0;
+    uint64_t ill = 0, both = 0, unknown = 0, free = 0, unsure = 0, nobody = 0;
     bool mark = false;
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct cli_node *node = &view->nodes[i];
         uint64_t all = node->gpus < 64 ? (UINT64_C(1) << node->gpus) - 1 : ~UINT64_C(0);
         ill |= node->ill & ~node->used;
         both |= node->ill & node->used;
-        free |= node->free;
+        free |= node->free & ~node->unsure;
+        unsure |= node->free & node->unsure;
         unknown |= all & ~node->ill & ~node->used & ~node->free;
         mark |= node->trouble[0] && node->state == CLI_NODE_GOOD;
         uint64_t told = 0;
@@ -55,15 +56,17 @@ static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
     svg_text(to, (struct svg_text){pen.x, pen.y + 4, 14, NULL, bold}, "GPUs");
     pen.y += 28;
     if (free)
-        legend_line(&pen, NULL, true, false, "free");
+        legend_line(&pen, NULL, PIC_FREE, "free");
+    if (unsure)
+        legend_line(&pen, NULL, PIC_FREE_UNSURE, "free, health unknown");
     if (ill)
-        legend_line(&pen, NULL, false, true, "ill");
+        legend_line(&pen, NULL, PIC_ILL, "ill");
     if (both)
-        legend_line(&pen, PIC_OTHER_JOBS, false, true, "ill, and in use");
+        legend_line(&pen, PIC_OTHER_JOBS, PIC_ILL, "ill, and in use");
     if (nobody)
-        legend_line(&pen, PIC_OTHER_JOBS, false, false, "used, by whom is not clear");
+        legend_line(&pen, PIC_OTHER_JOBS, PIC_FREE, "used, by whom is not clear");
     if (unknown)
-        legend_line(&pen, NULL, false, false, "not known or not offered");
+        legend_line(&pen, NULL, PIC_NOT_KNOWN, "not known or not offered");
     if (mark && pic->scale.name) {
         pic_mark(to, pen.x + CHIP / 2, pen.y);
         svg_text(to, (struct svg_text){pen.x + CHIP + 10, pen.y + 4, 12, NULL, NULL}, "node with a note");

@@ -8,9 +8,11 @@
 
 /* Draws what view_svg.c has placed. */
 
-#define FREE_EDGE "#8fcfa6"
-#define TRACK     "#e8f5ec"
-#define INNER     "#ffffff"
+#define FREE_EDGE   "#8fcfa6"
+#define TRACK       "#e8f5ec"
+#define INNER       "#ffffff"
+#define UNSURE      "#e5e7eb"
+#define UNSURE_EDGE "#8a97a8"
 
 enum { TITLE_MAX = 1000 };
 
@@ -35,12 +37,19 @@ void pic_patterns(struct gt_buf *to)
 
 /* ---- GPUs ---- */
 
-/* `fill` NULL: nobody has it. */
-void pic_cell(struct gt_buf *to, int x, int y, int size, const char *fill, bool free, bool ill,
+void pic_cell(struct gt_buf *to, int x, int y, int size, const char *fill, enum pic_look look,
               const char *title)
 {
-    const char *paper = fill ? fill : ill ? SVG_BAD_PAPER : free ? INNER : "url(#unknown)";
-    const char *edge = ill ? SVG_BAD : fill ? NULL : free ? FREE_EDGE : "#cbd5e1";
+    static const struct {
+        const char *paper, *edge;
+    } looks[] = {
+        [PIC_NOT_KNOWN] = {"url(#unknown)", "#cbd5e1"},
+        [PIC_FREE] = {INNER, FREE_EDGE},
+        [PIC_FREE_UNSURE] = {UNSURE, UNSURE_EDGE},
+        [PIC_ILL] = {SVG_BAD_PAPER, SVG_BAD},
+    };
+    bool ill = look == PIC_ILL;
+    const char *paper = fill ? fill : looks[look].paper, *edge = fill && !ill ? NULL : looks[look].edge;
     gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"", x, y, size,
                   size, size > 12 ? 4 : 1, paper);
     if (edge)
@@ -74,6 +83,7 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct cli
     for (unsigned gpu = 0; gpu < node->gpus; gpu++) {
         const struct cli_pod *pod = pod_of(pic->view, node, gpu);
         bool ill = node->ill >> gpu & 1, free = node->free >> gpu & 1, used = node->used >> gpu & 1;
+        bool unsure = node->unsure >> gpu & 1;
         char title[400] = "";
         if (s->titles)
             snprintf(title, sizeof(title), "GPU %u: %s%s%s", gpu, ill ? "ill, " : "",
@@ -82,12 +92,16 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct cli
                      : used ? "used"
                      : ill  ? "not offered"
                             : "not known",
-                     "");
+                     unsure ? ", health unknown" : "");
         pic_cell(to, x + (int)gpu % s->per_row * step, y + (int)gpu / s->per_row * step, s->cell,
                  pod    ? pic_job_color(pod->group)
                  : used ? PIC_OTHER_JOBS
                         : NULL,
-                 free, ill, title);
+                 ill              ? PIC_ILL
+                 : free && unsure ? PIC_FREE_UNSURE
+                 : free           ? PIC_FREE
+                                  : PIC_NOT_KNOWN,
+                 title);
     }
 }
 
@@ -149,10 +163,13 @@ static void draw_bar(struct gt_buf *to, const struct cli_counts *counts, int x, 
         svg_rect(to, x, y, used, height, 0, "#64748b", NULL);
     if (ill)
         svg_rect(to, x + used, y, ill, height, 0, SVG_BAD, NULL);
-    if (free)
-        svg_rect(to, x + used + ill, y,
-                 counts->used + counts->ill + counts->free == counts->gpus ? width - used - ill : free,
-                 height, 0, "#a7dbb8", NULL);
+    if (counts->used + counts->ill + counts->free == counts->gpus)
+        free = width - used - ill;
+    int unsure = counts->free ? (int)((int64_t)free * counts->free_unsure / counts->free) : 0;
+    if (free > unsure)
+        svg_rect(to, x + used + ill, y, free - unsure, height, 0, "#a7dbb8", NULL);
+    if (unsure)
+        svg_rect(to, x + used + ill + free - unsure, y, unsure, height, 0, "#c3cad4", NULL);
 }
 
 const char *pic_plural(uint32_t count)
@@ -164,20 +181,16 @@ static void tell_counts(const struct cli_counts *counts, char *to, size_t size)
 {
     int len = snprintf(to, size, "%u of %u GPU%s free", counts->free, counts->gpus, pic_plural(counts->gpus));
     if (counts->ill && len > 0 && (size_t)len < size)
-        snprintf(to + len, size - (size_t)len, ", %u ill", counts->ill);
+        len += snprintf(to + len, size - (size_t)len, ", %u ill", counts->ill);
+    if (counts->free_unsure && len > 0 && (size_t)len < size)
+        snprintf(to + len, size - (size_t)len, ", health of %u unknown", counts->free_unsure);
 }
 
 static struct cli_counts counts_of(const struct cli_view *view, uint32_t first, uint32_t count)
 {
     struct cli_counts counts = {0};
-    for (uint32_t i = first; i < first + count; i++) {
-        const struct cli_node *node = &view->nodes[i];
-        counts.nodes++;
-        counts.gpus += node->gpus;
-        counts.free += (uint32_t)__builtin_popcountll(node->free);
-        counts.used += (uint32_t)__builtin_popcountll(node->used & ~node->ill);
-        counts.ill += (uint32_t)__builtin_popcountll(node->ill);
-    }
+    for (uint32_t i = first; i < first + count; i++)
+        cli_counts_add(&counts, &view->nodes[i]);
     return counts;
 }
 
@@ -245,6 +258,8 @@ void pic_head(struct gt_buf *to, const struct pic *pic)
     gt_buf_printf(&line, "; %u used by %u pod%s", c->used, view->pod_count, pic_plural(view->pod_count));
     if (c->ill)
         gt_buf_printf(&line, ", %u ill", c->ill);
+    if (c->free_unsure)
+        gt_buf_printf(&line, "; of the free ones %u of unknown health", c->free_unsure);
     svg_text(to, (struct svg_text){SVG_MARGIN, 74, 14, SVG_FAINT, NULL}, "%s", line.data ? line.data : "");
     draw_bar(to, c, SVG_MARGIN, 92, pic->width - 2 * SVG_MARGIN, 12);
 }

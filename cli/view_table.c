@@ -60,7 +60,9 @@ static char letter_of(const struct cli_node *node, unsigned gpu)
     bool used = node->used & bit;
     if (node->ill & bit)
         return used ? 'X' : 'x';
-    return used ? '#' : node->free & bit ? '.' : '?';
+    if (node->free & bit)
+        return node->unsure & bit ? '~' : '.';
+    return used ? '#' : '?';
 }
 
 static enum tone tone_of(char letter)
@@ -185,8 +187,10 @@ static const char *plural(uint32_t count)
 
 static void tell_counts(struct gt_buf *to, const struct cli_counts *counts)
 {
-    gt_buf_printf(to, "%u GPU%s: %u free, %u used", counts->gpus, plural(counts->gpus), counts->free,
-                  counts->used);
+    gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, plural(counts->gpus), counts->free);
+    if (counts->free_unsure)
+        gt_buf_printf(to, " (%u of unknown health)", counts->free_unsure);
+    gt_buf_printf(to, ", %u used", counts->used);
     if (counts->ill)
         gt_buf_printf(to, ", %u ill", counts->ill);
     uint32_t rest = counts->gpus - counts->free - counts->used - counts->ill;
@@ -234,11 +238,8 @@ static void add_legend(const struct cli_view *view, const struct cli_paper *pape
     static const struct {
         char letter;
         const char *meaning;
-    } meanings[] = {{'.', "free"},
-                    {'#', "used"},
-                    {'x', "ill"},
-                    {'X', "ill and used"},
-                    {'?', "not known, or not offered"}};
+    } meanings[] = {{'.', "free"}, {'~', "free, health unknown"}, {'#', "used"},
+                    {'x', "ill"},  {'X', "ill and used"},         {'?', "not known, or not offered"}};
     bool seen[GT_COUNT(meanings)] = {false};
     for (uint32_t i = 0; i < view->node_count; i++)
         for (unsigned gpu = 0; gpu < view->nodes[i].gpus; gpu++)

@@ -163,6 +163,8 @@ void gt_model_node_json(const struct gt_window *window, uint32_t id, struct gt_b
     gt_json_bool(to, true, "leftAlone", fed.left_alone);
     gt_json_bool(to, true, "kept", window->placement && gt_placement_is_kept(window->placement, NULL, id));
     gt_json_time(to, "heard", window, fed.heard_ms);
+    if (fed.health_unknown)
+        gt_json_mask(to, "healthUnknown", fed.health_unknown);
     add_gpus(window, id, &node, to);
     gt_buf_puts(to, "}");
 }

@@ -161,6 +161,7 @@ bool gt_feed_get_node(const struct gt_feed *feed, uint32_t node_id, struct gt_fe
                                  .stale = node->stale,
                                  .links_down = node->links_down,
                                  .left_alone = node->left_alone,
+                                 .health_unknown = node->health_unknown,
                                  .heard_ms = node->heard_ms,
                                  .product = node->product};
     return true;

@@ -57,7 +57,8 @@ struct feed_node {
     const char *product;
     char **device_ids; /* one block, class GPUs of them */
     uint32_t devices_version;
-    uint64_t healthy, used, owned; /* owned: of `used`, what a named pod has */
+    uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: of `used`, what a named pod has */
+    uint64_t health_unknown;       /* of the healthy ones */
     struct feed_owner *owners;
     uint32_t owner_count;
     uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */

@@ -11,7 +11,7 @@ struct facts {
     struct gt_class *class;
     const char *product;
     char **device_ids;
-    uint64_t healthy, free, used, owned;
+    uint64_t healthy, health_unknown, free, used, owned;
     struct feed_owner *owners;
     uint32_t owner_count;
     bool usage_known, left_alone, links_down;
@@ -171,6 +171,7 @@ static bool read_facts(struct gt_feed *feed, const cJSON *status, struct facts *
         return false;
     facts->gpus = node->gpu_count;
     facts->healthy = gt_node_usable(node);
+    facts->health_unknown = gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN);
     facts->left_alone = gt_node_not_advertised(node) != NULL;
     facts->links_down = read_links_down(status);
     if (!node->gpu_count)
@@ -256,6 +257,7 @@ static void commit(struct gt_feed *feed, struct feed_node *node, const cJSON *ob
     node->owners = facts->owners;
     node->owner_count = facts->owner_count;
     node->healthy = facts->healthy;
+    node->health_unknown = facts->health_unknown;
     node->used = facts->used;
     node->owned = facts->owned;
     node->left_alone = facts->left_alone;

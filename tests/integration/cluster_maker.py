@@ -24,21 +24,24 @@ def condition(kind, status="True", reason="Fine", message="as it should be"):
     return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}
 
 
-def node_status(name, base, owners=(), ill=(), free=None, observed=NOW, **conditions):
+def node_status(name, base, owners=(), ill=(), unsure=(), free=None, observed=NOW, **conditions):
     """The status of a node. `owners`: (namespace, pod, gpus); what they do not have is free."""
     status = copy.deepcopy(base)
     status["name"] = name
     number = zlib.crc32(name.encode())
     for gpu in status["gpus"]:
         gpu["uuid"] = f"GPU-{number:08x}-0000-4000-8000-{gpu['index']:012x}"
+        if gpu["index"] in unsure:
+            gpu["health"] = "unknown"
         if gpu["index"] in ill:
             gpu["health"], gpu["healthy"], gpu["unhealthyReason"] = "unhealthy", False, "uncorrectable ECC errors"
     used = {gpu for _, _, gpus in owners for gpu in gpus}
     count = len(status["gpus"])
     if free is None:
         free = [i for i in range(count) if i not in used and i not in ill]
-    healthy = sum(g["healthy"] for g in status["gpus"])
+    healthy, unknown = (sum(g["health"] == health for g in status["gpus"]) for health in ("healthy", "unknown"))
     status.update({"supernode": {"uuid": f"server-{name}", "remote": []}, "gpuCount": count, "healthyCount": healthy,
+                   "unknownCount": unknown,
                    "free": free, "freeCount": len(free), "observedAt": observed,
                    "owners": [{"gpu": gpu, "namespace": namespace, "pod": pod, "container": "main"}
                               for namespace, pod, gpus in owners for gpu in gpus],

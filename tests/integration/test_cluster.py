@@ -109,8 +109,8 @@ class ClusterFile(Case):
             jsonschema.validate(n["topology"], node_schema)
             self.assertEqual([g["uuid"] for g in n["topology"]["gpus"]],
                              [g["uuid"] for g in topologies[n["name"]]["gpus"]])
-            self.assertEqual([g["healthy"] for g in n["topology"]["gpus"]],
-                             [g["healthy"] for g in topologies[n["name"]]["gpus"]])
+            self.assertEqual([g["health"] for g in n["topology"]["gpus"]],
+                             [g["health"] for g in topologies[n["name"]]["gpus"]])
         owned = {(f"{o['namespace']}/{o['pod']}", name, o["gpu"]) for name, s in topologies.items() for o in s["owners"]}
         self.assertEqual({(p["name"], p["node"], gpu) for p in file["pods"] for gpu in p["gpus"]}, owned)
 
@@ -284,6 +284,28 @@ class Table(Case):
             ["rack-a-n10", "........", "8", "-", "not registered, last seen 3 h ago"],
             ["loose", "?X??????", "0", "x/y 1", "GPU 1 ill (uncorrectable ECC errors)"]])
         self.assertEqual(lines[-1], "GPUs:  . free   # used   x ill   X ill and used   ? not known, or not offered")
+
+    def test_health_that_nobody_knows(self):
+        base = machine()
+        self.put({"known": node_status("known", base), "half": node_status("half", base, [("x", "y", [0, 5])], unsure=[4, 5]),
+                  "dark": node_status("dark", machine("c500-8-nolib"), unsure=range(8),
+                                      VendorLibrary={"status": "False", "reason": "NoAnswer"})}, {})
+        text = self.ask("cluster")
+        lines = text.splitlines()
+        self.assertEqual(lines[0], "3 nodes, 24 GPUs: 22 free (9 of unknown health), 2 used; 0 supernodes, 1 pod with GPUs")
+        rows = [re.split("  +", line.strip()) for line in lines if re.match(r"(known|half|dark)", line.strip())]
+        self.assertEqual(sorted(rows), [
+            ["dark", "~~~~~~~~", "8", "-", "GPU 0-7 of unknown health, no vendor library"],
+            ["half", "#...~#..", "6", "x/y 2", "GPU 4,5 of unknown health"],
+            ["known", "........", "8", "-"]])
+        self.assertEqual(lines[-1], "GPUs:  . free   ~ free, health unknown   # used")
+        svg = self.ask("cluster", "-o", "svg")
+        self.assertIn("free, health unknown", svg)
+        self.assertIn("9 of unknown health", svg)
+        dark = re.search(r"<g><title>dark: .*?</g>", svg, re.S).group()
+        self.assertEqual(dark.count("health unknown</title>"), 8)
+        self.assertNotIn("#8fcfa6", dark)  # the edge of one that is free and well
+        self.assertEqual(re.search(r"<g><title>known: .*?</g>", svg, re.S).group().count("#8fcfa6"), 8)
 
     def test_nothing(self):
         self.assertEqual(self.ask("cluster"), "0 nodes, 0 GPUs: 0 free, 0 used; 0 supernodes, 0 pods with GPUs\n")

@@ -12,6 +12,7 @@ function flagsOf(node) {
   if (!node.ready) flags.push("not Ready");
   if (node.cordoned) flags.push("cordoned");
   if (node.linksDown) flags.push("link down");
+  if (node.healthUnknown) flags.push("health unknown");
   if (node.leftAlone) flags.push("shared GPUs");
   if (node.kept) flags.push("kept");
   return flags;
@@ -28,13 +29,14 @@ function count(node, state) {
 }
 
 function drawRow(row, node) {
-  const cells = [], box = make("span", "cells"), flags = flagsOf(node);
+  const cells = [], box = make("span", "cells"), flags = flagsOf(node), unsure = new Set(node.healthUnknown);
   box.setAttribute("aria-hidden", "true");
   for (const group of node.gpus)
     for (const gpu of group.gpus) {
       const taken = group.state === "used" || group.state === "assumed";
       const cell = make("span", `g ${group.state}${taken ? ` ${colour(group.job)}` : ""}`);
       if (taken && !group.job) cell.classList.add("unknown");
+      if (unsure.has(gpu)) cell.classList.add("unsure");
       if (group.job) cell.dataset.job = group.job;
       if (group.unit !== null && group.unit !== undefined) cell.dataset.unit = group.unit;
       cells[gpu] = cell;
@@ -52,7 +54,7 @@ function drawRow(row, node) {
 }
 
 // All that a row shows.
-const drawingOf = (node) => JSON.stringify([node.gpus, node.supernode, flagsOf(node), node.gpus.map((g) => page.slots.get(g.job))]);
+const drawingOf = (node) => JSON.stringify([node.gpus, node.healthUnknown, node.supernode, flagsOf(node), node.gpus.map((g) => page.slots.get(g.job))]);
 
 // ---- names: what all have at their end is left out, long ones show their end ----
 

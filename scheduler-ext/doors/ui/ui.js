@@ -151,6 +151,7 @@ function showNode(name) {
   }
   const about = [make("h2", "", `Node ${node.name}`), make("p", "quiet", [node.supernode ? `in ${node.supernode}` : "outside of supernodes", node.product, node.heard ? `last news ${ageOf(node.heard)} ago` : ""].filter(Boolean).join(" · "))];
   if (flags.length) about.push(make("p", "bad", flags.join(", ")));
+  if (node.healthUnknown) about.push(make("p", "quiet", `Nobody says whether ${node.healthUnknown.length > 1 ? "GPUs" : "GPU"} ${ranges(node.healthUnknown)} ${node.healthUnknown.length > 1 ? "are" : "is"} well`));
   show({ node: name }, ...about, make("p", "", `${count(node, "free")} of ${plural(node.gpus.reduce((n, g) => n + g.gpus.length, 0), "GPU")} free`), list);
 }
 

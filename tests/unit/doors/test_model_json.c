@@ -100,16 +100,26 @@ static uint64_t gpus_in(const cJSON *node, const char *state, const char *pod)
 #define PLAN_OF(unit, rank)                                                                                  \
     "\"" GT_PLAN_ANNOTATION_UNIT "\":\"" unit "\",\"" GT_PLAN_ANNOTATION_RANK "\":\"" rank "\","
 
+/* A list of numbers as a mask. */
+static uint64_t bits_of(const cJSON *object, const char *key)
+{
+    uint64_t mask = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItem(object, key)) mask |= UINT64_C(1) << item->valueint;
+    return mask;
+}
+
 static void test_states_of_gpus(void **state)
 {
     struct gt_feed *feed = *state;
     give_plain_node(feed, "n1");
+    give_plain_node(feed, "n2");
     give_pod(feed, POD(.name = "runs", .job = "j", .gpus = 2, .node = "n1"));
     give_pod(feed, POD(.name = "planned", .job = "k", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30,
                        .annotations = PLAN_OF("3", "14")));
     give_topology(feed,
-                  TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x80, .unnamed = 0x08, .owners = {{"runs", 0x03}},
-                           .version = "2"),
+                  TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x80, .unsure = 0x06, .unnamed = 0x08,
+                           .owners = {{"runs", 0x03}}, .version = "2"),
                   9001);
     cJSON *json = model_within(feed, true, LIMIT);
     const cJSON *node = part(json, "nodes", "name", "n1");
@@ -133,6 +143,8 @@ static void test_states_of_gpus(void **state)
         assert_int_equal(cJSON_GetObjectItem(entry, "rank")->valueint, 14);
     }
     assert_true(seen);
+    assert_int_equal(bits_of(node, "healthUnknown"), 0x06);
+    assert_null(cJSON_GetObjectItem(part(json, "nodes", "name", "n2"), "healthUnknown"));
     cJSON_Delete(json);
 }
 

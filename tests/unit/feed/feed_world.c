@@ -21,11 +21,14 @@ static cJSON *parse(struct gt_buf *text)
 
 static void add_gpu(struct gt_buf *to, const struct world_topology *topology, unsigned i)
 {
-    bool ill = topology->ill >> i & 1;
+    bool ill = topology->ill >> i & 1, unsure = topology->unsure >> i & 1;
     gt_buf_printf(to,
                   "{\"index\":%u,\"uuid\":\"GPU-%s-%u\",\"bdf\":\"0000:%02x:00.0\",\"product\":\"MXC550\","
-                  "\"numaNode\":0,\"mode\":\"%s\",\"healthy\":%s,\"zone\":1}",
-                  i, topology->name, i, i + 1, topology->shared ? "sgpu" : "native", ill ? "false" : "true");
+                  "\"numaNode\":0,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1}",
+                  i, topology->name, i, i + 1, topology->shared ? "sgpu" : "native",
+                  ill      ? "unhealthy"
+                  : unsure ? "unknown"
+                           : "healthy");
 }
 
 static void add_usage(struct gt_buf *to, const struct world_topology *topology)
