@@ -5,6 +5,7 @@
 #include "agent/agent_private.h"
 #include "agent/status.h"
 #include "base/prometheus.h"
+#include "http/metrics.h"
 
 static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
 {
@@ -58,6 +59,8 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         gt_probe_client_stats(agent->probe, &metrics.probe);
     response->content_type = GT_PROM_TYPE;
     gt_metrics_write(&metrics, &response->body);
+    const struct gt_http_listener listeners[] = {{"http", agent->http}, {"health", agent->health}};
+    gt_http_metrics(listeners, GT_COUNT(listeners), &response->body);
 }
 
 static void serve_status(struct gt_agent *agent, bool (*judge)(const struct gt_status *, struct gt_buf *),

@@ -158,3 +158,15 @@ void gt_text_add_mask(struct gt_buf *buf, uint64_t mask)
         i = last;
     }
 }
+
+bool gt_text_is_listed(const char *name, const char *names)
+{
+    size_t len = strlen(name);
+    while (*names) {
+        size_t next = strcspn(names, ",");
+        if (next == len && strncmp(names, name, len) == 0)
+            return true;
+        names += next + (names[next] == ',');
+    }
+    return false;
+}

@@ -33,4 +33,7 @@ int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t
 /* Appends a mask as such a list, "0-3,7". */
 void gt_text_add_mask(struct gt_buf *buf, uint64_t mask);
 
+/* Whether `name` is one of `names`, which have commas between them. */
+bool gt_text_is_listed(const char *name, const char *names);
+
 #endif

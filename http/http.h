@@ -32,8 +32,10 @@ struct gt_http_request {
     const char *path;         /* without the query, as the client wrote it (escapes not decoded) */
     const char *query;        /* behind the "?", as written; NULL: none */
     const char *content_type; /* NULL: none */
-    const char *client;       /* CN of the certificate the client proved; NULL: none */
-    const char *body;         /* of a POST whose body was collected, NUL behind it; otherwise "" */
+    const char *client;       /* the first of client_names; NULL: none */
+    /* CN and DNS names of the certificate that the client proved, NULL behind the last; NULL: none */
+    const char *const *client_names;
+    const char *body; /* of a POST whose body was collected, NUL behind it; otherwise "" */
     size_t body_len;
 };
 
@@ -113,14 +115,16 @@ unsigned gt_http_port(const struct gt_http *http);
 struct gt_http_stats {
     uint64_t connections_total, requests_total; /* requests: answered, whatever the status */
     uint64_t refused_size, refused_busy;        /* 413 and 503 by the server itself */
+    uint64_t refused_tls;                       /* connections that ended before a handshake succeeded */
     uint64_t cut_slow;                          /* connections that ran into request_ms */
     uint64_t evicted;                           /* closed to make room for others */
     uint64_t refused_address;                   /* closed at once: their address had too many at work */
     unsigned connections;
     uint64_t tls_loads, tls_failures; /* of the files */
-    int64_t tls_expires;              /* of the certificate in use, seconds since 1970; 0: no TLS */
+    int64_t tls_begins, tls_expires;  /* of the certificate in use, seconds since 1970; 0: no TLS */
 };
-void gt_http_stats(const struct gt_http *http, struct gt_http_stats *ret);
+/* Looks at the TLS files first, as a connection would. */
+void gt_http_stats(struct gt_http *http, struct gt_http_stats *ret);
 
 /* Not from within its own callbacks. */
 void gt_http_free(struct gt_http *http);

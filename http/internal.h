@@ -18,7 +18,8 @@ struct gt_http_peer {
     int fd;
     struct gt_tls_set *tls_set; /* NULL: no TLS */
     void *tls_session;
-    char *client; /* CN, when client_known */
+    bool tls_done;       /* the handshake has succeeded */
+    char **client_names; /* when client_known */
     bool client_known;
 
     uint64_t since_ms; /* in_request: its request line came; otherwise connected, or done with the last one */

@@ -168,24 +168,26 @@ static bool frames_well(struct MHD_Connection *connection, uint64_t *ret_length)
     return true;
 }
 
-static const char *client_of(struct gt_http_peer *peer)
+static char **names_of_client(struct gt_http_peer *peer)
 {
     if (!peer->client_known && peer->tls_session) {
-        peer->client = gt_tls_client(peer->tls_session);
+        peer->client_names = gt_tls_client_names(peer->tls_session);
         peer->client_known = true;
     }
-    return peer->client;
+    return peer->client_names;
 }
 
 static struct gt_http_request describe(struct gt_http_peer *peer, struct MHD_Connection *connection,
                                        const char *url, enum gt_http_method method)
 {
+    char **names = names_of_client(peer);
     return (struct gt_http_request){
         .method = method,
         .path = url,
         .query = peer->query,
         .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-        .client = client_of(peer),
+        .client = names ? names[0] : NULL,
+        .client_names = (const char *const *)names,
         .body = peer->body.data ? peer->body.data : "",
         .body_len = peer->body.len,
     };

@@ -151,7 +151,8 @@ static void open_peer(struct gt_http *http, struct MHD_Connection *connection, v
     if (http->tls) {
         info = info_of(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
         peer->tls_session = info ? info->tls_session : NULL;
-        peer->tls_set = peer->tls_session ? gt_tls_dress(http->tls, peer->tls_session) : NULL;
+        peer->tls_set =
+            peer->tls_session ? gt_tls_dress(http->tls, peer->tls_session, &peer->tls_done) : NULL;
         if (!peer->tls_set) /* the session has no certificate: no handshake succeeds */
             shutdown(fd, SHUT_RDWR);
     }
@@ -183,8 +184,9 @@ static void close_peer(struct gt_http *http, struct gt_http_peer *peer)
     if (peer->next)
         peer->next->previous = peer->previous;
     gt_http_peer_reset(peer);
+    http->stats.refused_tls += http->tls && !peer->tls_done;
     gt_tls_set_unref(peer->tls_set); /* its session is gone already */
-    free(peer->client);
+    free(peer->client_names);
     free(peer);
 }
 
@@ -415,10 +417,13 @@ unsigned gt_http_port(const struct gt_http *http)
     return http->port;
 }
 
-void gt_http_stats(const struct gt_http *http, struct gt_http_stats *ret)
+void gt_http_stats(struct gt_http *http, struct gt_http_stats *ret)
 {
+    if (http->tls)
+        look_at_certificate(http);
     *ret = http->stats;
-    ret->tls_expires = http->tls ? gt_tls_expires(http->tls) : 0;
+    if (http->tls)
+        gt_tls_validity(http->tls, &ret->tls_begins, &ret->tls_expires);
 }
 
 void gt_http_free(struct gt_http *http)

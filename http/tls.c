@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-enum { LOOK_MS = 2000, FILE_MAX = 1 << 20, CN_MAX = 256 };
+enum { LOOK_MS = 2000, FILE_MAX = 1 << 20, NAME_SIZE = 256 };
 
 const char gt_tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
@@ -20,7 +20,7 @@ struct gt_tls_set {
     unsigned references;
     gnutls_certificate_credentials_t credentials;
     gnutls_certificate_request_t request;
-    int64_t expires;
+    int64_t begins, expires;
 };
 
 static int no_certificate(gnutls_session_t session, const gnutls_datum_t *authorities, int authority_count,
@@ -117,7 +117,10 @@ static int load_pair(const struct gt_tls *tls, struct gt_tls_set *set, struct gt
     r = gnutls_certificate_get_x509_crt(set->credentials, 0, &list, &count);
     if (r < 0)
         return fail_gnutls(err, tls->paths[CERTIFICATE], "certificate", r);
-    set->expires = count ? (int64_t)gnutls_x509_crt_get_expiration_time(list[0]) : 0;
+    if (count) {
+        set->begins = (int64_t)gnutls_x509_crt_get_activation_time(list[0]);
+        set->expires = (int64_t)gnutls_x509_crt_get_expiration_time(list[0]);
+    }
     for (unsigned i = 0; i < count; i++)
         gnutls_x509_crt_deinit(list[i]);
     gnutls_free(list);
@@ -240,34 +243,86 @@ void gt_tls_free(struct gt_tls *tls)
     free(tls);
 }
 
-int64_t gt_tls_expires(const struct gt_tls *tls)
+void gt_tls_validity(const struct gt_tls *tls, int64_t *ret_begins, int64_t *ret_expires)
 {
-    return tls->set->expires;
+    *ret_begins = tls->set->begins;
+    *ret_expires = tls->set->expires;
 }
 
-struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session)
+/* The client's last message of a handshake has come, and was good. */
+static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                       const gnutls_datum_t *message)
+{
+    (void)type;
+    (void)when;
+    (void)message;
+    if (incoming)
+        *(bool *)gnutls_db_get_ptr(session) = true;
+    return 0;
+}
+
+struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session, bool *done)
 {
     if (gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->set->credentials) < 0)
         return NULL;
     gnutls_certificate_server_set_request(session, tls->set->request);
+    /* The session's own pointer is libmicrohttpd's; this one is for a cache of sessions, which there is not.
+     */
+    gnutls_db_set_ptr(session, done);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, on_finished);
     tls->set->references++;
     return tls->set;
 }
 
-char *gt_tls_client(void *session)
+/* A name with a NUL inside could pass for another. */
+static bool is_name(int r, const char *name, size_t size)
+{
+    return r >= 0 && size > 0 && strnlen(name, NAME_SIZE) == size;
+}
+
+static unsigned read_names(gnutls_x509_crt_t certificate, char names[GT_TLS_NAMES_MAX][NAME_SIZE])
+{
+    size_t size = NAME_SIZE;
+    int r = gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, names[0], &size);
+    unsigned count = is_name(r, names[0], size);
+    for (unsigned i = 0; count < GT_TLS_NAMES_MAX; i++) {
+        size = NAME_SIZE;
+        r = gnutls_x509_crt_get_subject_alt_name(certificate, i, names[count], &size, NULL);
+        if (r == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+            break;
+        if (r == GNUTLS_SAN_DNSNAME && is_name(r, names[count], size))
+            count++;
+    }
+    return count;
+}
+
+/* `count` texts and the list that names them, in one piece. */
+static char **join_names(char names[][NAME_SIZE], unsigned count)
+{
+    size_t size = (count + 1) * sizeof(char *);
+    for (unsigned i = 0; i < count; i++)
+        size += strlen(names[i]) + 1;
+    char **list = calloc(1, size);
+    char *to = list ? (char *)(list + count + 1) : NULL;
+    for (unsigned i = 0; list && i < count; i++) {
+        list[i] = to;
+        to = stpcpy(to, names[i]) + 1;
+    }
+    return list;
+}
+
+char **gt_tls_client_names(void *session)
 {
     unsigned count = 0;
     gnutls_x509_crt_t certificate;
-    char cn[CN_MAX];
-    size_t size = sizeof(cn);
+    char names[GT_TLS_NAMES_MAX][NAME_SIZE];
     /* One that is here has passed verify_client(). */
     const gnutls_datum_t *list = gnutls_certificate_get_peers(session, &count);
     if (!list || !count || gnutls_x509_crt_init(&certificate) < 0)
         return NULL;
-    int r = gnutls_x509_crt_import(certificate, &list[0], GNUTLS_X509_FMT_DER);
-    if (r >= 0)
-        r = gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, cn, &size);
+    count = 0;
+    if (gnutls_x509_crt_import(certificate, &list[0], GNUTLS_X509_FMT_DER) >= 0)
+        count = read_names(certificate, names);
     gnutls_x509_crt_deinit(certificate);
-    /* A NUL inside would let one name pass for another. */
-    return r >= 0 && strlen(cn) == size ? strdup(cn) : NULL;
+    return count ? join_names(names, count) : NULL;
 }

@@ -31,14 +31,18 @@ void gt_tls_free(struct gt_tls *tls);
  * have changed to something that does not load (told once for each change; looked at again all the same).
  */
 int gt_tls_look(struct gt_tls *tls, struct gt_err **err);
-/* When the certificate in use ends, in seconds since 1970. */
-int64_t gt_tls_expires(const struct gt_tls *tls);
+/* When the certificate in use begins and ends to be valid, in seconds since 1970. */
+void gt_tls_validity(const struct gt_tls *tls, int64_t *ret_begins, int64_t *ret_expires);
 
-/* Gives a session (gnutls_session_t) the set in use, which lives until the unref; NULL where that fails. */
-struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session);
+/* Gives a session (gnutls_session_t) the set in use, which lives until the unref; NULL where that fails.
+ * `*done`, which outlives the session, is set when its handshake has succeeded. */
+struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session, bool *done);
 void gt_tls_set_unref(struct gt_tls_set *set);
 
-/* The CN of the certificate that the session's client has proved; NULL: none. The caller frees it. */
-char *gt_tls_client(void *session);
+enum { GT_TLS_NAMES_MAX = 16 };
+
+/* Names of the certificate that the session's client has proved: its CN, then its DNS names, at most
+ * GT_TLS_NAMES_MAX, NULL behind the last. One allocation, which the caller frees. NULL: it has none. */
+char **gt_tls_client_names(void *session);
 
 #endif

@@ -33,6 +33,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     struct gt_extender_spec spec = {.feed = feed,
                                     .placement = env->placement,
                                     .client_wanted = env->options->tls.client_ca != NULL,
+                                    .clients = env->options->extender_clients,
                                     .weights = env->options->weights};
     int r = gt_score_set_weights(gt_feed_cluster(feed), &spec.weights, err);
     if (r < 0)

@@ -101,6 +101,15 @@ static void came(void *arg, cJSON *object)
     }
 }
 
+static void came_new(void *arg, cJSON *object)
+{
+    struct channel *channel = arg;
+    struct gt_follow *follow = channel->follow;
+    if (channel->source == PODS && follow->synced)
+        TELL(follow, made_pod, follow->listeners[i_].arg, object);
+    came(arg, object);
+}
+
 static void went(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     struct channel *channel = arg;
@@ -186,7 +195,7 @@ int gt_follow_start(struct gt_follow *follow, struct gt_err **err)
         struct gt_kube_informer_spec spec = {
             .selection = {.resource = sources[source].resource,
                           .field_selector = sources[source].field_selector},
-            .on_add = came,
+            .on_add = came_new,
             .on_update = came,
             .on_delete = went,
             .on_synced = synced,

@@ -15,7 +15,8 @@ enum { GT_FOLLOW_LISTENERS_MAX = 4 };
 
 /* What is NULL is not called. The feed's callbacks are handed on. */
 struct gt_follow_listener {
-    void (*saw_pod)(void *arg, const cJSON *object); /* before the feed gets it */
+    void (*saw_pod)(void *arg, const cJSON *object);  /* before the feed gets it */
+    void (*made_pod)(void *arg, const cJSON *object); /* one that was not there when all was listed */
     void (*saw_pod_gone)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_feed_pod *pod);
     void (*on_pod_gone)(void *arg, struct gt_feed_pod *pod);

@@ -21,6 +21,8 @@ enum option_key {
     OPTION_TLS_CERTIFICATE,
     OPTION_TLS_KEY,
     OPTION_TLS_CLIENT_CA,
+    OPTION_EXTENDER_CLIENTS,
+    OPTION_WEBHOOK_EXCEPT,
     OPTION_WEIGHT,
     OPTION_SCORE_WEIGHT,
     OPTION_LOSS_WEIGHT,
@@ -56,6 +58,12 @@ static const struct gt_option table[] = {
     {"tls-key", "FILE", "PEM", OPTION_TLS_KEY},
     {"tls-client-ca", "FILE", "PEM; the kube-scheduler door then wants a certificate of it",
      OPTION_TLS_CLIENT_CA},
+    {"extender-clients", "NAMES",
+     "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",
+     OPTION_EXTENDER_CLIENTS},
+    {"webhook-except", "NAMES",
+     "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
+     OPTION_WEBHOOK_EXCEPT},
     {"weight", "NUMBER", "of gpu-aware among a scheduler's other scores, above 0 (1)", OPTION_WEIGHT},
     {"score-weight", "NUMBER", "of the links that a pod gets (1)", OPTION_SCORE_WEIGHT},
     {"loss-weight", "NUMBER",
@@ -143,6 +151,21 @@ static int read_list(const char *name, const char *text, const char *const *word
     return 0;
 }
 
+/* Names with commas between them, without blanks. */
+static int read_names(const char *name, const char *text, const char **ret, struct gt_err **err)
+{
+    for (const char *p = text;; p++) {
+        size_t len = strcspn(p, ",");
+        if (len == 0 || len > 253 || strcspn(p, " \t\r\n") < len)
+            return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no list of names", name, text);
+        p += len;
+        if (!*p)
+            break;
+    }
+    *ret = text;
+    return 0;
+}
+
 static int read_parts(const char *name, const char *text, unsigned *ret, struct gt_err **err)
 {
     const char *names[GT_PARTS_MAX];
@@ -205,6 +228,11 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return gt_option_text(name, value, &to->tls.key, err);
     case OPTION_TLS_CLIENT_CA:
         return gt_option_text(name, value, &to->tls.client_ca, err);
+    case OPTION_EXTENDER_CLIENTS:
+        return read_names(name, value, &to->extender_clients, err);
+    case OPTION_WEBHOOK_EXCEPT:
+        to->webhook_except = "";
+        return is_none ? 0 : read_names(name, value, &to->webhook_except, err);
     case OPTION_WEIGHT:
         r = read_weight(name, value, &to->weights.weight, err);
         if (r >= 0 && to->weights.weight == 0)
@@ -363,6 +391,8 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
 {
     struct gt_companion_options options = {
         .http = "127.0.0.1:9401",
+        .webhook_except = "kube-system",
+        .extender_clients = "kube-scheduler,system:kube-scheduler",
         .parts = (1U << gt_part_count) - 1,
         .supernode_label = "topology.metax-tech.com/supernode",
         .supernodes_config = "gputopo-supernodes",

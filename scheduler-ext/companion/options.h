@@ -19,6 +19,8 @@ struct gt_companion_options {
     const char *https;      /* NULL: off; else tls has a certificate and a key */
     const char *health;     /* NULL: off */
     struct gt_http_tls tls;
+    const char *webhook_except;   /* names with commas between them, "" for none */
+    const char *extender_clients; /* names with commas between them, or "any" */
     struct gt_aware_weights weights;
     struct gt_placement_options placement;
     unsigned parts;                /* mask of positions in gt_parts */

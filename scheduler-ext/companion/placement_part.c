@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "base/prometheus.h"
+#include "base/text.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"
+#include "scheduler-ext/placement/pod_json.h"
 #include "scheduler-ext/placement/webhook.h"
 
 /* The part "placement": the controller acts on the leader, the webhook answers on every replica. */
@@ -21,7 +23,10 @@ struct placement_part {
     struct gt_placement *placement;
     struct gt_source *sync_timer;
     bool leads, started, owner_trouble[GT_OWNER_KINDS];
+    bool serves_https;                  /* without it there is no webhook */
+    const char *namespace_, *not_asked; /* namespaces whose pods the webhook is not asked about */
     uint64_t mutated, validated, refused;
+    uint64_t pods_made; /* with GPUs, elsewhere */
 };
 
 /* ---- the controller ---- */
@@ -71,6 +76,19 @@ static void part_hear(void *self, const char *note)
 static void saw_pod(void *arg, const cJSON *object)
 {
     gt_placement_saw_pod(((struct placement_part *)arg)->placement, object);
+}
+
+/* The API server has made it, so it should have asked the webhook, here or at another replica. */
+static void made_pod(void *arg, const cJSON *object)
+{
+    struct placement_part *part = arg;
+    struct gt_pod_shape shape;
+    const char *namespace_ = gt_pod_json_text(object, "metadata.namespace");
+    if (!namespace_ || strcmp(namespace_, part->namespace_) == 0 ||
+        gt_text_is_listed(namespace_, part->not_asked))
+        return;
+    if (gt_pod_shape_read(object, resource, &shape, NULL) >= 0 && shape.total > 0)
+        part->pods_made++;
 }
 
 static void saw_pod_gone(void *arg, const char *namespace_, const char *name)
@@ -208,12 +226,16 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
     part->follow = env->follow;
+    part->namespace_ = env->namespace_;
+    part->not_asked = env->options->webhook_except;
+    part->serves_https = env->options->https != NULL;
     int r = gt_owners_new(resource, &part->owners, err);
     if (r >= 0)
         r = start_controller(env, part, err);
     if (r < 0)
         return r;
     gt_follow_listen(env->follow, &(struct gt_follow_listener){.saw_pod = saw_pod,
+                                                               .made_pod = made_pod,
                                                                .saw_pod_gone = saw_pod_gone,
                                                                .on_pod = on_pod,
                                                                .on_pod_gone = on_pod_gone,
@@ -307,6 +329,10 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_buf_printf(to, "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n",
                   reviews, (unsigned long long)part->mutated, reviews, (unsigned long long)part->validated,
                   reviews, (unsigned long long)part->refused);
+    if (part->serves_https)
+        gt_prom_number(to, "gputopo_webhook_pods_total", "counter",
+                       "Pods with GPUs that were made where the webhook should have been asked.",
+                       part->pods_made);
 }
 
 const struct gt_part gt_placement_part = {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/prometheus.h"
+#include "http/metrics.h"
 #include "scheduler-ext/companion/private.h"
 
 enum {
@@ -14,8 +16,37 @@ enum {
     REQUEST_MS = 30000,
 };
 
+static void write_time(struct gt_buf *to, int64_t seconds)
+{
+    char text[32];
+    struct tm tm;
+    time_t at = seconds;
+    if (gmtime_r(&at, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+        gt_buf_puts(to, text);
+}
+
+/* Whoever checks certificates, as the API server does, gets no answer with one that is out of its time. */
+static bool has_valid_certificate(const struct gt_companion *companion, struct gt_buf *why)
+{
+    struct gt_http_stats stats;
+    if (!companion->https)
+        return true;
+    gt_http_stats(companion->https, &stats);
+    int64_t now = time(NULL);
+    if (now >= stats.tls_begins && now <= stats.tls_expires)
+        return true;
+    bool expired = now > stats.tls_expires;
+    gt_buf_printf(why, "https: the certificate %s %s ", companion->options->tls.certificate,
+                  expired ? "expired on" : "is not valid before");
+    write_time(why, expired ? stats.tls_expires : stats.tls_begins);
+    gt_buf_puts(why, "\n");
+    return false;
+}
+
 static void serve_readiness(const struct gt_companion *companion, struct gt_http_response *response)
 {
+    if (!has_valid_certificate(companion, &response->body))
+        response->status = 503;
     for (unsigned i = 0; i < gt_part_count; i++) {
         if (!companion->parts[i] || !gt_parts[i]->ready)
             continue;
@@ -105,6 +136,9 @@ static void serve_metrics(const struct gt_companion *companion, struct gt_http_r
             gt_parts[i]->metrics(companion->parts[i], to);
     if (companion->follow)
         gt_follow_metrics(companion->follow, to);
+    const struct gt_http_listener listeners[] = {
+        {"http", companion->http}, {"https", companion->https}, {"health", companion->health}};
+    gt_http_metrics(listeners, GT_COUNT(listeners), to);
     gt_prom_process(to);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/prometheus.h"
+#include "base/text.h"
 #include "scheduler-ext/wire/extender_args.h"
 #include "scheduler-ext/wire/volcano_args.h"
 
@@ -40,7 +41,7 @@ struct gt_extender {
     uint8_t *tens;
     uint32_t capacity;
 
-    uint64_t answered[VERBS], refused[VERBS], unready[VERBS], kept[GT_JUDGE_KEPT + 1];
+    uint64_t answered[VERBS], refused[VERBS], unready[VERBS], forbidden[VERBS], kept[GT_JUDGE_KEPT + 1];
     uint64_t buckets[BUCKETS];
     double seconds;
 };
@@ -320,10 +321,25 @@ static bool is_json(const char *content_type)
            (content_type[length] == '\0' || content_type[length] == ';' || content_type[length] == ' ');
 }
 
-/* Whether the client may not ask this for want of a certificate. */
-static bool is_stranger(const struct gt_extender *e, enum verb verb, const struct gt_http_request *request)
+static bool has_name_of(const struct gt_http_request *request, const char *names)
 {
-    return e->spec.client_wanted && (verb == FILTER || verb == PRIORITIZE) && !request->client;
+    if (strcmp(names, "any") == 0)
+        return true;
+    for (unsigned i = 0; request->client_names && request->client_names[i]; i++)
+        if (gt_text_is_listed(request->client_names[i], names))
+            return true;
+    return false;
+}
+
+/* The status of the refusal where this client may not ask this, for want of a certificate or of its name;
+ * else 0. */
+static unsigned forbids(const struct gt_extender *e, enum verb verb, const struct gt_http_request *request)
+{
+    if (!e->spec.client_wanted || (verb != FILTER && verb != PRIORITIZE))
+        return 0;
+    if (!request->client)
+        return 401;
+    return has_name_of(request, e->spec.clients) ? 0 : 403;
 }
 
 static struct question *open_question(struct gt_extender *e, enum verb verb)
@@ -341,7 +357,7 @@ bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *reque
 {
     enum verb verb = verb_of(request->path);
     if (verb == VERBS || !is_json(request->content_type) || e->open >= QUESTIONS_MAX ||
-        is_stranger(e, verb, request))
+        forbids(e, verb, request))
         return false;
     struct question *question = open_question(e, verb);
     if (!question)
@@ -366,16 +382,31 @@ static void answer_collected(struct gt_extender *e, enum verb verb, const struct
     put_back(question);
 }
 
+static void refuse_client(struct gt_extender *e, enum verb verb, const struct gt_http_request *request,
+                          unsigned status, struct gt_http_response *response)
+{
+    e->forbidden[verb]++;
+    if (status == 401) {
+        refuse(response, status, "this is asked with a client certificate");
+        return;
+    }
+    response->status = status;
+    gt_buf_puts(&response->body, "the client certificate is that of ");
+    gt_text_quote(&response->body, request->client);
+    gt_buf_printf(&response->body, "; who may ask this (--extender-clients): %s\n", e->spec.clients);
+}
+
 bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *request,
                        struct gt_http_response *response)
 {
     enum verb verb = verb_of(request->path);
     if (verb == VERBS)
         return false;
+    unsigned forbidden = forbids(e, verb, request);
     if (request->method != GT_HTTP_POST)
         refuse(response, 405, "this is asked with POST");
-    else if (is_stranger(e, verb, request))
-        refuse(response, 401, "this is asked with a client certificate");
+    else if (forbidden)
+        refuse_client(e, verb, request, forbidden, response);
     else if (!is_json(request->content_type))
         refuse(response, 415, "expected the content type application/json");
     else
@@ -424,6 +455,8 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
                       (unsigned long long)e->refused[verb]);
         gt_buf_printf(to, "%s{path=\"%s\",result=\"not_ready\"} %llu\n", name, paths[verb],
                       (unsigned long long)e->unready[verb]);
+        gt_buf_printf(to, "%s{path=\"%s\",result=\"forbidden\"} %llu\n", name, paths[verb],
+                      (unsigned long long)e->forbidden[verb]);
     }
     static const char kept[] = "gputopo_extender_nodes_refused_total";
     gt_prom_head(to, kept, "counter", "Nodes that a filter or predicate kept from a pod, by reason.");

@@ -18,7 +18,10 @@ struct gt_extender_spec {
     const struct gt_placement *placement; /* likewise; NULL: nothing is kept for jobs that wait */
     const char *resource;                 /* NULL: "metax-tech.com/gpu"; outlives the extender */
     bool client_wanted;                   /* kube-scheduler has to prove a certificate */
-    struct gt_aware_weights weights;      /* those of the feed's cluster */
+    /* Names with commas between them, of which that certificate has one; "any": no matter which. Outlives
+     * the extender. */
+    const char *clients;
+    struct gt_aware_weights weights; /* those of the feed's cluster */
 };
 
 int gt_extender_new(const struct gt_extender_spec *spec, struct gt_extender **ret, struct gt_err **err);

@@ -28,7 +28,7 @@ OPTIONS = {  # each option of the programs, another value than the default
     "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "vendor=1ed5",
               "http=:19400", "rescan-interval=86400", "health-interval=0", "unhealthy-after=2", "healthy-after=5",
               "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
-    "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "weight=2.5", "score-weight=0", "loss-weight=1", "patience=5",
+    "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "patience=5",
                   "unschedulable=10", "reserve=60", "reserve-gpus=64", "supernode-label=example.com/rack",
                   "supernodes-config=racks", "project={hypernodes,nodefeatures}", "leader-elect=false", "log-level=error",
                   "log-format=text"),

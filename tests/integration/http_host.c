@@ -49,6 +49,12 @@ static void echo(const struct gt_http_request *request, struct gt_http_response 
     quote(to, request->content_type);
     gt_buf_puts(to, ", \"client\": ");
     quote(to, request->client);
+    gt_buf_puts(to, ", \"names\": [");
+    for (unsigned i = 0; request->client_names && request->client_names[i]; i++) {
+        gt_buf_puts(to, i ? ", " : "");
+        gt_text_quote(to, request->client_names[i]);
+    }
+    gt_buf_puts(to, "]");
     gt_buf_printf(to, ", \"len\": %zu, \"terminated\": %s, \"sum\": \"%" PRIu64 "\"}\n", request->body_len,
                   request->body[request->body_len] == '\0' ? "true" : "false",
                   sum_of(0, request->body, request->body_len));
@@ -62,10 +68,10 @@ static void tell_stats(struct gt_http_response *response)
                   "{\"connections\": %u, \"connections_total\": %" PRIu64 ", \"requests\": %" PRIu64
                   ", \"refused_size\": %" PRIu64 ", \"refused_busy\": %" PRIu64 ", \"cut_slow\": %" PRIu64
                   ", \"evicted\": %" PRIu64 ", \"refused_address\": %" PRIu64 ", \"tls_loads\": %" PRIu64
-                  ", \"tls_failures\": %" PRIu64 ", \"tls_expires\": %" PRId64,
+                  ", \"tls_failures\": %" PRIu64 ", \"tls_expires\": %" PRId64 ", \"refused_tls\": %" PRIu64,
                   stats.connections, stats.connections_total, stats.requests_total, stats.refused_size,
                   stats.refused_busy, stats.cut_slow, stats.evicted, stats.refused_address, stats.tls_loads,
-                  stats.tls_failures, stats.tls_expires);
+                  stats.tls_failures, stats.tls_expires, stats.refused_tls);
     gt_buf_printf(&response->body,
                   ", \"made\": %" PRIu64 ", \"freed\": %" PRIu64 ", \"done\": %" PRIu64
                   ", \"eaten\": %" PRIu64 "}\n",

@@ -99,9 +99,9 @@ def openssl(*arguments):
     subprocess.run(["openssl", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def make_authority(folder, name="ca"):
+def make_authority(folder, name="ca", days=2):
     openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{folder}/{name}.key", "-out",
-            f"{folder}/{name}.crt", "-subj", f"/CN=test-{name}", "-days", "2")
+            f"{folder}/{name}.crt", "-subj", f"/CN=test-{name}", "-days", str(days))
 
 
 def make_certificate(folder, name, subject, extension="basicConstraints=CA:FALSE", authority="ca"):

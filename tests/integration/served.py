@@ -11,8 +11,8 @@ import subprocess
 import placement_driver
 from api_double import StrictDouble
 from companion_driver import NODES, SUPERNODE_LABEL, TOPOLOGIES, Companion, report
-from daemon_driver import wait_for
-from kube_driver import kubeconfig
+from daemon_driver import free_port, wait_for
+from kube_driver import kubeconfig, make_authority
 from kubelet_double import KubeletDouble
 from publish_driver import MACHINES, Agent
 
@@ -45,7 +45,10 @@ class Served(contextlib.ExitStack):
         self.agent = Agent(f"{programs}/gputopo-agent", directory, "--from", self.recording, "--dev-root", f"{directory}/dev",
                            "--kubeconfig", config)
         self.callback(self.agent.stop)
-        self.companion = Companion(f"{programs}/gputopo-scheduler", "--namespace", NAMESPACE, "--kubeconfig", config)
+        make_authority(directory, "companion", days=30)  # its certificate, too
+        self.companion = Companion(f"{programs}/gputopo-scheduler", "--namespace", NAMESPACE, "--kubeconfig", config, "--https",
+                                   f"127.0.0.1:{free_port()}", "--tls-certificate", f"{directory}/companion.crt", "--tls-key",
+                                   f"{directory}/companion.key")
         self.callback(self.companion.stop)
 
     def record(self):

@@ -39,8 +39,8 @@ class Case(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="gputopo-extender-")
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         make_authority(cls.folder)
-        for name in ("doors", "scheduler"):
-            make_certificate(cls.folder, name, f"/CN={name}", "subjectAltName=IP:127.0.0.1")
+        for name, subject in (("doors", "doors"), ("scheduler", "kube-scheduler")):
+            make_certificate(cls.folder, name, f"/CN={subject}", "subjectAltName=IP:127.0.0.1")
         make_authority(cls.folder, "others")
         make_certificate(cls.folder, "stranger", "/CN=stranger", authority="others")
 

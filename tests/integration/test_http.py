@@ -167,7 +167,7 @@ class Bodies(unittest.TestCase):
     def test_what_the_handler_sees(self):
         seen = self.post("GET /echo?a=b%20c&d HTTP/1.1\r\nHost: x\r\n\r\n")
         self.assertEqual(seen, {"method": "GET", "path": "/echo", "query": "a=b%20c&d", "content_type": None,
-                                "client": None, "len": 0, "terminated": True, "sum": "0"})
+                                "client": None, "names": [], "len": 0, "terminated": True, "sum": "0"})
         seen = self.post(post("/echo?", b"{}"))
         self.assertEqual((seen["method"], seen["query"], seen["content_type"], seen["len"]),
                          ("POST", "", "application/json", 2))
@@ -709,8 +709,11 @@ class Tls(unittest.TestCase):
                 self.assertEqual(self.echo(server, client=self.client, version=version)["client"],
                                  "system:kube-scheduler")
                 self.assertIsNone(self.echo(server, version=version)["client"])
+                self.assertEqual(self.echo(server, client=self.client, version=version)["names"], ["system:kube-scheduler", "localhost"])
                 for bad in (self.stranger, self.expired, wrong_purpose):
                     self.refuses(server, client=bad, version=version)
+                with self.dial(server, version=version) as connection:
+                    self.assertEqual(self.stats(connection)["refused_tls"], 3)
             with self.server("--client-ca", self.authority.certificate, "--client-required") as server:
                 self.assertEqual(self.echo(server, client=self.client, version=version)["client"],
                                  "system:kube-scheduler")

@@ -21,6 +21,7 @@ import urllib.request
 
 import yaml
 from daemon_driver import PATIENCE, free_port, wait_for
+from kube_driver import make_authority
 from served import NAMESPACE, Served, families, probing_agent
 
 PROGRAMS = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
@@ -229,8 +230,11 @@ class RealPrometheus(Case):
         served.node["gpus"][2]["healthy"] = False
         next(link for link in served.node["links"] if link["kind"] == "MX")["state"] = "down"
         served.rescan()
+        make_authority(served.directory, "companion", days=2)
+        served.add_job("unseen", 1, 8)
         served.api.add(f"/api/v1/namespaces/{NAMESPACE}/configmaps", "gputopo-supernodes", data={"supernodes.yaml": "groups: ]"})
-        self.wait_firing("GputopoGPUUnhealthy", "GputopoLinkDown", "GputopoSupernodeConflict")
+        self.wait_firing("GputopoGPUUnhealthy", "GputopoLinkDown", "GputopoSupernodeConflict", "GputopoCertificateExpires",
+                         "GputopoPodsNotReviewed")
         served.kubelet.stop(leave_socket=False)
         self.wait_firing("GputopoPluginNotRegistered")
         served.api.stop()
