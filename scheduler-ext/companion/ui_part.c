@@ -16,38 +16,96 @@
  * and shown again: for a while as it is, and longer while the next one is written. */
 enum { FIRST_MS = 4, PIECE_MS = 2, SHOWN_MS = 2000, KEPT_MS = 60000 };
 
+/* The model is asked for in two variants, which people and pages do at the same time. */
+enum variant { WITHOUT_PODS, WITH_PODS, VARIANTS };
+
+struct snapshot {
+    struct gt_buf text;         /* the last one that is complete */
+    uint64_t made_ms, asked_ms; /* asked for the last time */
+    bool wanted;                /* a new one is */
+    size_t max;                 /* of its text */
+};
+
 struct ui_part {
     const struct gt_part_env *env;
-    struct gt_source *timer; /* the next piece, or the end of the last model */
+    struct gt_source *timer; /* the next piece, or the end of a snapshot */
     struct gt_model *making; /* NULL: none */
-    struct gt_buf model;     /* the last one */
-    uint64_t made_ms;        /* when */
-    bool making_has_pods, model_has_pods;
+    enum variant making_variant;
+    struct snapshot snapshots[VARIANTS];
     bool leads;
 };
 
+static uint64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static struct gt_window window_of(const struct ui_part *part)
+{
+    return (struct gt_window){.feed = gt_follow_feed(part->env->follow),
+                              .placement = part->env->placement,
+                              .weights = part->env->options->weights,
+                              .leads = part->leads,
+                              .synced = gt_follow_is_synced(part->env->follow, NULL),
+                              .now_ms = gt_clock_ms(),
+                              .wall_ms = wall_ms()};
+}
+
 static void take_model(struct ui_part *part)
 {
-    gt_buf_done(&part->model);
-    part->model = *gt_model_text(part->making);
+    struct snapshot *snapshot = &part->snapshots[part->making_variant];
+    gt_buf_done(&snapshot->text);
+    snapshot->text = *gt_model_text(part->making);
     *gt_model_text(part->making) = (struct gt_buf){0};
-    if (part->model.failed) /* no memory: half of it is no model */
-        gt_buf_done(&part->model);
-    part->model_has_pods = part->making_has_pods;
-    part->made_ms = gt_clock_ms();
+    if (snapshot->text.failed) /* no memory: half of it is no model */
+        gt_buf_done(&snapshot->text);
+    snapshot->made_ms = gt_clock_ms();
     gt_model_free(gt_steal(part->making));
-    gt_source_arm(part->timer, KEPT_MS);
+}
+
+/* Writes for so long at the model that is wanted; true when one is complete. */
+static bool go_on(struct ui_part *part, uint64_t ms)
+{
+    const struct gt_window window = window_of(part);
+    for (unsigned i = 0; i < VARIANTS && !part->making; i++) {
+        struct snapshot *snapshot = &part->snapshots[i];
+        if (!snapshot->wanted)
+            continue;
+        snapshot->wanted = false;
+        part->making_variant = (enum variant)i;
+        gt_model_new(&window, i == WITH_PODS, snapshot->max, &part->making, NULL);
+    }
+    if (!part->making || !gt_model_write(part->making, ms * UINT64_C(1000000)))
+        return false;
+    take_model(part);
+    return true;
+}
+
+/* What nobody has asked for in a while goes. */
+static void forget(struct ui_part *part)
+{
+    uint64_t now = gt_clock_ms();
+    bool kept = false;
+    for (unsigned i = 0; i < VARIANTS; i++) {
+        struct snapshot *snapshot = &part->snapshots[i];
+        if (snapshot->text.len && now - snapshot->asked_ms >= KEPT_MS)
+            gt_buf_done(&snapshot->text);
+        kept = kept || snapshot->text.len;
+    }
+    if (kept)
+        gt_source_arm(part->timer, KEPT_MS);
 }
 
 static void on_timer(void *arg)
 {
     struct ui_part *part = arg;
-    if (!part->making)
-        gt_buf_done(&part->model);
-    else if (gt_model_write(part->making, PIECE_MS * UINT64_C(1000000)))
-        take_model(part);
-    else
+    go_on(part, PIECE_MS);
+    if (part->making || part->snapshots[WITHOUT_PODS].wanted || part->snapshots[WITH_PODS].wanted)
         gt_source_arm(part->timer, 0);
+    else
+        forget(part);
 }
 
 static void part_free(void *self)
@@ -57,7 +115,8 @@ static void part_free(void *self)
         return;
     gt_source_free(part->timer);
     gt_model_free(part->making);
-    gt_buf_done(&part->model);
+    for (unsigned i = 0; i < VARIANTS; i++)
+        gt_buf_done(&part->snapshots[i].text);
     free(part);
 }
 
@@ -81,38 +140,21 @@ static void part_lead(void *self, bool leads)
     part->leads = leads;
 }
 
-static uint64_t wall_ms(void)
+static void serve_model(struct ui_part *part, enum variant variant, struct gt_http_response *response)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* Begins one; a small one is done at once, and not kept. */
-static void make_model(struct ui_part *part, const struct gt_window *window, bool pods, struct gt_buf *to)
-{
-    if (part->making || gt_model_new(window, pods, to->max, &part->making, NULL) < 0)
-        return;
-    part->making_has_pods = pods;
-    if (!gt_model_write(part->making, FIRST_MS * UINT64_C(1000000))) {
+    struct snapshot *snapshot = &part->snapshots[variant];
+    uint64_t now = gt_clock_ms();
+    snapshot->asked_ms = now;
+    snapshot->max = response->body.max;
+    bool idle = !part->making, being_made = !idle && part->making_variant == variant;
+    if (!being_made && (!snapshot->text.len || now - snapshot->made_ms >= SHOWN_MS)) {
+        snapshot->wanted = true;
+        if (idle && go_on(part, FIRST_MS) && part->making_variant == variant)
+            snapshot->made_ms = 0; /* a small one is made for each look */
         gt_source_arm(part->timer, 0);
-        return;
     }
-    *to = *gt_model_text(part->making);
-    *gt_model_text(part->making) = (struct gt_buf){0};
-    gt_model_free(gt_steal(part->making));
-}
-
-static void serve_model(struct ui_part *part, const struct gt_window *window, bool pods,
-                        struct gt_http_response *response)
-{
-    bool has = part->model.len && part->model_has_pods == pods;
-    if (!has || window->now_ms - part->made_ms >= SHOWN_MS)
-        make_model(part, window, pods, &response->body);
-    if (response->body.len || response->body.failed)
-        return;
-    if (has) {
-        gt_buf_add(&response->body, part->model.data, part->model.len);
+    if (snapshot->text.len) {
+        gt_buf_add(&response->body, snapshot->text.data, snapshot->text.len);
         return;
     }
     response->status = 503;
@@ -133,23 +175,19 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
         gt_buf_puts(&response->body, "this is asked with GET\n");
         return true;
     }
-    const struct gt_window window = {.feed = gt_follow_feed(part->env->follow),
-                                     .placement = part->env->placement,
-                                     .weights = part->env->options->weights,
-                                     .leads = part->leads,
-                                     .synced = gt_follow_is_synced(part->env->follow, NULL),
-                                     .now_ms = gt_clock_ms(),
-                                     .wall_ms = wall_ms()};
     if (model) {
         char pods[8];
         gt_query_get(request->query, "pods", pods, sizeof(pods));
         response->content_type = "application/json";
-        serve_model(part, &window, strcmp(pods, "no") != 0, response);
-    } else if (explain && !window.synced) {
-        response->status = 503;
-        gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
+        serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
     } else if (explain) {
-        gt_explain(&window, request->query, response);
+        const struct gt_window window = window_of(part);
+        if (window.synced) {
+            gt_explain(&window, request->query, response);
+        } else {
+            response->status = 503;
+            gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
+        }
     }
     return true;
 }
