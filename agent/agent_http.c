@@ -7,11 +7,20 @@
 #include "base/prometheus.h"
 #include "http/metrics.h"
 
+/* Of both plugins. */
+static double handler_busy_s(const struct gt_agent *agent)
+{
+    uint64_t gpus = agent->plugin ? gt_plugin_busy_ms(agent->plugin) : 0,
+             nodes = agent->nodes_plugin ? gt_nodes_plugin_busy_ms(agent->nodes_plugin) : 0;
+    return (double)(gpus > nodes ? gpus : nodes) / 1000;
+}
+
 static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
 {
     struct gt_status status = {
         .inventory = agent->inventory,
         .scan_busy_s = agent->scanner ? gt_scanner_busy(agent->scanner) : 0,
+        .handler_busy_s = handler_busy_s(agent),
         .has_plugin = agent->plugin != NULL,
         .registration_error = agent->registration_error[0] ? agent->registration_error : NULL,
     };

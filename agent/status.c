@@ -7,6 +7,10 @@ bool gt_status_healthy(const struct gt_status *status, struct gt_buf *to)
         gt_buf_printf(to, "a scan has been running for %.0f s\n", status->scan_busy_s);
         return false;
     }
+    if (status->handler_busy_s > GT_HANDLER_STUCK_S) {
+        gt_buf_printf(to, "a call of the kubelet has been worked on for %.0f s\n", status->handler_busy_s);
+        return false;
+    }
     gt_buf_puts(to, "ok\n");
     return true;
 }

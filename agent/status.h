@@ -9,13 +9,14 @@
 struct gt_status {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     double scan_busy_s;                   /* how long the scan in progress has been running, 0: none */
+    double handler_busy_s;                /* how long the oldest call of the kubelet has been worked on */
     bool has_plugin;
     bool registered, streaming;
     const char *registration_error; /* of the last attempt, NULL: none failed since */
     const char *kubelet_socket;     /* that does not exist, NULL: it does */
 };
 
-enum { GT_SCAN_STUCK_S = 120 };
+enum { GT_SCAN_STUCK_S = 120, GT_HANDLER_STUCK_S = 10 };
 
 /* Whether the agent lives; one line of plain words into `to`. */
 bool gt_status_healthy(const struct gt_status *status, struct gt_buf *to);

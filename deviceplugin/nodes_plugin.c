@@ -218,6 +218,11 @@ bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin)
     return plugin->registered && plugin->streaming;
 }
 
+uint64_t gt_nodes_plugin_busy_ms(const struct gt_nodes_plugin *plugin)
+{
+    return gt_rpc_busy_ms(plugin->rpc);
+}
+
 void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin)
 {
     if (!plugin)

@@ -40,6 +40,9 @@ void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *n
 /* Whether the kubelet has it and listens. On the loop's thread. */
 bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin);
 
+/* As gt_plugin_busy_ms(). */
+uint64_t gt_nodes_plugin_busy_ms(const struct gt_nodes_plugin *plugin);
+
 /* Ends stream and server cleanly and removes its own socket. */
 void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin);
 GT_DEFINE_CLEANUP(struct gt_nodes_plugin *, gt_nodes_plugin_free)

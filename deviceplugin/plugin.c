@@ -392,6 +392,11 @@ uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin)
     return now > at ? (now - at) / 1000 : 0;
 }
 
+uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin)
+{
+    return gt_rpc_busy_ms(plugin->rpc);
+}
+
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)
 {
     pthread_mutex_lock(&plugin->lock);

@@ -92,6 +92,10 @@ struct gt_plugin_stats {
  * grown a little (deviceplugin/podresources.h says why). Safe from any thread, takes no lock. */
 uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin);
 
+/* Milliseconds that the oldest call of the kubelet has been worked on, 0 where none is. Safe from any thread,
+ * takes no lock. */
+uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin);
+
 /* Safe from any thread. */
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);
 

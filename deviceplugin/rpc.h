@@ -22,6 +22,10 @@ void gt_rpc_free(struct gt_rpc *rpc);
 GT_DEFINE_CLEANUP(struct gt_rpc *, gt_rpc_free)
 #define gt_auto_rpc GT_CLEANUP(gt_rpc_free)
 
+/* For how long the handler or callback that runs now has been running, 0 where none does. As they run one at
+ * a time, it is the oldest: all others wait for it. Safe from any thread. */
+uint64_t gt_rpc_busy_ms(const struct gt_rpc *rpc);
+
 /* gRPC's status codes, those that we send or tell apart. */
 enum gt_rpc_status {
     GT_RPC_OK = 0,

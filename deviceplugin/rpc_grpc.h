@@ -13,6 +13,7 @@
 struct gt_rpc {
     grpc_completion_queue *queue;
     pthread_t thread;
+    _Atomic uint64_t busy_since_ms; /* 0: waits for an event */
 };
 
 /* What a completion carries: who to call. Embedded in its owner, which lives until the event has come. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <grpc/byte_buffer_reader.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "deviceplugin/rpc_grpc.h"
 
 /* The completion queue and its thread. The queue has no descriptor for epoll: a thread has to sit in it. */
@@ -17,7 +19,9 @@ static void *serve(void *arg)
         if (event.type != GRPC_OP_COMPLETE)
             continue;
         struct gt_rpc_tag *tag = event.tag;
+        atomic_store(&rpc->busy_since_ms, gt_clock_ms());
         tag->on_event(tag->owner, event.success);
+        atomic_store(&rpc->busy_since_ms, 0);
     }
 }
 
@@ -57,6 +61,12 @@ void gt_rpc_free(struct gt_rpc *rpc)
     grpc_completion_queue_destroy(rpc->queue);
     grpc_shutdown_blocking();
     free(rpc);
+}
+
+uint64_t gt_rpc_busy_ms(const struct gt_rpc *rpc)
+{
+    uint64_t since = atomic_load(&rpc->busy_since_ms);
+    return since ? gt_clock_ms() - since : 0;
 }
 
 grpc_slice gt_rpc_flatten(grpc_byte_buffer *message)

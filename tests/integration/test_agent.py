@@ -20,8 +20,9 @@ import time
 import unittest
 
 import prometheus_text
+import stopped_thread
 from daemon_driver import PATIENCE, free_port, wait_for
-from kubelet_double import AdmissionError, KubeletDouble
+from kubelet_double import AdmissionError, KubeletDouble, pb
 from silent import PROBE_S, SilentSockets, look
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,6 +32,8 @@ AGENT = os.path.join(PROGRAMS, "gputopo-agent")
 MAKE_MACHINE = os.path.join(HERE, "../machines/make-machine")
 SPEC = os.path.join(HERE, "../machines/specs/c500-8.json")
 RECORDED = os.path.join(HERE, "../machines/c500-8.json")
+
+SLOW = 3  # seconds: what a busy machine may add to an end that is bound to come
 
 # Reads requests and never answers one; ends with its connection, like the real one.
 SILENT_PROBE = """#!/usr/bin/python3
@@ -477,6 +480,60 @@ class Flooded(Case):
                     time.sleep(0.05)
         self.assertEqual(look(health, "/readyz")[0], 200)
         self.assertEqual(look(health, "/metrics")[0], 404)
+
+
+@unittest.skipUnless(stopped_thread.possible(), "needs ptrace of a child")
+class AHandlerHangs(Case):
+    """The kubelet's Allocate waits for a file of the host for ever, as it does for a disk or a driver that hangs."""
+
+    def setUp(self):
+        super().setUp()
+        self.kubelet_double, self.agent = self.start_recorded()
+        plugin = self.kubelet_double.plugin
+        self.stopped = stopped_thread.StoppedThread(self.agent.process.pid, "gputopo-rpc")
+        self.addCleanup(self.stopped.release)
+        self.call = plugin.stub.Allocate.future(pb.AllocateRequest(
+            container_requests=[pb.ContainerAllocateRequest(devices_ids=[uuid(0)])]))
+        self.stopped.at_a_file()
+
+    def ends(self):
+        self.stopped.bury()
+        code, seconds = self.agent.stop()
+        self.assertEqual(code, 0)
+        self.assertLess(seconds, 2 + SLOW)
+        self.assertEqual(self.agent.events("something hangs, leaving without it")[0]["level"], "warning")
+
+    def test_healthz_says_so_and_sigterm_ends_it(self):
+        self.assertEqual(self.agent.get("/healthz"), (200, "ok\n"), "a call may take a moment")
+        self.assertTrue(wait_for(lambda: self.agent.get("/healthz")[0] == 503))
+        self.assertRegex(self.agent.get("/healthz")[1], r"^a call of the kubelet has been worked on for 1[0-9] s$")
+        self.ends()
+
+    def test_it_comes_back(self):
+        self.assertTrue(wait_for(lambda: self.agent.get("/healthz")[0] == 503))
+        self.stopped.release()
+        self.assertEqual(len(self.call.result(PATIENCE).container_responses), 1)
+        self.assertEqual(self.agent.get("/healthz"), (200, "ok\n"))
+        self.assertEqual(self.agent.stop()[0], 0)
+        self.assertEqual(self.agent.events("something hangs, leaving without it"), [])
+
+    def test_sigterm_ends_it_where_the_loop_hangs_too(self):
+        """The kubelet restarts meanwhile: the loop waits for the end of the old server, and that for the handler."""
+        self.kubelet_double.replace_socket().stop(None)
+        wait_for(lambda: self.hangs(), 10)
+        self.assertTrue(self.hangs(), "the loop no longer answers")
+        self.ends()
+
+    def hangs(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.agent.port, timeout=1)
+        try:
+            connection.request("GET", "/healthz")
+            connection.getresponse()
+            return False
+        except TimeoutError:
+            return True
+        finally:
+            connection.close()
 
 
 class WhoUsesWhat(Case):

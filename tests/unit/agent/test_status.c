@@ -58,6 +58,10 @@ static void test_healthy(void **state)
     assert_true(gt_status_healthy(&status, &text));
     status.scan_busy_s = GT_SCAN_STUCK_S + 1;
     assert_false(gt_status_healthy(&status, &text));
+    status = (struct gt_status){.handler_busy_s = GT_HANDLER_STUCK_S - 1};
+    assert_true(gt_status_healthy(&status, &text));
+    status.handler_busy_s = GT_HANDLER_STUCK_S + 1;
+    assert_false(gt_status_healthy(&status, &text));
     assert_non_null(strstr(text.data, "running for 121 s"));
 }
 
