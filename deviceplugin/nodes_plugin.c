@@ -102,10 +102,16 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     return status;
 }
 
-static void on_stream(void *arg, bool open)
+static void on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
 {
     struct gt_nodes_plugin *plugin = arg;
-    gt_registration_stream(plugin->registration, open);
+    gt_registration_begun(plugin->registration, method, caller);
+}
+
+static void on_ended(void *arg, const struct gt_rpc_caller *caller)
+{
+    struct gt_nodes_plugin *plugin = arg;
+    gt_registration_ended(plugin->registration, caller);
 }
 
 /* No GetPreferredAllocation: there is nothing to choose. */
@@ -182,7 +188,8 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
         r = gt_rpc_new(&plugin->rpc, err);
     if (r < 0)
         return r;
-    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .stream = on_stream, .arg = plugin};
+    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = on_begun,
+                                              .ended = on_ended, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource,
                                                          .register_timeout_ms = REGISTER_TIMEOUT_MS,

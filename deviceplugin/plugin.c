@@ -205,10 +205,16 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     return status;
 }
 
-static void on_stream(void *arg, bool open)
+static void on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
 {
     struct gt_plugin *plugin = arg;
-    gt_registration_stream(plugin->registration, open);
+    gt_registration_begun(plugin->registration, method, caller);
+}
+
+static void on_ended(void *arg, const struct gt_rpc_caller *caller)
+{
+    struct gt_plugin *plugin = arg;
+    gt_registration_ended(plugin->registration, caller);
 }
 
 static void on_unknown(void *arg)
@@ -310,7 +316,8 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
         r = gt_rpc_new(&plugin->rpc, err);
     if (r < 0)
         return r;
-    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), on_stream, on_unknown, plugin};
+    plugin->service =
+        (struct gt_rpc_service){methods, GT_COUNT(methods), on_begun, on_ended, on_unknown, plugin};
     const struct gt_registration_options registration = {
         .kubelet_dir = plugin->kubelet_dir,
         .resource = plugin->resource,

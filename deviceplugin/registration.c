@@ -24,6 +24,7 @@ enum {
     LACKING_MAX = 2,       /* checks in a row */
     WHY_MAX = 512,
     REASON_MAX = 2048,
+    DIALLED_MAX = 4,
 };
 
 enum state {
@@ -53,7 +54,11 @@ struct gt_registration {
     bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
-    bool streaming, stream_lost; /* lost: one was there and ended, during this attempt */
+    int dialled[DIALLED_MAX]; /* connections that asked for the options during Register */
+    unsigned dialled_count;
+    unsigned stream;  /* the kubelet's ListAndWatch, 0: none */
+    unsigned early;   /* one that came before Register was done and may be the kubelet's, 0: none */
+    bool stream_lost; /* one was there and ended, during this attempt */
 
     unsigned epoch; /* of the attempt; changed only while no server and no call are there */
     uint32_t instance;
@@ -63,11 +68,12 @@ struct gt_registration {
     struct gt_rpc_call *call;
 };
 
-struct stream_letter {
+struct caller_letter {
     struct gt_letter letter;
     struct gt_registration *registration;
     unsigned epoch;
-    bool open;
+    enum { DIALLED, STREAMS, GONE } news;
+    struct gt_rpc_caller caller;
 };
 
 struct done_letter {
@@ -98,9 +104,9 @@ static void end_attempt(struct gt_registration *registration)
     registration->server = NULL;
     registration->epoch++; /* what those have still sent is old news now */
     registration->stream_lost = false;
-    registration->lacking = 0;
-    if (registration->streaming) {
-        registration->streaming = false;
+    registration->lacking = registration->dialled_count = registration->early = 0;
+    if (registration->stream) {
+        registration->stream = 0;
         if (registration->events.stream)
             registration->events.stream(registration->events.arg, false);
     }
@@ -131,6 +137,17 @@ static void retry_later(struct gt_registration *registration, const char *why)
                                     reason.data && !reason.failed ? reason.data : why, pause);
 }
 
+static void take_stream(struct gt_registration *registration, unsigned call)
+{
+    registration->stream = call;
+    registration->stream_at = gt_clock_ms();
+    registration->stream_lost = false;
+    if (registration->events.stream)
+        registration->events.stream(registration->events.arg, true);
+    if (registration->state == REGISTERED)
+        gt_source_arm(registration->timer, registration->options.check_ms);
+}
+
 static void deliver_done(void *owner, struct gt_letter *letter)
 {
     const struct done_letter *done = (const struct done_letter *)letter;
@@ -152,8 +169,10 @@ static void deliver_done(void *owner, struct gt_letter *letter)
         retry_later(registration, "the kubelet ended ListAndWatch at once");
         return;
     }
-    gt_source_arm(registration->timer, registration->streaming ? registration->options.check_ms
-                                                               : registration->options.stream_timeout_ms);
+    if (registration->early && !registration->stream && !registration->dialled_count)
+        take_stream(registration, registration->early);
+    gt_source_arm(registration->timer, registration->stream ? registration->options.check_ms
+                                                            : registration->options.stream_timeout_ms);
     if (registration->events.registered)
         registration->events.registered(registration->events.arg);
 }
@@ -349,7 +368,7 @@ static void on_timer(void *arg)
         register_now(registration);
     else if (registration->state == REGISTERING)
         retry_later(registration, "the kubelet does not answer Register");
-    else if (registration->state == REGISTERED && !registration->streaming)
+    else if (registration->state == REGISTERED && !registration->stream)
         retry_later(registration, "the kubelet accepted Register, but did not open ListAndWatch");
     else if (registration->state == REGISTERED && (asked || !ask(registration)))
         gt_source_arm(registration->timer, registration->options.check_ms);
@@ -386,40 +405,84 @@ static void register_again(struct gt_registration *registration)
         retry_later(registration, "the kubelet ended ListAndWatch early");
 }
 
-static void deliver_stream(void *owner, struct gt_letter *letter)
+static void lose_stream(struct gt_registration *registration)
 {
-    const struct stream_letter *news = (const struct stream_letter *)letter;
-    struct gt_registration *registration = news->registration;
-    (void)owner;
-    if (news->epoch != registration->epoch || news->open == registration->streaming)
-        return;
-    registration->streaming = news->open;
+    registration->stream = 0;
     if (registration->events.stream)
-        registration->events.stream(registration->events.arg, news->open);
-    if (news->open) {
-        registration->stream_at = gt_clock_ms();
-        registration->stream_lost = false;
-        if (registration->state == REGISTERED)
-            gt_source_arm(registration->timer, registration->options.check_ms);
-    } else if (registration->state == REGISTERING)
+        registration->events.stream(registration->events.arg, false);
+    if (registration->state == REGISTERING) {
         registration->stream_lost = true; /* what Register answers decides */
-    else {
-        if (gt_clock_ms() - registration->stream_at >= STEADY_MS)
-            registration->failures = 0;
-        register_again(registration);
+        return;
     }
+    if (gt_clock_ms() - registration->stream_at >= STEADY_MS)
+        registration->failures = 0;
+    register_again(registration);
 }
 
-void gt_registration_stream(struct gt_registration *registration, bool open)
+static bool has_dialled(const struct gt_registration *registration, int connection)
 {
-    struct stream_letter *letter = calloc(1, sizeof(*letter));
+    for (unsigned i = 0; i < registration->dialled_count; i++)
+        if (registration->dialled[i] == connection)
+            return true;
+    return false;
+}
+
+static void on_stream_opened(struct gt_registration *registration, const struct gt_rpc_caller *caller)
+{
+    bool is_kubelets = registration->dialled_count ? has_dialled(registration, caller->connection)
+                                                   : registration->state == REGISTERED;
+    if (registration->stream)
+        return;
+    if (is_kubelets)
+        take_stream(registration, caller->call);
+    else if (!registration->early)
+        registration->early = caller->call;
+}
+
+static void deliver_caller(void *owner, struct gt_letter *letter)
+{
+    const struct caller_letter *news = (const struct caller_letter *)letter;
+    struct gt_registration *registration = news->registration;
+    const struct gt_rpc_caller *caller = &news->caller;
+    (void)owner;
+    if (news->epoch != registration->epoch)
+        return;
+    if (news->news == STREAMS)
+        on_stream_opened(registration, caller);
+    else if (news->news == GONE && caller->call == registration->stream)
+        lose_stream(registration);
+    else if (news->news == GONE && caller->call == registration->early)
+        registration->early = 0;
+    else if (news->news == DIALLED && registration->state == REGISTERING &&
+             registration->dialled_count < DIALLED_MAX && caller->connection >= 0)
+        registration->dialled[registration->dialled_count++] = caller->connection;
+}
+
+static void tell_caller(struct gt_registration *registration, int news, const struct gt_rpc_caller *caller)
+{
+    struct caller_letter *letter = calloc(1, sizeof(*letter));
     if (!letter)
         return;
-    letter->letter.deliver = deliver_stream;
+    letter->letter.deliver = deliver_caller;
     letter->registration = registration;
     letter->epoch = registration->epoch;
-    letter->open = open;
+    letter->news = news;
+    letter->caller = *caller;
     gt_mailbox_send(registration->mailbox, &letter->letter);
+}
+
+void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,
+                           const struct gt_rpc_caller *caller)
+{
+    if (method->streams)
+        tell_caller(registration, STREAMS, caller);
+    else if (strcmp(method->path, GT_PATH_OPTIONS) == 0)
+        tell_caller(registration, DIALLED, caller);
+}
+
+void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller)
+{
+    tell_caller(registration, GONE, caller);
 }
 
 int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,

@@ -15,7 +15,11 @@
  * the kubelet has healthy devices of it, and somebody else listens in the directory. While registered it
  * looks every half minute whether the kubelet still has our devices: one that has given the resource to
  * another plugin, and lost that one, has none and says nothing. All on the loop's thread, except
- * gt_registration_stream().
+ * gt_registration_begun() and gt_registration_ended().
+ *
+ * Others may call the plugin, too. The kubelet's ListAndWatch is the one on a connection that asked for
+ * GetDevicePluginOptions while Register was under way, since the kubelet dials back within it; where no
+ * connection did, the first that is open when Register is done.
  */
 struct gt_registration;
 struct gt_holdings; /* deviceplugin/podresources.h */
@@ -49,8 +53,10 @@ void gt_registration_start(struct gt_registration *registration);
 /* The list that is served has changed. */
 void gt_registration_changed(struct gt_registration *registration);
 
-/* The service's stream callback passes its news here; on gRPC's thread. */
-void gt_registration_stream(struct gt_registration *registration, bool open);
+/* The service's callbacks pass their news here; on gRPC's thread. */
+void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,
+                           const struct gt_rpc_caller *caller);
+void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller);
 
 /* Ends the server. Letters still in the mailbox must not be delivered afterwards. */
 void gt_registration_free(struct gt_registration *registration);

@@ -59,11 +59,19 @@ struct gt_rpc_method {
                    */
 };
 
+/* Who calls: equal numbers of a connection are the same one as long as it is open, -1: not known. */
+struct gt_rpc_caller {
+    int connection;
+    unsigned call; /* from 1; no two calls of a server have the same */
+};
+
 struct gt_rpc_service {
     const struct gt_rpc_method *methods;
     unsigned count;
-    /* A streaming call has begun or ended; not called for the end that gt_rpc_server_free makes. */
-    void (*stream)(void *arg, bool open);
+    /* A call of a method has begun, or ended where it streams; its end is not told where gt_rpc_server_free
+     * makes it. */
+    void (*begun)(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller);
+    void (*ended)(void *arg, const struct gt_rpc_caller *caller);
     /* Somebody called a path that is not in the table (it was answered UNIMPLEMENTED). */
     void (*unknown)(void *arg);
     void *arg;

@@ -2,10 +2,13 @@
 #include <errno.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/text.h"
 #include "deviceplugin/rpc_grpc.h"
 
 /*
@@ -22,6 +25,7 @@ struct call {
     struct call *previous, *next; /* under server->lock, as woken and pending */
     grpc_call *call;
     const struct gt_rpc_method *method; /* NULL: unknown */
+    struct gt_rpc_caller caller;
     struct gt_rpc_tag received_tag, sent_tag, closed_tag, finished_tag, woken_tag;
     unsigned pending; /* batches whose event has not come */
     bool woken;
@@ -40,7 +44,7 @@ struct gt_rpc_server {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     struct call *calls;
-    unsigned open_streams;
+    unsigned begun; /* calls, ever */
     uint64_t generation;
     bool ending;
     unsigned references; /* calls, the armed request, the shutdown */
@@ -207,22 +211,14 @@ static void on_woken(void *owner, bool ok)
     release(call);
 }
 
-static void tell_stream(struct gt_rpc_server *server, bool open)
-{
-    pthread_mutex_lock(&server->lock);
-    bool tell = open ? server->open_streams++ == 0 : --server->open_streams == 0;
-    bool ending = server->ending;
-    pthread_mutex_unlock(&server->lock);
-    if (tell && !ending && server->service->stream)
-        server->service->stream(server->service->arg, open);
-}
-
 static void on_closed(void *owner, bool ok)
 {
     struct call *call = owner;
     (void)ok;
+    const struct gt_rpc_service *service = call->server->service;
     call->closed = true;
-    tell_stream(call->server, false);
+    if (service->ended && !is_ending(call->server))
+        service->ended(service->arg, &call->caller);
     pump(call);
     release(call);
 }
@@ -236,13 +232,16 @@ static void on_finished(void *owner, bool ok)
 static void on_received(void *owner, bool ok)
 {
     struct call *call = owner;
+    const struct gt_rpc_service *service = call->server->service;
+    bool ending = is_ending(call->server);
+    if (ok && call->received && !ending && service->begun)
+        service->begun(service->arg, call->method, &call->caller);
     if (!ok || !call->received)
         finish(call, GT_RPC_INTERNAL, "the request has no message");
-    else if (is_ending(call->server))
+    else if (ending)
         finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
     else if (call->method->streams) {
         call->streaming = true;
-        tell_stream(call->server, true);
         grpc_op op;
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
@@ -281,6 +280,16 @@ static const struct gt_rpc_method *find_method(const struct gt_rpc_service *serv
     return NULL;
 }
 
+/* gRPC calls the peer of a connection that it was given "fd:N". */
+static int connection_of(grpc_call *call)
+{
+    char *peer = grpc_call_get_peer(call);
+    uint64_t number = 0;
+    bool known = strncmp(peer, "fd:", 3) == 0 && gt_text_to_unsigned(peer + 3, INT_MAX, &number);
+    gpr_free(peer);
+    return known ? (int)number : -1;
+}
+
 static void begin(struct gt_rpc_server *server, grpc_call *requested, const struct gt_rpc_method *method)
 {
     struct call *call = calloc(1, sizeof(*call));
@@ -291,6 +300,7 @@ static void begin(struct gt_rpc_server *server, grpc_call *requested, const stru
     call->server = server;
     call->call = requested;
     call->method = method;
+    call->caller.connection = connection_of(requested);
     call->received_tag = (struct gt_rpc_tag){on_received, call};
     call->sent_tag = (struct gt_rpc_tag){on_sent, call};
     call->closed_tag = (struct gt_rpc_tag){on_closed, call};
@@ -298,6 +308,7 @@ static void begin(struct gt_rpc_server *server, grpc_call *requested, const stru
     call->woken_tag = (struct gt_rpc_tag){on_woken, call};
     call->pending = 1; /* until this function has ended */
     pthread_mutex_lock(&server->lock);
+    call->caller.call = ++server->begun;
     server->references++;
     call->next = server->calls;
     if (call->next)

@@ -66,7 +66,9 @@ class Plugin:
 
     def __init__(self, path, endpoint):
         self.endpoint = endpoint
-        self.channel = grpc.insecure_channel("unix:" + path, options=[("grpc.default_authority", "localhost")])
+        self.channel = grpc.insecure_channel("unix:" + path, options=[
+            ("grpc.default_authority", "localhost"),
+            ("grpc.use_local_subchannel_pool", 1)])  # two of them to one socket are two connections
         self.stub = stubs.DevicePluginStub(self.channel)
         self.options = None
         self.stream = None

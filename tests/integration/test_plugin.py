@@ -711,6 +711,40 @@ class Abusing(Case):
         self.assertEqual(len(kubelet.registrations), 1)
         self.assertEqual(len(kubelet.healthy()), GPUS)
 
+    def stream_of_another(self, path):
+        other = Plugin(path, "")
+        self.addCleanup(other.close)
+        other.stream = other.stub.ListAndWatch(pb.Empty())
+        self.assertEqual(len(next(other.stream).devices), GPUS)
+        return other
+
+    def test_the_kubelets_stream_ends_while_anothers_lives(self):
+        kubelet, host = self.pair()
+        first = kubelet.plugin
+        self.stream_of_another(kubelet.plugin_socket())
+        kubelet.drop_stream()
+        self.assertTrue(host.wait("stream ended", 1, SOON))
+        self.assertTrue(kubelet.wait(lambda: kubelet.plugin not in (None, first), SOON))
+        self.assertTrue(self.settles(kubelet))
+        self.assertEqual(len(kubelet.registrations), 2)
+
+    def test_anothers_stream_is_there_before_the_kubelets(self):
+        kubelet = self.kubelet()
+        kubelet.hang = 1000
+        host = self.host()
+        self.assertTrue(kubelet.wait(lambda: kubelet.hanging))
+        first = self.stream_of_another(os.path.join(kubelet.directory, self.sockets()[0]))
+        kubelet.hang = 0
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+        self.assertTrue(host.wait("registered"))
+        first.close()  # nobody's loss
+        self.stream_of_another(kubelet.plugin_socket())
+        time.sleep(0.3)
+        self.assertEqual((len(kubelet.registrations), host.count("stream ended")), (1, 0))
+        kubelet.drop_stream()
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.registrations) == 2, SOON))
+        self.assertTrue(self.settles(kubelet))
+
     def test_silent_connections(self):
         kubelet, host = self.pair()
         before = host.descriptors()

@@ -177,7 +177,7 @@ static void on_accepted(void *arg, int fd)
 
 static void begin(struct kubelet *kubelet, bool with_server)
 {
-    static struct gt_rpc_service service = {methods, GT_COUNT(methods), NULL, NULL, NULL};
+    static struct gt_rpc_service service = {methods, GT_COUNT(methods), NULL, NULL, NULL, NULL};
     memset(kubelet, 0, sizeof(*kubelet));
     snprintf(kubelet->directory, sizeof(kubelet->directory), "/tmp/gputopo-pods-XXXXXX");
     assert_non_null(mkdtemp(kubelet->directory));

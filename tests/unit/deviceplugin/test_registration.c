@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "deviceplugin/answers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
 #include "deviceplugin/podresources_call.h"
@@ -27,7 +28,7 @@ struct gt_rpc_call {
     void *arg;
 };
 
-enum { LETTERS = 4 };
+enum { LETTERS = 8 };
 
 static struct {
     struct gt_source timer;
@@ -44,7 +45,7 @@ static struct {
     struct gt_rpc_call ask, reg;
     unsigned asks, registers;
 
-    unsigned registered, failures, pause;
+    unsigned registered, failures, pause, streams_open;
     char why[1024];
 } w;
 
@@ -276,6 +277,15 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     snprintf(w.why, sizeof(w.why), "%s", why);
 }
 
+static void on_streaming(void *arg, bool open)
+{
+    (void)arg;
+    if (open)
+        w.streams_open++;
+    else
+        w.streams_open--;
+}
+
 static bool on_lacks(void *arg, const struct gt_holdings *offered)
 {
     (void)arg;
@@ -308,7 +318,7 @@ static int set_up(void **state)
                                                     .register_timeout_ms = 1,
                                                     .stream_timeout_ms = 1};
     const struct gt_registration_events events = {
-        .registered = on_registered, .failed = on_failed, .lacks = on_lacks};
+        .registered = on_registered, .failed = on_failed, .stream = on_streaming, .lacks = on_lacks};
     struct gt_registration *registration = NULL;
     memset(&w, 0, sizeof(w));
     assert_int_equal(gt_registration_new(NULL, NULL, NULL, &service, &options, &events, &registration, NULL),
@@ -324,10 +334,28 @@ static int tear_down(void **state)
     return 0;
 }
 
+static void dials(struct gt_registration *registration, int connection, unsigned call)
+{
+    gt_registration_begun(registration, &(struct gt_rpc_method){.path = GT_PATH_OPTIONS},
+                          &(struct gt_rpc_caller){connection, call});
+}
+
+static void streams(struct gt_registration *registration, int connection, unsigned call)
+{
+    gt_registration_begun(registration, &(struct gt_rpc_method){.path = GT_PATH_LIST, .streams = true},
+                          &(struct gt_rpc_caller){connection, call});
+}
+
+static void ends(struct gt_registration *registration, int connection, unsigned call)
+{
+    gt_registration_ended(registration, &(struct gt_rpc_caller){connection, call});
+}
+
 static void accept_and_stream(struct gt_registration *registration)
 {
+    dials(registration, 7, 1);
     answer(&w.reg, GT_RPC_OK, "");
-    gt_registration_stream(registration, true);
+    streams(registration, 7, 2);
     deliver();
 }
 
@@ -401,11 +429,66 @@ static void the_reason_is_the_same(void **state)
     assert_non_null(strstr(first[1], "create the socket"));
 }
 
+/* Streams of others come and go, before and after; the end of the kubelet's is the one that counts. */
+static void whose_stream_it_is(void **state)
+{
+    gt_registration_start(*state);
+    streams(*state, 3, 1);
+    streams(*state, 4, 2);
+    dials(*state, 7, 3);
+    ends(*state, 3, 1);
+    deliver();
+    answer(&w.reg, GT_RPC_OK, "");
+    deliver();
+    assert_int_equal(w.registered, 1);
+    assert_int_equal(w.streams_open, 0); /* the kubelet's is still to come */
+    dials(*state, 4, 4);                 /* too late: nobody's Register is under way */
+    streams(*state, 4, 5);
+    deliver();
+    assert_int_equal(w.streams_open, 0);
+    streams(*state, 7, 6);
+    deliver();
+    assert_int_equal(w.streams_open, 1);
+    ends(*state, 4, 5);
+    ends(*state, 4, 2);
+    deliver();
+    assert_int_equal(w.registers, 1);
+    streams(*state, 4, 7);
+    ends(*state, 7, 6);
+    deliver();
+    assert_int_equal(w.streams_open, 0);
+    assert_int_equal(w.registers, 2);
+}
+
+/* A kubelet that asks for no options, or over another connection: the first stream is taken for its own. */
+static void a_kubelet_that_does_not_dial_back(void **state)
+{
+    for (int connection = -1; connection < 1; connection++) {
+        gt_registration_start(*state);
+        if (connection < 0) /* before Register is done, the first time */
+            streams(*state, connection, 1);
+        answer(&w.reg, GT_RPC_OK, "");
+        deliver();
+        if (connection >= 0)
+            streams(*state, connection, 1);
+        streams(*state, 5, 2);
+        ends(*state, 5, 2);
+        deliver();
+        assert_int_equal(w.streams_open, 1);
+        assert_int_equal(w.registers, connection + 2);
+        ends(*state, connection, 1);
+        deliver();
+        assert_int_equal(w.streams_open, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_late_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_is_forgiven, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whose_stream_it_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_kubelet_that_does_not_dial_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_reason_is_the_same, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("registration", tests, NULL, NULL);
