@@ -52,11 +52,12 @@ static void on_told(void *arg, bool warning, const char *reason, const char *not
     gt_agent_tell(arg, warning, reason, "%s", note);
 }
 
-static void take_inventory(struct gt_agent *agent, struct gt_inventory *inventory)
+void gt_agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
 {
     bool first = !agent->inventory;
     if (first && must_be_read(agent->options))
         log_start(agent);
+    inventory = gt_agent_cdi_check(agent, inventory);
     unsigned changes = gt_changes_log(agent->inventory, inventory, on_told, agent);
     gt_inventory_unref(agent->inventory);
     agent->inventory = inventory;
@@ -79,7 +80,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         return;
     }
     if (result->relabelled)
-        take_inventory(agent, result->inventory);
+        gt_agent_take(agent, result->inventory);
     if (result->ids_only)
         return;
     agent->scans.health_checks += result->health_check;
@@ -101,7 +102,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         clock_gettime(CLOCK_REALTIME, &now);
         agent->scans.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
         agent->scan_error[0] = '\0';
-        take_inventory(agent, result->inventory);
+        gt_agent_take(agent, result->inventory);
     }
     if (agent->publish_anew)
         gt_agent_publish_refresh(agent->publish);
@@ -175,6 +176,8 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
         .dev_root = options->dev_root,
         .uuid_variable = uuid_variable,
         .honour_plans = options->honour_plan,
+        .strategy = options->strategy,
+        .cdi = agent->cdi,
     };
     struct gt_plugin_events events = gt_agent_plugin_events(agent);
     return options->device_plugin ? gt_plugin_new(agent->loop, &plugin, &events, &agent->plugin, err) : 0;
@@ -206,7 +209,9 @@ static int start(struct gt_agent *agent, struct gt_err **err)
         .healthy_after = options->healthy_after,
     };
     gt_scan_prepare(&scanner.scan);
-    r = start_plugin(agent, err);
+    r = gt_agent_cdi_start(agent, err);
+    if (r >= 0)
+        r = start_plugin(agent, err);
     if (r >= 0)
         r = gt_agent_nodes_start(agent, err);
     if (r >= 0)
@@ -228,6 +233,7 @@ static void stop(struct gt_agent *agent, int result)
     gt_agent_api_stop(agent);
     gt_agent_usage_stop(agent);
     gt_plugin_free(agent->plugin);
+    gt_agent_cdi_stop(agent);
     gt_nodes_plugin_free(agent->nodes_plugin);
     gt_http_free(agent->health);
     gt_http_free(agent->http);

@@ -64,6 +64,9 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         metrics.publish = &publish;
     if (agent->plugin)
         gt_plugin_stats(agent->plugin, &metrics.plugin);
+    metrics.has_cdi = agent->plugin && agent->options->strategy != GT_STRATEGY_DEVICES;
+    if (metrics.has_cdi)
+        gt_cdi_stats(agent->cdi, &metrics.cdi);
     if (agent->probe)
         gt_probe_client_stats(agent->probe, &metrics.probe);
     response->content_type = GT_PROM_TYPE;

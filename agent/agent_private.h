@@ -41,6 +41,11 @@ struct gt_agent {
     char registration_error[512]; /* "" none since the last registration */
     char nodes_error[512];        /* likewise of nodes_plugin */
 
+    struct gt_cdi *cdi;           /* NULL: there can be none */
+    struct gt_source *cdi_timer;  /* NULL: nothing to look after */
+    struct gt_inventory *scanned; /* as it was scanned, before what CDI withholds; NULL without CDI */
+    char cdi_error[256];          /* why the spec is not written, "" it is */
+
     struct gt_podresources *podresources;
     struct gt_usage_book *usage;
     struct gt_source *first_timer; /* the end of waiting for the kubelet's first answer */
@@ -67,6 +72,15 @@ struct gt_agent {
 
     struct gt_err *start_error; /* why the first scan failed: the agent ends */
 };
+
+/* agent.c: serves this inventory, whose reference it takes, from now on. */
+void gt_agent_take(struct gt_agent *agent, struct gt_inventory *inventory);
+
+/* agent_cdi.c: the CDI spec (--device-strategy). _check() takes the reference of an inventory that was
+ * scanned, and returns one of what is to be served. Stopped after the plugin. */
+int gt_agent_cdi_start(struct gt_agent *agent, struct gt_err **err);
+struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_inventory *inventory);
+void gt_agent_cdi_stop(struct gt_agent *agent);
 
 /* agent_http.c: the handlers of /healthz, /readyz, /metrics and /usage, and of the first two alone. */
 void gt_agent_serve(void *agent, const struct gt_http_request *request, struct gt_http_response *response);

@@ -133,6 +133,17 @@ static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_in
                       stats->prefer.bucket, GT_LATENCY_BUCKETS, (double)stats->prefer.sum_us / 1e6);
 }
 
+static void write_cdi(const struct gt_cdi_stats *stats, struct gt_buf *to)
+{
+    gt_prom_number(to, "gputopo_cdi_spec_current", "gauge",
+                   "1 while the CDI spec says what the node has; 0: it could not be written.",
+                   stats->current);
+    gt_prom_number(to, "gputopo_cdi_writes_total", "counter", "Times that the CDI spec was written.",
+                   stats->writes);
+    gt_prom_number(to, "gputopo_cdi_failures_total", "counter",
+                   "Times that the CDI spec was looked at and could not be written.", stats->failures);
+}
+
 static void write_owners(const struct gt_usage *usage, const struct gt_inventory *inventory,
                          struct gt_buf *to)
 {
@@ -268,6 +279,8 @@ void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
     write_scans(metrics, to);
     if (metrics->has_plugin)
         write_plugin(&metrics->plugin, metrics->inventory, to);
+    if (metrics->has_cdi)
+        write_cdi(&metrics->cdi, to);
     if (metrics->usage)
         write_usage(metrics, to);
     if (metrics->honours_plans)

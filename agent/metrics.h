@@ -30,6 +30,8 @@ struct gt_metrics {
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
     struct gt_probe_stats probe;
+    bool has_cdi; /* --device-strategy */
+    struct gt_cdi_stats cdi;
     bool has_nodes_plugin, nodes_registered; /* --probe-resource */
     uint64_t hotplug_events, vendor_events;
     const struct gt_usage *usage; /* NULL: nobody asks who uses the GPUs */

@@ -15,6 +15,8 @@ enum option_key {
     OPTION_DEV_ROOT,
     OPTION_KUBELET_DIR,
     OPTION_RESOURCE,
+    OPTION_STRATEGY,
+    OPTION_CDI_DIR,
     OPTION_VENDOR,
     OPTION_NODE_NAME,
     OPTION_PROBE,
@@ -48,6 +50,9 @@ static const struct gt_option table[] = {
     {"kubelet-dir", "DIR", "the kubelet's directory, may appear later (/var/lib/kubelet)",
      OPTION_KUBELET_DIR},
     {"resource", "NAME", "the extended resource to advertise (metax-tech.com/gpu)", OPTION_RESOURCE},
+    {"device-strategy", "HOW", "containers get GPUs as devices, cdi (names) or both (devices)",
+     OPTION_STRATEGY},
+    {"cdi-dir", "DIR", "where the CDI spec is written (/var/run/cdi)", OPTION_CDI_DIR},
     {"vendor", "ID", "PCI vendor of the GPUs, hexadecimal (9999, or the recording's)", OPTION_VENDOR},
     {"node-name", "NAME", "the node's name ($NODE_NAME, else the host's name)", OPTION_NODE_NAME},
     {"probe", "WHAT", "gputopo-probe: a program, a socket or none (the program beside this one)",
@@ -123,6 +128,8 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
 {
     static const char *const what[] = {
         [GT_PUBLISH_NOTHING] = "none", [GT_PUBLISH_NODE_ONLY] = "annotations", [GT_PUBLISH_ALL] = "all"};
+    static const char *const strategies[] = {
+        [GT_STRATEGY_DEVICES] = "devices", [GT_STRATEGY_CDI] = "cdi", [GT_STRATEGY_BOTH] = "both"};
     struct gt_agent_options *to = arg;
     unsigned word = 0;
     int r = 0;
@@ -138,6 +145,12 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
     case OPTION_RESOURCE:
         to->resource = value;
         return check_resource(name, value, err);
+    case OPTION_STRATEGY:
+        r = gt_option_word(name, value, strategies, GT_COUNT(strategies), "devices, cdi, both", &word, err);
+        to->strategy = (enum gt_device_strategy)word;
+        return r;
+    case OPTION_CDI_DIR:
+        return gt_option_text(name, value, &to->cdi_dir, err);
     case OPTION_VENDOR:
         return read_vendor(value, &to->vendor, err);
     case OPTION_NODE_NAME:
@@ -220,6 +233,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .dev_root = "/dev",
         .kubelet_dir = "/var/lib/kubelet",
         .resource = "metax-tech.com/gpu",
+        .cdi_dir = "/var/run/cdi",
         .http = "127.0.0.1:9400",
         .rescan_s = 300,
         .health_s = 30,
@@ -236,6 +250,12 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
     int r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
     if (r >= 0 && options.probe_resource && strcmp(options.probe_resource, options.resource) == 0)
         return gt_fail(err, EINVAL, "--probe-resource: %s is the resource of the GPUs", options.resource);
+    if (r >= 0 && options.strategy != GT_STRATEGY_DEVICES) {
+        const struct gt_cdi_options cdi = {options.cdi_dir, options.resource, options.dev_root};
+        r = gt_cdi_check(&cdi, err);
+        if (r < 0)
+            return gt_wrap(err, "--device-strategy");
+    }
     if (r >= 0)
         r = default_node_name(environment_node, &options, err);
     if (r < 0)

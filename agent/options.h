@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "deviceplugin/cdi.h"
 
 enum gt_publish_what {
     GT_PUBLISH_NOTHING,
@@ -18,7 +19,7 @@ enum gt_publish_what {
 struct gt_agent_options {
     const char *from; /* NULL: the live machine */
     const char *root; /* NULL: "/" */
-    const char *dev_root, *kubelet_dir, *resource;
+    const char *dev_root, *kubelet_dir, *resource, *cdi_dir;
     const char *probe;          /* a program or a socket; "none"; NULL: the program beside the agent's own */
     const char *probe_resource; /* NULL: none */
     const char *http;           /* NULL: off */
@@ -32,6 +33,7 @@ struct gt_agent_options {
     enum gt_log_level log_level;
     enum gt_log_format log_format;
     enum gt_publish_what publish;
+    enum gt_device_strategy strategy;
     bool device_plugin, honour_plan, oneshot;
     bool help, version; /* asked for: print it and do nothing else */
     char host_name[256];

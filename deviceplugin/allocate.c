@@ -96,6 +96,25 @@ static int add_nodes(const char *dev_root, const struct gt_device_nodes *nodes,
                                                                     : gt_fail_sys(err, ENOMEM, "allocate");
 }
 
+static int add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *const *devices, unsigned count,
+                           Dp__ContainerAllocateResponse *response, struct gt_err **err)
+{
+    response->cdi_devices = calloc(count, sizeof(*response->cdi_devices));
+    for (unsigned i = 0; response->cdi_devices && i < count; i++) {
+        Dp__CdiDevice *device = malloc(sizeof(*device));
+        if (!device)
+            return gt_fail_sys(err, ENOMEM, "allocate");
+        dp__cdi_device__init(device);
+        response->cdi_devices[response->n_cdi_devices++] = device;
+        gt_auto_buf struct gt_buf name = GT_BUF(4 * GT_ID_SIZE + 512);
+        gt_cdi_full_name(cdi, devices[i]->id, &name);
+        device->name = gt_buf_take(&name);
+        if (!device->name)
+            return gt_fail_sys(err, ENOMEM, "allocate");
+    }
+    return response->cdi_devices ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
+}
+
 static int answer_container(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
                             const Dp__ContainerAllocateRequest *request,
                             Dp__ContainerAllocateResponse *response, struct gt_err **err)
@@ -107,8 +126,16 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
         return r;
     struct gt_device_nodes nodes;
     r = gt_device_nodes_find(options->dev_root, devices, count, &nodes, err);
-    if (r == 0)
+    if (r == 0 && options->strategy != GT_STRATEGY_CDI)
         r = add_nodes(options->dev_root, &nodes, response, err);
+    if (r == 0 && options->strategy != GT_STRATEGY_DEVICES) {
+        bool is_needed = options->strategy == GT_STRATEGY_CDI;
+        int in_place = gt_cdi_refresh(options->cdi, inventory, is_needed ? err : NULL);
+        if (in_place == 0)
+            r = add_cdi_devices(options->cdi, devices, count, response, err);
+        else if (is_needed)
+            r = gt_wrap(err, "the CDI spec cannot be written");
+    }
     if (r == 0 && options->uuid_variable)
         r = add_variable(options->uuid_variable, devices, count, response, err);
     return r;

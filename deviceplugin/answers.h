@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_ANSWERS_H
 #define GPUTOPO_DEVICEPLUGIN_ANSWERS_H
 
-#include "deviceplugin/inventory.h"
+#include "deviceplugin/cdi.h"
 #include "deviceplugin/rpc.h"
 
 /*
@@ -49,14 +49,18 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
                                        struct gt_buf *to, struct gt_err **err);
 
 /*
- * Allocate, one response for each container: the device nodes of its GPUs and the variable with their UUIDs.
- * Refuses, for the whole request and with a text for the pod's event, an ID that was never served, a GPU that
- * is lost, and a device node that the host does not have. A GPU that is there but Unhealthy is given: the
- * kubelet offers healthy ones only, and what fell ill in between is seen by the container anyway.
+ * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
+ * both, and the variable with their UUIDs. A name is given only while the spec that says what it means is in
+ * its place: the device nodes alone where it is not, and an error where nothing but names is wanted. Refuses,
+ * for the whole request and with a text for the pod's event, an ID that was never served, a GPU that is lost,
+ * and a device node that the host does not have. A GPU that is there but Unhealthy is given: the kubelet
+ * offers healthy ones only, and what fell ill in between is seen by the container anyway.
  */
 struct gt_allocate_options {
     const char *dev_root;
     const char *uuid_variable; /* NULL: none */
+    enum gt_device_strategy strategy;
+    struct gt_cdi *cdi; /* not NULL but for GT_STRATEGY_DEVICES */
 };
 /* For each container, in order; `error` is NULL where it was answered. */
 typedef void gt_answer_allocated_callback(void *arg, const char *const *ids, unsigned count,

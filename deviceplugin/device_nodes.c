@@ -93,6 +93,17 @@ int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *de
     return 0;
 }
 
+int gt_device_nodes_drm(const char *dev_root, const struct gt_device *device, struct gt_device_nodes *ret,
+                        struct gt_err **err)
+{
+    struct gt_device_nodes nodes;
+    nodes.count = 0;
+    int r = add_drm(dev_root, device, &nodes, err);
+    if (r == 0)
+        *ret = nodes;
+    return r;
+}
+
 void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret)
 {
     char name[sizeof(ret->names[0])];

@@ -20,6 +20,10 @@ struct gt_device_nodes {
 int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *devices, unsigned count,
                          struct gt_device_nodes *ret, struct gt_err **err);
 
+/* The DRM nodes of one GPU alone; -ENOENT likewise. */
+int gt_device_nodes_drm(const char *dev_root, const struct gt_device *device, struct gt_device_nodes *ret,
+                        struct gt_err **err);
+
 /* All of them that the host has: every mx?d, and the DRM nodes of each GPU of `node`, which may be NULL. Asks
  * for none: whoever gets these finds out about GPUs, also about broken ones. */
 void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret);

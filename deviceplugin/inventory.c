@@ -248,6 +248,27 @@ int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
     return gt_inventory_next(node, classes, previous, NULL, 0, ret, err);
 }
 
+int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
+                          struct gt_err **err)
+{
+    struct gt_inventory *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return gt_fail_sys(err, ENOMEM, "inventory");
+    *copy = *inventory;
+    copy->references = 1;
+    copy->node = gt_node_ref(inventory->node);
+    copy->class = inventory->class ? gt_class_ref(inventory->class) : NULL;
+    for (unsigned i = 0; i < copy->device_count; i++) {
+        struct gt_device *device = &copy->devices[i];
+        if (device->gpu < 0 || !device->healthy)
+            continue;
+        device->healthy = false;
+        snprintf(device->reason, sizeof(device->reason), "%s", reason);
+    }
+    *ret = copy;
+    return 0;
+}
+
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory)
 {
     union { /* the count is the one thing of an inventory that changes */

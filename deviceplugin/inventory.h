@@ -59,6 +59,9 @@ int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
 int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
                       const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
                       struct gt_inventory **ret, struct gt_err **err);
+/* A copy in which no GPU is healthy, for a reason that has nothing to do with any one of them. */
+int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
+                          struct gt_err **err);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
 void gt_inventory_unref(struct gt_inventory *inventory);
 GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)

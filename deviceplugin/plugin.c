@@ -24,6 +24,8 @@ struct gt_plugin {
     struct gt_rpc *rpc;
     struct gt_rpc_service service;
     struct gt_registration *registration;
+    enum gt_device_strategy strategy;
+    struct gt_cdi *cdi; /* not owned */
     bool honour_plans;
     unsigned plan_deadline_ms;
     struct gt_planner *planner; /* there before the first plans, and stays */
@@ -198,7 +200,8 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
-    const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable};
+    const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable, plugin->strategy,
+                                                plugin->cdi};
     enum gt_rpc_status status =
         gt_answer_allocate(inventory, &options, request, len, on_allocated, plugin, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
@@ -328,6 +331,8 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
         .check_ms = options->check_ms,
         .refused = &plugin->refused};
     const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
+    plugin->strategy = options->strategy;
+    plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
     plugin->plan_deadline_ms = options->plan_deadline_ms;
     r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,

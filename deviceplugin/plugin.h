@@ -3,6 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_PLUGIN_H
 
 #include "base/loop.h"
+#include "deviceplugin/cdi.h"
 #include "deviceplugin/plans.h"
 
 /*
@@ -43,7 +44,9 @@ struct gt_plugin_options {
     const char *dev_root;    /* where the host's device nodes are taken from: "/dev" */
     const char
         *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"...; NULL: none */
-    bool honour_plans;  /* false: gt_plugin_plan() does nothing */
+    enum gt_device_strategy strategy; /* how containers get their GPUs */
+    struct gt_cdi *cdi;           /* not owned, outlives the plugin; may be NULL for GT_STRATEGY_DEVICES */
+    bool honour_plans;            /* false: gt_plugin_plan() does nothing */
     unsigned plan_deadline_ms;    /* 0: GT_PLANNER_DEADLINE_MS (deviceplugin/planner.h) */
     unsigned register_timeout_ms; /* 0: 20 s; the kubelet dials back within Register, for up to 10 s */
     unsigned stream_timeout_ms;   /* 0: 10 s; how long after Register ListAndWatch may come */

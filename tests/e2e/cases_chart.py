@@ -25,7 +25,8 @@ INSTALLED = "metax-tech.com/gpu.installed"
 RECORDED = ("agent.recordings.configMap=gputopo-recordings", f"agent.options.dev-root={DEVICES}")
 PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
 OPTIONS = {  # each option of the programs, another value than the default
-    "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "vendor=1ed5",
+    "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "device-strategy=both",
+              "cdi-dir=/etc/cdi", "vendor=1ed5",
               "http=:19400", "rescan-interval=86400", "health-interval=0", "unhealthy-after=2", "healthy-after=5",
               "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
     "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "patience=5",

@@ -43,7 +43,7 @@ class Served(contextlib.ExitStack):
         self.callback(self.kubelet.stop, leave_socket=False)
         config = kubeconfig(f"{directory}/config", self.api.url, f"certificate-authority: {directory}/ca.crt", "token: token-1")
         self.agent = Agent(f"{programs}/gputopo-agent", directory, "--from", self.recording, "--dev-root", f"{directory}/dev",
-                           "--kubeconfig", config)
+                           "--kubeconfig", config, "--device-strategy", "both", "--cdi-dir", f"{directory}/cdi")
         self.callback(self.agent.stop)
         make_authority(directory, "companion", days=30)  # its certificate, too
         self.companion = Companion(f"{programs}/gputopo-scheduler", "--namespace", NAMESPACE, "--kubeconfig", config, "--https",

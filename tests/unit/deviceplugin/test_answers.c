@@ -102,7 +102,7 @@ static enum gt_rpc_status allocate(const struct dev *dev, const struct gt_invent
     gt_auto_buf struct gt_buf request = GT_BUF(4096);
     allocate_request(&request, containers);
     *heard = (struct heard){0};
-    const struct gt_allocate_options options = {dev->path, "METAX_GPU_UUIDS"};
+    const struct gt_allocate_options options = {.dev_root = dev->path, .uuid_variable = "METAX_GPU_UUIDS"};
     return gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, hear, heard,
                               reply, err);
 }
@@ -282,7 +282,7 @@ static void survives_other_bytes(void **state)
 {
     struct heard heard = {0};
     const struct dev *dev = *state;
-    const struct gt_allocate_options options = {dev->path, NULL};
+    const struct gt_allocate_options options = {.dev_root = dev->path};
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 0), NULL);
     static const uint8_t garbage[] = {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x41};
     for (size_t len = 1; len <= sizeof(garbage); len++) {

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "agent/agent_private.h"
+#include "base/log.h"
+
+/*
+ * The CDI spec of the node's GPUs, kept right: looked at with every inventory and every so often, because
+ * somebody may have removed it. While it cannot be written and containers would get nothing but names, no GPU
+ * is offered.
+ */
+enum { CHECK_MS = 5000 };
+
+static bool is_used(const struct gt_agent *agent)
+{
+    return agent->options->device_plugin && agent->options->strategy != GT_STRATEGY_DEVICES;
+}
+
+static void say_failed(struct gt_agent *agent, const char *why)
+{
+    bool again = strncmp(agent->cdi_error, why, sizeof(agent->cdi_error) - 1) == 0;
+    bool first = !agent->cdi_error[0];
+    snprintf(agent->cdi_error, sizeof(agent->cdi_error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "CDI spec not written", GT_STR("why", why));
+    if (first)
+        gt_agent_tell(agent, true, "CDISpecNotWritten", "%s: %.600s",
+                      agent->options->strategy == GT_STRATEGY_CDI
+                          ? "no GPU is offered, since the CDI spec cannot be written"
+                          : "containers get device nodes alone, since the CDI spec cannot be written",
+                      why);
+}
+
+static void refresh(struct gt_agent *agent, const struct gt_inventory *inventory)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_cdi_stats before, after;
+    gt_cdi_stats(agent->cdi, &before);
+    int r = gt_cdi_refresh(agent->cdi, inventory, &err);
+    gt_cdi_stats(agent->cdi, &after);
+    if (r < 0) {
+        say_failed(agent, gt_err_text(err));
+        return;
+    }
+    if (after.writes != before.writes)
+        gt_info("CDI spec written", GT_STR("file", gt_cdi_path(agent->cdi)));
+    if (agent->cdi_error[0])
+        gt_agent_tell(agent, false, "CDISpecWritten", "the CDI spec is written again");
+    agent->cdi_error[0] = '\0';
+}
+
+/* A spec from a time when this node had another strategy: containers of then need it for a restart. */
+static void remove_left_over(struct gt_agent *agent)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    const struct gt_usage *usage = gt_usage_now(agent->usage);
+    if (!usage->known || usage->stale || usage->used || usage->strangers) {
+        gt_source_arm(agent->cdi_timer, CHECK_MS);
+        return;
+    }
+    if (gt_cdi_remove(agent->cdi, &err) < 0)
+        gt_warning("CDI spec of before not removed", GT_STR("why", gt_err_text(err)));
+    else
+        gt_info("CDI spec of before removed", GT_STR("file", gt_cdi_path(agent->cdi)));
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    if (!is_used(agent)) {
+        remove_left_over(agent);
+        return;
+    }
+    gt_source_arm(agent->cdi_timer, CHECK_MS);
+    if (!agent->scanned)
+        return;
+    bool failed = agent->cdi_error[0];
+    refresh(agent, agent->scanned);
+    if (failed != (agent->cdi_error[0] != '\0') && agent->options->strategy == GT_STRATEGY_CDI)
+        gt_agent_take(agent, gt_inventory_ref(agent->scanned));
+}
+
+struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_inventory *inventory)
+{
+    struct gt_inventory *withheld = NULL;
+    char reason[sizeof(inventory->devices[0].reason)];
+    if (!is_used(agent))
+        return inventory;
+    gt_inventory_unref(agent->scanned);
+    agent->scanned = inventory;
+    refresh(agent, inventory);
+    snprintf(reason, sizeof(reason), "no CDI spec: %.100s", agent->cdi_error);
+    if (agent->cdi_error[0] && agent->options->strategy == GT_STRATEGY_CDI &&
+        gt_inventory_withhold(inventory, reason, &withheld, NULL) == 0)
+        return withheld;
+    return gt_inventory_ref(inventory);
+}
+
+int gt_agent_cdi_start(struct gt_agent *agent, struct gt_err **err)
+{
+    const struct gt_agent_options *options = agent->options;
+    const struct gt_cdi_options cdi = {options->cdi_dir, options->resource, options->dev_root};
+    if (!is_used(agent) && gt_cdi_check(&cdi, NULL) < 0)
+        return 0; /* it never had one */
+    int r = gt_cdi_new(&cdi, &agent->cdi, err);
+    if (r < 0)
+        return r;
+    if (!is_used(agent) && !gt_cdi_exists(agent->cdi))
+        return 0;
+    r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err);
+    if (r >= 0)
+        gt_source_arm(agent->cdi_timer, CHECK_MS);
+    return r;
+}
+
+void gt_agent_cdi_stop(struct gt_agent *agent)
+{
+    gt_inventory_unref(agent->scanned);
+    gt_cdi_free(agent->cdi);
+}

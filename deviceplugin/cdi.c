@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/cdi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "deviceplugin/cdi_spec.h"
+#include "deviceplugin/device_nodes.h"
+
+enum { SUFFIX_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
+
+struct gt_cdi {
+    char *dir, *path, *kind, *dev_root;
+
+    pthread_mutex_t lock;
+    char *text; /* what lay in the file when `seen` was taken; NULL: not known. Under lock, as all below */
+    struct stat seen;
+    struct gt_cdi_stats stats;
+};
+
+/* ---- the spec of an inventory ---- */
+
+/* Room for what a spec points to. */
+struct parts {
+    const char *dev_root;
+    struct gt_buf texts[GT_GPUS_MAX]; /* names of devices */
+    unsigned device_count, node_count, path_count;
+    struct gt_cdi_device devices[GT_GPUS_MAX];
+    struct gt_cdi_node nodes[GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX];
+    char *paths[2 * (GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX)];
+};
+_Static_assert((int)GT_GPUS_MAX <= (int)GT_CDI_DEVICES_MAX, "each GPU is a device");
+_Static_assert((int)GT_DEVICE_NODES_MAX <= (int)GT_CDI_NODES_MAX, "the control nodes are common to all");
+
+static void parts_free(struct parts *parts)
+{
+    for (unsigned i = 0; i < parts->device_count; i++)
+        gt_buf_done(&parts->texts[i]);
+    for (unsigned i = 0; i < parts->path_count; i++)
+        free(parts->paths[i]);
+    free(parts);
+}
+GT_DEFINE_CLEANUP(struct parts *, parts_free)
+
+static const char *add_path(struct parts *parts, const char *directory, const char *name)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s", directory, name) < 0)
+        return NULL;
+    return parts->paths[parts->path_count++] = path;
+}
+
+static int add_nodes(struct parts *parts, const struct gt_device_nodes *nodes, struct gt_cdi_edits *ret,
+                     struct gt_err **err)
+{
+    ret->nodes = &parts->nodes[parts->node_count];
+    ret->node_count = nodes->count;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct gt_cdi_node *node = &parts->nodes[parts->node_count++];
+        node->permissions = "rw";
+        node->path = add_path(parts, "/dev", nodes->names[i]);
+        node->host_path = node->path ? add_path(parts, parts->dev_root, nodes->names[i]) : NULL;
+        if (!node->host_path)
+            return gt_fail_sys(err, ENOMEM, "CDI spec");
+    }
+    return 0;
+}
+
+static int add_device(struct parts *parts, const struct gt_device *device,
+                      const struct gt_device_nodes *nodes, struct gt_err **err)
+{
+    struct gt_cdi_device *to = &parts->devices[parts->device_count];
+    struct gt_buf *name = &parts->texts[parts->device_count++];
+    *name = (struct gt_buf)GT_BUF(3 * GT_ID_SIZE);
+    gt_cdi_name_add(name, device->id);
+    int r = gt_buf_check(name, "name of a CDI device", err);
+    if (r < 0)
+        return r;
+    to->name = name->data;
+    return add_nodes(parts, nodes, &to->edits, err);
+}
+
+/* The spec as text; *ret NULL where no GPU of the host can be given. */
+static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *inventory, char **ret,
+                     struct gt_err **err)
+{
+    GT_CLEANUP(parts_free) struct parts *parts = calloc(1, sizeof(*parts));
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
+    struct gt_device_nodes nodes;
+    *ret = NULL;
+    if (!parts)
+        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    parts->dev_root = cdi->dev_root;
+    if (gt_device_nodes_find(cdi->dev_root, NULL, 0, &nodes, NULL) < 0)
+        return 0;
+    struct gt_cdi_spec spec = {.kind = cdi->kind, .devices = parts->devices};
+    int r = add_nodes(parts, &nodes, &spec.common, err);
+    for (unsigned i = 0; r == 0 && i < inventory->device_count; i++) {
+        const struct gt_device *device = &inventory->devices[i];
+        /* Also an unhealthy one: the container that has it may be restarted. */
+        if (device->gpu >= 0 && gt_device_nodes_drm(cdi->dev_root, device, &nodes, NULL) == 0)
+            r = add_device(parts, device, &nodes, err);
+    }
+    spec.device_count = parts->device_count;
+    if (r < 0 || !spec.device_count)
+        return r;
+    r = gt_cdi_spec_write(&spec, &text, err);
+    if (r < 0)
+        return r;
+    *ret = gt_buf_take(&text);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "CDI spec");
+}
+
+/* ---- the file, under the lock ---- */
+
+static void forget(struct gt_cdi *cdi)
+{
+    free(cdi->text);
+    cdi->text = NULL;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Whether the file is a plain one that says just this; then cdi->seen is what it was before it was read. */
+static bool file_says(struct gt_cdi *cdi, const char *text)
+{
+    struct stat st;
+    gt_auto_free char *data = NULL;
+    if (lstat(cdi->path, &st) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    bool known = cdi->text && is_same_file(&st, &cdi->seen) && strcmp(cdi->text, text) == 0;
+    size_t len = 0;
+    if (!known && (gt_file_read(AT_FDCWD, cdi->path, GT_CDI_SPEC_MAX, &data, &len, NULL) < 0 ||
+                   len != strlen(text) || memcmp(data, text, len) != 0))
+        return false;
+    cdi->seen = st;
+    return true;
+}
+
+static int remove_file(struct gt_cdi *cdi, struct gt_err **err)
+{
+    forget(cdi);
+    if (unlink(cdi->path) < 0 && errno != ENOENT && errno != ENOTDIR)
+        return gt_fail_sys(err, errno, "%s", cdi->path);
+    return 0;
+}
+
+static int write_file(struct gt_cdi *cdi, char *text, struct gt_err **err)
+{
+    if (file_says(cdi, text)) {
+        forget(cdi);
+        cdi->text = text;
+        return 0;
+    }
+    forget(cdi);
+    struct stat st;
+    int r = 0;
+    if (mkdir(cdi->dir, 0755) < 0 && errno != EEXIST)
+        r = gt_fail_sys(err, errno, "%s", cdi->dir);
+    else if (lstat(cdi->path, &st) == 0 && !S_ISREG(st.st_mode))
+        r = gt_fail(err, EEXIST, "%s: it is there, and no plain file", cdi->path);
+    else
+        r = gt_file_write(cdi->path, text, strlen(text), 0644, err);
+    if (r < 0) {
+        free(text);
+        return r;
+    }
+    cdi->stats.writes++;
+    if (file_says(cdi, text))
+        cdi->text = text;
+    else /* somebody else was quicker: looked at again the next time */
+        free(text);
+    return 0;
+}
+
+int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
+{
+    char *text = NULL;
+    int r = make_text(cdi, inventory, &text, err);
+    pthread_mutex_lock(&cdi->lock);
+    if (r == 0)
+        r = text ? write_file(cdi, text, err) : remove_file(cdi, err);
+    cdi->stats.current = r == 0;
+    cdi->stats.failures += r < 0;
+    pthread_mutex_unlock(&cdi->lock);
+    return r;
+}
+
+int gt_cdi_remove(struct gt_cdi *cdi, struct gt_err **err)
+{
+    pthread_mutex_lock(&cdi->lock);
+    int r = remove_file(cdi, err);
+    pthread_mutex_unlock(&cdi->lock);
+    return r;
+}
+
+bool gt_cdi_exists(struct gt_cdi *cdi)
+{
+    return access(cdi->path, F_OK) == 0;
+}
+
+void gt_cdi_full_name(const struct gt_cdi *cdi, const char *id, struct gt_buf *to)
+{
+    gt_buf_printf(to, "%s=", cdi->kind);
+    gt_cdi_name_add(to, id);
+}
+
+const char *gt_cdi_path(const struct gt_cdi *cdi)
+{
+    return cdi->path;
+}
+
+void gt_cdi_stats(struct gt_cdi *cdi, struct gt_cdi_stats *ret)
+{
+    pthread_mutex_lock(&cdi->lock);
+    *ret = cdi->stats;
+    pthread_mutex_unlock(&cdi->lock);
+}
+
+/* ---- begin and end ---- */
+
+/* Temporary files of ours from a process that was killed while it wrote. */
+static void remove_cut_off(const struct gt_cdi *cdi)
+{
+    gt_auto_dir DIR *dir = opendir(cdi->dir);
+    const char *name = strrchr(cdi->path, '/') + 1;
+    size_t len = strlen(name);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (strncmp(entry->d_name, name, len) == 0 && entry->d_name[len] == '.' &&
+            strlen(entry->d_name) == len + SUFFIX_LENGTH)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+}
+
+static char *without_slash(const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return strndup(path, len);
+}
+
+/* By a spec as they would make it. */
+int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err)
+{
+    gt_auto_free char *dev_root = without_slash(options->dev_root), *host_path = NULL;
+    if (!dev_root || asprintf(&host_path, "%s/mxcd", dev_root) < 0) {
+        host_path = NULL;
+        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    }
+    const struct gt_cdi_node node = {"/dev/mxcd", host_path, "rw"};
+    const struct gt_cdi_device device = {"gpu", {.nodes = &node, .node_count = 1}};
+    const struct gt_cdi_spec spec = {.kind = options->kind, .devices = &device, .device_count = 1};
+    return gt_cdi_spec_check(&spec, err);
+}
+
+int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err)
+{
+    int r = gt_cdi_check(options, err);
+    if (r < 0)
+        return r;
+    gt_auto_cdi struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
+    if (!cdi)
+        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    pthread_mutex_init(&cdi->lock, NULL);
+    cdi->dir = without_slash(options->dir);
+    cdi->kind = strdup(options->kind);
+    cdi->dev_root = without_slash(options->dev_root);
+    if (!cdi->dir || !cdi->kind || !cdi->dev_root)
+        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    const char *slash = strchr(cdi->kind, '/');
+    if (asprintf(&cdi->path, "%s/%.*s-%s.json", cdi->dir, (int)(slash - cdi->kind), cdi->kind, slash + 1) <
+        0) {
+        cdi->path = NULL;
+        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    }
+    remove_cut_off(cdi);
+    *ret = gt_steal(cdi);
+    return 0;
+}
+
+void gt_cdi_free(struct gt_cdi *cdi)
+{
+    if (!cdi)
+        return;
+    forget(cdi);
+    pthread_mutex_destroy(&cdi->lock);
+    free(cdi->dir);
+    free(cdi->path);
+    free(cdi->kind);
+    free(cdi->dev_root);
+    free(cdi);
+}

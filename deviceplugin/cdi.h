@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_CDI_H
+#define GPUTOPO_DEVICEPLUGIN_CDI_H
+
+#include "base/buf.h"
+#include "deviceplugin/inventory.h"
+
+/*
+ * The CDI spec of a node's GPUs: one file, <vendor>-<class>.json, with a device for each GPU whose device
+ * nodes the host has, and the control nodes common to all. It is written when it differs from what lies
+ * there, whole or not at all, and removed where no GPU is left. It stays when the agent ends: a container
+ * that is restarted needs it. Safe from any thread.
+ */
+struct gt_cdi;
+
+/* How a container gets its GPUs. */
+enum gt_device_strategy {
+    GT_STRATEGY_DEVICES, /* device nodes in the answer to Allocate */
+    GT_STRATEGY_CDI,     /* names of CDI devices */
+    GT_STRATEGY_BOTH,
+};
+
+struct gt_cdi_options {
+    const char *dir;      /* "/var/run/cdi"; made where it is not there */
+    const char *kind;     /* "metax-tech.com/gpu" */
+    const char *dev_root; /* as in gt_plugin_options; absolute */
+};
+
+/* -EINVAL where CDI does not allow such a kind or dev_root. */
+int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err);
+
+/* Checks the same; removes what a write that was cut off has left. */
+int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err);
+void gt_cdi_free(struct gt_cdi *cdi);
+GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)
+#define gt_auto_cdi GT_CLEANUP(gt_cdi_free)
+
+/* Makes the file what the inventory and the host's device nodes say now. Costs a few stat(2) where it is. */
+int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err);
+
+/* Removes the file. Not finding it is no error. */
+int gt_cdi_remove(struct gt_cdi *cdi, struct gt_err **err);
+/* Whether there is a file. */
+bool gt_cdi_exists(struct gt_cdi *cdi);
+
+/* Appends the full name of a device, "metax-tech.com/gpu=GPU-...". */
+void gt_cdi_full_name(const struct gt_cdi *cdi, const char *id, struct gt_buf *to);
+
+struct gt_cdi_stats {
+    bool current; /* the last refresh succeeded */
+    uint64_t writes, failures;
+};
+void gt_cdi_stats(struct gt_cdi *cdi, struct gt_cdi_stats *ret);
+
+const char *gt_cdi_path(const struct gt_cdi *cdi);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/cdi_spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static const char version[] = "0.6.0";
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_alphanumeric(char c)
+{
+    return is_letter(c) || (c >= '0' && c <= '9');
+}
+
+/* Letters and digits, and those of `more` in between. */
+static bool is_name(const char *text, size_t len, const char *more)
+{
+    if (!len || !is_alphanumeric(text[0]) || !is_alphanumeric(text[len - 1]))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!is_alphanumeric(text[i]) && !strchr(more, text[i]))
+            return false;
+    return true;
+}
+
+bool gt_cdi_kind_is_valid(const char *kind)
+{
+    const char *slash = strchr(kind, '/');
+    return slash && is_letter(kind[0]) && is_name(kind, (size_t)(slash - kind), "-_.") &&
+           is_letter(slash[1]) && is_name(slash + 1, strlen(slash + 1), "-_.");
+}
+
+void gt_cdi_name_add(struct gt_buf *to, const char *id)
+{
+    if (!is_alphanumeric(id[0]))
+        gt_buf_puts(to, "x");
+    for (const char *c = id; *c; c++) {
+        if (is_alphanumeric(*c) || (c[1] && strchr("-.:", *c)))
+            gt_buf_add(to, c, 1);
+        else
+            gt_buf_printf(to, "_%02x", (unsigned char)*c);
+    }
+}
+
+/* Absolute, and what it says: no part of it is "." or "..", none is empty. */
+static bool is_path(const char *path)
+{
+    if (path[0] != '/' || strlen(path) >= PATH_MAX || !gt_text_is_utf8(path))
+        return false;
+    for (const char *part = path + 1;; part = strchr(part, '/') + 1) {
+        size_t len = strcspn(part, "/");
+        if (len == 0 || (len <= 2 && strspn(part, ".") >= len))
+            return false;
+        if (!part[len])
+            return true;
+    }
+}
+
+static int check_node(const struct gt_cdi_node *node, const char *whose, struct gt_err **err)
+{
+    if (!is_path(node->path))
+        return gt_fail(err, EINVAL, "%s: \"%.200s\" is no absolute path of a device node", whose, node->path);
+    if (node->host_path && !is_path(node->host_path))
+        return gt_fail(err, EINVAL, "%s: \"%.200s\" is no absolute path of a device node on the host", whose,
+                       node->host_path);
+    size_t len = strlen(node->permissions);
+    if (!len || len > 3 || strspn(node->permissions, "rwm") != len)
+        return gt_fail(err, EINVAL, "%s: %.200s: the permissions \"%.20s\" are not some of r, w and m", whose,
+                       node->path, node->permissions);
+    return 0;
+}
+
+static size_t variable_length(const char *entry)
+{
+    return strcspn(entry, "=");
+}
+
+/* The same path in the container, among the first `nodes` of a and all of b. */
+static bool has_path(const struct gt_cdi_edits *a, unsigned nodes, const struct gt_cdi_edits *b,
+                     const char *path)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        if (strcmp(a->nodes[i].path, path) == 0)
+            return true;
+    for (unsigned i = 0; b && i < b->node_count; i++)
+        if (strcmp(b->nodes[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+static bool same_variable(const char *a, const char *b)
+{
+    size_t len = variable_length(a);
+    return variable_length(b) == len && strncmp(a, b, len) == 0;
+}
+
+static bool has_variable(const struct gt_cdi_edits *a, unsigned count, const struct gt_cdi_edits *b,
+                         const char *entry)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (same_variable(a->env[i], entry))
+            return true;
+    for (unsigned i = 0; b && i < b->env_count; i++)
+        if (same_variable(b->env[i], entry))
+            return true;
+    return false;
+}
+
+/* `common`: what is there besides, NULL nothing. */
+static int check_edits(const struct gt_cdi_edits *edits, const struct gt_cdi_edits *common, const char *whose,
+                       struct gt_err **err)
+{
+    if (edits->node_count > GT_CDI_NODES_MAX)
+        return gt_fail(err, E2BIG, "%s: more than %d device nodes", whose, GT_CDI_NODES_MAX);
+    if (edits->env_count > GT_CDI_ENV_MAX)
+        return gt_fail(err, E2BIG, "%s: more than %d variables", whose, GT_CDI_ENV_MAX);
+    for (unsigned i = 0; i < edits->node_count; i++) {
+        int r = check_node(&edits->nodes[i], whose, err);
+        if (r < 0)
+            return r;
+        if (has_path(edits, i, common, edits->nodes[i].path))
+            return gt_fail(err, EINVAL, "%s: %.200s is there twice", whose, edits->nodes[i].path);
+    }
+    for (unsigned i = 0; i < edits->env_count; i++) {
+        const char *entry = edits->env[i];
+        size_t len = variable_length(entry);
+        if (!len || !entry[len] || !gt_text_is_utf8(entry))
+            return gt_fail(err, EINVAL, "%s: \"%.80s\" is not of the form NAME=value", whose, entry);
+        if (has_variable(edits, i, common, entry))
+            return gt_fail(err, EINVAL, "%s: the variable %.*s is there twice", whose,
+                           (int)(len < 80 ? len : 80), entry);
+    }
+    return 0;
+}
+
+int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err)
+{
+    if (!gt_cdi_kind_is_valid(spec->kind))
+        return gt_fail(err, EINVAL, "CDI spec: \"%.80s\" is no kind of devices", spec->kind);
+    if (!spec->device_count)
+        return gt_fail(err, EINVAL, "CDI spec: there is no device");
+    if (spec->device_count > GT_CDI_DEVICES_MAX)
+        return gt_fail(err, E2BIG, "CDI spec: more than %d devices", GT_CDI_DEVICES_MAX);
+    int r = check_edits(&spec->common, NULL, "common to all devices", err);
+    for (unsigned i = 0; r == 0 && i < spec->device_count; i++) {
+        const struct gt_cdi_device *device = &spec->devices[i];
+        if (!is_name(device->name, strlen(device->name), "-_.:"))
+            return gt_fail(err, EINVAL, "CDI spec: \"%.120s\" is no name of a device", device->name);
+        for (unsigned k = 0; k < i; k++)
+            if (strcmp(spec->devices[k].name, device->name) == 0)
+                return gt_fail(err, EINVAL, "CDI spec: two devices are called %.120s", device->name);
+        if (!device->edits.node_count && !device->edits.env_count)
+            return gt_fail(err, EINVAL, "CDI spec: the device %.120s has neither device nodes nor variables",
+                           device->name);
+        r = check_edits(&device->edits, &spec->common, device->name, err);
+    }
+    return r < 0 && err && *err ? gt_wrap(err, "CDI spec") : r;
+}
+
+static void write_node(const struct gt_cdi_node *node, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"path\": ");
+    gt_text_quote(to, node->path);
+    if (node->host_path && strcmp(node->host_path, node->path) != 0) {
+        gt_buf_puts(to, ", \"hostPath\": ");
+        gt_text_quote(to, node->host_path);
+    }
+    gt_buf_puts(to, ", \"permissions\": ");
+    gt_text_quote(to, node->permissions);
+    gt_buf_puts(to, "}");
+}
+
+/* `margin`: what the lines below begin with. */
+static void write_edits(const struct gt_cdi_edits *edits, const char *margin, struct gt_buf *to)
+{
+    const char *comma = "";
+    gt_buf_puts(to, "\"containerEdits\": {");
+    if (edits->env_count) {
+        gt_buf_printf(to, "\n%s  \"env\": [", margin);
+        for (unsigned i = 0; i < edits->env_count; i++) {
+            gt_buf_puts(to, i ? ", " : "");
+            gt_text_quote(to, edits->env[i]);
+        }
+        gt_buf_puts(to, "]");
+        comma = ",";
+    }
+    if (edits->node_count) {
+        gt_buf_printf(to, "%s\n%s  \"deviceNodes\": [", comma, margin);
+        for (unsigned i = 0; i < edits->node_count; i++) {
+            gt_buf_printf(to, "%s\n%s    ", i ? "," : "", margin);
+            write_node(&edits->nodes[i], to);
+        }
+        gt_buf_printf(to, "\n%s  ]", margin);
+    }
+    gt_buf_printf(to, "\n%s}", margin);
+}
+
+int gt_cdi_spec_write(const struct gt_cdi_spec *spec, struct gt_buf *to, struct gt_err **err)
+{
+    int r = gt_cdi_spec_check(spec, err);
+    if (r < 0)
+        return r;
+    gt_buf_printf(to, "{\n  \"cdiVersion\": \"%s\",\n  \"kind\": \"%s\",\n", version, spec->kind);
+    if (spec->common.node_count || spec->common.env_count) {
+        gt_buf_puts(to, "  ");
+        write_edits(&spec->common, "  ", to);
+        gt_buf_puts(to, ",\n");
+    }
+    gt_buf_puts(to, "  \"devices\": [");
+    for (unsigned i = 0; i < spec->device_count; i++) {
+        gt_buf_printf(to, "%s\n    {\n      \"name\": \"%s\",\n      ", i ? "," : "", spec->devices[i].name);
+        write_edits(&spec->devices[i].edits, "      ", to);
+        gt_buf_puts(to, "\n    }");
+    }
+    gt_buf_puts(to, "\n  ]\n}\n");
+    return gt_buf_check(to, "CDI spec", err);
+}
