@@ -12,6 +12,7 @@ import time
 import yaml
 
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
+from cases_network import NetworkCases
 from harness import install, pods, previous, reboot
 from harness.install import DAEMONSET, DEVICES, NAMESPACE
 from harness.machine import Machine
@@ -50,7 +51,10 @@ SETS = {  # name: values
     "agents that publish nothing": ("scheduler.enabled=false", "placement.enabled=false", "agent.options.no-publish=true"),
     "three replicas": ("scheduler.replicas=3",),
     "two replicas without a budget": ("scheduler.replicas=2", "podDisruptionBudget.enabled=false"),
-    "a network policy": ("networkPolicy.enabled=true", "networkPolicy.from[0].namespaceSelector.matchLabels.a=b"),
+    "narrow network policies": ("networkPolicy.apiServerCidrs={10.0.0.0/28,fd00::/64}", "networkPolicy.volcano=null",
+                                "networkPolicy.from[0].namespaceSelector.matchLabels.a=b"),
+    "network policies that let nobody in": ("networkPolicy.from=null", "networkPolicy.volcano=null"),
+    "no network policies": ("networkPolicy.enabled=false",),
     "a certificate of ours": (*PLACED, "placement.certificates.secretName=mine", "placement.certificates.caBundle=-----BEGIN CERTIFICATE-----"),
     "names of the extender": ("placement.certificates.extraNames={10.1.2.3,extender.example.com}",),
     "a webhook that fails": ("placement.webhook.failurePolicy=Fail", "placement.webhook.excludedNamespaces={kube-system,monitoring}"),
@@ -81,6 +85,8 @@ WRONG = (  # values, and what the refusal says
     (("scheduler.replicas=0",), ("scheduler", "replicas")),
     (("scheduler.options.only={supernode}",), ("scheduler", "options", "only")),
     (("scheduler.options.project=hypernodes",), ("scheduler", "options", "project", "array")),
+    (("networkPolicy.apiServerCidrs={api.example.com}",), ("networkPolicy", "apiServerCidrs")),
+    (("networkPolicy.from[0].namespace=monitoring",), ("networkPolicy", "from", "namespace")),
     (("placement.certificates.mode=mine",), ("placement", "certificates", "mode")),
     (("scheduler.enabled=false",), ("scheduler.enabled", "placement.enabled")),
     (("agent.options.no-publish=true",), ("agent.options.no-publish", "scheduler.enabled")),
@@ -581,7 +587,8 @@ class ChartCases:
         if case("a job is placed and runs", self.placed):
             case("helm upgrade under running pods", self.upgrade)
             case("helm rollback under running pods", self.rollback)
-            case("agents are replaced by hand, one after the other", self.by_hand)
+            if case("agents are replaced by hand, one after the other", self.by_hand):
+                NetworkCases(self).run()
             case("a broken image stops at one node", self.broken)
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
             if case("installed again: nodes by PCI, annotations only, then without the plugin, then with it", self.again):

@@ -350,6 +350,30 @@ class Permissions(unittest.TestCase):
                               check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_network_policies(self):
+        """Each pod is closed but for the ports that others have to ask, and for them alone; and the page tells each rule."""
+        add_component(self.objects, DAEMONSET / "components/placement")
+        policies = [item for item in self.objects if item["kind"] == "NetworkPolicy"]
+        rows = self.rows("The network")
+        opened = set()
+        for workload in (item for item in self.objects if item["kind"] in ("DaemonSet", "Deployment")):
+            template = workload["spec"]["template"]
+            mine = [item for item in policies if item["spec"]["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()]
+            self.assertEqual({kind for item in mine for kind in item["spec"]["policyTypes"]}, {"Ingress", "Egress"}, workload["metadata"]["name"])
+            ports = {port["containerPort"] for item in template["spec"]["containers"] for port in item.get("ports", [])}
+            for item in mine:
+                for rule in item["spec"]["ingress"]:
+                    for port in rule["ports"]:
+                        self.assertIn(port["port"], ports, item["metadata"]["name"])
+                        who = sorted(peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in rule.get("from", []))
+                        opened.add((workload["metadata"]["name"], port["port"], *who))
+                for rule in item["spec"].get("egress", []):
+                    self.assertEqual({port["port"] for port in rule["ports"]}, {443, 6443})
+        self.assertEqual(opened, {("gputopo-agent", 9400, "monitoring"), ("gputopo-scheduler", 9401, "monitoring"),
+                                  ("gputopo-scheduler", 9401, "volcano-system"), ("gputopo-scheduler", 9443)})
+        for name, port, *_ in opened:
+            self.assertTrue([row for row in rows if f"`{name}`" in row and f"{port}" in row], f"{name} {port} is not told")
+
     def test_the_webhooks(self):
         """They reach our Service, leave our namespace alone, and fail open; their CA comes from the script."""
         add_component(self.objects, DAEMONSET / "components/placement")
@@ -357,7 +381,7 @@ class Permissions(unittest.TestCase):
         self.assertIn(443, [port["port"] for port in service["spec"]["ports"]])
         pod = pod_of(self.objects, "Deployment", "gputopo-scheduler")
         ports = {port["name"] for port in container(pod, "scheduler")["ports"]}
-        self.assertEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports)
+        self.assertEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports - {"health"})  # that is the kubelet's
         hooks = [hook for kind in ("Mutating", "Validating")
                  for hook in one(self.objects, f"{kind}WebhookConfiguration", "gputopo-scheduler")["webhooks"]]
         self.assertEqual(len(hooks), 4)

@@ -84,3 +84,33 @@ tolerations:
 {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
+
+{{/* Of a NetworkPolicy: who may ask one port. */}}
+{{- define "gputopo.ingress" -}}
+{{- if .from -}}
+ingress:
+- ports: [{port: {{ .port }}, protocol: TCP}]
+  from:
+  {{- toYaml .from | nindent 2 }}
+{{- else -}}
+ingress: []
+{{- end -}}
+{{- end }}
+
+{{- define "gputopo.to-api-server" -}}
+egress:
+- ports:
+  {{- range .Values.networkPolicy.apiServerPorts }}
+  - {port: {{ . }}, protocol: TCP}
+  {{- end }}
+  {{- if .Values.networkPolicy.apiServerCidrs }}
+  to:
+  {{- include "gputopo.api-server" . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{- define "gputopo.api-server" -}}
+{{- range $i, $cidr := .Values.networkPolicy.apiServerCidrs -}}
+{{ if $i }}{{ "\n" }}{{ end }}- ipBlock: {cidr: {{ $cidr | quote }}}
+{{- end -}}
+{{- end }}

@@ -5,7 +5,7 @@ import shutil
 import sys
 
 DEBIAN = {"etcd": "etcd-server", "runc": "runc", "ip": "iproute2", "openssl": "openssl", "cc": "gcc libc6-dev",
-          "nsenter": "util-linux", "setpriv": "util-linux"}
+          "nft": "nftables", "nsenter": "util-linux", "setpriv": "util-linux"}
 
 
 BUILT = ("bin/gputopo", "bin/gputopo-agent", "bin/gputopo-probe", "bin/gputopo-scheduler", "tests/fake-mxsml/libmxsml.so")
