@@ -26,6 +26,7 @@ struct gt_mirror_entry {
     struct gt_mirror_entry *next; /* of the queue */
     struct gt_kube_call *call;    /* the write that is on its way */
     enum gt_kube_verb verb;
+    uint64_t applied; /* digest of the wish that it carries; 0: none */
     struct gt_backoff backoff;
     uint64_t not_before;
 };

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "kube/digest.h"
 #include "scheduler-ext/companion/mirror_private.h"
 #include "scheduler-ext/companion/wish.h"
 
@@ -33,6 +34,7 @@ static int send(struct gt_mirror_entry *entry, enum gt_kube_verb verb, bool to_s
         .deadline_ms = DEADLINE_MS,
     };
     entry->verb = verb;
+    entry->applied = 0;
     int r = gt_kube_start(entry->mirror->spec.kube, &request, on_written, entry, &entry->call, err);
     return r < 0 ? r : 1;
 }
@@ -144,16 +146,21 @@ static int mend(struct gt_mirror_entry *entry, struct gt_err **err)
     if (r)
         return r;
     const char *uid = entry->there.uid;
-    if (!labels_hold || (!root_holds && !spec->is_status))
-        return start(entry, GT_KUBE_APPLY, false, body_of(entry, uid, labels, spec->is_status ? NULL : root),
-                     err);
+    if (!labels_hold || (!root_holds && !spec->is_status)) {
+        r = start(entry, GT_KUBE_APPLY, false, body_of(entry, uid, labels, spec->is_status ? NULL : root),
+                  err);
+        entry->applied = spec->is_status ? 0 : gt_index_digest(entry->wish);
+        return r;
+    }
     if (root_holds)
         return 0;
     char now[24];
     now_text(now, sizeof(now));
     if (!gt_wish_stamp(root, had, now))
         return no_memory(entry, err);
-    return start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
+    r = start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
+    entry->applied = gt_index_digest(entry->wish);
+    return r;
 }
 
 int gt_mirror_step(struct gt_mirror_entry *entry, struct gt_err **err)
@@ -176,6 +183,17 @@ static void count(struct gt_mirror_stats *stats, enum gt_kube_verb verb)
     stats->applied += verb == GT_KUBE_APPLY || verb == GT_KUBE_MERGE_PATCH;
 }
 
+/* Whether the server has kept what was applied: it drops what its definition of the kind does not know. */
+static bool is_kept(const struct gt_mirror_entry *entry, const cJSON *object)
+{
+    const char *root_name = entry->mirror->spec.root;
+    if (!entry->applied || entry->applied != gt_index_digest(entry->wish ? entry->wish : ""))
+        return true;
+    auto_json cJSON *wish = cJSON_Parse(entry->wish);
+    const cJSON *root = cJSON_GetObjectItemCaseSensitive(wish, root_name);
+    return !root || gt_wish_holds(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
+}
+
 static void on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_mirror_entry *entry = arg;
@@ -184,10 +202,17 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
     mirror->running--;
     bool is_gone = entry->verb == GT_KUBE_DELETE && answer->status == 404;
     if (!answer->error || is_gone) {
-        entry->backoff.failures = 0;
-        mirror->stats.error[0] = '\0';
+        bool kept = is_kept(entry, answer->object);
+        if (kept) {
+            entry->backoff.failures = 0;
+            mirror->stats.error[0] = '\0';
+        }
         count(&mirror->stats, entry->verb);
         gt_mirror_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
+        if (!kept)
+            gt_mirror_failed(entry,
+                             "the API server does not keep all of it: is its custom resource definition that "
+                             "of this version?");
         if (mirror->spec.tells_own)
             mirror->spec.on_change(mirror->spec.arg);
     } else

@@ -140,9 +140,12 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = NULL;
     gt_auto_free struct gt_projected *projected = NULL;
-    int r = gt_view_make(self->facts, groups_of(self), &view, err);
+    if (!self->knows_servers)
+        gt_mirror_each(self->mirror, gt_servers_learn, self->servers);
+    int r = gt_view_make(self->facts, groups_of(self), self->servers, &view, err);
     if (r < 0)
         return r;
+    self->knows_servers = self->leads; /* what others publish is news */
     bool whole = true;
     if (self->hypernodes) {
         projected = calloc((size_t)view->join->supernode_count + 1, sizeof(*projected));
@@ -261,6 +264,7 @@ static void supernodes_free(void *arg)
     gt_kube_informer_free(self->topologies);
     gt_groups_source_free(self->source);
     gt_groups_free(self->recovered);
+    gt_servers_free(self->servers);
     gt_news_free(self->told);
     gt_facts_free(self->facts);
     gt_source_free(self->timer);
@@ -341,6 +345,8 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (r >= 0)
         r = gt_facts_new(options->supernode_label, options->project_nodefeatures, &self->facts, err);
     if (r >= 0)
+        r = gt_servers_new(&self->servers, err);
+    if (r >= 0)
         r = gt_news_new(env->recorder, &self->told, err);
     if (r >= 0)
         r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config, changed,
@@ -384,6 +390,7 @@ static void supernodes_lead(void *arg, bool leads)
     for (unsigned i = 0; i < GT_COUNT(mirrors); i++)
         if (mirrors[i])
             gt_mirror_lead(mirrors[i], leads);
+    self->knows_servers = false;
     if (leads) {
         gt_news_forget(self->told);
         changed(self);

@@ -6,13 +6,14 @@
 #include "scheduler-ext/companion/groups_source.h"
 #include "scheduler-ext/companion/hypernodes.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/companion/servers.h"
 #include "scheduler-ext/companion/told.h"
 
 struct gt_supernodes_stats {
     uint64_t joins, joins_failed;
     double seconds; /* of all joins */
     uint32_t supernodes[GT_JOIN_TIERS_MAX + 1];
-    uint32_t problems[GT_JOIN_SPLIT + 1];
+    uint32_t problems[GT_JOIN_PROBLEM_KINDS];
     uint32_t nodes, nodes_silent, nodes_placed;
     uint32_t refused; /* supernodes that are not projected as a whole */
 };
@@ -27,6 +28,8 @@ struct gt_supernodes {
     bool nodes_synced, topologies_synced;
     char nodes_error[256], topologies_error[256];
     struct gt_mirror *mirror, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
+    struct gt_servers *servers;
+    bool knows_servers; /* what was published before this replica led has been learnt */
     struct gt_news *told;
     struct gt_source *timer;
     uint64_t last_ms;

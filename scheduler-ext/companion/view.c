@@ -16,18 +16,25 @@ void gt_view_free(struct gt_view *view)
     free(view);
 }
 
-static int join(struct gt_view *view, const struct gt_groups *groups, struct gt_err **err)
+static int join(struct gt_view *view, const struct gt_groups *groups, struct gt_servers *servers,
+                struct gt_err **err)
 {
     gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
     if (!nodes)
         return gt_fail_sys(err, ENOMEM, "supernodes");
+    if (servers) {
+        int r = gt_servers_settle(servers, view->facts, view->node_count, err);
+        if (r < 0)
+            return r;
+    }
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct gt_fact *fact = view->facts[i];
         nodes[i] = (struct gt_join_node){.name = fact->name,
                                          .server_uuid = fact->server_uuid,
                                          .remotes = (const char *const *)fact->remotes,
                                          .remote_count = fact->remote_count,
-                                         .label = fact->label};
+                                         .label = fact->label,
+                                         .uuid_holder = gt_servers_holder(servers, fact->server_uuid)};
     }
     return gt_join_supernodes(nodes, view->node_count, groups ? groups->items : NULL,
                               groups ? groups->count : 0, &view->join, err);
@@ -124,8 +131,8 @@ static void sort_problems(struct gt_view *view)
     view->problem_first[joined->supernode_count] = total;
 }
 
-int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_view **ret,
-                 struct gt_err **err)
+int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_servers *servers,
+                 struct gt_view **ret, struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
     if (!view)
@@ -133,7 +140,7 @@ int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, s
     view->facts = gt_facts_list(facts, &view->node_count);
     if (!view->facts)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    int r = join(view, groups, err);
+    int r = join(view, groups, servers, err);
     if (r < 0)
         return r;
     view->sums = calloc((size_t)view->join->supernode_count + 1, sizeof(*view->sums));

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "scheduler-ext/companion/facts.h"
 #include "scheduler-ext/companion/groups.h"
+#include "scheduler-ext/companion/servers.h"
 
 /* The supernodes of one moment, and what their nodes add up to. Made anew at every change; points into the
  * facts it was made of, so it does not outlive their next change. */
@@ -26,9 +27,9 @@ struct gt_view {
     uint32_t *problem_first, *problems;
 };
 
-/* `groups` NULL: no configuration. */
-int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_view **ret,
-                 struct gt_err **err);
+/* `groups` NULL: no configuration. `servers` is brought up to date; NULL: nobody is known to hold a UUID. */
+int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_servers *servers,
+                 struct gt_view **ret, struct gt_err **err);
 void gt_view_free(struct gt_view *view);
 GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)
 #define gt_auto_view GT_CLEANUP(gt_view_free)

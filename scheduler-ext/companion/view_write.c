@@ -65,6 +65,10 @@ static void write_members(const struct gt_view *view, const struct gt_supernode 
         const struct gt_fact *fact = view->facts[view->join->members[supernode->first + i]];
         gt_buf_puts(to, i ? ",{\"node\":" : "{\"node\":");
         gt_text_quote(to, fact->name);
+        if (supernode->source == GT_JOIN_REPORT) {
+            gt_buf_puts(to, ",\"server\":");
+            gt_text_quote(to, fact->server_uuid);
+        }
         if (fact->gpus >= 0)
             gt_buf_printf(to, ",\"gpus\":%d", fact->gpus);
         if (fact->gpus >= 0 && fact->free >= 0)

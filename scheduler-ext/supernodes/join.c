@@ -137,7 +137,8 @@ const char *gt_join_source_name(enum gt_join_source source)
 
 const char *gt_join_problem_name(enum gt_join_problem_kind kind)
 {
-    static const char *const names[] = {"Asymmetric", "NodeTwice", "UnknownNode", "UnknownParent", "BadTier",
-                                        "GroupTwice", "SameUUID",  "BadName",     "Split"};
+    static const char *const names[] = {"Asymmetric", "NodeTwice",  "UnknownNode", "UnknownParent",
+                                        "BadTier",    "GroupTwice", "SameUUID",    "BadName",
+                                        "Split",      "TakenUUID"};
     return names[kind];
 }

@@ -15,9 +15,10 @@
  * its report. A node that nothing places is a supernode of itself, which is not listed.
  *
  * Reports are joined by server UUID: two nodes are together when each one's library sees the other over
- * MetaXLink. A link that only one side sees joins nothing and is a conflict. Modes of the vendor's
- * topoDiscovery: `config` is the configuration here, `dragonfly` the reports; `switchbox` asks a cluster
- * manager whose interface is not public, so it cannot be offered.
+ * MetaXLink. A link that only one side sees joins nothing and is a conflict. A UUID is one node's: of several
+ * that report it, the one that is known to hold it takes part; where none is, none does. Modes of the
+ * vendor's topoDiscovery: `config` is the configuration here, `dragonfly` the reports; `switchbox` asks a
+ * cluster manager whose interface is not public, so it cannot be offered.
  */
 enum {
     GT_JOIN_NODES_MAX = 1 << 17,
@@ -36,7 +37,8 @@ struct gt_join_node { /* texts are borrowed, NULL: not told */
     const char *server_uuid;
     const char *const *remotes;
     uint32_t remote_count;
-    const char *label; /* value of the configured label key */
+    const char *label;       /* value of the configured label key */
+    const char *uuid_holder; /* name of the node that is known to hold server_uuid; NULL: not known */
 };
 
 struct gt_join_group { /* the operator's, one supernode each */
@@ -67,6 +69,8 @@ enum gt_join_problem_kind {
     GT_JOIN_SAME_UUID,      /* two nodes say they are the same server */
     GT_JOIN_BAD_NAME,       /* a name or label that no object can have */
     GT_JOIN_SPLIT,          /* two supernodes see one server, but not one another */
+    GT_JOIN_TAKEN_UUID,     /* a node says that it is the server that another one is known to be */
+    GT_JOIN_PROBLEM_KINDS,
 };
 
 struct gt_join_problem {

@@ -12,6 +12,8 @@ static int compare_uuids(const void *a, const void *b, void *arg)
     const struct gt_join_node *nodes = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     int order = strcmp(nodes[x].server_uuid, nodes[y].server_uuid);
+    if (order == 0)
+        order = gt_join_holds_uuid(&nodes[y]) - gt_join_holds_uuid(&nodes[x]);
     return order ? order : (x > y) - (x < y);
 }
 

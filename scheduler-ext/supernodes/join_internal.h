@@ -17,7 +17,7 @@ struct gt_join_work {
     uint32_t group_count;
     struct gt_join *join;
     uint32_t *by_name; /* nodes, by name */
-    uint32_t *by_uuid; /* nodes that have one, by server UUID */
+    uint32_t *by_uuid; /* nodes that have one, by server UUID; its holder before others */
     uint32_t uuid_count;
     uint32_t *groups_by_name;
     uint32_t *group_super; /* [group]: its supernode, GT_JOIN_NONE: left out */
@@ -49,6 +49,11 @@ bool gt_join_is_name(const char *name);
 static inline bool gt_join_has_text(const char *text)
 {
     return text && text[0];
+}
+
+static inline bool gt_join_holds_uuid(const struct gt_join_node *node)
+{
+    return node->uuid_holder && strcmp(node->uuid_holder, node->name) == 0;
 }
 
 /* join_index.c: sorted numbers of nodes and groups; `text_of` is what they are sorted by. */

@@ -20,9 +20,12 @@ static bool reports(const struct gt_join_node *node, const char *uuid)
     return false;
 }
 
-/* Two nodes of one server UUID cannot both be meant by it: neither is joined. */
-static bool is_alone_with_uuid(const struct gt_join_work *work, uint32_t node)
+/* Two nodes of one server UUID cannot both be meant by it: only its holder is; where that is not known, none.
+ */
+static bool is_the_server(const struct gt_join_work *work, uint32_t node)
 {
+    if (work->nodes[node].uuid_holder)
+        return gt_join_holds_uuid(&work->nodes[node]);
     const char *uuid = work->nodes[node].server_uuid;
     uint32_t at = gt_join_lower_bound(work, work->by_uuid, work->uuid_count, uuid, gt_join_node_uuid);
     return at + 1 >= work->uuid_count || strcmp(work->nodes[work->by_uuid[at + 1]].server_uuid, uuid) != 0;
@@ -30,13 +33,21 @@ static bool is_alone_with_uuid(const struct gt_join_work *work, uint32_t node)
 
 static void find_same_uuids(struct gt_join_work *work)
 {
-    for (uint32_t i = 1; i < work->uuid_count; i++) {
-        const struct gt_join_node *a = &work->nodes[work->by_uuid[i - 1]],
-                                  *b = &work->nodes[work->by_uuid[i]];
-        if (strcmp(a->server_uuid, b->server_uuid) == 0)
-            gt_join_problem(
-                work, GT_JOIN_SAME_UUID, gt_join_about_nodes(work->by_uuid[i - 1], work->by_uuid[i]),
-                "nodes %s and %s both report server UUID %.64s", a->name, b->name, a->server_uuid);
+    for (uint32_t i = 0; i < work->uuid_count; i++) {
+        uint32_t node = work->by_uuid[i], before = i ? work->by_uuid[i - 1] : GT_JOIN_NONE;
+        const struct gt_join_node *a = i ? &work->nodes[before] : NULL, *b = &work->nodes[node];
+        if (b->uuid_holder) {
+            if (!gt_join_holds_uuid(b))
+                gt_join_problem(work, GT_JOIN_TAKEN_UUID,
+                                gt_join_about_nodes(node, gt_join_find(work, work->by_name, work->node_count,
+                                                                       b->uuid_holder, gt_join_node_name)),
+                                "node %s reports server UUID %.64s, which is that of node %s", b->name,
+                                b->server_uuid, b->uuid_holder);
+        } else if (a && strcmp(a->server_uuid, b->server_uuid) == 0) {
+            gt_join_problem(work, GT_JOIN_SAME_UUID, gt_join_about_nodes(before, node),
+                            "nodes %s and %s both report server UUID %.64s", a->name, b->name,
+                            a->server_uuid);
+        }
     }
 }
 
@@ -44,7 +55,7 @@ static void find_same_uuids(struct gt_join_work *work)
 static bool by_report(const struct gt_join_work *work, uint32_t node)
 {
     return work->join->supernode_of[node] == GT_JOIN_NONE &&
-           gt_join_has_text(work->nodes[node].server_uuid) && is_alone_with_uuid(work, node);
+           gt_join_has_text(work->nodes[node].server_uuid) && is_the_server(work, node);
 }
 
 static void join_reports(struct gt_join_work *work)

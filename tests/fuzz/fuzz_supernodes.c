@@ -8,8 +8,8 @@
 
 /*
  * Pieces between NUL bytes: the first is the operator's configuration, the others begin with what they are
- * (n: a Node, t: a NodeGPUTopology, h: a HyperNode of ours, H: of somebody else's). Whatever they hold, every
- * wish that comes of it is JSON.
+ * (n: a Node, t: a NodeGPUTopology, s: a Supernode, h: a HyperNode of ours, H: of somebody else's). Whatever
+ * they hold, every wish that comes of it is JSON.
  */
 struct pieces {
     char *text;
@@ -28,13 +28,16 @@ static char *next_piece(struct pieces *pieces)
     return piece;
 }
 
-static void hand_in(struct gt_facts *facts, struct gt_holders *holders, const char *piece)
+static void hand_in(struct gt_facts *facts, struct gt_servers *servers, struct gt_holders *holders,
+                    const char *piece)
 {
     cJSON *object = cJSON_Parse(piece + 1);
     if (object && *piece == 'n')
         gt_facts_node(facts, object);
     else if (object && *piece == 't')
         gt_facts_topology(facts, object);
+    else if (object && *piece == 's')
+        gt_servers_learn(servers, "x", GT_MIRROR_OURS, piece + 1);
     else if (object && (*piece == 'h' || *piece == 'H')) {
         char name[3] = {*piece, piece[1] ? 'x' : 'y', 0};
         gt_holders_add(holders, name, *piece == 'h' ? GT_MIRROR_OURS : GT_MIRROR_FOREIGN, piece + 1);
@@ -75,7 +78,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gt_auto_holders struct gt_holders *holders = NULL;
     gt_auto_view struct gt_view *view = NULL;
     gt_auto_free char *copy = malloc(size + 1);
-    if (!copy || gt_facts_new("l", true, &facts, NULL) < 0 || gt_holders_new(&holders, NULL) < 0)
+    gt_auto_servers struct gt_servers *servers = NULL;
+    if (!copy || gt_facts_new("l", true, &facts, NULL) < 0 || gt_servers_new(&servers, NULL) < 0 ||
+        gt_holders_new(&holders, NULL) < 0)
         return 0;
     memcpy(copy, data, size);
     copy[size] = '\0';
@@ -84,9 +89,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (piece && gt_groups_read(piece, strlen(piece), &groups, NULL) < 0)
         groups = NULL;
     while ((piece = next_piece(&pieces)))
-        hand_in(facts, holders, piece);
+        hand_in(facts, servers, holders, piece);
     gt_holders_end(holders);
-    if (gt_view_make(facts, groups, &view, NULL) >= 0)
+    if (gt_view_make(facts, groups, servers, &view, NULL) >= 0)
         write_all(view, holders);
     return 0;
 }

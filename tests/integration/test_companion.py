@@ -6,6 +6,7 @@ Usage: test_companion.py GPUTOPO_SCHEDULER [unittest arguments]
 """
 
 import copy
+import json
 import os
 import shutil
 import ssl
@@ -161,8 +162,8 @@ class Joining(Case):
                          (1, "report", 3, 24, 12))
         self.assertIs(three["linksHealthy"], True)
         self.assertIs(two["linksHealthy"], False)
-        self.assertEqual(three["members"][0], {"node": "n1", "gpus": 8, "free": 4})
-        self.assertEqual(two["members"][0], {"node": "m1", "gpus": 8})
+        self.assertEqual(three["members"][0], {"node": "n1", "server": "uuid-n1", "gpus": 8, "free": 4})
+        self.assertEqual(two["members"][0], {"node": "m1", "server": "uuid-m1", "gpus": 8})
         for name, obj in self.objects().items():
             self.assertEqual(obj["metadata"]["labels"], LABEL, name)
             jsonschema.validate(obj["status"], status_schema("supernodes"))
@@ -381,6 +382,103 @@ class Conflicts(Case):
         # mended: the condition goes, and the time of its change is a new one
         self.add_report("b1", [])
         self.wait(lambda: self.condition(by_nodes["a1", "a2"])[0] == "False")
+
+    def take(self, node, server):
+        """A taken node says that it is another's server, and sees what that one sees."""
+        self.api.add(TOPOLOGIES, node, status=report(f"uuid-{server}", "uuid-n1", "uuid-n2", "uuid-n3"))
+
+    def test_a_taken_node_does_not_take_anothers_place(self):
+        self.add_mesh("n1", "n2")
+        for name in ("a0", "z9"):  # before and behind its victim by name
+            self.add_node(name)
+            self.add_report(name)
+        companion = self.start()
+        self.wait(lambda: list(self.members().values()) == [["n1", "n2"]])
+        name, = self.members()
+        for node in ("a0", "z9"):
+            self.take(node, "n1")
+        self.wait(lambda: (self.condition(name) or "")[:2] == ("True", "TakenUUID"))
+        self.assertEqual(self.members(), {name: ["n1", "n2"]})
+        self.assertEqual(self.condition(name)[2], "node a0 reports server UUID uuid-n1, which is that of node n1; "
+                                                  "node z9 reports server UUID uuid-n1, which is that of node n1")
+        self.wait(lambda: {("TakenUUID", "Node", "a0"), ("TakenUUID", "Node", "z9")} <= {
+            (e["reason"], e["regarding"]["kind"], e["regarding"]["name"]) for e in self.told_events()})
+        self.assertEqual(companion.metrics()['gputopo_supernode_problems{kind="TakenUUID"}'], 2)
+        # who is silent for a while comes back, and nobody has its place meanwhile
+        self.api.add(TOPOLOGIES, "n1", status={**report(None), "supernode": None})
+        self.wait(lambda: not self.members())
+        self.add_report("n1", ["uuid-n2"])
+        self.wait_members({name: ["n1", "n2"]})
+        # the server is installed anew under another name: its old Node goes, so the UUID is free
+        for node in ("a0", "z9"):
+            self.add_report(node)
+        self.api.remove(NODES, "n1")
+        self.add_node("n1-new")
+        self.api.add(TOPOLOGIES, "n1-new", status=report("uuid-n1", "uuid-n2"))
+        self.wait_members({name: ["n1-new", "n2"]})
+        self.wait(lambda: self.condition(name)[0] == "False")
+
+    def test_a_new_companion_knows_whose_place_it_is(self):
+        self.add_mesh("n1", "n2")
+        self.add_node("a0")
+        companion = self.start()
+        self.wait(lambda: list(self.members().values()) == [["n1", "n2"]])
+        name, = self.members()
+        companion.stop()
+        self.take("a0", "n1")
+        self.start()
+        self.wait(lambda: (self.condition(name) or "")[:2] == ("True", "TakenUUID"))
+        self.assertEqual(self.members(), {name: ["n1", "n2"]})
+        self.assertFalse([r for r in self.written() if r.method == "DELETE"])
+
+    def test_the_next_leader_knows_whose_place_it_is(self):
+        self.add_node("a0")
+        self.add_report("a0")
+        first = self.start()
+        self.wait(first.leads)
+        second = self.start(user="token: token-1")
+        self.add_mesh("n1", "n2")
+        self.wait(lambda: list(self.members().values()) == [["n1", "n2"]])
+        name, = self.members()
+        self.take("a0", "n1")
+        self.wait(lambda: (self.condition(name) or "")[:2] == ("True", "TakenUUID"))
+        first.stop()
+        self.wait(second.leads)
+        self.add_report("n2", ["uuid-n1"], gpus=4)
+        self.wait(lambda: self.statuses()[name]["capacity"] == 12)
+        self.assertEqual((self.members(), self.condition(name)[1]), ({name: ["n1", "n2"]}, "TakenUUID"))
+
+    def test_several_that_come_with_one_uuid(self):
+        self.add_mesh("n1", "n2")
+        self.add_node("a0")
+        self.take("a0", "n1")
+        companion = self.start()  # which of them it was is not known: neither
+        self.wait(lambda: "SameUUID" in {reason for reason, _ in companion.said()})
+        self.assertEqual(self.members(), {})
+        self.add_report("a0")
+        self.wait(lambda: list(self.members().values()) == [["n1", "n2"]])
+
+    def test_a_definition_that_does_not_know_all(self):
+        """The custom resource definitions of an older version: what they drop is not written again and again."""
+        original = self.api.apply
+
+        def drop(collection, name, request):
+            if collection[2] == "supernodes":
+                request = copy.copy(request)
+                request.body = request.body.replace(b'"server"', b'"dropped"')
+                body = json.loads(request.body)
+                for member in body.get("status", {}).get("members", []):
+                    member.pop("dropped", None)
+                request.body = json.dumps(body).encode()
+            return original(collection, name, request)
+        self.api.apply = drop
+        self.add_mesh("n1", "n2")
+        companion = self.start()
+        self.wait(lambda: list(self.members().values()) == [["n1", "n2"]])
+        time.sleep(3)
+        self.assertLess(len(self.written()), 12)
+        self.assertGreaterEqual(companion.metrics()['gputopo_object_write_failures_total{kind="Supernode"}'], 1)
+        self.assertIn("is its custom resource definition that of this version?", str(companion.events("cannot write")))
 
     def test_an_object_of_somebody_else(self):
         self.add_mesh("n1", "n2")

@@ -53,10 +53,10 @@ static void check_members(const struct gt_join *j)
 static void test_reports(void **state)
 {
     const struct gt_join_node nodes[] = {
-        {"a", "u1", TEXTS("u2", "u3"), NULL}, {"b", "u2", TEXTS("u1"), NULL},
-        {"c", "u3", TEXTS("u1", "u9"), NULL}, /* u9 is not of this cluster */
-        {"d", "u4", TEXTS("u5"), NULL},       {"e", "u5", TEXTS("u4"), NULL},
-        {"alone", "u6", NULL, 0, NULL},       {"silent", NULL, NULL, 0, NULL},
+        {"a", "u1", TEXTS("u2", "u3"), NULL, NULL}, {"b", "u2", TEXTS("u1"), NULL, NULL},
+        {"c", "u3", TEXTS("u1", "u9"), NULL, NULL}, /* u9 is not of this cluster */
+        {"d", "u4", TEXTS("u5"), NULL, NULL},       {"e", "u5", TEXTS("u4"), NULL, NULL},
+        {"alone", "u6", NULL, 0, NULL, NULL},       {"silent", NULL, NULL, 0, NULL, NULL},
     };
     (void)state;
     gt_auto_join struct gt_join *j = join(nodes, GT_COUNT(nodes), NULL, 0);
@@ -74,9 +74,11 @@ static void test_reports(void **state)
     /* The name stays when the member that gave it is away, as long as another one sees it. */
     gt_auto_join struct gt_join *less = join(nodes + 1, 1, NULL, 0);
     assert_int_equal(less->supernode_count, 0);
-    const struct gt_join_node rest[] = {{"d", "u4", TEXTS("u5", "u0"), NULL}, {"e", "u5", TEXTS("u4"), NULL}};
-    const struct gt_join_node whole[] = {
-        {"d", "u4", TEXTS("u5", "u0"), NULL}, {"e", "u5", TEXTS("u4"), NULL}, {"f", "u0", TEXTS("u4"), NULL}};
+    const struct gt_join_node rest[] = {{"d", "u4", TEXTS("u5", "u0"), NULL, NULL},
+                                        {"e", "u5", TEXTS("u4"), NULL, NULL}};
+    const struct gt_join_node whole[] = {{"d", "u4", TEXTS("u5", "u0"), NULL, NULL},
+                                         {"e", "u5", TEXTS("u4"), NULL, NULL},
+                                         {"f", "u0", TEXTS("u4"), NULL, NULL}};
     gt_auto_join struct gt_join *two = join(rest, 2, NULL, 0);
     gt_auto_join struct gt_join *three = join(whole, 3, NULL, 0);
     assert_string_equal(where(two, 0), where(three, 0));
@@ -86,11 +88,11 @@ static void test_reports(void **state)
 static void test_conflicting_reports(void **state)
 {
     const struct gt_join_node nodes[] = {
-        {"a", "u1", TEXTS("u2"), NULL}, {"b", "u2", NULL, 0, NULL},     /* does not see a */
-        {"c", "u3", TEXTS("u4"), NULL}, {"d", "u3", TEXTS("u4"), NULL}, /* the same server as c */
-        {"e", "u4", TEXTS("u3"), NULL}, {"f", "u5", TEXTS("u6", "u0"), NULL},
-        {"g", "u6", TEXTS("u5"), NULL}, {"h", "u7", TEXTS("u8", "u0"), NULL},
-        {"i", "u8", TEXTS("u7"), NULL},
+        {"a", "u1", TEXTS("u2"), NULL, NULL}, {"b", "u2", NULL, 0, NULL, NULL},     /* does not see a */
+        {"c", "u3", TEXTS("u4"), NULL, NULL}, {"d", "u3", TEXTS("u4"), NULL, NULL}, /* the same server as c */
+        {"e", "u4", TEXTS("u3"), NULL, NULL}, {"f", "u5", TEXTS("u6", "u0"), NULL, NULL},
+        {"g", "u6", TEXTS("u5"), NULL, NULL}, {"h", "u7", TEXTS("u8", "u0"), NULL, NULL},
+        {"i", "u8", TEXTS("u7"), NULL, NULL},
     };
     (void)state;
     gt_auto_join struct gt_join *j = join(nodes, GT_COUNT(nodes), NULL, 0);
@@ -105,13 +107,46 @@ static void test_conflicting_reports(void **state)
     check_members(j);
 }
 
+/* A taken node that says it is another server than it is. */
+static void test_a_uuid_that_is_taken(void **state)
+{
+    (void)state;
+    const struct gt_join_node nodes[] = {
+        {"x", "u1", TEXTS("u2", "u3"), NULL, "a"}, /* before its victim in every order */
+        {"a", "u1", TEXTS("u2"), NULL, "a"},
+        {"b", "u2", TEXTS("u1"), NULL, "b"},
+        {"y", "u3", TEXTS("u1", "u2"), NULL, "c"}, /* c is silent */
+        {"c", NULL, NULL, 0, NULL, NULL},
+        {"z", "u1", TEXTS("u2"), "rack", "a"}, /* something else places it: it is told all the same */
+        {"v", "u4", TEXTS("u1"), NULL, "gone"},
+    };
+    gt_auto_join struct gt_join *j = join(nodes, GT_COUNT(nodes), NULL, 0);
+    assert_string_not_equal(where(j, 1), "");
+    assert_string_equal(where(j, 1), where(j, 2));
+    assert_string_equal(where(j, 0), "");
+    assert_string_equal(where(j, 3), "");
+    assert_string_equal(where(j, 5), "rack");
+    assert_int_equal(
+        problems(j, GT_JOIN_TAKEN_UUID, "node x reports server UUID u1, which is that of node a"), 1);
+    assert_int_equal(
+        problems(j, GT_JOIN_TAKEN_UUID, "node y reports server UUID u3, which is that of node c"), 1);
+    assert_int_equal(problems(j, GT_JOIN_TAKEN_UUID, ""), 4);
+    assert_int_equal(j->problem_count, 4);
+    for (uint32_t i = 0; i < j->problem_count; i++)
+        assert_string_not_equal(nodes[j->problems[i].node].name, "a");
+    check_members(j);
+    /* Its name is what it is without them. */
+    gt_auto_join struct gt_join *alone = join(nodes + 1, 2, NULL, 0);
+    assert_string_equal(where(j, 1), where(alone, 0));
+}
+
 static void test_priority(void **state)
 {
     const struct gt_join_node nodes[] = {
-        {"a", "u1", TEXTS("u2", "u3"), "rack-7"},
-        {"b", "u2", TEXTS("u1", "u3"), "rack-7"},
-        {"c", "u3", TEXTS("u1", "u2"), NULL},
-        {"d", "u4", NULL, 0, "rack-7"},
+        {"a", "u1", TEXTS("u2", "u3"), "rack-7", NULL},
+        {"b", "u2", TEXTS("u1", "u3"), "rack-7", NULL},
+        {"c", "u3", TEXTS("u1", "u2"), NULL, NULL},
+        {"d", "u4", NULL, 0, "rack-7", NULL},
     };
     const struct gt_join_group groups[] = {
         {"pod1", 1, "hall", TEXTS("a")},
@@ -133,7 +168,8 @@ static void test_priority(void **state)
 
 static void test_bad_configuration(void **state)
 {
-    const struct gt_join_node nodes[] = {{"a", NULL, NULL, 0, "Bad_Label"}, {"b", NULL, NULL, 0, "ring1"}};
+    const struct gt_join_node nodes[] = {{"a", NULL, NULL, 0, "Bad_Label", NULL},
+                                         {"b", NULL, NULL, 0, "ring1", NULL}};
     const struct gt_join_group groups[] = {
         {"one", 1, "nowhere", TEXTS("a", "ghost")},
         {"two", 1, NULL, TEXTS("a", "b")},
@@ -165,7 +201,8 @@ static void test_bad_configuration(void **state)
 
 static void test_a_label_of_a_higher_tier(void **state)
 {
-    const struct gt_join_node nodes[] = {{"a", NULL, NULL, 0, "hall"}, {"b", NULL, NULL, 0, "no good"}};
+    const struct gt_join_node nodes[] = {{"a", NULL, NULL, 0, "hall", NULL},
+                                         {"b", NULL, NULL, 0, "no good", NULL}};
     const struct gt_join_group groups[] = {{"hall", 2, NULL, NULL, 0}};
     (void)state;
     gt_auto_join struct gt_join *j = join(nodes, GT_COUNT(nodes), groups, 1);
@@ -197,7 +234,7 @@ static void test_random_reports(void **state)
                     sees[i][k] = true;
                     remotes[i][count++] = uuid[k];
                 }
-            nodes[i] = (struct gt_join_node){name[i], uuid[i], remotes[i], count, NULL};
+            nodes[i] = (struct gt_join_node){name[i], uuid[i], remotes[i], count, NULL, NULL};
             part[i] = i;
         }
         for (bool changed = true; changed;) {
@@ -223,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_conflicting_reports),
+        cmocka_unit_test(test_a_uuid_that_is_taken),
         cmocka_unit_test(test_priority),
         cmocka_unit_test(test_bad_configuration),
         cmocka_unit_test(test_a_label_of_a_higher_tier),

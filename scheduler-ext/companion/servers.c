@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/servers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kube/status.h"
+#include "scheduler-ext/supernodes/join.h"
+
+struct server {
+    char *uuid, *node;
+    bool is_published;
+};
+
+struct gt_servers {
+    struct server
+        *items; /* one a UUID, sorted by it; what was learnt since the last settling stands behind */
+    uint32_t count, room;
+    bool failed; /* no memory for what was to be learnt */
+};
+
+static void drop(struct server *server)
+{
+    free(server->uuid);
+    free(server->node);
+}
+
+int gt_servers_new(struct gt_servers **ret, struct gt_err **err)
+{
+    struct gt_servers *servers = calloc(1, sizeof(*servers));
+    if (!servers)
+        return gt_fail_sys(err, ENOMEM, "servers");
+    *ret = servers;
+    return 0;
+}
+
+void gt_servers_free(struct gt_servers *servers)
+{
+    if (!servers)
+        return;
+    for (uint32_t i = 0; i < servers->count; i++)
+        drop(&servers->items[i]);
+    free(servers->items);
+    free(servers);
+}
+
+static bool add(struct gt_servers *servers, const char *uuid, const char *node, bool is_published)
+{
+    if (servers->count == servers->room) {
+        uint32_t room = servers->room ? servers->room * 2 : 64;
+        struct server *items = reallocarray(servers->items, room, sizeof(*items));
+        if (!items)
+            return false;
+        servers->items = items;
+        servers->room = room;
+    }
+    struct server server = {strdup(uuid), strdup(node), is_published};
+    if (!server.uuid || !server.node) {
+        drop(&server);
+        return false;
+    }
+    servers->items[servers->count++] = server;
+    return true;
+}
+
+void gt_servers_learn(void *arg, const char *name, enum gt_mirror_state state, const char *have)
+{
+    struct gt_servers *servers = arg;
+    (void)name;
+    cJSON *object = state == GT_MIRROR_OURS ? cJSON_Parse(have) : NULL;
+    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status"), *member;
+    cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(status, "members"))
+    {
+        const char *uuid = gt_kube_text(member, "server"), *node = gt_kube_text(member, "node");
+        if (*uuid && *node && servers->count < 2 * GT_JOIN_NODES_MAX)
+            servers->failed |= !add(servers, uuid, node, true);
+    }
+    cJSON_Delete(object);
+}
+
+static int compare_servers(const void *a, const void *b)
+{
+    const struct server *x = a, *y = b;
+    int order = strcmp(x->uuid, y->uuid);
+    if (order == 0)
+        order = y->is_published - x->is_published;
+    return order ? order : strcmp(x->node, y->node);
+}
+
+static int compare_names(const void *name, const void *fact)
+{
+    return strcmp(name, (*(const struct gt_fact *const *)fact)->name);
+}
+
+static int compare_uuids(const void *a, const void *b)
+{
+    const struct gt_fact *x = *(const struct gt_fact *const *)a, *y = *(const struct gt_fact *const *)b;
+    return strcmp(x->server_uuid, y->server_uuid);
+}
+
+static bool still_holds(const struct server *server, const struct gt_fact *const *facts, uint32_t count)
+{
+    const struct gt_fact *const *found = bsearch(server->node, facts, count, sizeof(*facts), compare_names);
+    return found && (!(*found)->server_uuid || strcmp((*found)->server_uuid, server->uuid) == 0);
+}
+
+/* One a UUID, of those that hold it still. */
+static void keep_holders(struct gt_servers *servers, const struct gt_fact *const *facts, uint32_t count)
+{
+    uint32_t kept = 0;
+    if (servers->count)
+        qsort(servers->items, servers->count, sizeof(*servers->items), compare_servers);
+    for (uint32_t i = 0; i < servers->count; i++) {
+        struct server *server = &servers->items[i];
+        bool is_known = kept && strcmp(servers->items[kept - 1].uuid, server->uuid) == 0;
+        if (is_known || !still_holds(server, facts, count)) {
+            drop(server);
+            continue;
+        }
+        server->is_published = false;
+        servers->items[kept++] = *server;
+    }
+    servers->count = kept;
+}
+
+int gt_servers_settle(struct gt_servers *servers, const struct gt_fact *const *facts, uint32_t count,
+                      struct gt_err **err)
+{
+    gt_auto_free const struct gt_fact **claims = calloc((size_t)count + 1, sizeof(*claims));
+    uint32_t claimed = 0;
+    if (!claims || servers->failed) {
+        servers->failed = false;
+        return gt_fail_sys(err, ENOMEM, "servers");
+    }
+    keep_holders(servers, facts, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (facts[i]->server_uuid && !gt_servers_holder(servers, facts[i]->server_uuid))
+            claims[claimed++] = facts[i];
+    qsort(claims, claimed, sizeof(*claims), compare_uuids);
+    bool whole = true;
+    for (uint32_t i = 0; i < claimed && whole; i++)
+        if ((i == 0 || compare_uuids(&claims[i], &claims[i - 1]) != 0) &&
+            (i + 1 == claimed || compare_uuids(&claims[i], &claims[i + 1]) != 0))
+            whole = add(servers, claims[i]->server_uuid, claims[i]->name, false);
+    if (servers->count)
+        qsort(servers->items, servers->count, sizeof(*servers->items), compare_servers);
+    return whole ? 0 : gt_fail_sys(err, ENOMEM, "servers");
+}
+
+static int compare_uuid(const void *uuid, const void *server)
+{
+    return strcmp(uuid, ((const struct server *)server)->uuid);
+}
+
+const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid)
+{
+    if (!servers || !uuid || !servers->count)
+        return NULL;
+    const struct server *found =
+        bsearch(uuid, servers->items, servers->count, sizeof(*servers->items), compare_uuid);
+    return found ? found->node : NULL;
+}
