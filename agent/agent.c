@@ -79,6 +79,8 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         gt_node_unref(result->node);
         return;
     }
+    if (result->inventory && !result->relabelled)
+        agent->early = result->early;
     if (result->relabelled)
         gt_agent_take(agent, result->inventory);
     if (result->ids_only)
@@ -132,8 +134,7 @@ static void on_hangup(void *arg, int signal)
     (void)signal;
     agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
     gt_info("scanning again as asked");
-    if (agent->scans_begun) /* else the first one is still to come */
-        gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
     agent->publish_anew = true;
 }
 

@@ -23,8 +23,7 @@ static void on_event_timer(void *arg)
     struct gt_agent *agent = arg;
     agent->event_waits = false;
     agent->event_scan_ms = gt_clock_ms();
-    if (agent->scans_begun) /* else the first one is still to come */
-        gt_scanner_request(agent->scanner, GT_SCAN_FULL);
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL);
 }
 
 static void on_hotplug(void *arg, uint32_t events)

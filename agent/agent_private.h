@@ -35,6 +35,7 @@ struct gt_agent {
     uint64_t event_scan_ms; /* when events last had a scan */
 
     struct gt_inventory *inventory; /* NULL before the first scan */
+    bool early;                     /* it is served, but not published: the vendor library is to come */
     struct gt_scan_counts scans;
     uint64_t hotplug_events, vendor_events;
     char scan_error[512];         /* of the last scan that failed, "" since one was done */
@@ -49,11 +50,10 @@ struct gt_agent {
     struct gt_podresources *podresources;
     struct gt_usage_book *usage;
     struct gt_source *first_timer; /* the end of waiting for the kubelet's first answer */
-    bool scans_begun;
-    bool told_unregistered; /* people were, of registration_error */
-    int pods_error;         /* of the last failure to follow `pods`, 0: none since the last list */
-    double listed_s;        /* when the kubelet last answered, monotonic */
-    char usage_error[512];  /* why it did not the last time, "" it did */
+    bool told_unregistered;        /* people were, of registration_error */
+    int pods_error;                /* of the last failure to follow `pods`, 0: none since the last list */
+    double listed_s;               /* when the kubelet last answered, monotonic */
+    char usage_error[512];         /* why it did not the last time, "" it did */
 
     struct gt_kube *kube; /* NULL: there is no API server for us, or not yet */
     struct gt_source *api_timer;
@@ -93,8 +93,8 @@ struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
 /* agent_nodes.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
 int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 
-/* agent_usage.c: asks the kubelet who uses what, and begins the scans when it has answered, or has not.
- * Started last, stopped before the plugin. */
+/* agent_usage.c: begins the scans, and asks the kubelet who uses what; what they find is served when it has
+ * answered, or has not. Started last, stopped before the plugin. */
 int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_usage_stop(struct gt_agent *agent);
 

@@ -12,22 +12,17 @@ static double now_s(void)
     return (double)gt_clock_ns() / 1e9;
 }
 
-/* The first scan waits for the kubelet's first answer, whatever it is: a GPU that a container holds by an ID
- * of before must not be offered by another one, not even for a moment. */
-static void begin_scans(struct gt_agent *agent)
+/* A GPU that a container holds by an ID of before must not be offered by another one, not even for a moment:
+ * the kubelet's first answer, whatever it is, is waited for. */
+static void name_gpus(struct gt_agent *agent)
 {
-    if (agent->scans_begun)
-        return;
-    agent->scans_begun = true;
     gt_source_disarm(agent->first_timer);
-    /* The probe may wait for its device nodes, and the whole scan for the probe. */
-    gt_scanner_request(agent->scanner,
-                       GT_SCAN_FULL | GT_SCAN_AT_ONCE | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
+    gt_scanner_name_gpus(agent->scanner);
 }
 
 static void on_first_timer(void *arg)
 {
-    begin_scans(arg);
+    name_gpus(arg);
 }
 
 static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
@@ -134,13 +129,13 @@ static void on_listed(void *arg, const struct gt_holdings *holdings)
     gt_usage_listed(agent->usage, holdings);
     tell_scanner(agent);
     gt_agent_plans_listed(agent, holdings);
-    begin_scans(agent);
+    name_gpus(agent);
 }
 
 static void on_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
-    begin_scans(agent);
+    name_gpus(agent);
     if (!agent->inventory)
         return; /* an agent that cannot even scan ends with one line; the next failure is said */
     bool again = agent->usage_error[0] != '\0';
@@ -165,9 +160,13 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
         r = gt_loop_add_timer(agent->loop, on_first_timer, agent, &agent->first_timer, err);
     if (r >= 0)
         r = gt_podresources_new(agent->loop, &options, &events, &agent->podresources, err);
-    if (r >= 0)
-        gt_source_arm(agent->first_timer, FIRST_ANSWER_MS);
-    return r;
+    if (r < 0)
+        return r;
+    gt_source_arm(agent->first_timer, FIRST_ANSWER_MS);
+    /* The probe may wait for its device nodes, and the whole scan for the probe. */
+    gt_scanner_request(agent->scanner,
+                       GT_SCAN_FULL | GT_SCAN_AT_ONCE | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
+    return 0;
 }
 
 void gt_agent_usage_stop(struct gt_agent *agent)

@@ -201,9 +201,15 @@ static void on_timer(void *arg)
     gt_publish_run(publish->engine);
 }
 
+/* What stands in the cluster from before is truer than what is found without the vendor library. */
+static bool has_news(const struct gt_agent_publish *publish)
+{
+    return publish && publish->agent->inventory && !publish->agent->early;
+}
+
 void gt_agent_publish_changed(struct gt_agent_publish *publish)
 {
-    if (!publish || !publish->agent->inventory)
+    if (!has_news(publish))
         return;
     gt_publish_begin(publish->engine);
     gt_publish_changed(publish->engine);
@@ -211,7 +217,7 @@ void gt_agent_publish_changed(struct gt_agent_publish *publish)
 
 void gt_agent_publish_refresh(struct gt_agent_publish *publish)
 {
-    if (!publish || !publish->agent->inventory)
+    if (!has_news(publish))
         return;
     publish->labels_left_out = 0;
     gt_publish_refresh(publish->engine);

@@ -24,8 +24,9 @@ struct gt_scanner {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned wanted; /* under lock, as the four below */
+    unsigned wanted; /* under lock, as those up to `result` */
     bool stopping, ended, has_result;
+    bool names;                     /* gt_scanner_name_gpus() was called */
     struct gt_in_use *in_use;       /* under lock; NULL unknown */
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -36,6 +37,7 @@ struct gt_scanner {
     struct gt_health health;
     bool has_digest;
     uint64_t digest; /* of the vendor's answers that `last` was made from */
+    bool begun;      /* the first scan was */
 };
 
 static uint64_t in_ms(unsigned milliseconds)
@@ -51,6 +53,8 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     struct gt_inventory *inventory = NULL;
     bool known;
     pthread_mutex_lock(&scanner->lock);
+    while (!scanner->names && !scanner->stopping)
+        pthread_cond_wait(&scanner->changed, &scanner->lock);
     known = scanner->in_use != NULL;
     if (known && (in_use = malloc(sizeof(*in_use))))
         *in_use = *scanner->in_use;
@@ -89,8 +93,10 @@ static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **
 {
     gt_auto_node struct gt_node *node = NULL;
     struct gt_raw raw = {0};
-    bool wants_raw = scanner->options.scan.probe != NULL;
-    int r = gt_scan(&scanner->options.scan, &node, wants_raw ? &raw : NULL, err);
+    struct gt_scan_options options = scanner->options.scan;
+    options.probe_wait_ms = scanner->begun ? 0 : GT_SCAN_EARLY_MS;
+    scanner->begun = true;
+    int r = gt_scan(&options, &node, options.probe ? &raw : NULL, err);
     if (r < 0)
         return r;
     scanner->has_digest = raw.vendor && gt_vendor_digest(raw.vendor, node, &scanner->digest, NULL) >= 0;
@@ -145,6 +151,8 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
     if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
+    const struct gt_probe_client *probe = scanner->options.scan.probe;
+    result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
     result.pending = gt_health_pending(&scanner->health);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;
     malloc_trim(0); /* a scan leaves large holes */
@@ -206,6 +214,8 @@ static void *run(void *arg)
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
+        if (result.early)
+            scanner->wanted |= requests;
         hand_over(scanner, result);
     }
     scanner->ended = true;
@@ -232,6 +242,14 @@ bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_us
         *scanner->in_use = *in_use;
     pthread_mutex_unlock(&scanner->lock);
     return changed;
+}
+
+void gt_scanner_name_gpus(struct gt_scanner *scanner)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->names = true;
+    pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
 }
 
 double gt_scanner_busy(const struct gt_scanner *scanner)

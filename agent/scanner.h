@@ -9,8 +9,13 @@
 /*
  * The scan thread. Scans may block for as long as the vendor library does, so they run here; what they found
  * arrives on the loop's thread. Requests that come while a scan runs are joined into the next one.
+ *
+ * The first scan is in a hurry: where the library has not answered after GT_SCAN_EARLY_MS, the node as PCI
+ * shows it is the first result, and the scan goes on.
  */
 struct gt_scanner;
+
+enum { GT_SCAN_EARLY_MS = 2000 };
 
 struct gt_scanner_options {
     struct gt_scan_options scan;
@@ -27,14 +32,15 @@ enum gt_scan_request {
 
 struct gt_scan_result {
     struct gt_inventory
-        *inventory;       /* the receiver's reference; NULL: failed, or a look that found nothing new */
-    struct gt_err *err;   /* why it failed, the scanner's; NULL else */
-    double seconds;       /* how long it took */
-    bool health_check;    /* it began as a GT_SCAN_HEALTH */
-    bool pending;         /* a change of health waits for further scans to confirm it */
-    bool relabelled;      /* the inventory is the last scan's node with what is in use now */
-    bool ids_only;        /* nothing but GT_SCAN_IDS was asked for */
-    bool bare;            /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
+        *inventory;     /* the receiver's reference; NULL: failed, or a look that found nothing new */
+    struct gt_err *err; /* why it failed, the scanner's; NULL else */
+    double seconds;     /* how long it took */
+    bool health_check;  /* it began as a GT_SCAN_HEALTH */
+    bool pending;       /* a change of health waits for further scans to confirm it */
+    bool relabelled;    /* the inventory is the last scan's node with what is in use now */
+    bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
+    bool early; /* without the vendor library, which has not answered yet; the next one waits for it */
+    bool bare;  /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
     struct gt_node *node; /* of that one, the receiver's reference; NULL: it failed */
 };
 
@@ -47,6 +53,10 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 
 /* What is in use from now on; whether that is another set than before. Until the first call it is unknown. */
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);
+
+/* Until this is called scans go on, but give no GPU an ID: it would not be known by which one it is in use.
+ */
+void gt_scanner_name_gpus(struct gt_scanner *scanner);
 
 /* Seconds that the scan in progress has been running, 0 where none is. Safe from any thread. */
 double gt_scanner_busy(const struct gt_scanner *scanner);

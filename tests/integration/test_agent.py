@@ -923,10 +923,9 @@ class WithAProbe(Case):
     def test_a_socket_that_is_not_there_yet(self):
         started = time.monotonic()
         agent = self.start("--root", self.empty_root(), "--probe", os.path.join(self.directory, "later.sock"))
-        agent.wait_event("node discovered")
-        self.assertGreater(time.monotonic() - started, 4, "it gives the probe's container time to start")
         self.assertTrue(wait_for(
             lambda: [line for line in agent.events("cannot read") if "later.sock" in line["why"]]), agent.lines)
+        self.assertGreater(time.monotonic() - started, 4, "it gives the probe's container time to start")
         self.assertEqual(agent.stop()[0], 0)
 
     def test_health_checks_go_on(self):
@@ -1023,7 +1022,6 @@ class WithTheVendorLibrary(MadeMachine):
         self.assertTrue(wait_for(lambda: agent.metric("gputopo_scans_total", result="done") >= 2))
 
     def test_sigterm_while_the_library_hangs(self):
-        kubelet = self.kubelet()
         self.write_scenario(faults=[{"call": "mxSmlInit", "do": "hang"}])
         patient = self.script("patient-probe", f"#!/bin/sh\nexec '{PROGRAMS}/gputopo-probe' --call-timeout 600000 "
                                                "--scan-timeout 600000 \"$@\"\n")
@@ -1037,7 +1035,26 @@ class WithTheVendorLibrary(MadeMachine):
         self.assertEqual(code, 0)
         self.assertLess(seconds, 15)
         self.assertTrue(wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in everyone)))
-        self.assertEqual(kubelet.registrations, [])
+
+    def test_gpus_do_not_wait_for_a_slow_library(self):
+        kubelet = self.kubelet()
+        self.write_scenario(faults=[{"call": "mxSmlGetDeviceCount", "do": "slow", "ms": 10000, "times": 1}])
+        patient = self.script("patient-probe", f"#!/bin/sh\nexec '{PROGRAMS}/gputopo-probe' --call-timeout 600000 "
+                                               "--scan-timeout 600000 \"$@\"\n")
+        agent = self.start("--root", self.root, "--probe", patient, env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(agent.metric("gputopo_links", kind="MX", state="up"), 0, "as PCI shows it")
+        self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200), agent.lines)
+        self.assertEqual(len(kubelet.admit("early", 2)[0]), 2)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links", kind="MX", state="up") == 12), agent.lines)
+        self.assertEqual(agent.metric("gputopo_probe_failures_total"), 0, "the scan that was begun is waited for")
+        self.assertEqual(len(kubelet.healthy()), 8)
+
+    def test_gpus_do_not_wait_for_a_silent_probe(self):
+        kubelet = self.kubelet()
+        agent = self.start("--root", self.root, "--probe", self.script("silent-probe", SILENT_PROBE))
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(agent.metric("gputopo_probe_failures_total"), 0, "it has not been given up")
 
 
 RESOURCE = "example.com/gpu-probe"

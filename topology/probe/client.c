@@ -33,7 +33,10 @@ struct gt_probe_client {
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
     bool quiet;
-    int patience_ms; /* for a socket that is not there yet; spent by the first connection */
+    int patience_ms;                /* for a socket that is not there yet; spent by the first connection */
+    int64_t patient_until;          /* of that one, 0: it was not tried yet */
+    int64_t deadline;               /* of the scan that is asked for, 0: none is */
+    bool watch_due, scan_due, kept; /* answers to come; the connection is from before that scan */
     _Atomic uint64_t scans, failures, restarts;
 };
 
@@ -99,6 +102,7 @@ static void disconnect(struct gt_probe_client *client)
     if (client->child)
         gt_child_end(client->child, PARTING_MS);
     client->child = 0;
+    client->watch_due = client->scan_due = false;
 }
 
 void gt_probe_client_free(struct gt_probe_client *client)
@@ -129,23 +133,30 @@ static int await(struct gt_probe_client *client, short events, int64_t deadline)
     }
 }
 
-static int connect_socket(struct gt_probe_client *client, int64_t deadline, struct gt_err **err)
+/* -ETIMEDOUT at `until`, where that is not the scan's deadline: the next call goes on waiting. */
+static int connect_socket(struct gt_probe_client *client, int64_t until, struct gt_err **err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     gt_text_copy(address.sun_path, sizeof(address.sun_path), client->socket);
     gt_auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return gt_fail_sys(err, errno, "probe");
-    int64_t patient = gt_clock_signed_ms() + client->patience_ms;
-    client->patience_ms = 0;
+    if (!client->patient_until)
+        client->patient_until = gt_clock_signed_ms() + client->patience_ms;
     while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        bool absent = errno == ENOENT || errno == ECONNREFUSED;
-        bool wait =
-            errno == EAGAIN || (absent && gt_clock_signed_ms() < patient); /* EAGAIN: its queue is full */
-        if (!wait || gt_clock_signed_ms() >= deadline)
-            return gt_fail_sys(err, errno, "probe at %s", client->socket);
+        int why = errno;
+        int64_t now = gt_clock_signed_ms();
+        bool absent = why == ENOENT || why == ECONNREFUSED;
+        bool wait = why == EAGAIN || (absent && now < client->patient_until); /* EAGAIN: its queue is full */
+        if (wait && now >= until && until < client->deadline)
+            return gt_fail(err, ETIMEDOUT, "probe at %s: %s", client->socket, strerror(why));
+        if (!wait || now >= until) {
+            client->patient_until = now;
+            return gt_fail_sys(err, why, "probe at %s", client->socket);
+        }
         pause_ms(20);
     }
+    client->patient_until = gt_clock_signed_ms();
     client->fd = gt_steal_fd(&fd);
     return 0;
 }
@@ -177,8 +188,8 @@ static int send_watch(struct gt_probe_client *client)
     return sendmsg(client->fd, &message, MSG_NOSIGNAL) == (ssize_t)part.iov_len ? 0 : -EPIPE;
 }
 
-/* Reads one reply; *ret_document where there is one. */
-static int read_reply(struct gt_probe_client *client, int64_t deadline, struct gt_probe_header *ret,
+/* Reads one reply, which has to begin before `until`; *ret_document where there is one. */
+static int read_reply(struct gt_probe_client *client, int64_t until, struct gt_probe_header *ret,
                       char **ret_document, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf in = GT_BUF(GT_PROBE_HEADER_MAX + GT_PROBE_DOCUMENT_MAX);
@@ -193,7 +204,7 @@ static int read_reply(struct gt_probe_client *client, int64_t deadline, struct g
         }
         if (header_len && in.len >= (size_t)header_len + header.length)
             break;
-        int r = await(client, POLLIN, deadline);
+        int r = await(client, POLLIN, in.len ? client->deadline : until);
         if (r < 0)
             return gt_fail_sys(err, -r, "no answer from the probe");
         /* Never beyond this reply. */
@@ -221,31 +232,34 @@ static int read_reply(struct gt_probe_client *client, int64_t deadline, struct g
     return 0;
 }
 
-static int connect_probe(struct gt_probe_client *client, int64_t deadline, struct gt_err **err)
+static int connect_probe(struct gt_probe_client *client, int64_t until, struct gt_err **err)
 {
-    struct gt_probe_header header;
-    int r = client->program ? start_child(client, err) : connect_socket(client, deadline, err);
+    int r = client->program ? start_child(client, err) : connect_socket(client, until, err);
     if (r < 0)
         return r;
     if (send_watch(client) < 0)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
-    return read_reply(client, deadline, &header, NULL, err);
+    client->watch_due = true;
+    return 0;
 }
 
-static int ask(struct gt_probe_client *client, int64_t deadline, char **ret_answers, struct gt_err **err)
+static int ask(struct gt_probe_client *client, int64_t until, char **ret_answers, struct gt_err **err)
 {
     gt_auto_free char *answers = NULL;
     struct gt_probe_header header;
-    if (client->fd < 0) {
-        int r = connect_probe(client, deadline, err);
-        if (r < 0)
-            return r;
-    }
-    if (send(client->fd, "scan\n", 5, MSG_NOSIGNAL) != 5)
-        return gt_fail(err, ECONNRESET, "the probe has hung up");
-    int r = read_reply(client, deadline, &header, &answers, err);
+    int r = client->fd < 0 ? connect_probe(client, until, err) : 0;
+    if (r == 0 && client->watch_due)
+        r = read_reply(client, until, &header, NULL, err);
     if (r < 0)
         return r;
+    client->watch_due = false;
+    if (!client->scan_due && send(client->fd, "scan\n", 5, MSG_NOSIGNAL) != 5)
+        return gt_fail(err, ECONNRESET, "the probe has hung up");
+    client->scan_due = true;
+    r = read_reply(client, until, &header, &answers, err);
+    if (r < 0)
+        return r;
+    client->scan_due = false;
     atomic_fetch_add(&client->restarts, header.restarts);
     *ret_answers = gt_steal(answers);
     return 0;
@@ -258,29 +272,52 @@ static void drain_events(struct gt_probe_client *client)
         ;
 }
 
-int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
+static void begin_scan(struct gt_probe_client *client)
 {
-    int64_t deadline = gt_clock_signed_ms() + client->deadline_ms;
-    gt_auto_err struct gt_err *first = NULL;
-    bool kept = client->fd >= 0;
+    client->deadline = gt_clock_signed_ms() + client->deadline_ms;
+    client->kept = client->fd >= 0;
     drain_events(client);
     atomic_fetch_add(&client->scans, 1);
-    int r = ask(client, deadline, ret_answers, &first);
+}
+
+int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
+                         struct gt_err **err)
+{
+    gt_auto_err struct gt_err *first = NULL;
+    if (!client->deadline)
+        begin_scan(client);
+    int64_t until = gt_clock_signed_ms() + milliseconds;
+    if (!milliseconds || until > client->deadline)
+        until = client->deadline;
+    int r = ask(client, until, ret_answers, &first);
+    if (r == -ETIMEDOUT && until < client->deadline)
+        return gt_fail(err, EINPROGRESS, "no answer from the probe yet");
     if (r < 0)
         disconnect(client);
     /* A connection from before may have ended meanwhile: that alone is no failure. */
-    if (r == -ECONNRESET && kept) {
+    if (r == -ECONNRESET && client->kept) {
         gt_err_free(gt_steal(first));
-        r = ask(client, deadline, ret_answers, &first);
+        r = ask(client, client->deadline, ret_answers, &first);
         if (r < 0)
             disconnect(client);
     }
+    client->deadline = 0;
     if (r < 0) {
         atomic_fetch_add(&client->failures, 1);
         if (err)
             *err = gt_steal(first);
     }
     return r;
+}
+
+int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
+{
+    return gt_probe_scan_within(client, 0, ret_answers, err);
+}
+
+bool gt_probe_scan_is_due(const struct gt_probe_client *client)
+{
+    return client->deadline != 0;
 }
 
 void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret)

@@ -35,6 +35,15 @@ GT_DEFINE_CLEANUP(struct gt_probe_client *, gt_probe_client_free)
  */
 int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 
+/*
+ * The same, but -EINPROGRESS where the answer has not begun to come within so many milliseconds (0: no such
+ * limit). It is still asked for then: the next call goes on waiting for it, within the deadline of the first.
+ */
+int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
+                         struct gt_err **err);
+/* Whether the last call left an answer to wait for. */
+bool gt_probe_scan_is_due(const struct gt_probe_client *client);
+
 struct gt_probe_stats {
     uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */
 };

@@ -237,6 +237,46 @@ static void probe_stopped_while_scanning(void **state)
 }
 
 /* Programs that are no probe. */
+/* Who is in a hurry goes on with the same scan later. */
+static void not_answered_yet(void **state)
+{
+    (void)state;
+    struct machine machine;
+    struct gt_probe_stats stats;
+    gt_auto_free char *log = NULL;
+    machine_new(&machine, "");
+    machine_scenario(&machine, 4,
+                     "\"faults\":[{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"slow\",\"ms\":1500}]");
+    machine_spawn(&machine);
+    assert_int_equal(gt_probe_scan_within(machine.client, 10, &log, NULL), -EINPROGRESS);
+    assert_true(gt_probe_scan_is_due(machine.client));
+    assert_int_equal(gt_probe_scan_within(machine.client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan(machine.client, &log, NULL), 0);
+    assert_false(gt_probe_scan_is_due(machine.client));
+    assert_non_null(strstr(log, "GPU-3"));
+    gt_probe_client_stats(machine.client, &stats);
+    assert_int_equal(stats.scans, 1);
+    assert_int_equal(stats.failures, 0);
+    machine_done(&machine);
+}
+
+/* A socket that is awaited: for the caller's time each, for the patience in all. */
+static void not_listening_yet(void **state)
+{
+    (void)state;
+    gt_auto_probe_client struct gt_probe_client *client = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_free char *log = NULL;
+    assert_int_equal(gt_probe_client_new("/tmp/gputopo-no-such/probe.sock", &client, NULL), 0);
+    gt_probe_client_patience(client, 300);
+    assert_int_equal(gt_probe_scan_within(client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan_within(client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan(client, &log, &err), -ENOENT);
+    assert_non_null(strstr(gt_err_text(err), "/tmp/gputopo-no-such/probe.sock"));
+    assert_false(gt_probe_scan_is_due(client));
+    assert_int_equal(gt_probe_scan_within(client, 60000, &log, NULL), -ENOENT); /* it has been waited for */
+}
+
 static void impostors(void **state)
 {
     (void)state;
@@ -378,6 +418,8 @@ int main(void)
         cmocka_unit_test(worker_killed),
         cmocka_unit_test(probe_killed),
         cmocka_unit_test(probe_stopped_while_scanning),
+        cmocka_unit_test(not_answered_yet),
+        cmocka_unit_test(not_listening_yet),
         cmocka_unit_test(impostors),
         cmocka_unit_test(no_program),
         cmocka_unit_test(orphaned),
