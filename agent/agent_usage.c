@@ -110,12 +110,30 @@ static bool matters(const struct gt_inventory *inventory, const struct gt_in_use
     return false;
 }
 
+/* GPUs that were served by their place, because the vendor library was silent then, get their UUID as ID as
+ * soon as it is known and nobody holds them. True: there is one. */
+static bool retire_makeshift_ids(struct gt_agent *agent, struct gt_in_use *in_use)
+{
+    const struct gt_inventory *inventory = agent->inventory;
+    bool some = false;
+    for (unsigned i = 0; agent->plugin && in_use->complete && inventory && i < inventory->device_count; i++) {
+        const struct gt_device *device = &inventory->devices[i];
+        if (gt_inventory_has_makeshift_id(inventory, device) && !gt_in_use_has(in_use, device->id) &&
+            gt_plugin_retire(agent->plugin, device->id))
+            some = true;
+    }
+    if (agent->plugin)
+        gt_plugin_retired(agent->plugin, in_use);
+    return some;
+}
+
 static void tell_scanner(struct gt_agent *agent)
 {
     struct gt_in_use in_use;
     gt_usage_in_use(agent->usage, &in_use);
+    bool retired = retire_makeshift_ids(agent, &in_use);
     bool changed = gt_scanner_in_use(agent->scanner, &in_use);
-    if (changed && agent->inventory && matters(agent->inventory, &in_use))
+    if (retired || (changed && agent->inventory && matters(agent->inventory, &in_use)))
         gt_scanner_request(agent->scanner, GT_SCAN_IDS);
 }
 

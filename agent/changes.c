@@ -122,6 +122,11 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
 {
     bool was_there = was && was->gpu >= 0, is_there = is->gpu >= 0, was_healthy = !was || was->healthy;
     unsigned lines = 0;
+    if (is->retired) {
+        if (was_there)
+            gt_info("GPU gets its UUID as ID", GT_STR("before", is->id), GT_STR("why", is->reason));
+        return was_there;
+    }
     if (was_there && !is_there) {
         gt_warning("GPU lost", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
         add(news, LOST, "%s at %s", is->id, is->bdf);

@@ -31,7 +31,7 @@ static void say_discovered(const struct gt_condition_facts *facts, struct gt_con
     const struct gt_inventory *inventory = facts->inventory;
     unsigned lost = 0;
     for (unsigned i = 0; i < inventory->device_count; i++)
-        lost += inventory->devices[i].gpu < 0;
+        lost += gt_device_is_lost(&inventory->devices[i]);
     if (facts->scan_error[0])
         say(to, GT_CONDITION_FALSE, "ScanFailed", "%.500s", facts->scan_error);
     else if (!inventory->node->gpu_count)

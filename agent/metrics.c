@@ -26,8 +26,7 @@ static void write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
     for (unsigned i = 0; node && i < node->gpu_count; i++)
         counts[node->gpus[i].health]++;
     for (unsigned i = 0; inventory && i < inventory->device_count; i++)
-        if (inventory->devices[i].gpu < 0)
-            lost++;
+        lost += gt_device_is_lost(&inventory->devices[i]);
     gt_prom_head(to, "gputopo_gpus", "gauge", "GPUs of the node by health; lost: seen before, now gone.");
     for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++)
         gt_buf_printf(to, "gputopo_gpus{health=\"%s\"} %u\n", gt_gpu_health_name(health), counts[health]);

@@ -115,13 +115,25 @@ static int add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *con
     return response->cdi_devices ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
 }
 
+static int claim_all(const struct gt_allocate_options *options, const struct gt_device *const *devices,
+                     unsigned count, void *arg, struct gt_err **err)
+{
+    for (unsigned i = 0; options->claim && i < count; i++)
+        if (!options->claim(arg, devices[i]->id))
+            return gt_fail(err, ENODEV, "GPU %s at %s is served by another ID now", devices[i]->id,
+                           devices[i]->bdf);
+    return 0;
+}
+
 static int answer_container(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
-                            const Dp__ContainerAllocateRequest *request,
+                            const Dp__ContainerAllocateRequest *request, void *arg,
                             Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
     const struct gt_device *devices[GT_GPUS_MAX];
     unsigned count = 0;
     int r = find_devices(inventory, request, devices, &count, err);
+    if (r == 0)
+        r = claim_all(options, devices, count, arg, err);
     if (r < 0 || count == 0)
         return r;
     struct gt_device_nodes nodes;
@@ -168,7 +180,8 @@ static enum gt_rpc_status status_of(int code)
 
 /* The answers to `request` in `response`, up to the first that fails. */
 static int answer_all(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
-                      const Dp__AllocateRequest *request, Dp__AllocateResponse *response, struct gt_err **err)
+                      const Dp__AllocateRequest *request, void *arg, Dp__AllocateResponse *response,
+                      struct gt_err **err)
 {
     response->containers = calloc(request->n_containers + 1, sizeof(*response->containers));
     if (!response->containers)
@@ -179,7 +192,7 @@ static int answer_all(const struct gt_inventory *inventory, const struct gt_allo
             return gt_fail_sys(err, ENOMEM, "allocate");
         dp__container_allocate_response__init(one);
         response->containers[response->n_containers++] = one;
-        int r = answer_container(inventory, options, request->containers[i], one, err);
+        int r = answer_container(inventory, options, request->containers[i], arg, one, err);
         if (r < 0)
             return r;
     }
@@ -199,7 +212,7 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
     int r;
     if (response) {
         dp__allocate_response__init(response);
-        r = answer_all(inventory, options, request, response, &why);
+        r = answer_all(inventory, options, request, arg, response, &why);
     } else
         r = gt_fail_sys(&why, ENOMEM, "allocate");
     if (r == 0)

@@ -61,6 +61,8 @@ struct gt_allocate_options {
     const char *uuid_variable; /* NULL: none */
     enum gt_device_strategy strategy;
     struct gt_cdi *cdi; /* not NULL but for GT_STRATEGY_DEVICES */
+    /* Asked about each ID of the inventory before it is given; false: it is given to nobody any more. */
+    bool (*claim)(void *arg, const char *id); /* NULL: all are given */
 };
 /* For each container, in order; `error` is NULL where it was answered. */
 typedef void gt_answer_allocated_callback(void *arg, const char *const *ids, unsigned count,

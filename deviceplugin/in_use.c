@@ -13,6 +13,20 @@ bool gt_in_use_has(const struct gt_in_use *in_use, const char *id)
     return false;
 }
 
+bool gt_in_use_retired(const struct gt_in_use *in_use, const char *id)
+{
+    for (unsigned i = 0; i < in_use->retired_count; i++)
+        if (strcmp(in_use->retired[i], id) == 0)
+            return true;
+    return false;
+}
+
+bool gt_in_use_retire(struct gt_in_use *in_use, const char *id)
+{
+    return in_use->retired_count < GT_GPUS_MAX && !gt_in_use_retired(in_use, id) &&
+           gt_text_copy(in_use->retired[in_use->retired_count++], GT_ID_SIZE, id);
+}
+
 bool gt_id_could_be_served(const char *id)
 {
     size_t len = 0;
@@ -34,7 +48,7 @@ void gt_in_use_add(struct gt_in_use *in_use, const char *id)
 
 bool gt_in_use_equal(const struct gt_in_use *a, const struct gt_in_use *b)
 {
-    if (a->count != b->count || a->complete != b->complete)
+    if (a->count != b->count || a->complete != b->complete || a->retired_count != b->retired_count)
         return false;
     for (unsigned i = 0; i < a->count; i++)
         if (!gt_in_use_has(b, a->ids[i]))

@@ -13,7 +13,14 @@ struct gt_in_use {
     bool complete; /* a device that is not here is not in use */
     unsigned count;
     char ids[GT_IN_USE_MAX][GT_ID_SIZE];
+    /* IDs that nobody holds and nobody will be given any more: their GPUs get another one. */
+    unsigned retired_count;
+    char retired[GT_GPUS_MAX][GT_ID_SIZE];
 };
+
+bool gt_in_use_retired(const struct gt_in_use *in_use, const char *id);
+/* False: it is, or there is no room. */
+bool gt_in_use_retire(struct gt_in_use *in_use, const char *id);
 
 bool gt_in_use_has(const struct gt_in_use *in_use, const char *id);
 
@@ -24,7 +31,7 @@ bool gt_id_could_be_served(const char *id);
  * `complete` ends. */
 void gt_in_use_add(struct gt_in_use *in_use, const char *id);
 
-/* Whether both have the same IDs, in any order, and are both complete or both not. */
+/* Whether both have the same IDs, in any order, and are both complete or both not, with as many retired. */
 bool gt_in_use_equal(const struct gt_in_use *a, const struct gt_in_use *b);
 
 #endif

@@ -6,9 +6,13 @@
 
 #include "base/text.h"
 
+static const char place_prefix[] = "PCI-";
+
 static bool id_is_taken(const struct gt_inventory *inventory, const struct gt_inventory *previous,
-                        const char *id)
+                        const struct gt_in_use *in_use, const char *id)
 {
+    if (in_use && gt_in_use_retired(in_use, id))
+        return true;
     for (unsigned i = 0; i < inventory->device_count; i++)
         if (strcmp(inventory->devices[i].id, id) == 0)
             return true;
@@ -21,12 +25,12 @@ static bool id_is_taken(const struct gt_inventory *inventory, const struct gt_in
 /* An ID that nobody has or had: the GPU's own, or with a number behind where another card was served as it.
  */
 static void make_new_id(const struct gt_inventory *inventory, const struct gt_inventory *previous,
-                        const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
+                        const struct gt_in_use *in_use, const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
 {
     char own[GT_ID_SIZE];
     gt_gpu_device_id(gpu, own);
     memcpy(to, own, GT_ID_SIZE);
-    for (unsigned n = 2; id_is_taken(inventory, previous, to); n++)
+    for (unsigned n = 2; id_is_taken(inventory, previous, in_use, to); n++)
         snprintf(to, GT_ID_SIZE, "%.80s.%u", own, n);
 }
 
@@ -36,7 +40,7 @@ static unsigned likeness(const struct gt_device *old, const struct gt_gpu *gpu)
 {
     bool same_uuid = gpu->uuid[0] && strcmp(old->uuid, gpu->uuid) == 0;
     bool same_place = strcmp(old->bdf, gpu->bdf) == 0 && !(gpu->uuid[0] && old->uuid[0]);
-    if (!same_uuid && !same_place)
+    if ((!same_uuid && !same_place) || old->retired)
         return 0;
     return 1U + (old->in_use ? 4 : 0) + (same_uuid ? 2 : 0) + (old->gpu >= 0 ? 1 : 0);
 }
@@ -76,7 +80,8 @@ static void match_previous(const struct gt_node *node, const struct gt_inventory
 }
 
 static void add_present(struct gt_inventory *inventory, const struct gt_inventory *previous,
-                        const struct gt_gpu *gpu, int match, const char *not_advertised)
+                        const struct gt_in_use *in_use, const struct gt_gpu *gpu, int match,
+                        const char *not_advertised)
 {
     struct gt_device device = {.gpu = (int)gpu->index,
                                .healthy = gt_gpu_usable(gpu) && !not_advertised,
@@ -95,7 +100,7 @@ static void add_present(struct gt_inventory *inventory, const struct gt_inventor
         if (!device.uuid[0])
             memcpy(device.uuid, old->uuid, sizeof(device.uuid));
     } else
-        make_new_id(inventory, previous, gpu, device.id);
+        make_new_id(inventory, previous, in_use, gpu, device.id);
     inventory->devices[inventory->device_count++] = device;
 }
 
@@ -121,7 +126,8 @@ static void add_lost(struct gt_inventory *inventory, const struct gt_device *old
     if (old->gpu >= 0 || !old->lost_ms) {
         device.lost_ms = now_ms ? now_ms : 1;
         device.reason[0] = '\0';
-    } else if (in_use && in_use->complete && !old->in_use && now_ms - old->lost_ms >= GT_LOST_KEPT_MS)
+    } else if (in_use && in_use->complete && !old->in_use &&
+               now_ms - old->lost_ms >= (old->retired ? GT_RETIRED_KEPT_MS : GT_LOST_KEPT_MS))
         return;
     device.gpu = -1;
     device.healthy = false;
@@ -167,8 +173,8 @@ static void add_known(struct gt_inventory *merged, const char *id, uint64_t now_
                                .in_use = true,
                                .lost_ms = now_ms ? now_ms : 1};
     gt_text_copy(device.id, sizeof(device.id), id);
-    if (strncmp(id, "PCI-", 4) == 0)
-        gt_bdf_normalise(id + 4, device.bdf);
+    if (strncmp(id, place_prefix, strlen(place_prefix)) == 0)
+        gt_bdf_normalise(id + strlen(place_prefix), device.bdf);
     else
         gt_text_copy(device.uuid, sizeof(device.uuid), id);
     merged->devices[merged->device_count++] = device;
@@ -184,6 +190,7 @@ static struct gt_inventory *merge(const struct gt_inventory *previous, const str
     for (unsigned i = 0; previous && i < previous->device_count; i++) {
         merged->devices[i] = previous->devices[i];
         merged->devices[i].in_use = gt_in_use_has(in_use, previous->devices[i].id);
+        merged->devices[i].retired = gt_in_use_retired(in_use, previous->devices[i].id);
         merged->device_count++;
     }
     for (unsigned i = 0; i < in_use->count; i++)
@@ -231,7 +238,7 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
         bool matched[GT_DEVICES_MAX] = {false};
         match_previous(node, previous, match, matched);
         for (unsigned i = 0; i < node->gpu_count; i++)
-            add_present(inventory, previous, &node->gpus[i], match[i], not_advertised);
+            add_present(inventory, previous, in_use, &node->gpus[i], match[i], not_advertised);
         for (unsigned i = 0; previous && i < previous->device_count; i++)
             if (!matched[i])
                 add_lost(inventory, &previous->devices[i], in_use, now_ms);
@@ -298,6 +305,15 @@ bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_invent
             return false;
     }
     return true;
+}
+
+bool gt_inventory_has_makeshift_id(const struct gt_inventory *inventory, const struct gt_device *device)
+{
+    char own[GT_ID_SIZE];
+    if (device->gpu < 0 || strncmp(device->id, place_prefix, strlen(place_prefix)) != 0)
+        return false;
+    gt_gpu_device_id(&inventory->node->gpus[device->gpu], own);
+    return strncmp(own, place_prefix, strlen(place_prefix)) != 0 && !gt_inventory_find(inventory, own);
 }
 
 const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id)

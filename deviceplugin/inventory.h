@@ -15,7 +15,8 @@
  * Which GPU is which: the same UUID is the same GPU wherever it sits now; without a UUID on either side, the
  * same BDF is. A GPU that was served as PCI-<bdf> keeps that ID when its UUID becomes known, and one served
  * by its UUID keeps it while the vendor library is silent. Another UUID at an old BDF is another card: the
- * old one is lost, the new one gets an ID of its own.
+ * old one is lost, the new one gets an ID of its own. A retired ID (gt_in_use) is nobody's: its GPU gets its
+ * own one, and the retired one stays in the list for a while, as one that is lost.
  *
  * An ID in use (by the kubelet's book, see gt_inventory_next) goes before all that: a GPU keeps or gets the
  * ID that a container holds it by, also across a restart of this program. One that is no GPU of the node is
@@ -23,7 +24,10 @@
  * may well be the one in use, and must not be given twice.
  */
 enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
-enum { GT_LOST_KEPT_MS = 600000 }; /* how long a lost device stays in the list when nobody holds it */
+enum {
+    GT_LOST_KEPT_MS = 600000,   /* how long a lost device stays in the list when nobody holds it */
+    GT_RETIRED_KEPT_MS = 30000, /* and a retired ID */
+};
 
 struct gt_device {
     char id[GT_ID_SIZE];
@@ -35,8 +39,15 @@ struct gt_device {
     char reason[128];         /* why it is not healthy, "" else */
     int drm_card, drm_render; /* -1 none */
     bool in_use;              /* when this was made; false where that was not known */
+    bool retired;             /* no GPU is lost with it: that one is served by another ID */
     uint64_t lost_ms;         /* since when it is lost, 0 it is not */
 };
+
+/* Whether a GPU is gone with it. */
+static inline bool gt_device_is_lost(const struct gt_device *device)
+{
+    return device->gpu < 0 && !device->retired;
+}
 
 struct gt_inventory {
     struct gt_node *node;
@@ -55,7 +66,8 @@ struct gt_inventory {
 int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
                      const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err);
 /* The same with what is in use; NULL: unknown. `now_ms` is any clock that only goes forward. With a complete
- * `in_use` a lost device that nobody holds leaves the list GT_LOST_KEPT_MS after it was lost. */
+ * `in_use` a lost device that nobody holds leaves the list GT_LOST_KEPT_MS after it was lost, a retired ID
+ * GT_RETIRED_KEPT_MS after. */
 int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
                       const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
                       struct gt_inventory **ret, struct gt_err **err);
@@ -69,6 +81,9 @@ GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)
 
 /* Whether the kubelet would be told the same (IDs, health, NUMA nodes). */
 bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_inventory *b);
+
+/* Whether this GPU is served by its place though its UUID is known, and could be served by that. */
+bool gt_inventory_has_makeshift_id(const struct gt_inventory *inventory, const struct gt_device *device);
 
 /* The device with this ID, NULL for none. */
 const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id);

@@ -15,7 +15,7 @@
 #include "deviceplugin/registration.h"
 #include "deviceplugin/rpc.h"
 
-enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000 };
+enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000, RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
     struct gt_news_owner news; /* first: the mailbox knows the plugin as this */
@@ -33,6 +33,7 @@ struct gt_plugin {
     pthread_mutex_t lock;
     struct gt_inventory *inventory; /* under lock, as all below */
     struct gt_plans *plans;         /* NULL: there are none */
+    struct gt_in_use given;         /* IDs that Allocate was asked for, and those that are retired */
     struct gt_plugin_stats stats;
     uint64_t refused;            /* atomic */
     atomic_uint handlers;        /* that give out devices and are running */
@@ -194,6 +195,37 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
     return status;
 }
 
+/* The word that counts: what is claimed is not retired, and the other way round. */
+static bool on_claim(void *arg, const char *id)
+{
+    struct gt_plugin *plugin = arg;
+    pthread_mutex_lock(&plugin->lock);
+    bool retired = gt_in_use_retired(&plugin->given, id);
+    if (!retired)
+        gt_in_use_add(&plugin->given, id);
+    pthread_mutex_unlock(&plugin->lock);
+    return !retired;
+}
+
+bool gt_plugin_retire(struct gt_plugin *plugin, const char *id)
+{
+    struct gt_in_use *given = &plugin->given;
+    if (gt_plugin_quiet_ms(plugin) < RETIRE_QUIET_MS)
+        return false;
+    pthread_mutex_lock(&plugin->lock);
+    bool may = given->complete && !gt_in_use_has(given, id) && gt_in_use_retire(given, id);
+    pthread_mutex_unlock(&plugin->lock);
+    return may;
+}
+
+void gt_plugin_retired(struct gt_plugin *plugin, struct gt_in_use *to)
+{
+    pthread_mutex_lock(&plugin->lock);
+    memcpy(to->retired, plugin->given.retired, sizeof(to->retired));
+    to->retired_count = plugin->given.retired_count;
+    pthread_mutex_unlock(&plugin->lock);
+}
+
 static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
                                           struct gt_err **err)
 {
@@ -201,7 +233,7 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable, plugin->strategy,
-                                                plugin->cdi};
+                                                plugin->cdi, on_claim};
     enum gt_rpc_status status =
         gt_answer_allocate(inventory, &options, request, len, on_allocated, plugin, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
@@ -310,6 +342,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     if (!plugin)
         return gt_fail_sys(err, ENOMEM, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
+    plugin->given.complete = true;
     if (events)
         plugin->news.events = *events;
     int r = copy_options(plugin, options, err);

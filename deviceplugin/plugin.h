@@ -64,6 +64,14 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
 void gt_plugin_publish(struct gt_plugin *plugin, const struct gt_inventory *inventory);
 
 /*
+ * Gives this ID to nobody from now on. False, and nothing is changed, where Allocate has given it since this
+ * program began, or a handler runs or has ended just now, so that the kubelet may be about to ask for it.
+ */
+bool gt_plugin_retire(struct gt_plugin *plugin, const char *id);
+/* All that are retired, into to->retired. */
+void gt_plugin_retired(struct gt_plugin *plugin, struct gt_in_use *to);
+
+/*
  * What is planned from now on; NULL: nothing is. A GetPreferredAllocation without anything that must be
  * included asks the kubelet who waits, and answers with the devices that were planned for that container
  * where exactly one can be meant, else as without plans. It waits up to GT_PLANNER_NEWS_MS for plans that

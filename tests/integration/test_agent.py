@@ -1045,10 +1045,22 @@ class WithTheVendorLibrary(MadeMachine):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertEqual(agent.metric("gputopo_links", kind="MX", state="up"), 0, "as PCI shows it")
         self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200), agent.lines)
-        self.assertEqual(len(kubelet.admit("early", 2)[0]), 2)
+        early, = kubelet.admit("early", 2)
+        freed, = kubelet.admit("freed", 1)
+        kubelet.release("freed")
         self.assertTrue(wait_for(lambda: agent.metric("gputopo_links", kind="MX", state="up") == 12), agent.lines)
         self.assertEqual(agent.metric("gputopo_probe_failures_total"), 0, "the scan that was begun is waited for")
         self.assertEqual(len(kubelet.healthy()), 8)
+        # An ID that was given stays; the other GPUs get their UUID when the kubelet's word is believed.
+        self.assertTrue(kubelet.wait(lambda: len(set(self.ids) & set(kubelet.healthy())) == 5), agent.lines)
+        self.assertEqual(len(kubelet.healthy()), 8)
+        self.assertLessEqual(set(early + freed), set(kubelet.healthy()))
+        agent.wait_event("GPU gets its UUID as ID", count=5)
+        kubelet.admit("later", 6)
+        self.assertEqual(len(kubelet.used()), 8)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_in_use") == 8), agent.lines)
+        self.assertEqual(agent.metric("gputopo_gpus", health="lost"), 0)
+        self.assertEqual((agent.events("GPU lost"), agent.events("two containers hold one GPU")), ([], []))
 
     def test_gpus_do_not_wait_for_a_silent_probe(self):
         kubelet = self.kubelet()

@@ -18,8 +18,8 @@ struct gt_scan_options {
     const char *node_name; /* written into the node; NULL: "" or what the recording says */
     struct gt_probe_client *probe; /* NULL: no vendor library is asked, and `missing` says so */
     const char *no_probe_why;      /* that reason, where the caller knows a better one; may be NULL */
-    int probe_wait_ms; /* so long the scan waits for the probe's answer; 0: up to the probe's deadline. Where it
-                          has not come the node is without it, and gt_probe_scan_is_due() */
+    int probe_wait_ms; /* so long the scan waits for the probe's answer; 0: up to the probe's deadline. Where
+                          it has not come the node is without it, and gt_probe_scan_is_due() */
 };
 
 /* What one scan read, for a recording: NULL where a backend gave nothing. */

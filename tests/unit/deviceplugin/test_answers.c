@@ -107,6 +107,32 @@ static enum gt_rpc_status allocate(const struct dev *dev, const struct gt_invent
                               reply, err);
 }
 
+static bool refuse_gpu_1(void *arg, const char *id)
+{
+    unsigned *asked = arg;
+    ++*asked;
+    return strcmp(id, "GPU-1") != 0;
+}
+
+/* Nobody gets anything where one ID is given to nobody any more. */
+static void asks_before_it_gives(void **state)
+{
+    const struct dev *dev = *state;
+    const struct gt_allocate_options options = {.dev_root = dev->path, .claim = refuse_gpu_1};
+    const char *const first[] = {"GPU-0", NULL}, *const second[] = {"GPU-1", NULL};
+    gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16);
+    gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 0), NULL);
+    gt_auto_err struct gt_err *err = NULL;
+    unsigned asked = 0;
+    allocate_request(&request, (const char *const *const[]){first, second, NULL});
+    assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, NULL,
+                                        &asked, &reply, &err),
+                     GT_RPC_NOT_FOUND);
+    assert_int_equal(asked, 2);
+    assert_int_equal(reply.len, 0);
+    assert_non_null(strstr(gt_err_text(err), "served by another ID now"));
+}
+
 static void check_node(const struct dev *dev, const Dp__DeviceNode *node, const char *name)
 {
     char host[128], inside[128];
@@ -358,6 +384,7 @@ static void preferred_has_the_exact_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(asks_before_it_gives, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(allocates_the_nodes_of_the_gpus, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_work, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(gives_an_ill_gpu_that_is_there, make_dev, remove_dev),

@@ -135,6 +135,42 @@ static void the_lost_leave_when_nobody_holds_them(void **state)
     assert_string_equal(machine_list(i), "GPU-0+ GPU-1!");
 }
 
+static void a_retired_id_is_nobodys(void **state)
+{
+    (void)state;
+    struct gt_in_use none = in_use_of(true, NULL, NULL), retired = none;
+    struct gt_node *nameless = machine_new(2, 0), *later = machine_new(2, 0);
+    nameless->gpus[0].uuid[0] = nameless->gpus[1].uuid[0] = '\0';
+    gt_auto_inventory struct gt_inventory *a = next_of(nameless, NULL, &none, 1000);
+    assert_string_equal(machine_list(a), "PCI-0000:10:00.0+ PCI-0000:11:00.0+");
+    assert_false(gt_inventory_has_makeshift_id(a, &a->devices[0])); /* it has no better one */
+    gt_auto_inventory struct gt_inventory *b = next_of(later, a, &none, 2000);
+    assert_string_equal(machine_list(b), "PCI-0000:10:00.0+ PCI-0000:11:00.0+");
+    assert_true(gt_inventory_has_makeshift_id(b, &b->devices[0]));
+
+    assert_true(gt_in_use_retire(&retired, "PCI-0000:10:00.0"));
+    assert_false(gt_in_use_retire(&retired, "PCI-0000:10:00.0"));
+    assert_false(gt_in_use_equal(&none, &retired));
+    gt_auto_inventory struct gt_inventory *c = next_of(machine_new(2, 0), b, &retired, 3000);
+    assert_string_equal(machine_list(c), "GPU-0+ PCI-0000:11:00.0+ PCI-0000:10:00.0!");
+    const struct gt_device *old = gt_inventory_find(c, "PCI-0000:10:00.0");
+    assert_string_equal(old->reason, "the GPU is served as GPU-0");
+    assert_false(gt_device_is_lost(old));
+    assert_false(gt_inventory_has_makeshift_id(c, old));
+
+    /* Nor does it come back: not when the library falls silent, nor after it has left the list. */
+    struct gt_node *silent = machine_new(2, 0), *other = machine_new(1, 0);
+    silent->gpus[0].uuid[0] = '\0';
+    gt_auto_inventory struct gt_inventory *d = next_of(silent, c, &retired, 4000);
+    assert_string_equal(machine_list(d), "GPU-0+ PCI-0000:11:00.0+ PCI-0000:10:00.0!");
+    const uint64_t then = 3000 + GT_RETIRED_KEPT_MS;
+    gt_auto_inventory struct gt_inventory *e = next_of(machine_new(2, 0), d, &retired, then);
+    assert_string_equal(machine_list(e), "GPU-0+ PCI-0000:11:00.0+");
+    other->gpus[0].uuid[0] = '\0';
+    gt_auto_inventory struct gt_inventory *f = next_of(other, NULL, &retired, then);
+    assert_string_equal(machine_list(f), "PCI-0000:10:00.0.2+");
+}
+
 static void strangers_are_listed_as_lost(void **state)
 {
     (void)state;
@@ -174,6 +210,7 @@ int main(void)
         cmocka_unit_test(who_may_be_in_use_is_held_back),
         cmocka_unit_test(an_id_in_use_replaces_one_that_is_not),
         cmocka_unit_test(the_lost_leave_when_nobody_holds_them),
+        cmocka_unit_test(a_retired_id_is_nobodys),
         cmocka_unit_test(strangers_are_listed_as_lost),
         cmocka_unit_test(keeps_its_limits),
     };
