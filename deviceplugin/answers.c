@@ -2,9 +2,12 @@
 #include "deviceplugin/answers.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "deviceplugin/answers_pack.h"
 #include "proto/deviceplugin.pb-c.h"
+
+enum { LIST_UNPACKED_MAX = 32 << 20 }; /* of another plugin's */
 
 /* protobuf-c's messages hold char * also where they are only read. */
 static char *unconst(const char *text)
@@ -87,6 +90,25 @@ void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to)
     list.devices = devices;
     list.n_devices = 1;
     gt_pack(&list.base, to);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, *(const char *const *)b);
+}
+
+bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const *ids, unsigned count,
+                           unsigned *ret)
+{
+    Dp__DeviceList *list = gt_unpack(&dp__device_list__descriptor, message, len, LIST_UNPACKED_MAX);
+    if (!list)
+        return false;
+    unsigned shared = 0;
+    for (size_t i = 0; i < list->n_devices; i++)
+        shared += bsearch(list->devices[i]->id, ids, count, sizeof(*ids), by_text) != NULL;
+    gt_unpacked_free(&list->base);
+    *ret = shared;
+    return true;
 }
 
 /* Fills one container's response; false without memory. `planner` NULL: there is none to ask. */

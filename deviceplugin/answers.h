@@ -28,6 +28,11 @@ void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to);
 /* The same with one device, which is on no NUMA node. */
 void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to);
 
+/* How many of these devices, which are sorted, such a message of another plugin lists; false, nothing
+ * written, where the bytes are none. */
+bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const *ids, unsigned count,
+                           unsigned *ret);
+
 /* PreStartContainer: nothing to do. */
 void gt_answer_prestart(struct gt_buf *to);
 

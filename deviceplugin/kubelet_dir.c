@@ -208,21 +208,21 @@ void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
     }
 }
 
-bool gt_kubelet_dir_other(const struct gt_kubelet_dir *dir, char *ret_name, size_t size)
+void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg)
 {
     gt_auto_dir DIR *entries = opendir(dir->path);
     unsigned sockets = 0;
     for (const struct dirent *entry;
          entries && sockets < GT_KUBELET_DIR_OTHERS && (entry = readdir(entries));) {
+        struct gt_socket_id id;
+        char path[PATH_MAX];
         if (is_ours_by_name(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
             !is_socket(entries, entry->d_name))
             continue;
         sockets++;
-        gt_auto_close int fd = connect_to(dir, entry->d_name);
-        if (fd < 0)
-            continue;
-        snprintf(ret_name, size, "%s", entry->d_name);
-        return true;
+        snprintf(path, sizeof(path), "%s/%s", dir->path, entry->d_name);
+        int fd = gt_socket_id_read(path, &id) ? gt_unix_connect(path, NULL) : -ENOENT;
+        if (fd >= 0 && !other(arg, entry->d_name, &id, fd))
+            return;
     }
-    return false;
 }

@@ -42,9 +42,11 @@ bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id 
 #define GT_SOCKET_PREFIX "gputopo-"
 void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir);
 
-/* The name of a socket in the directory on which another program listens, some device plugin's; of its first
- * GT_KUBELET_DIR_OTHERS sockets. False, nothing written, where there is none. */
+/* Each socket in the directory on which another program listens, some device plugin's: `fd` is a connection
+ * to it, which belongs to the callee. Of GT_KUBELET_DIR_OTHERS sockets at most, and until the callee returns
+ * false. */
 enum { GT_KUBELET_DIR_OTHERS = 64 };
-bool gt_kubelet_dir_other(const struct gt_kubelet_dir *dir, char *ret_name, size_t size);
+typedef bool gt_kubelet_dir_other(void *arg, const char *name, const struct gt_socket_id *id, int fd);
+void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg);
 
 #endif

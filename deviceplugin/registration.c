@@ -2,7 +2,6 @@
 #include "deviceplugin/registration.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -11,6 +10,7 @@
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
 #include "deviceplugin/podresources_call.h"
+#include "deviceplugin/rivals.h"
 
 enum {
     PAUSE_FIRST_MS = 100,
@@ -51,6 +51,7 @@ struct gt_registration {
     struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
     unsigned failures;
     struct gt_jitter jitter;
+    struct gt_rivals *rivals;
     bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
@@ -96,6 +97,7 @@ struct offer_letter {
 static void end_attempt(struct gt_registration *registration)
 {
     gt_source_disarm(registration->timer);
+    gt_rivals_cancel(registration->rivals);
     gt_rpc_call_free(registration->call);
     registration->call = NULL;
     gt_listener_free(registration->listener);
@@ -234,6 +236,7 @@ static int call_register(struct gt_registration *registration, const char *endpo
 
 static void register_now(struct gt_registration *registration)
 {
+    gt_rivals_cancel(registration->rivals);
     gt_auto_err struct gt_err *err = NULL;
     registration->state = REGISTERING;
     int r = serve(registration, &err);
@@ -249,17 +252,18 @@ static void register_now(struct gt_registration *registration)
 
 /* ---- two plugins of one resource would take turns, and the kubelet would mix their devices ---- */
 
-/* Healthy devices, though ours are not there: a plugin that has gone leaves none. */
-static void register_if_free(struct gt_registration *registration, const struct gt_holdings *offered)
+static void on_rival(void *arg, const char *name, unsigned count)
 {
-    char name[NAME_MAX + 1], why[WHY_MAX];
-    if (!offered->count || !gt_kubelet_dir_other(registration->dir, name, sizeof(name))) {
+    struct gt_registration *registration = arg;
+    char why[WHY_MAX];
+    if (registration->state != ASKING)
+        return;
+    if (!name) {
         register_now(registration);
         return;
     }
-    snprintf(why, sizeof(why),
-             "another device plugin serves %u devices of %s, perhaps that of %.200s in %.100s",
-             offered->count, registration->options.resource, name, gt_kubelet_dir_path(registration->dir));
+    snprintf(why, sizeof(why), "another device plugin serves %u devices of %s, that of %.200s in %.100s",
+             count, registration->options.resource, name, gt_kubelet_dir_path(registration->dir));
     retry_later(registration, why);
     registration->held_back = true;
 }
@@ -300,8 +304,12 @@ static void deliver_offer(void *owner, struct gt_letter *letter)
     bool known =
         offer->status == GT_RPC_OK && gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply, offer->len,
                                                          registration->options.resource, &answer, NULL) == 0;
-    if (registration->state == ASKING)
-        register_if_free(registration, &answer.holdings); /* who cannot be asked stops nobody */
+    if (registration->state == ASKING && answer.holdings.count) {
+        /* Healthy devices, though ours are not there: somebody's, or a plugin's that has gone. */
+        gt_source_arm(registration->timer, GT_RIVALS_MS + 1000ULL);
+        gt_rivals_ask(registration->rivals, &answer);
+    } else if (registration->state == ASKING)
+        register_now(registration); /* who cannot be asked stops nobody */
     else if (known)
         check(registration, &answer.holdings);
     else
@@ -337,9 +345,24 @@ static bool ask(struct gt_registration *registration)
     return true;
 }
 
+static bool on_other(void *arg, const char *name, const struct gt_socket_id *id, int fd)
+{
+    bool *any = arg;
+    (void)name, (void)id;
+    close(fd);
+    *any = true;
+    return false;
+}
+
+static bool has_others(const struct gt_registration *registration)
+{
+    bool any = false;
+    gt_kubelet_dir_others(registration->dir, on_other, &any);
+    return any;
+}
+
 static void attempt(struct gt_registration *registration)
 {
-    char other[NAME_MAX + 1];
     end_attempt(registration);
     gt_kubelet_dir_clean(registration->dir);
     registration->attempt_at = gt_clock_ms();
@@ -348,7 +371,7 @@ static void attempt(struct gt_registration *registration)
         registration->state = WAITING;
         return;
     }
-    if (gt_kubelet_dir_other(registration->dir, other, sizeof(other)) && ask(registration))
+    if (has_others(registration) && ask(registration))
         registration->state = ASKING;
     else
         register_now(registration);
@@ -378,13 +401,12 @@ static void on_dir_changed(void *arg)
 {
     struct gt_registration *registration = arg;
     struct gt_socket_id now;
-    char other[NAME_MAX + 1];
     if (registration->state == STOPPED || !gt_kubelet_dir_socket(registration->dir, &now))
         return;
     if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->kubelet)) {
         registration->failures = 0;
         attempt(registration);
-    } else if (registration->held_back && !gt_kubelet_dir_other(registration->dir, other, sizeof(other))) {
+    } else if (registration->held_back && !gt_rivals_there(registration->rivals)) {
         attempt(registration);
     } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
         if (gt_clock_ms() - registration->attempt_at < OWN_SOCKET_MS)
@@ -512,6 +534,9 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
     if (r == 0)
         r = gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
                                err);
+    if (r == 0)
+        r = gt_rivals_new(rpc, mailbox, registration->dir, on_rival, registration, &registration->rivals,
+                          err);
     if (r < 0)
         return r;
     *ret = gt_steal(registration);
@@ -535,8 +560,9 @@ void gt_registration_free(struct gt_registration *registration)
     if (!registration)
         return;
     registration->events = (struct gt_registration_events){0};
-    if (registration->timer)
+    if (registration->rivals)
         end_attempt(registration);
+    gt_rivals_free(registration->rivals);
     gt_kubelet_dir_free(registration->dir);
     gt_source_free(registration->timer);
     free(registration->pod_resources);

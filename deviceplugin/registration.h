@@ -12,10 +12,10 @@
  *     when ListAndWatch ends for the first time in a while;
  *   - after a pause that doubles from 100 ms to 30 s, with jitter, when anything fails or ends early.
  * Without kubelet.sock it waits for it. An attempt fails where another plugin serves the resource already:
- * the kubelet has healthy devices of it, and somebody else listens in the directory. While registered it
- * looks every half minute whether the kubelet still has our devices: one that has given the resource to
- * another plugin, and lost that one, has none and says nothing. All on the loop's thread, except
- * gt_registration_begun() and gt_registration_ended().
+ * the kubelet has healthy devices of it, and another socket in the directory lists one of them (rivals.h).
+ * While registered it looks every half minute whether the kubelet still has our devices: one that has given
+ * the resource to another plugin, and lost that one, has none and says nothing. All on the loop's thread,
+ * except gt_registration_begun() and gt_registration_ended().
  *
  * Others may call the plugin, too. The kubelet's ListAndWatch is the one on a connection that asked for
  * GetDevicePluginOptions while Register was under way, since the kubelet dials back within it; where no

@@ -95,7 +95,7 @@ void gt_rpc_server_free(struct gt_rpc_server *server);
 GT_DEFINE_CLEANUP(struct gt_rpc_server *, gt_rpc_server_free)
 #define gt_auto_rpc_server GT_CLEANUP(gt_rpc_server_free)
 
-/* One unary call as a client. */
+/* One call as a client. */
 struct gt_rpc_call;
 
 /* Called once on gRPC's thread, `message` is the server's text. */
@@ -105,6 +105,12 @@ typedef void gt_rpc_done(void *arg, int status, const char *message, const uint8
 int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
                     unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
                     struct gt_err **err);
+
+/* The same for a method that streams: `reply` is the first message, with GT_RPC_OK, and nothing after it is
+ * waited for. */
+int gt_rpc_call_first(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
+                      unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+                      struct gt_err **err);
 
 /* Cancels a call that is still running; when this returns, `done` is not called any more. Not from `done`. */
 void gt_rpc_call_free(struct gt_rpc_call *call);

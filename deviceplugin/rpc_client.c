@@ -9,7 +9,8 @@
 struct gt_rpc_call {
     grpc_channel *channel;
     grpc_call *call;
-    struct gt_rpc_tag tag;
+    struct gt_rpc_tag tag, message_tag;
+    bool streams;
     grpc_byte_buffer *request, *reply;
     grpc_metadata_array initial, trailing;
     grpc_status_code status;
@@ -18,7 +19,8 @@ struct gt_rpc_call {
     pthread_mutex_t lock;
     gt_rpc_done *done; /* under lock; NULL once called or not wanted any more */
     void *arg;
-    unsigned owners; /* under lock: the caller and the event */
+    unsigned owners;  /* under lock: the caller and the events */
+    unsigned pending; /* under lock: events that have not come */
 };
 
 static void destroy(struct gt_rpc_call *call)
@@ -46,10 +48,11 @@ static void drop(struct gt_rpc_call *call)
         destroy(call);
 }
 
-static void on_finished(void *owner, bool ok)
+/* All has come. */
+static void complete(struct gt_rpc_call *call)
 {
-    struct gt_rpc_call *call = owner;
-    (void)ok; /* a batch with RECV_STATUS always succeeds; the status says the rest */
+    if (call->streams && call->reply)
+        call->status = GRPC_STATUS_OK; /* what became of the stream afterwards is no news */
     grpc_slice reply = gt_rpc_flatten(call->reply);
     char *message = grpc_slice_to_c_string(call->details);
     pthread_mutex_lock(&call->lock);
@@ -61,6 +64,25 @@ static void on_finished(void *owner, bool ok)
     gpr_free(message);
     grpc_slice_unref(reply);
     drop(call);
+}
+
+static void on_event(void *owner, bool ok)
+{
+    struct gt_rpc_call *call = owner;
+    (void)ok; /* a batch with RECV_STATUS always succeeds; the status says the rest */
+    pthread_mutex_lock(&call->lock);
+    bool last = --call->pending == 0;
+    pthread_mutex_unlock(&call->lock);
+    if (last)
+        complete(call);
+}
+
+/* The first message of a stream: nothing after it is waited for. */
+static void on_message(void *owner, bool ok)
+{
+    struct gt_rpc_call *call = owner;
+    grpc_call_cancel(call->call, NULL);
+    on_event(owner, ok);
 }
 
 static grpc_channel *connect_channel(int fd)
@@ -100,18 +122,24 @@ static grpc_call_error start(struct gt_rpc *rpc, struct gt_rpc_call *call, const
         {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
         {.op = GRPC_OP_RECV_INITIAL_METADATA,
          .data.recv_initial_metadata.recv_initial_metadata = &call->initial},
-        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &call->reply},
         {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
          .data.recv_status_on_client = {.trailing_metadata = &call->trailing,
                                         .status = &call->status,
                                         .status_details = &call->details}},
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &call->reply},
     };
-    return grpc_call_start_batch(call->call, ops, GT_COUNT(ops), &call->tag, NULL);
+    /* A batch ends with the last of its operations: a stream's first message has one of its own. */
+    size_t together = GT_COUNT(ops) - call->streams;
+    grpc_call_error r = grpc_call_start_batch(call->call, ops, together, &call->tag, NULL);
+    if (r == GRPC_CALL_OK && call->streams &&
+        grpc_call_start_batch(call->call, &ops[together], 1, &call->message_tag, NULL) != GRPC_CALL_OK)
+        on_message(call, false); /* its event will not come; the status does */
+    return r;
 }
 
-int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
-                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
-                    struct gt_err **err)
+static int start_call(struct gt_rpc *rpc, int fd, const char *path, bool streams, const void *request,
+                      size_t len, unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+                      struct gt_err **err)
 {
     struct gt_rpc_call *call = calloc(1, sizeof(*call));
     if (!call) {
@@ -119,7 +147,10 @@ int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *re
         return gt_fail_sys(err, ENOMEM, "call %s", path);
     }
     pthread_mutex_init(&call->lock, NULL);
-    call->tag = (struct gt_rpc_tag){on_finished, call};
+    call->tag = (struct gt_rpc_tag){on_event, call};
+    call->message_tag = (struct gt_rpc_tag){on_message, call};
+    call->streams = streams;
+    call->pending = streams ? 2 : 1;
     call->done = done;
     call->arg = arg;
     call->owners = 2;
@@ -140,6 +171,20 @@ int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *re
     }
     *ret = call;
     return 0;
+}
+
+int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
+                    unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+                    struct gt_err **err)
+{
+    return start_call(rpc, fd, path, false, request, len, timeout_ms, done, arg, ret, err);
+}
+
+int gt_rpc_call_first(struct gt_rpc *rpc, int fd, const char *path, const void *request, size_t len,
+                      unsigned timeout_ms, gt_rpc_done *done, void *arg, struct gt_rpc_call **ret,
+                      struct gt_err **err)
+{
+    return start_call(rpc, fd, path, true, request, len, timeout_ms, done, arg, ret, err);
 }
 
 void gt_rpc_call_free(struct gt_rpc_call *call)

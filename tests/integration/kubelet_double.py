@@ -357,6 +357,10 @@ class KubeletDouble(stubs.RegistrationServicer):
                 pb.Empty(), timeout=DIAL_SECONDS, wait_for_ready=True)
         except grpc.RpcError as error:
             plugin.close()
+            with self.changed:
+                # As kubelets up to 1.36: the entry of the resource goes, so that nobody notices when the stream
+                # of the plugin before ends, and its devices stay as they are.
+                self.plugin = None
             context.abort(grpc.StatusCode.UNAVAILABLE, f"dial {request.endpoint}: {error.code()}")
         with self.changed:
             gone = self.server is not server  # stopped or replaced meanwhile

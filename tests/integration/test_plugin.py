@@ -5,6 +5,7 @@
     test_plugin.py PLUGIN_HOST [unittest arguments]
 """
 
+import concurrent.futures
 import json
 import os
 import resource
@@ -21,7 +22,7 @@ import unittest
 import grpc
 
 from daemon_driver import PATIENCE, wait_for
-from kubelet_double import AdmissionError, KubeletDouble, Plugin, pb
+from kubelet_double import RESOURCE, AdmissionError, KubeletDouble, Plugin, pb, stubs
 
 PLUGIN_HOST = sys.argv.pop(1)
 GPUS = 8
@@ -427,39 +428,95 @@ class Registering(Case):
 class Rivals(Case):
     """Another device plugin of the same resource is there first."""
 
-    def other_plugin(self, kubelet, *ids):
-        kubelet.book.others = list(ids)
-        path = os.path.join(kubelet.directory, "other-plugin.sock")
+    def silent(self, kubelet, name="other-plugin.sock"):
+        """Listens, and says nothing."""
         other = socket.socket(socket.AF_UNIX)
         self.addCleanup(other.close)
-        other.bind(path)
+        other.bind(os.path.join(kubelet.directory, name))
         other.listen()
-        return other, path
+        return other
+
+    def other_plugin(self, kubelet, *ids, name="other-plugin.sock"):
+        """Serves these devices, and counts who asked for them."""
+        class Other(stubs.DevicePluginServicer):
+            asked = 0
+
+            def ListAndWatch(self, _request, context):  # noqa: N802, gRPC's name
+                self.asked += 1
+                yield pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health="Healthy") for one in ids])
+                ended = threading.Event()
+                context.add_callback(ended.set)
+                ended.wait()
+
+        other = Other()
+        other.server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))
+        stubs.add_DevicePluginServicer_to_server(other, other.server)
+        other.path = os.path.join(kubelet.directory, name)
+        other.server.add_insecure_port("unix:" + other.path)
+        other.server.start()
+        self.addCleanup(lambda: other.server.stop(None).wait())
+        return other
 
     def test_holds_back_until_it_goes(self):
         kubelet = self.kubelet()
-        other, path = self.other_plugin(kubelet, "GPU-x", "GPU-y")
+        kubelet.book.others = ["GPU-x", "GPU-y"]
+        other = self.other_plugin(kubelet, "GPU-y", "GPU-x", "GPU-ill")
+        self.other_plugin(kubelet, "nic-0", name="nics.sock")
+        self.silent(kubelet, "silent.sock")
         host = self.host()
         self.assertTrue(host.wait("failed", 8))
-        self.assertIn("another device plugin serves 2 devices of metax-tech.com/gpu, perhaps that of other-plugin.sock",
+        self.assertIn("another device plugin serves 2 devices of metax-tech.com/gpu, that of other-plugin.sock",
                       host.last("failed")["why"])
         self.assertEqual((kubelet.registrations, self.sockets()), ([], []))
+        self.assertEqual(other.asked, 1, "it may keep a stream for ever: once is enough")
         kubelet.book.others = []
-        other.close()
-        os.unlink(path)
+        other.server.stop(None).wait()
+        if os.path.exists(other.path):
+            os.unlink(other.path)
         self.assertTrue(kubelet.wait_healthy(GPUS, 9), "its socket has gone: the pause of 9.6 to 12.8 s is not waited for")
+
+    def test_devices_that_nobody_serves(self):
+        """What kubelets up to 1.36 keep after a Register that failed, beside sockets that have nothing to do with it."""
+        kubelet, first = self.pair()
+        self.assertTrue(first.wait("registered"))
+        with grpc.insecure_channel("unix:" + kubelet.socket, options=[("grpc.default_authority", "localhost")]) as channel:
+            with self.assertRaises(grpc.RpcError):
+                stubs.RegistrationStub(channel).Register(pb.RegisterRequest(
+                    version="v1beta1", endpoint="nobody.sock", resource_name=RESOURCE), timeout=PATIENCE)
+        self.end(first)
+        self.assertEqual(len(kubelet.healthy()), GPUS, "the stream has ended, the devices stay")
+        self.silent(kubelet)
+        self.other_plugin(kubelet, "nic-0", name="nics.sock")
+        hung_up = self.silent(kubelet, "closed.sock")
+        hung_up.close()
+        before = len(kubelet.registrations)
+        second = self.host()
+        self.assertTrue(second.wait("registered", 1, SOON))
+        self.assertEqual((len(kubelet.registrations), second.count("failed")), (before + 1, 0))
 
     def test_plugins_of_other_resources(self):
         kubelet = self.kubelet()
-        self.other_plugin(kubelet)
+        other = self.other_plugin(kubelet, "nic-0")
         host = self.host()
         self.assertTrue(kubelet.wait_healthy(GPUS))
-        self.assertEqual(host.count("failed"), 0)
+        self.assertEqual((host.count("failed"), other.asked), (0, 0), "the kubelet has nothing of ours: nobody is asked")
+
+    def test_another_that_says_what_is_no_list(self):
+        kubelet = self.kubelet()
+        kubelet.book.others = ["GPU-x"]
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", {
+            "ListAndWatch": grpc.unary_stream_rpc_method_handler(lambda _request, _context: iter([b"\xff" * 100]))}),))
+        server.add_insecure_port("unix:" + os.path.join(kubelet.directory, "other-plugin.sock"))
+        server.start()
+        self.addCleanup(lambda: server.stop(None).wait())
+        self.host()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
 
     def test_devices_of_a_plugin_that_is_gone(self):
         kubelet = self.kubelet()
-        other, _ = self.other_plugin(kubelet, "GPU-x")
-        other.close()
+        kubelet.book.others = ["GPU-x"]
+        self.silent(kubelet).close()
         self.host()
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
@@ -468,12 +525,13 @@ class Rivals(Case):
         kubelet.book.serves = False
         kubelet.start()
         self.other_plugin(kubelet, "GPU-x")
+        kubelet.book.others = ["GPU-x"]
         self.host()
         self.assertTrue(kubelet.wait_healthy(GPUS))
         kubelet.stop()
         kubelet.book.serves, kubelet.book.hang = True, 30
         kubelet.start()
-        self.other_plugin(kubelet, "GPU-x")
+        self.other_plugin(kubelet, "GPU-x", name="again.sock")
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
     def test_one_that_came_later_has_gone_and_taken_our_devices_along(self):

@@ -13,6 +13,7 @@
 #include "deviceplugin/listener.h"
 #include "deviceplugin/podresources_call.h"
 #include "deviceplugin/registration.h"
+#include "deviceplugin/rivals.h"
 
 /* The registration between doubles of all that it uses: time passes where the test says so, and answers come
  * when it gives them. */
@@ -38,7 +39,12 @@ static struct {
     bool other;       /* another plugin's socket is in the directory */
     bool late;        /* the answer comes just when it is given up */
     unsigned offered; /* devices of the resource that the kubelet has */
-    bool lacks;       /* ours are not among them */
+    unsigned rival;   /* how many of them the other plugin lists */
+    bool rivals_late; /* nobody says */
+    gt_rivals_told *told;
+    void *told_arg;
+    unsigned rivals_asked;
+    bool lacks; /* ours are not among them */
     bool cannot_listen;
 
     char path[128]; /* of our socket */
@@ -129,12 +135,50 @@ void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
     (void)dir;
 }
 
-bool gt_kubelet_dir_other(const struct gt_kubelet_dir *dir, char *ret_name, size_t size)
+void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg)
 {
     (void)dir;
     if (w.other)
-        snprintf(ret_name, size, "other.sock");
-    return w.other;
+        other(arg, "other.sock", &(struct gt_socket_id){2, 2, 2, 2}, 1000);
+}
+
+int gt_rivals_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,
+                  gt_rivals_told *told, void *arg, struct gt_rivals **ret, struct gt_err **err)
+{
+    static char rivals;
+    (void)rpc;
+    (void)mailbox;
+    (void)dir;
+    (void)err;
+    w.told = told;
+    w.told_arg = arg;
+    *ret = (struct gt_rivals *)&rivals;
+    return 0;
+}
+
+void gt_rivals_ask(struct gt_rivals *rivals, struct gt_pod_answer *offer)
+{
+    (void)rivals;
+    (void)offer;
+    w.rivals_asked++;
+    if (!w.rivals_late)
+        w.told(w.told_arg, w.rival ? "other.sock" : NULL, w.rival);
+}
+
+void gt_rivals_cancel(struct gt_rivals *rivals)
+{
+    (void)rivals;
+}
+
+bool gt_rivals_there(const struct gt_rivals *rivals)
+{
+    (void)rivals;
+    return true;
+}
+
+void gt_rivals_free(struct gt_rivals *rivals)
+{
+    (void)rivals;
 }
 
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
@@ -378,7 +422,7 @@ static void a_late_answer(void **state)
 static void what_was_is_forgiven(void **state)
 {
     w.other = true;
-    w.offered = 3;
+    w.offered = w.rival = 3;
     gt_registration_start(*state);
     for (unsigned i = 0; i < 8; i++) {
         answer(&w.ask, GT_RPC_OK, "");
@@ -482,11 +526,33 @@ static void a_kubelet_that_does_not_dial_back(void **state)
     }
 }
 
+/* The kubelet offers devices that the other plugin does not serve, or does not say that it does. */
+static void devices_that_nobody_serves(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        w.other = true;
+        w.offered = 8;
+        w.rivals_late = i == 1;
+        gt_registration_start(*state);
+        answer(&w.ask, GT_RPC_OK, "");
+        deliver();
+        assert_int_equal(w.rivals_asked, i + 1);
+        if (w.rivals_late)
+            pass();
+        accept_and_stream(*state);
+        assert_int_equal(w.registered, i + 1);
+        assert_int_equal(w.failures, 0);
+        ends(*state, 7, 2);
+        deliver(); /* and the next attempt begins */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_late_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_is_forgiven, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(devices_that_nobody_serves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(whose_stream_it_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_kubelet_that_does_not_dial_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_reason_is_the_same, set_up, tear_down),
