@@ -108,6 +108,33 @@ struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_r
     return first;
 }
 
+static size_t left(size_t max, size_t used)
+{
+    return max > used ? max - used : 0;
+}
+
+size_t gt_http_headroom(const struct gt_http_peer *peer)
+{
+    const struct gt_http_budget *budget = peer->http->spec.budget;
+    size_t all = left(budget->max, budget->used);
+    size_t of_server = left(budget->max / 4 * 3, peer->http->held);
+    size_t of_remote = left(budget->max / 2, peer->remote->held);
+    size_t least = all < of_server ? all : of_server;
+    return least < of_remote ? least : of_remote;
+}
+
+bool gt_http_hold(struct gt_http_peer *peer, size_t bytes)
+{
+    size_t before = peer->held;
+    if (bytes > before && bytes - before > gt_http_headroom(peer))
+        return false;
+    peer->http->spec.budget->used += bytes - before; /* unsigned: less works, too */
+    peer->http->held += bytes - before;
+    peer->remote->held += bytes - before;
+    peer->held = bytes;
+    return true;
+}
+
 void gt_http_cut(struct gt_http_peer *peer)
 {
     peer->cut = true;

@@ -15,6 +15,7 @@ struct gt_http_remote {
     bool v6;
     unsigned references;
     unsigned connections; /* that are not cut */
+    size_t held;          /* of the budget */
 };
 
 /* Finds or makes it, with a reference for the caller; NULL without memory. */
@@ -23,6 +24,11 @@ void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
 
 /* The connection that goes first, NULL: all are at work. `remote`: only of this one; NULL: of all. */
 struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
+
+/* How much more of the budget the peer may take. */
+size_t gt_http_headroom(const struct gt_http_peer *peer);
+/* Says that the peer holds so much now; false: that is too much, and what it had before still counts. */
+bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
 
 /* Shuts the socket down; the library notices and cleans up. It no longer counts. */
 void gt_http_cut(struct gt_http_peer *peer);

@@ -17,6 +17,8 @@ enum {
     GT_HTTP_CONNECTIONS_MAX = 64, /* one more makes another go (docs/reference/http.md says which) */
     GT_HTTP_HEADER_MAX = 8 << 10, /* bytes of buffer per connection, so also of request header */
     GT_HTTP_BODY_MAX = 4 << 20,   /* of an answer */
+    GT_HTTP_HELD_MAX = 32 << 20,  /* of all requests together */
+    GT_HTTP_SMALL = 16 << 10,     /* of an answer, whatever others hold */
     GT_HTTP_IDLE_MS = 10000,      /* silence, also between two requests */
     GT_HTTP_REQUEST_MS = 20000,   /* from the request line to the last byte of the answer */
 };
@@ -32,6 +34,7 @@ struct gt_http_request {
     const char *path;         /* without the query, as the client wrote it (escapes not decoded) */
     const char *query;        /* behind the "?", as written; NULL: none */
     const char *content_type; /* NULL: none */
+    bool tls;                 /* it came over TLS */
     const char *client;       /* the first of client_names; NULL: none */
     /* CN and DNS names of the certificate that the client proved, NULL behind the last; NULL: none */
     const char *const *client_names;
@@ -58,6 +61,8 @@ struct gt_http_eater {
      * goes away, or is refused for the size or time of its request. */
     void (*done)(void *eater, struct gt_http_response *response);
     void (*free)(void *eater); /* called exactly once, whatever happened; NULL: nothing to free */
+    /* Bytes that the eater holds by now, asked after each piece; NULL: nothing to speak of. */
+    size_t (*held)(const void *eater);
     /* The largest body of this request, preset to that of the spec: more gets 413. */
     size_t body_max;
 };
@@ -77,6 +82,13 @@ struct gt_http_tls {
     bool client_required;  /* one that has none fails at the handshake; false: request->client is NULL */
 };
 
+/* Memory for what the requests of all servers of a process hold: bodies, what eaters keep of them, answers
+ * that are not sent yet. A server has three quarters of it at most, one address of clients half of it. A
+ * request that wants more gets 503; the first GT_HTTP_SMALL bytes of an answer are always there. */
+struct gt_http_budget {
+    size_t max, used;
+};
+
 struct gt_http_spec {
     const char *address; /* as for gt_http_new() */
     gt_http_handler *handler;
@@ -86,9 +98,9 @@ struct gt_http_spec {
     /* `error` NULL: the files were loaded anew; otherwise why not, told once for each state of the files. */
     void (*on_tls)(void *arg, const char *error);
 
-    size_t body_max;          /* of a POST; 0: POST gets 405 */
-    size_t bodies_max;        /* of all bodies being collected together: more gets 503. 0: 8 * body_max */
-    size_t answer_max;        /* 0: GT_HTTP_BODY_MAX */
+    size_t body_max;               /* of a POST; 0: POST gets 405 */
+    size_t answer_max;             /* 0: GT_HTTP_BODY_MAX */
+    struct gt_http_budget *budget; /* outlives the server; NULL: its own, of GT_HTTP_HELD_MAX */
     size_t buffer;            /* per connection; 0: GT_HTTP_HEADER_MAX. 32 KiB and more for large bodies */
     unsigned connections_max; /* 0: GT_HTTP_CONNECTIONS_MAX; never more than a quarter of the descriptors */
     unsigned address_max;     /* of them, of one IPv4 address or IPv6 /64; 0: half */

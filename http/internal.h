@@ -34,6 +34,7 @@ struct gt_http_peer {
     char *query;
     uint64_t received; /* bytes of body */
     size_t body_max;
+    size_t held; /* of the budget */
     struct gt_buf body;
     struct gt_http_eater eater;
     struct gt_http_response response; /* AT_REST: what is answered behind the rest of the body */
@@ -53,7 +54,8 @@ struct gt_http {
     struct gt_http_peer *peers;
     struct gt_http_remote *remotes;
     unsigned live; /* peers that are not cut */
-    size_t bodies; /* bytes held in peers' bodies */
+    struct gt_http_budget own_budget;
+    size_t held; /* of the budget, by this server */
     struct gt_http_stats stats;
 };
 

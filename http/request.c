@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "http/crowd.h"
 
 /*
  * A request is seen in three steps: its header, its body in pieces, its end. The library takes an answer at
@@ -29,8 +30,10 @@ static struct gt_http_peer *peer_of(struct MHD_Connection *connection)
 
 static void prepare(struct gt_http_peer *peer, struct gt_http_response *response)
 {
-    *response = (struct gt_http_response){
-        .status = MHD_HTTP_OK, .content_type = PLAIN, .body = GT_BUF(peer->http->spec.answer_max)};
+    size_t max = peer->http->spec.answer_max, room = gt_http_headroom(peer);
+    if (room < max)
+        max = room > GT_HTTP_SMALL ? room : GT_HTTP_SMALL;
+    *response = (struct gt_http_response){.status = MHD_HTTP_OK, .content_type = PLAIN, .body = GT_BUF(max)};
 }
 
 static void drop_eater(struct gt_http_peer *peer)
@@ -42,8 +45,8 @@ static void drop_eater(struct gt_http_peer *peer)
 
 static void drop_body(struct gt_http_peer *peer)
 {
-    peer->http->bodies -= peer->body.len;
     gt_buf_done(&peer->body);
+    gt_http_hold(peer, 0);
 }
 
 void gt_http_peer_reset(struct gt_http_peer *peer)
@@ -70,6 +73,12 @@ static enum MHD_Result add_headers(struct MHD_Response *to, const struct gt_http
     return done;
 }
 
+static const char *too_busy(struct gt_http_peer *peer)
+{
+    peer->http->stats.refused_busy++;
+    return "too many requests at once\n";
+}
+
 /* Hands the answer to the library. */
 static enum MHD_Result answer(struct gt_http_peer *peer, struct MHD_Connection *connection,
                               struct gt_http_response *response)
@@ -77,12 +86,14 @@ static enum MHD_Result answer(struct gt_http_peer *peer, struct MHD_Connection *
     gt_auto_buf struct gt_buf body = response->body;
     response->body = (struct gt_buf){0};
     if (body.failed) {
+        bool busy = body.max < peer->http->spec.answer_max;
         gt_buf_done(&body);
-        body = (struct gt_buf)GT_BUF(peer->http->spec.answer_max);
-        gt_buf_puts(&body, "the answer is too large\n");
-        response->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+        body = (struct gt_buf)GT_BUF(GT_HTTP_SMALL);
+        gt_buf_puts(&body, busy ? too_busy(peer) : "the answer is too large\n");
+        response->status = busy ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
         response->content_type = PLAIN;
     }
+    gt_http_hold(peer, body.len > GT_HTTP_SMALL ? body.len : 0); /* until it is sent */
     size_t len = body.len;
     char *data = gt_buf_take(&body);
     if (!data)
@@ -186,6 +197,7 @@ static struct gt_http_request describe(struct gt_http_peer *peer, struct MHD_Con
         .path = url,
         .query = peer->query,
         .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .tls = peer->http->tls != NULL,
         .client = names ? names[0] : NULL,
         .client_names = (const char *const *)names,
         .body = peer->body.data ? peer->body.data : "",
@@ -227,28 +239,30 @@ static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connectio
 
 static void collect(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    struct gt_http *http = peer->http;
-    if (len > http->spec.bodies_max - http->bodies) {
-        http->stats.refused_busy++;
-        refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once\n");
+    if (!gt_http_hold(peer, peer->body.len + len)) {
+        refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }
-    size_t before = peer->body.len;
     gt_buf_add(&peer->body, data, len);
-    http->bodies += peer->body.len - before;
     if (peer->body.failed) {
-        http->stats.refused_busy++;
+        peer->http->stats.refused_busy++;
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
     }
 }
 
 static void eat(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    if (peer->eater.eat(peer->eater.eater, data, len) >= 0)
+    bool more = peer->eater.eat(peer->eater.eater, data, len) >= 0;
+    if (peer->eater.held && !gt_http_hold(peer, peer->eater.held(peer->eater.eater))) {
+        refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
+        return;
+    }
+    if (more)
         return;
     prepare(peer, &peer->response);
     peer->eater.done(peer->eater.eater, &peer->response);
     drop_eater(peer);
+    drop_body(peer);
     peer->stage = AT_REST;
 }
 

@@ -174,7 +174,6 @@ static void close_peer(struct gt_http *http, struct gt_http_peer *peer)
         http->live--;
         peer->remote->connections--;
     }
-    gt_http_remote_put(http, peer->remote);
     if (peer->linger && http->linger)
         gt_linger_add(http->linger, peer->fd);
     if (peer->previous)
@@ -184,6 +183,7 @@ static void close_peer(struct gt_http *http, struct gt_http_peer *peer)
     if (peer->next)
         peer->next->previous = peer->previous;
     gt_http_peer_reset(peer);
+    gt_http_remote_put(http, peer->remote);
     http->stats.refused_tls += http->tls && !peer->tls_done;
     gt_tls_set_unref(peer->tls_set); /* its session is gone already */
     free(peer->client_names);
@@ -355,8 +355,9 @@ static int add_sources(struct gt_http *http, struct gt_err **err)
 
 static void fill_in(struct gt_http_spec *spec)
 {
-    spec->bodies_max = spec->bodies_max ? spec->bodies_max : 8 * spec->body_max;
     spec->answer_max = spec->answer_max ? spec->answer_max : GT_HTTP_BODY_MAX;
+    if (spec->answer_max > spec->budget->max / 2) /* nobody would ever get it */
+        spec->answer_max = spec->budget->max / 2;
     spec->buffer = spec->buffer ? spec->buffer : GT_HTTP_HEADER_MAX;
     spec->connections_max = spec->connections_max ? spec->connections_max : GT_HTTP_CONNECTIONS_MAX;
     /* The process has other uses of descriptors, and other servers. */
@@ -375,6 +376,9 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
     if (!http)
         return gt_fail_sys(err, ENOMEM, "HTTP server");
     *http = (struct gt_http){.loop = loop, .spec = *spec, .listener = -1, .again_fd = -1};
+    http->own_budget.max = GT_HTTP_HELD_MAX;
+    if (!http->spec.budget)
+        http->spec.budget = &http->own_budget;
     fill_in(&http->spec);
     int r = spec->tls.certificate ? gt_tls_new(&spec->tls, &http->tls, err) : 0;
     if (r >= 0)

@@ -10,6 +10,7 @@ struct gt_companion {
     const struct gt_companion_options *options;
     struct gt_loop *loop;
     struct gt_http *http, *https, *health;
+    struct gt_http_budget budget; /* of the first two */
     struct gt_kube *kube;
     struct gt_kube_recorder *recorder;
     struct gt_elect *elect; /* NULL: --leader-elect=false */

@@ -9,7 +9,9 @@
 
 enum {
     COLLECTED_MAX = 4 << 20, /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
-    ANSWER_MAX = 192 << 20,  /* a filter that repeats whole nodes */
+    ANSWER_MAX = 64 << 20,   /* a filter that repeats whole nodes */
+    HELD_MAX =
+        192 << 20, /* by all requests: beside 150 MB for the largest cluster within the chart's limit */
     BUFFER = 32 << 10,
     CONNECTIONS_MAX = 512, /* Volcano makes hundreds of short ones */
     IDLE_MS = 100000,      /* longer than the 90 s of Go's clients, which would else race */
@@ -181,6 +183,7 @@ static void on_tls(void *arg, const char *error)
 int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
+    companion->budget.max = HELD_MAX;
     struct gt_http_spec spec = {
         .address = options->http,
         .handler = serve,
@@ -189,6 +192,7 @@ int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
         .on_tls = on_tls,
         .body_max = COLLECTED_MAX,
         .answer_max = ANSWER_MAX,
+        .budget = &companion->budget,
         .buffer = BUFFER,
         .connections_max = CONNECTIONS_MAX,
         .idle_ms = IDLE_MS,

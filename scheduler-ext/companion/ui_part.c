@@ -14,7 +14,7 @@
 
 /* A model of a large cluster is written in pieces, so that pages do not take the loop's time from schedulers,
  * and shown again: for a while as it is, and longer while the next one is written. */
-enum { FIRST_MS = 4, PIECE_MS = 2, SHOWN_MS = 2000, KEPT_MS = 60000 };
+enum { FIRST_MS = 4, PIECE_MS = 2, SHOWN_MS = 2000, KEPT_MS = 60000, MODEL_MAX = 32 << 20 };
 
 /* The model is asked for in two variants, which people and pages do at the same time. */
 enum variant { WITHOUT_PODS, WITH_PODS, VARIANTS };
@@ -23,7 +23,6 @@ struct snapshot {
     struct gt_buf text;         /* the last one that is complete */
     uint64_t made_ms, asked_ms; /* asked for the last time */
     bool wanted;                /* a new one is */
-    size_t max;                 /* of its text */
 };
 
 struct ui_part {
@@ -75,7 +74,7 @@ static bool go_on(struct ui_part *part, uint64_t ms)
             continue;
         snapshot->wanted = false;
         part->making_variant = (enum variant)i;
-        gt_model_new(&window, i == WITH_PODS, snapshot->max, &part->making, NULL);
+        gt_model_new(&window, i == WITH_PODS, MODEL_MAX, &part->making, NULL);
     }
     if (!part->making || !gt_model_write(part->making, ms * UINT64_C(1000000)))
         return false;
@@ -145,7 +144,6 @@ static void serve_model(struct ui_part *part, enum variant variant, struct gt_ht
     struct snapshot *snapshot = &part->snapshots[variant];
     uint64_t now = gt_clock_ms();
     snapshot->asked_ms = now;
-    snapshot->max = response->body.max;
     bool idle = !part->making, being_made = !idle && part->making_variant == variant;
     if (!being_made && (!snapshot->text.len || now - snapshot->made_ms >= SHOWN_MS)) {
         snapshot->wanted = true;

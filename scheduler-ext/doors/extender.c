@@ -18,9 +18,6 @@ static const char *const paths[VERBS] = {"/kube-scheduler/filter", "/kube-schedu
 /* 10,000 nodes of 50 KB each: whole Node objects are passed over, not kept */
 static const size_t body_max = (size_t)512 << 20;
 
-/* bodies that arrive at the same time: each may cost its reader 125 MiB. Volcano asks 16 at once. */
-enum { QUESTIONS_MAX = 32 };
-
 static const double limits[] = {25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3};
 enum { BUCKETS = GT_COUNT(limits) + 1 };
 
@@ -30,7 +27,6 @@ struct gt_extender {
     struct gt_extender_spec spec;
     bool ready;
     struct question *idle[VERBS]; /* with its reader, for the next request */
-    unsigned open;
 
     /* scratch, one place a node of a request */
     const char **names;
@@ -253,6 +249,14 @@ static int eat(void *arg, const char *data, size_t len)
                           : gt_volcano_reader_feed(question->volcano, data, len, &question->err);
 }
 
+/* All of it counts, what is kept for the next request, too: it is little. */
+static size_t held(const void *arg)
+{
+    const struct question *question = arg;
+    return question->kube ? gt_extender_reader_held(question->kube)
+                          : gt_volcano_reader_held(question->volcano);
+}
+
 static void refuse(struct gt_http_response *response, unsigned status, const char *why)
 {
     response->status = status;
@@ -291,7 +295,6 @@ static void put_back(void *arg)
     gt_err_free(question->err);
     question->err = NULL;
     question->unready = false;
-    e->open--;
     if (e->idle[question->verb]) {
         question_free(question);
         return;
@@ -348,7 +351,6 @@ static struct question *open_question(struct gt_extender *e, enum verb verb)
     if (!question)
         return NULL;
     e->idle[verb] = NULL;
-    e->open++;
     question->unready = !e->ready;
     return question;
 }
@@ -356,30 +358,14 @@ static struct question *open_question(struct gt_extender *e, enum verb verb)
 bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request, struct gt_http_eater *ret)
 {
     enum verb verb = verb_of(request->path);
-    if (verb == VERBS || !is_json(request->content_type) || e->open >= QUESTIONS_MAX ||
-        forbids(e, verb, request))
+    if (verb == VERBS || !is_json(request->content_type) || forbids(e, verb, request))
         return false;
     struct question *question = open_question(e, verb);
     if (!question)
         return false;
     *ret = (struct gt_http_eater){
-        .eater = question, .eat = eat, .done = done, .free = put_back, .body_max = body_max};
+        .eater = question, .eat = eat, .done = done, .free = put_back, .held = held, .body_max = body_max};
     return true;
-}
-
-/* When as many bodies as may be are on their way, or slow clients hold their places, one that is not too
- * large is collected by the server and read here at once. */
-static void answer_collected(struct gt_extender *e, enum verb verb, const struct gt_http_request *request,
-                             struct gt_http_response *response)
-{
-    struct question *question = open_question(e, verb);
-    if (!question) {
-        refuse(response, 503, "no memory for one more question");
-        return;
-    }
-    eat(question, request->body, request->body_len);
-    done(question, response);
-    put_back(question);
 }
 
 static void refuse_client(struct gt_extender *e, enum verb verb, const struct gt_http_request *request,
@@ -409,8 +395,8 @@ bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *requ
         refuse_client(e, verb, request, forbidden, response);
     else if (!is_json(request->content_type))
         refuse(response, 415, "expected the content type application/json");
-    else
-        answer_collected(e, verb, request, response);
+    else /* else its body is taken in pieces */
+        refuse(response, 503, "no memory for one more question");
     return true;
 }
 

@@ -120,6 +120,12 @@ int gt_extender_reader_finish(struct gt_extender_reader *r, const struct gt_exte
     return 0;
 }
 
+size_t gt_extender_reader_held(const struct gt_extender_reader *r)
+{
+    return sizeof(*r) + gt_scan_held(r->scan) + r->pod.text.capacity + gt_wire_names_held(&r->args.nodes) +
+           r->kept.len + r->kept_capacity * sizeof(*r->kept_offsets);
+}
+
 void gt_extender_reader_reset(struct gt_extender_reader *r)
 {
     enum { KEPT_BYTES = 256 << 10, KEPT_COUNT = 16384 };

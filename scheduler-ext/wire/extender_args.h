@@ -12,14 +12,14 @@
  *     gt_extender_reader_finish(), then use the args, then
  *     gt_extender_reader_reset() for the next request, with the memory of the last.
  *
- * Most memory of a reader, whatever the body: 50 MB of names and 2 MB of where they are, 1 MB of the pod,
+ * Most memory of a reader, whatever the body: 13 MB of names and where they are, 1 MB of the pod,
  * GT_WIRE_KEPT_MAX where nodes are kept, 0.5 MB of the scanner; after a reset 1.5 MB in all. The caller
- * limits how many readers are at work.
+ * limits how much all readers that are at work hold.
  */
 
 enum {
-    GT_WIRE_KEPT_MAX = 64 << 20,   /* bytes of Node objects that are kept */
-    GT_WIRE_ANSWER_MAX = 192 << 20 /* bytes, for the gt_buf that an answer is written to */
+    GT_WIRE_KEPT_MAX = 40 << 20,  /* bytes of Node objects that are kept */
+    GT_WIRE_ANSWER_MAX = 64 << 20 /* bytes, for the gt_buf that an answer is written to */
 };
 
 struct gt_extender_args {
@@ -47,6 +47,9 @@ GT_DEFINE_CLEANUP(struct gt_extender_reader *, gt_extender_reader_free)
 /* Errors as gt_scan_feed(); a pod or node that makes no sense is -EINVAL with a sentence. */
 int gt_extender_reader_feed(struct gt_extender_reader *reader, const void *bytes, size_t len,
                             struct gt_err **err);
+
+/* Bytes that it takes by now. */
+size_t gt_extender_reader_held(const struct gt_extender_reader *reader);
 
 /* *ret belongs to the reader, until its reset. */
 int gt_extender_reader_finish(struct gt_extender_reader *reader, const struct gt_extender_args **ret,

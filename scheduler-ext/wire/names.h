@@ -9,8 +9,8 @@
 /* The names of nodes of one request, one behind the other in one piece of memory. */
 
 enum {
-    GT_WIRE_NODES_MAX = 200000,
-    GT_WIRE_NODES_BYTES_MAX = 64 << 20, /* of all their names */
+    GT_WIRE_NODES_MAX = 65536,
+    GT_WIRE_NODES_BYTES_MAX = 16 << 20, /* of all their names */
 };
 
 struct gt_wire_names {
@@ -32,6 +32,12 @@ static inline size_t gt_wire_name_length(const struct gt_wire_names *names, uint
 
 /* -EINVAL for a name that is empty or longer than GT_WIRE_NAME_MAX, -EMSGSIZE beyond the limits. */
 int gt_wire_names_add(struct gt_wire_names *names, const char *name, size_t len, struct gt_err **err);
+
+/* Bytes that it takes. */
+static inline size_t gt_wire_names_held(const struct gt_wire_names *names)
+{
+    return names->text.len + names->capacity * sizeof(*names->offsets);
+}
 
 /* Empties it; gives back memory beyond what thousands of names need. */
 void gt_wire_names_reset(struct gt_wire_names *names);

@@ -394,6 +394,11 @@ struct gt_scan *gt_scan_new(const struct gt_scan_shape *root, gt_scan_callback *
     return s;
 }
 
+size_t gt_scan_held(const struct gt_scan *s)
+{
+    return sizeof(*s) + s->text.capacity;
+}
+
 void gt_scan_free(struct gt_scan *s)
 {
     if (!s)

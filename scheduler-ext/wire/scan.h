@@ -99,6 +99,9 @@ int gt_scan_feed(struct gt_scan *scan, const void *bytes, size_t len, struct gt_
 /* Says that the text is complete. */
 int gt_scan_finish(struct gt_scan *scan, struct gt_err **err);
 
+/* Bytes that it takes, beside the value that is kept. */
+size_t gt_scan_held(const struct gt_scan *scan);
+
 /* Makes it ready for the next text; keeps its memory. */
 void gt_scan_reset(struct gt_scan *scan);
 

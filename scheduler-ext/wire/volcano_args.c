@@ -207,6 +207,12 @@ int gt_volcano_reader_finish(struct gt_volcano_reader *r, const struct gt_volcan
     return 0;
 }
 
+size_t gt_volcano_reader_held(const struct gt_volcano_reader *r)
+{
+    return sizeof(*r) + gt_scan_held(r->scan) + r->pod.text.capacity + gt_wire_names_held(&r->args.nodes) +
+           r->capacity * sizeof(*r->nodes);
+}
+
 void gt_volcano_reader_reset(struct gt_volcano_reader *r)
 {
     enum { KEPT_COUNT = 8192 };

@@ -7,6 +7,7 @@
  *     /small           the same, with a limit of 100 bytes
  *     /big?N           N bytes
  *     /eat?MAX,STOP    POST: the body in pieces, at most MAX bytes, "enough" after STOP (0: never)
+ *     /keep            the same as /eat, and all of it counts as held
  *     /stats           counters of the server and of the eaters
  */
 #include <argp.h>
@@ -19,6 +20,7 @@
 #include "http/http.h"
 
 static struct gt_http_spec spec = {.address = "127.0.0.1:0", .body_max = 1 << 20};
+static struct gt_http_budget budget;
 static struct gt_http *http;
 static uint64_t eaters_made, eaters_freed, eaters_done, eaten_total;
 
@@ -74,8 +76,8 @@ static void tell_stats(struct gt_http_response *response)
                   stats.tls_failures, stats.tls_expires, stats.refused_tls);
     gt_buf_printf(&response->body,
                   ", \"made\": %" PRIu64 ", \"freed\": %" PRIu64 ", \"done\": %" PRIu64
-                  ", \"eaten\": %" PRIu64 "}\n",
-                  eaters_made, eaters_freed, eaters_done, eaten_total);
+                  ", \"eaten\": %" PRIu64 ", \"held\": %zu}\n",
+                  eaters_made, eaters_freed, eaters_done, eaten_total, budget.used);
 }
 
 static void handle(void *arg, const struct gt_http_request *request, struct gt_http_response *response)
@@ -96,6 +98,7 @@ static void handle(void *arg, const struct gt_http_request *request, struct gt_h
 
 struct mouth {
     uint64_t len, sum, stop;
+    bool keeps; /* says that it holds what it was given */
 };
 
 static int eat(void *eater, const char *data, size_t len)
@@ -116,6 +119,12 @@ static void done(void *eater, struct gt_http_response *response)
                   mouth->sum);
 }
 
+static size_t held(const void *eater)
+{
+    const struct mouth *mouth = eater;
+    return mouth->keeps ? (size_t)mouth->len : 0;
+}
+
 static void free_mouth(void *eater)
 {
     eaters_freed++;
@@ -127,14 +136,19 @@ static bool on_body(void *arg, const struct gt_http_request *request, struct gt_
     (void)arg;
     if (strcmp(request->path, "/small") == 0)
         ret->body_max = 100;
-    if (strcmp(request->path, "/eat") != 0)
+    if (strcmp(request->path, "/eat") != 0 && strcmp(request->path, "/keep") != 0)
         return false;
     struct mouth *mouth = calloc(1, sizeof(*mouth));
     if (!mouth)
         return false;
     eaters_made++;
-    *ret = (struct gt_http_eater){
-        .eater = mouth, .eat = eat, .done = done, .free = free_mouth, .body_max = ret->body_max};
+    *ret = (struct gt_http_eater){.eater = mouth,
+                                  .eat = eat,
+                                  .done = done,
+                                  .free = free_mouth,
+                                  .held = held,
+                                  .body_max = ret->body_max};
+    mouth->keeps = strcmp(request->path, "/keep") == 0;
     if (request->query) {
         char *end;
         ret->body_max = strtoull(request->query, &end, 10);
@@ -176,7 +190,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         spec.body_max = (size_t)number;
         break;
     case 'S':
-        spec.bodies_max = (size_t)number;
+        budget.max = (size_t)number;
+        spec.budget = &budget;
         break;
     case 'A':
         spec.answer_max = (size_t)number;
@@ -210,7 +225,7 @@ int main(int argc, char **argv)
     static const struct argp_option table[] = {
         {"certificate", 'c', "FILE", 0, NULL, 0}, {"key", 'k', "FILE", 0, NULL, 0},
         {"client-ca", 'a', "FILE", 0, NULL, 0},   {"client-required", 'r', NULL, 0, NULL, 0},
-        {"body-max", 'B', "N", 0, NULL, 0},       {"bodies-max", 'S', "N", 0, NULL, 0},
+        {"body-max", 'B', "N", 0, NULL, 0},       {"budget", 'S', "N", 0, NULL, 0},
         {"answer-max", 'A', "N", 0, NULL, 0},     {"buffer", 'F', "N", 0, NULL, 0},
         {"connections", 'C', "N", 0, NULL, 0},    {"idle-ms", 'I', "N", 0, NULL, 0},
         {"request-ms", 'R', "N", 0, NULL, 0},     {0}};

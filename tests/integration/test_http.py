@@ -277,7 +277,7 @@ class Refused(unittest.TestCase):
     def setUp(self):
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
-        self.server = stack.enter_context(Server("--body-max", "10000", "--bodies-max", "25000"))
+        self.server = stack.enter_context(Server("--body-max", "10000", "--budget", "50000"))
         self.stack = stack
 
     def dial(self):
@@ -344,6 +344,47 @@ class Refused(unittest.TestCase):
             header, _ = ask(self.dial(), post("/echo", b"x" * 9000))
             self.assertIn(" 200 ", header)
 
+    def test_budget(self):
+        """Bodies, what eaters keep and answers share it; one address has half."""
+        held = []
+        def hold(path, size, source):
+            connection = self.stack.enter_context(self.server.dial(source))
+            connection.sendall(post(path, b"x" * size)[:-1])
+            held.append(connection)
+        self.assertEqual(self.server.stats()["held"], 0)
+        hold("/echo", 9000, "127.0.0.2")
+        hold("/keep", 9000, "127.0.0.2")
+        self.server.wait_stats(lambda s: s["held"] == 2 * 8999)
+        hold("/keep", 9000, "127.0.0.2")  # of 25,000 for one address
+        self.server.wait_stats(lambda s: s["refused_busy"] == 1 and s["held"] == 2 * 8999)
+        hold("/keep", 9000, "127.0.0.3")
+        hold("/keep", 9000, "127.0.0.4")
+        self.server.wait_stats(lambda s: s["held"] == 4 * 8999)
+        hold("/keep", 9000, "127.0.0.5")  # of 37,500 for one server
+        self.server.wait_stats(lambda s: s["refused_busy"] == 2 and s["held"] == 4 * 8999)
+        header, _ = ask(self.dial(), "GET /big?20000 HTTP/1.1\r\nHost: x\r\n\r\n")  # an answer is memory, too
+        self.assertIn(" 503 ", header)
+        header, _ = ask(self.dial(), "GET /big?16000 HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertIn(" 200 ", header)
+        for connection in held:
+            connection.sendall(b"x")
+        self.assertEqual([read_answer(connection)[0].split(" ")[1] for connection in held],
+                         ["200", "200", "503", "200", "200", "503"])
+        self.server.wait_stats(lambda s: s["held"] == 0)
+        self.alive()
+
+    def test_answers_nobody_reads(self):
+        """They stay within the budget as well, and go with their connections."""
+        with Server("--answer-max", str(4 << 20), "--budget", str(32 << 20)) as server, contextlib.ExitStack() as stack:
+            for i in range(12):
+                connection = stack.enter_context(server.dial(f"127.0.0.{2 + i % 3}"))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.sendall(f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            stats = server.wait_stats(lambda s: s["refused_busy"] == 6)
+            self.assertEqual(stats["held"], 24 << 20)
+            stack.close()
+            server.wait_stats(lambda s: s["held"] == 0)
+
     def test_framing(self):
         start = "POST /echo HTTP/1.1\r\nHost: x\r\n"
         for header, status in (
@@ -386,11 +427,11 @@ class Refused(unittest.TestCase):
         self.alive()
 
     def test_answer_too_large(self):
-        connection = self.dial()
-        header, body = ask(connection, f"GET /big?{(4 << 20) + 1} HTTP/1.1\r\nHost: x\r\n\r\n")
-        self.assertIn(" 500 ", header)
-        header, body = ask(connection, f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n")
-        self.assertEqual(len(body), 4 << 20)
+        with Server() as server, server.dial() as connection:
+            header, body = ask(connection, f"GET /big?{(4 << 20) + 1} HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertIn(" 500 ", header)
+            header, body = ask(connection, f"GET /big?{4 << 20} HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual(len(body), 4 << 20)
 
     def test_nonsense(self):
         """Requests with random damage; whatever comes of each, the server goes on."""
@@ -504,7 +545,7 @@ class Many(unittest.TestCase):
             self.assertGreater(time.monotonic() - begin, 0.5)
 
     def test_slow_reader_holds_up_nobody(self):
-        with Server() as server, contextlib.ExitStack() as stack:
+        with Server("--budget", str(128 << 20)) as server, contextlib.ExitStack() as stack:
             slow = []
             for _ in range(10):
                 connection = socket.socket()

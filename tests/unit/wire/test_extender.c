@@ -301,17 +301,17 @@ static void test_many_names(void **state)
     for (unsigned i = 0; i < GT_WIRE_NODES_MAX; i++)
         gt_buf_printf(&text, "%s\"node-%u-abcdef0123456789012345678901234567890123456789\"", i ? "," : "", i);
     gt_buf_puts(&text, "]}");
-    assert_true(text.len > 11 << 20);
+    assert_true(text.len > 3 << 20);
     assert_int_equal(read_text(reader, text.data, text.len, 65536, &args, NULL), 0);
     assert_int_equal(args->nodes.count, GT_WIRE_NODES_MAX);
-    assert_string_equal(gt_wire_name(&args->nodes, 123456),
-                        "node-123456-abcdef0123456789012345678901234567890123456789");
+    assert_string_equal(gt_wire_name(&args->nodes, 12345),
+                        "node-12345-abcdef0123456789012345678901234567890123456789");
 
     text.len -= 2;
     gt_buf_puts(&text, ",\"one-more\"]}");
     gt_auto_err struct gt_err *more = NULL;
     assert_int_equal(read_text(reader, text.data, text.len, 65536, &args, &more), -EMSGSIZE);
-    assert_non_null(strstr(gt_err_text(more), "NodeNames[200000]: more than 200000 nodes"));
+    assert_non_null(strstr(gt_err_text(more), "NodeNames[65536]: more than 65536 nodes"));
 }
 
 static cJSON *answer(const struct gt_buf *to)
