@@ -15,7 +15,7 @@ static const char *annotation_of(const cJSON *pod)
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(pod, "metadata");
     const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
-    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION);
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION_GPUS);
     return cJSON_IsString(plan) ? plan->valuestring : NULL;
 }
 

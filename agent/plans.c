@@ -7,25 +7,16 @@
 #include "base/buf.h"
 #include "deviceplugin/in_use.h"
 
-enum { BRACKETS_MAX = 64, IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
+enum { IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
 
 enum verdict { WAITING, SUSPECT, TOLD };
-
-struct container {
-    const char *name; /* within the pod's JSON, as the IDs */
-    const char **ids; /* owned */
-    unsigned count;
-    enum verdict verdict;
-};
 
 struct pod {
     struct pod *next;
     char *namespace, *name, *uid; /* of one block */
-    char *text; /* behind them, NULL: no annotation; at most GT_PLAN_TEXT_MAX + 1 bytes of it */
-    bool planned;
-    cJSON *json;
-    struct container containers[GT_PLAN_CONTAINERS_MAX];
-    unsigned count;
+    char *text; /* behind them, NULL: no annotation; at most GT_POD_PLAN_TEXT_MAX + 1 bytes of it */
+    struct gt_pod_plan *plan; /* NULL: none */
+    enum verdict *verdicts;   /* of its containers */
     char block[];
 };
 
@@ -39,10 +30,8 @@ struct gt_plan_table {
 
 static void forget_plan(struct pod *pod)
 {
-    for (unsigned i = 0; i < pod->count; i++)
-        free(pod->containers[i].ids);
-    pod->count = 0;
-    cJSON_Delete(gt_steal(pod->json));
+    gt_pod_plan_free(gt_steal(pod->plan));
+    free(gt_steal(pod->verdicts));
 }
 
 static void free_pod(struct pod *pod)
@@ -53,7 +42,7 @@ static void free_pod(struct pod *pod)
 
 static struct pod *new_pod(const char *namespace, const char *name, const char *uid, const char *text)
 {
-    size_t text_len = text ? strnlen(text, GT_PLAN_TEXT_MAX + 1) : 0;
+    size_t text_len = text ? strnlen(text, GT_POD_PLAN_TEXT_MAX + 1) : 0;
     struct pod *pod = calloc(1, sizeof(*pod) + strlen(namespace) + strlen(name) + strlen(uid) + text_len + 4);
     if (!pod)
         return NULL;
@@ -70,62 +59,7 @@ static bool is_the_same(const struct pod *pod, const char *uid, const char *text
 {
     if (strcmp(pod->uid, uid) != 0 || !pod->text != !text)
         return false;
-    return !text || strncmp(pod->text, text, GT_PLAN_TEXT_MAX + 1) == 0;
-}
-
-static int add_container(struct pod *pod, const cJSON *array, struct gt_err **err)
-{
-    struct container *container = &pod->containers[pod->count];
-    const cJSON *item;
-    int size = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 0;
-    if (pod->count == GT_PLAN_CONTAINERS_MAX)
-        return gt_fail(err, EINVAL, "it has more than %d containers", GT_PLAN_CONTAINERS_MAX);
-    if (size < 1 || size > GT_PLAN_IDS_MAX)
-        return gt_fail(err, EINVAL, "container \"%.63s\" has no list of 1 to %d devices", array->string,
-                       GT_PLAN_IDS_MAX);
-    for (unsigned i = 0; i < pod->count; i++)
-        if (strcmp(pod->containers[i].name, array->string) == 0)
-            return gt_fail(err, EINVAL, "container \"%.63s\" is there twice", array->string);
-    container->name = array->string;
-    container->ids = calloc((size_t)size, sizeof(*container->ids));
-    if (!container->ids)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    pod->count++;
-    cJSON_ArrayForEach(item, array)
-    {
-        const char *id = cJSON_IsString(item) ? item->valuestring : "";
-        if (!gt_id_could_be_served(id))
-            return gt_fail(err, EINVAL, "container \"%.63s\" has something that is no device ID",
-                           container->name);
-        for (unsigned i = 0; i < container->count; i++)
-            if (strcmp(container->ids[i], id) == 0)
-                return gt_fail(err, EINVAL, "container \"%.63s\" has %s twice", container->name, id);
-        container->ids[container->count++] = id;
-    }
-    return 0;
-}
-
-static int parse(struct pod *pod, struct gt_err **err)
-{
-    const cJSON *array;
-    size_t len = strlen(pod->text);
-    unsigned brackets = 0;
-    if (len > GT_PLAN_TEXT_MAX)
-        return gt_fail(err, EINVAL, "it has more than %d bytes", GT_PLAN_TEXT_MAX);
-    /* A plan has one for each container; cJSON would go down a thousand. */
-    for (const char *p = pod->text; *p; p++)
-        if ((*p == '[' || *p == '{') && ++brackets > BRACKETS_MAX)
-            return gt_fail(err, EINVAL, "it has more than %d containers", GT_PLAN_CONTAINERS_MAX);
-    pod->json = cJSON_ParseWithOpts(pod->text, NULL, true);
-    if (!cJSON_IsObject(pod->json))
-        return gt_fail(err, EINVAL, "it is no JSON object");
-    cJSON_ArrayForEach(array, pod->json)
-    {
-        int r = add_container(pod, array, err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return !text || strncmp(pod->text, text, GT_POD_PLAN_TEXT_MAX + 1) == 0;
 }
 
 /* ---- the table ---- */
@@ -142,8 +76,10 @@ static void take_out(struct gt_plan_table *table, struct pod **at)
 {
     struct pod *pod = *at;
     table->known--;
-    table->counts.pods -= pod->planned;
-    table->counts.containers -= pod->count;
+    if (pod->plan) {
+        table->counts.pods--;
+        table->counts.containers -= pod->plan->count;
+    }
     *at = pod->next;
     free_pod(pod);
 }
@@ -154,17 +90,19 @@ static int read_plan(struct gt_plan_table *table, struct pod *pod, struct gt_err
     if (table->counts.pods == GT_PLAN_PODS_MAX)
         r = gt_fail(err, E2BIG, "there are %d planned pods already", GT_PLAN_PODS_MAX);
     if (r == 0)
-        r = parse(pod, err);
-    if (r == 0 && table->counts.containers + pod->count > GT_PLANS_MAX)
+        r = gt_pod_plan_read(pod->text, &pod->plan, err);
+    if (r == 0 && table->counts.containers + pod->plan->count > GT_PLANS_MAX)
         r = gt_fail(err, E2BIG, "there are %d planned containers already", GT_PLANS_MAX);
+    if (r == 0 && !(pod->verdicts = calloc(pod->plan->count + 1U, sizeof(*pod->verdicts))))
+        r = gt_fail_sys(err, ENOMEM, "plan");
     if (r < 0) {
         forget_plan(pod);
         table->counts.refused++;
-        return gt_wrap(err, "pod %.63s/%.253s: annotation " GT_PLAN_ANNOTATION, pod->namespace, pod->name);
+        return gt_wrap(err, "pod %.63s/%.253s: annotation " GT_PLAN_ANNOTATION_GPUS, pod->namespace,
+                       pod->name);
     }
-    pod->planned = true;
     table->counts.pods++;
-    table->counts.containers += pod->count;
+    table->counts.containers += pod->plan->count;
     return 1;
 }
 
@@ -207,8 +145,8 @@ int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, 
         return gt_fail_sys(err, ENOMEM, "plans");
     for (const struct pod *pod = table->pods; pod; pod = pod->next) {
         pods[known++] = (struct gt_plan_pod){pod->namespace, pod->name};
-        for (unsigned i = 0; i < pod->count; i++) {
-            const struct container *container = &pod->containers[i];
+        for (unsigned i = 0; pod->plan && i < pod->plan->count; i++) {
+            const struct gt_planned_container *container = &pod->plan->containers[i];
             plans[count++] = (struct gt_plan){pod->namespace, pod->name, container->name, container->ids,
                                               container->count};
         }
@@ -220,13 +158,13 @@ int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, 
 /* ---- what the containers got ---- */
 
 static bool is_holder(const struct gt_holder *holder, const struct pod *pod,
-                      const struct container *container)
+                      const struct gt_planned_container *container)
 {
     return strcmp(holder->container, container->name) == 0 && strcmp(holder->pod, pod->name) == 0 &&
            strcmp(holder->namespace, pod->namespace) == 0;
 }
 
-static bool is_planned(const struct container *container, const char *id)
+static bool is_planned(const struct gt_planned_container *container, const char *id)
 {
     for (unsigned i = 0; i < container->count; i++)
         if (strcmp(container->ids[i], id) == 0)
@@ -239,8 +177,8 @@ static void add_id(struct gt_buf *to, const char *id)
     gt_buf_printf(to, "%s%s", to->len ? "," : "", id);
 }
 
-static void tell(const struct pod *pod, const struct container *container, const struct gt_holdings *holdings,
-                 gt_plan_mismatched *mismatched, void *arg)
+static void tell(const struct pod *pod, const struct gt_planned_container *container,
+                 const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
 {
     gt_auto_buf struct gt_buf planned = GT_BUF(IDS_TEXT_MAX), actual = GT_BUF(IDS_TEXT_MAX);
     for (unsigned i = 0; i < container->count; i++)
@@ -254,9 +192,11 @@ static void tell(const struct pod *pod, const struct container *container, const
     mismatched(arg, &mismatch);
 }
 
-static void compare(struct gt_plan_table *table, const struct pod *pod, struct container *container,
+static void compare(struct gt_plan_table *table, const struct pod *pod, unsigned at,
                     const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
 {
+    const struct gt_planned_container *container = &pod->plan->containers[at];
+    enum verdict *verdict = &pod->verdicts[at];
     unsigned held = 0, planned = 0;
     for (unsigned i = 0; i < holdings->count; i++)
         if (is_holder(&holdings->holders[i], pod, container)) {
@@ -264,14 +204,14 @@ static void compare(struct gt_plan_table *table, const struct pod *pod, struct c
             planned += is_planned(container, holdings->holders[i].id);
         }
     if (!held) {
-        container->verdict = WAITING;
+        *verdict = WAITING;
     } else if (held == container->count && planned == held) {
-        container->verdict = TOLD;
+        *verdict = TOLD;
         table->counts.as_planned++;
-    } else if (container->verdict == WAITING) {
-        container->verdict = SUSPECT;
+    } else if (*verdict == WAITING) {
+        *verdict = SUSPECT;
     } else {
-        container->verdict = TOLD;
+        *verdict = TOLD;
         table->counts.otherwise++;
         tell(pod, container, holdings, mismatched, arg);
     }
@@ -283,9 +223,9 @@ void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings
     if (holdings->settling)
         return;
     for (struct pod *pod = table->pods; pod; pod = pod->next)
-        for (unsigned i = 0; i < pod->count; i++)
-            if (pod->containers[i].verdict != TOLD)
-                compare(table, pod, &pod->containers[i], holdings, mismatched, arg);
+        for (unsigned i = 0; pod->plan && i < pod->plan->count; i++)
+            if (pod->verdicts[i] != TOLD)
+                compare(table, pod, i, holdings, mismatched, arg);
 }
 
 void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_counts *ret)

@@ -2,25 +2,16 @@
 #ifndef GPUTOPO_AGENT_PLANS_H
 #define GPUTOPO_AGENT_PLANS_H
 
-#include <cjson/cJSON.h>
-
+#include "api/pod_plan.h"
 #include "deviceplugin/plans.h"
 #include "deviceplugin/podresources.h"
 
 /*
  * What gputopo-scheduler has planned for the pods of this node: pod -> container -> device IDs, read from the
- * pods' annotations, and whether the containers got just that. No clock, no connection; all of it the loop's
- * thread's.
- *
- *     plan.topology.metax-tech.com/gpus: {"trainer": ["GPU-a", "GPU-b"]}
+ * pods' annotations (api/pod_plan.h), and whether the containers got just that. No clock, no connection; all
+ * of it the loop's thread's.
  */
-#define GT_PLAN_ANNOTATION "plan.topology.metax-tech.com/gpus"
-
-enum {
-    GT_PLAN_PODS_MAX = 512,      /* with a plan */
-    GT_PLAN_CONTAINERS_MAX = 16, /* of one pod */
-    GT_PLAN_TEXT_MAX = 16 << 10, /* bytes of the annotation */
-};
+enum { GT_PLAN_PODS_MAX = 512 /* with a plan */ };
 
 struct gt_plan_table;
 

@@ -27,18 +27,9 @@ bool gt_in_use_retire(struct gt_in_use *in_use, const char *id)
            gt_text_copy(in_use->retired[in_use->retired_count++], GT_ID_SIZE, id);
 }
 
-bool gt_id_could_be_served(const char *id)
-{
-    size_t len = 0;
-    for (; id[len]; len++)
-        if (id[len] <= ' ' || id[len] > '~')
-            return false;
-    return len > 0 && len < GT_ID_SIZE;
-}
-
 void gt_in_use_add(struct gt_in_use *in_use, const char *id)
 {
-    if (!gt_id_could_be_served(id) || gt_in_use_has(in_use, id))
+    if (!gt_device_id_is_valid(id) || gt_in_use_has(in_use, id))
         return;
     if (in_use->count == GT_IN_USE_MAX)
         in_use->complete = false;

@@ -24,9 +24,6 @@ bool gt_in_use_retire(struct gt_in_use *in_use, const char *id);
 
 bool gt_in_use_has(const struct gt_in_use *in_use, const char *id);
 
-/* False for what no GPU is ever called: empty, too long, not printable ASCII. */
-bool gt_id_could_be_served(const char *id);
-
 /* Adds one that is not there yet. One that could never have been served is left out; where there is no room
  * `complete` ends. */
 void gt_in_use_add(struct gt_in_use *in_use, const char *id);

@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "api/names.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/jobs/identity.h"
 
@@ -21,19 +22,9 @@
  * from the pods.
  */
 enum {
-    GT_FEED_PODS_MAX = 1 << 18,  /* pods that ask for GPUs; further ones are counted, not kept */
-    GT_FEED_CONTAINERS_MAX = 64, /* of a pod */
-    GT_FEED_TAINTS_MAX = 32,     /* of a node */
+    GT_FEED_PODS_MAX = 1 << 18, /* pods that ask for GPUs; further ones are counted, not kept */
+    GT_FEED_TAINTS_MAX = 32,    /* of a node */
 };
-
-#define GT_GATE                 "metax-tech.com/gpu-placement"
-#define GT_CONDITION_PLACEMENT  "GPUPlacement"
-#define GT_CONDITION_REFUSED    "PlanRefused" /* its reason where a plan was given up, see `refused` below */
-#define GT_PLAN_PREFIX          "plan.topology.metax-tech.com/"
-#define GT_PLAN_ANNOTATION_GPUS GT_PLAN_PREFIX "gpus" /* {"container":["device id",...],...} */
-#define GT_PLAN_ANNOTATION_NODE GT_PLAN_PREFIX "node"
-#define GT_PLAN_ANNOTATION_UNIT GT_PLAN_PREFIX "unit" /* number of its unit in the job, from 0 */
-#define GT_PLAN_ANNOTATION_RANK GT_PLAN_PREFIX "rank"
 
 struct gt_feed;
 struct gt_feed_pod;

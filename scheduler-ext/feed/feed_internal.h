@@ -16,9 +16,7 @@ enum {
     FEED_LABELS_MAX = 1024,  /* of a node */
     FEED_MEMBERS_MAX = 8192, /* of a supernode */
     FEED_PAIRS_MAX = 24,     /* labels, or annotations, of a pod that are kept */
-    FEED_POD_GPUS_MAX = 1 << 16,
-    FEED_PLAN_TEXT_MAX = 16384,
-    FEED_SEARCH_US = 500, /* for a guess on a node of more than 16 GPUs */
+    FEED_SEARCH_US = 500,    /* for a guess on a node of more than 16 GPUs */
 };
 
 /* ---- texts that many share ---- */
@@ -169,11 +167,11 @@ struct feed_draft {
     const char *scheduler, *priority_class, *node_name;
     struct gt_pair labels[FEED_PAIRS_MAX], annotations[FEED_PAIRS_MAX];
     unsigned label_count, annotation_count, containers;
-    const char *container_names[GT_FEED_CONTAINERS_MAX];
-    unsigned gpus[GT_FEED_CONTAINERS_MAX];
+    const char *container_names[GT_POD_CONTAINERS_MAX];
+    unsigned gpus[GT_POD_CONTAINERS_MAX];
     unsigned gpu_sum, sidecars, inits;
-    const char *init_names[GT_FEED_CONTAINERS_MAX];
-    unsigned init_gpus[GT_FEED_CONTAINERS_MAX];
+    const char *init_names[GT_POD_CONTAINERS_MAX];
+    unsigned init_gpus[GT_POD_CONTAINERS_MAX];
     int32_t priority;
     uint64_t created_s;
     bool owner_controls, deleting, ended, gated, other_gates, refused;

@@ -106,7 +106,7 @@ static bool read_facts(struct gt_feed *feed, const cJSON *object, struct facts *
     unsigned gpus = 0;
     facts->ready = read_ready(status);
     facts->cordoned = cJSON_IsTrue(gt_feed_get(spec, "unschedulable"));
-    facts->has_gpus = capacity && gt_feed_quantity(capacity, FEED_POD_GPUS_MAX, &gpus) && gpus;
+    facts->has_gpus = capacity && gt_feed_quantity(capacity, GT_POD_GPUS_MAX, &gpus) && gpus;
     return read_labels(feed, object, facts) && read_taints(feed, spec, facts);
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/pod_plan.h"
 #include "scheduler-ext/feed/feed_internal.h"
 
 /* Plans of pods: from their annotations, or from the caller before the annotations are there. */
@@ -14,30 +15,25 @@ void gt_feed_free_plan(struct gt_feed *feed, struct feed_plan *plan)
     gt_feed_release(&feed->bytes, plan);
 }
 
-/* {"container":["id",...],...} with `count` different IDs: an ordinary init container has some of those that
- * others have. Their length with NULs, 0 where it is something else. */
-static size_t measure(const cJSON *json, unsigned count, const char *ids[static GT_GPUS_MAX])
+/* The different IDs of a plan: an ordinary init container has some of those that others have. Their length
+ * with NULs, 0 where they are not `count`. */
+static size_t measure(const struct gt_pod_plan *plan, unsigned count, const char *ids[static GT_GPUS_MAX])
 {
     size_t size = 0;
     unsigned found = 0;
-    if (!cJSON_IsObject(json))
-        return 0;
-    for (const cJSON *container = json->child; container; container = container->next) {
-        if (!cJSON_IsArray(container))
-            return 0;
-        for (const cJSON *id = container->child; id; id = id->next) {
-            size_t len = cJSON_IsString(id) && id->valuestring ? strnlen(id->valuestring, GT_ID_SIZE) : 0;
+    for (unsigned c = 0; c < plan->count; c++)
+        for (unsigned i = 0; i < plan->containers[c].count; i++) {
+            const char *id = plan->containers[c].ids[i];
             unsigned known = 0;
-            while (len && known < found && strcmp(ids[known], id->valuestring) != 0)
+            while (known < found && strcmp(ids[known], id) != 0)
                 known++;
-            if (!len || len == GT_ID_SIZE || known == count)
-                return 0;
             if (known < found)
                 continue;
-            ids[found++] = id->valuestring;
-            size += len + 1;
+            if (found == count)
+                return 0;
+            ids[found++] = id;
+            size += strlen(id) + 1;
         }
-    }
     return found == count ? size : 0;
 }
 
@@ -61,19 +57,17 @@ int gt_feed_read_plan(struct gt_feed *feed, const char *node, const char *gpus, 
     *ret = NULL;
     if (!node && !gpus)
         return 0;
-    size_t len = node && gpus ? strnlen(gpus, FEED_PLAN_TEXT_MAX + 1) : 0;
-    if (!len || len > FEED_PLAN_TEXT_MAX || count > GT_GPUS_MAX)
-        return -EINVAL;
-    cJSON *json = cJSON_ParseWithLength(gpus, len);
+    gt_auto_pod_plan struct gt_pod_plan *read = NULL;
     const char *ids[GT_GPUS_MAX];
-    size_t size = measure(json, count, ids);
+    if (!node || !gpus || count > GT_GPUS_MAX || gt_pod_plan_read(gpus, &read, NULL) < 0)
+        return -EINVAL;
+    size_t size = measure(read, count, ids);
     struct feed_plan *plan = size ? new_plan(feed, node, count, size) : NULL;
     if (plan) {
         char *to = plan->ids;
         for (unsigned i = 0; i < count; i++)
             to = stpcpy(to, ids[i]) + 1;
     }
-    cJSON_Delete(json);
     *ret = plan;
     return plan ? 0 : -EINVAL;
 }

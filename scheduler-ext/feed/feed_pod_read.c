@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/pod_plan.h"
 #include "scheduler-ext/feed/feed_internal.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -51,7 +52,7 @@ static bool read_asked(const struct gt_feed *feed, const cJSON *container, unsig
     for (size_t i = 0; i < GT_COUNT(where); i++) {
         const cJSON *quantity = gt_feed_get(gt_feed_get(resources, where[i]), feed->resource);
         if (quantity)
-            return gt_feed_quantity(quantity, FEED_POD_GPUS_MAX, ret);
+            return gt_feed_quantity(quantity, GT_POD_GPUS_MAX, ret);
     }
     return true;
 }
@@ -60,7 +61,7 @@ static bool add_init(struct feed_draft *draft, const cJSON *container, unsigned 
 {
     bool bad = false;
     const char *name = gt_feed_get_text(container, "name", VALUE_MAX, &bad);
-    if (!name || draft->inits == GT_FEED_CONTAINERS_MAX)
+    if (!name || draft->inits == GT_POD_CONTAINERS_MAX)
         return false;
     draft->init_names[draft->inits] = name;
     draft->init_gpus[draft->inits++] = gpus;
@@ -73,12 +74,12 @@ static bool add_container(struct feed_draft *draft, const cJSON *container, unsi
     const char *name = gt_feed_get_text(container, "name", VALUE_MAX, &bad);
     if (!gpus)
         return true;
-    if (!name || draft->containers == GT_FEED_CONTAINERS_MAX)
+    if (!name || draft->containers == GT_POD_CONTAINERS_MAX)
         return false;
     draft->container_names[draft->containers] = name;
     draft->gpus[draft->containers++] = gpus;
     draft->gpu_sum += gpus;
-    return draft->gpu_sum <= FEED_POD_GPUS_MAX;
+    return draft->gpu_sum <= GT_POD_GPUS_MAX;
 }
 
 /*
@@ -234,7 +235,8 @@ bool gt_feed_read_pod(const struct gt_feed *feed, const cJSON *object, struct fe
     draft->priority_class = gt_feed_get_text(spec, "priorityClassName", VALUE_MAX, &bad);
     draft->node_name = gt_feed_get_text(spec, "nodeName", GT_CLUSTER_NAME_MAX, &bad);
     bool bad_plan = false; /* a plan that makes no sense is none */
-    draft->plan_gpus = gt_feed_get_text(annotations, GT_PLAN_ANNOTATION_GPUS, FEED_PLAN_TEXT_MAX, &bad_plan);
+    draft->plan_gpus =
+        gt_feed_get_text(annotations, GT_PLAN_ANNOTATION_GPUS, GT_POD_PLAN_TEXT_MAX, &bad_plan);
     draft->plan_node = gt_feed_get_text(annotations, GT_PLAN_ANNOTATION_NODE, GT_CLUSTER_NAME_MAX, &bad_plan);
     draft->bad_plan = bad_plan;
     draft->refused = draft->plan_node && is_refused(gt_feed_get(object, "status"));

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_JOBS_RULES_H
 #define GPUTOPO_JOBS_RULES_H
 
+#include "api/names.h"
 #include "scheduler-ext/core/plan.h"
 
 /*
@@ -9,9 +10,6 @@
  * to the units that gt_plan_job() places. Everything that breaks a rule is -EINVAL with one sentence for the
  * user who wrote the job.
  */
-#define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
-#define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"
-
 enum { GT_GROUP_MAX = GT_PLAN_PODS_MAX * 64 }; /* GPUs */
 
 /* What one template (or pod) of a job says; NULL where it lacks the annotation. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/pod_plan.h"
 #include "base/text.h"
 #include "kube/index.h"
 #include "kube/status.h"
@@ -15,8 +16,6 @@
 
 enum {
     MESSAGE_MAX = 1000,
-    GPUS_TEXT_MAX = 16 << 10, /* as much as the agent reads of a plan */
-    LISTS_MAX = 16,           /* likewise */
 };
 
 /* A pod that only Volcano's own gate holds: Volcano lifts that one when it has placed the pod, so it must not
@@ -161,20 +160,23 @@ static unsigned count_of(uint64_t mask)
     return (unsigned)__builtin_popcountll(mask);
 }
 
-static int add_list(const struct gt_feed *feed, uint32_t node, const char *name, uint64_t mask,
-                    struct gt_buf *to, struct gt_err **err)
+/* A plan as it grows, one container after the other. */
+struct plan_draft {
+    struct gt_planned_container containers[GT_POD_PLAN_CONTAINERS_MAX];
+    unsigned count, id_count;
+    const char *ids[GT_POD_PLAN_CONTAINERS_MAX * GT_GPUS_MAX];
+};
+
+static int add_container(const struct gt_feed *feed, uint32_t node, const char *name, uint64_t mask,
+                         struct plan_draft *draft, struct gt_err **err)
 {
-    gt_buf_puts(to, to->len > 1 ? "," : "");
-    gt_text_quote(to, name);
-    gt_buf_puts(to, ":[");
-    for (uint64_t left = mask; left; left &= left - 1) {
-        const char *id = gt_feed_device_id(feed, node, (unsigned)__builtin_ctzll(left));
-        if (!id)
+    const char **ids = &draft->ids[draft->id_count];
+    unsigned count = 0;
+    for (uint64_t left = mask; left; left &= left - 1)
+        if (!(ids[count++] = gt_feed_device_id(feed, node, (unsigned)__builtin_ctzll(left))))
             return gt_fail(err, ENOENT, "a planned GPU is gone");
-        gt_buf_puts(to, left == mask ? "" : ",");
-        gt_text_quote(to, id);
-    }
-    gt_buf_puts(to, "]");
+    draft->containers[draft->count++] = (struct gt_planned_container){name, ids, count};
+    draft->id_count += count;
     return 0;
 }
 
@@ -205,34 +207,35 @@ static unsigned find_init(const struct gt_feed_pod *pod, unsigned container)
     return c < end ? c : GT_NONE;
 }
 
-static int add_gpus(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
-                    const struct gt_class *class, const uint64_t *masks, struct gt_buf *to,
-                    struct gt_err **err)
+static int add_containers(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+                          const struct gt_class *class, const uint64_t *masks, struct plan_draft *draft,
+                          struct gt_err **err)
 {
-    unsigned containers = pod->meta.containers, listed = GT_NONE, lists = containers;
+    unsigned containers = pod->meta.containers, listed = GT_NONE;
     int r = 0;
-    gt_buf_puts(to, "{");
     for (unsigned c = 0; c < containers && r >= 0; c++) {
         unsigned init = find_init(pod, c);
         uint64_t mask = init == GT_NONE ? masks[c] : mask_of_init(class, pod, masks, pod->meta.gpus[init]);
         listed = init == GT_NONE ? listed : init;
-        r = add_list(feed, node, pod->container_names[c], mask, to, err);
+        r = add_container(feed, node, pod->container_names[c], mask, draft, err);
     }
-    for (unsigned c = containers; c < containers + pod->inits && r >= 0; c++) {
-        gt_auto_buf struct gt_buf list = GT_BUF(GPUS_TEXT_MAX);
-        if (c == listed)
-            continue;
-        r = add_list(feed, node, pod->container_names[c], mask_of_init(class, pod, masks, pod->meta.gpus[c]),
-                     &list, err);
-        /* Nobody would read more. Without a plan the agent chooses for it. */
-        if (r < 0 || list.failed || lists == LISTS_MAX || to->len + list.len + 2 > GPUS_TEXT_MAX)
-            break;
-        gt_buf_puts(to, ",");
-        gt_buf_puts(to, list.data);
-        lists++;
+    for (unsigned c = containers; c < containers + pod->inits && r >= 0; c++)
+        if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
+            r = add_container(feed, node, pod->container_names[c],
+                              mask_of_init(class, pod, masks, pod->meta.gpus[c]), draft, err);
+    return r;
+}
+
+/* The text of the plan. Where it is too long it does without the last init containers, for which the agent
+ * then chooses. */
+static int write_gpus(const struct plan_draft *draft, unsigned at_least, struct gt_buf *to,
+                      struct gt_err **err)
+{
+    for (unsigned count = draft->count;; count--) {
+        int r = gt_pod_plan_write(draft->containers, count, to, count > at_least ? NULL : err);
+        if (r != -E2BIG || count <= at_least)
+            return r;
     }
-    gt_buf_puts(to, "}");
-    return r < 0 ? r : gt_buf_check(to, "plan", err);
 }
 
 int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
@@ -241,15 +244,20 @@ int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod
 {
     struct gt_cluster_node info;
     struct gt_plan_texts texts = {0};
-    uint64_t masks[GT_FEED_CONTAINERS_MAX] = {0};
-    gt_auto_buf struct gt_buf gpus = GT_BUF(GPUS_TEXT_MAX);
+    uint64_t masks[GT_POD_CONTAINERS_MAX] = {0};
+    gt_auto_buf struct gt_buf gpus = GT_BUF(GT_POD_PLAN_TEXT_MAX);
     if (!gt_cluster_get_node(gt_feed_cluster((struct gt_feed *)(uintptr_t)feed), node, &info) ||
         !gt_text_copy(texts.node, sizeof(texts.node), info.name))
         return gt_fail(err, ENOENT, "the planned node is gone");
-    if (pod->gpus != (unsigned)__builtin_popcountll(mask) || pod->meta.containers > GT_FEED_CONTAINERS_MAX)
+    if (pod->gpus != (unsigned)__builtin_popcountll(mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
     gt_plan_split(info.class, mask, pod->meta.gpus, pod->meta.containers, masks);
-    int r = add_gpus(feed, pod, node, info.class, masks, &gpus, err);
+    gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
+    if (!draft)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    int r = add_containers(feed, pod, node, info.class, masks, draft, err);
+    if (r >= 0)
+        r = write_gpus(draft, pod->meta.containers, &gpus, err);
     if (r < 0)
         return r;
     snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, unit);

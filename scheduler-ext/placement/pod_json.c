@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "scheduler-ext/jobs/rules.h"
 
-enum { CONTAINER_GPUS_MAX = 4096, KEY_MAX = 64 };
+enum { KEY_MAX = 64 };
 
 const cJSON *gt_pod_json_at(const cJSON *json, const char *path)
 {
@@ -73,14 +73,13 @@ static int read_gpus(const cJSON *container, const char *resource, unsigned *ret
         const char *name = gt_pod_json_text(container, "name");
         if (!value || cJSON_IsNull(value))
             continue;
-        if (cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= CONTAINER_GPUS_MAX &&
+        if (cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= GT_POD_GPUS_MAX &&
             (double)(unsigned)value->valuedouble == value->valuedouble)
             number = (uint64_t)value->valuedouble;
-        else if (!cJSON_IsString(value) ||
-                 !gt_text_to_unsigned(value->valuestring, CONTAINER_GPUS_MAX, &number))
+        else if (!cJSON_IsString(value) || !gt_text_to_unsigned(value->valuestring, GT_POD_GPUS_MAX, &number))
             return gt_fail(err, EINVAL, "container %.60s: %s is \"%.40s\", expected a number from 0 to %d",
                            name ? name : "", resource, cJSON_IsString(value) ? value->valuestring : "",
-                           CONTAINER_GPUS_MAX);
+                           GT_POD_GPUS_MAX);
         *ret = (unsigned)number;
         return 0;
     }
@@ -92,8 +91,8 @@ static int add_gpus(struct gt_pod_shape *shape, unsigned gpus, struct gt_err **e
 {
     if (!gpus)
         return 0;
-    if (shape->containers == GT_SHAPE_CONTAINERS_MAX)
-        return gt_fail(err, E2BIG, "more than %d containers with GPUs", GT_SHAPE_CONTAINERS_MAX);
+    if (shape->containers == GT_POD_CONTAINERS_MAX)
+        return gt_fail(err, E2BIG, "more than %d containers with GPUs", GT_POD_CONTAINERS_MAX);
     shape->gpus[shape->containers++] = gpus;
     shape->total += gpus;
     return 0;

@@ -4,14 +4,15 @@
 
 #include <cjson/cJSON.h>
 
+#include "api/names.h"
 #include "scheduler-ext/jobs/identity.h"
 
 /* What a pod, or the template of one, says in JSON: its GPUs and its annotations. Nothing else of it counts
  * for the rules. */
-enum { GT_SHAPE_CONTAINERS_MAX = 64, GT_SHAPE_TEXT_MAX = 64 };
+enum { GT_SHAPE_TEXT_MAX = 64 };
 
 struct gt_pod_shape {
-    unsigned gpus[GT_SHAPE_CONTAINERS_MAX]; /* of each container */
+    unsigned gpus[GT_POD_CONTAINERS_MAX]; /* of each container */
     unsigned containers;
     uint32_t total;
     bool has_group, has_atomic;

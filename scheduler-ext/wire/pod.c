@@ -142,7 +142,7 @@ int gt_pod_reader_choose_resource(struct gt_pod_reader *r, const struct gt_scan_
 static int read_gpus(const struct gt_pod_reader *r, const struct gt_scan_event *event, uint64_t *to,
                      struct gt_err **err)
 {
-    return gt_quantity_read(event->text, event->len, GT_WIRE_GPUS_MAX, r->resource, to, err);
+    return gt_quantity_read(event->text, event->len, GT_POD_GPUS_MAX, r->resource, to, err);
 }
 
 static int container_ends(struct gt_pod_reader *r, struct gt_err **err)

@@ -2,15 +2,15 @@
 #ifndef GPUTOPO_WIRE_POD_H
 #define GPUTOPO_WIRE_POD_H
 
+#include "api/names.h"
 #include "scheduler-ext/wire/scan.h"
 
 /* The part of a Pod that the doors need, read out of a request. */
 
 enum {
-    GT_WIRE_NAME_MAX = 253,      /* bytes of a name, namespace, UID */
-    GT_WIRE_CONTAINERS_MAX = 64, /* of one pod that ask for GPUs; others are not counted */
-    GT_WIRE_GPUS_MAX = 1000000,  /* of one container */
-    GT_WIRE_WANTED_MAX = 32,     /* keys of annotations and of labels that a caller may ask for, each */
+    GT_WIRE_CONTAINERS_MAX = 2 * GT_POD_CONTAINERS_MAX, /* that ask for GPUs, init containers too */
+    GT_WIRE_NAME_MAX = 253,                             /* bytes of a name, namespace, UID */
+    GT_WIRE_WANTED_MAX = 32, /* keys of annotations and of labels that a caller may ask for, each */
     GT_WIRE_WANTED_VALUE_MAX = 64 << 10, /* bytes of such a value */
     GT_WIRE_GATES_MAX = 16,              /* gates that are kept; further ones are counted */
     GT_WIRE_POD_TEXT_MAX = 1 << 20       /* bytes of all texts of one pod */

@@ -93,7 +93,7 @@ static int node_ends(struct gt_volcano_reader *r, struct gt_err **err)
 static int read_request(struct gt_volcano_reader *r, const struct gt_scan_event *event, struct gt_err **err)
 {
     uint64_t milli;
-    int result = gt_quantity_read(event->text, event->len, GT_WIRE_GPUS_MAX * UINT64_C(1000), r->pod.resource,
+    int result = gt_quantity_read(event->text, event->len, GT_POD_GPUS_MAX * UINT64_C(1000), r->pod.resource,
                                   &milli, err);
     if (result < 0)
         return result;

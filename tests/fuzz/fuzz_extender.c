@@ -42,8 +42,7 @@ static void add_pod(uint64_t *digest, const struct gt_wire_pod *pod)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < pod->container_count; i++) {
         const struct gt_wire_container *container = &pod->containers[i];
-        if (!container->gpus || container->gpus > GT_WIRE_GPUS_MAX ||
-            (container->sidecar && !container->init))
+        if (!container->gpus || container->gpus > GT_POD_GPUS_MAX || (container->sidecar && !container->init))
             abort();
         sum += container->gpus;
         add(digest, container->name);

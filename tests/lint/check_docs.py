@@ -115,7 +115,7 @@ def check_reasons():
     first_cells = re.findall(r"^\|([^|]*)\|", read(page).split("\n## Every reason\n")[1], flags=re.M)
     told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
     given = set()
-    for path in files("agent", "scheduler-ext", ends=(".c", ".h")):
+    for path in files("agent", "api", "scheduler-ext", ends=(".c", ".h")):
         if not re.match(r"scheduler-ext/(sim|doors|wire|jobs)/", path):
             for statement in re.sub(r"/\*.*?\*/", "", read(path), flags=re.S).split(";"):
                 given |= set(REASON.findall(statement)) if REASONED.search(statement) else set()

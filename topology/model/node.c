@@ -158,3 +158,12 @@ void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
     else
         snprintf(to, GT_ID_SIZE, "PCI-%s", gpu->bdf);
 }
+
+bool gt_device_id_is_valid(const char *id)
+{
+    size_t len = 0;
+    for (; id[len]; len++)
+        if (id[len] <= ' ' || id[len] > '~')
+            return false;
+    return len > 0 && len < GT_ID_SIZE;
+}

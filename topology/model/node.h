@@ -214,6 +214,9 @@ const char *gt_gpu_health_name(enum gt_gpu_health health);
  * space and comma, at most 63 characters), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
 void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE]);
 
+/* False for what no GPU is ever called: empty, too long, not printable ASCII. */
+bool gt_device_id_is_valid(const char *id);
+
 /* Reads "0000:0e:00.0" (or "0e:00.0": domain 0), any case, and writes it in the canonical form. */
 bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE]);
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "api/pod_plan.h"
 #include "base/text.h"
 #include "kube/index.h"
 #include "scheduler-ext/placement/pod_json.h"
@@ -17,6 +18,8 @@
 
 /* What is read of a pod's object, and the patches made from it. */
 
+#define INIT(name, more, gpus)                                                                               \
+    "{\"name\":\"" name "\"," more "\"resources\":{\"limits\":{\"metax-tech.com/gpu\":" gpus "}}}"
 #define HEAD "\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\""
 #define TERMS(list)                                                                                          \
     "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"                   \
@@ -208,8 +211,6 @@ static void test_containers_share_a_plan(void **state)
 static void test_init_containers_share_a_plan(void **state)
 {
     (void)state;
-#define INIT(name, more, gpus)                                                                               \
-    "{\"name\":\"" name "\"," more "\"resources\":{\"limits\":{\"metax-tech.com/gpu\":" gpus "}}}"
 #define SIDECAR "\"restartPolicy\":\"Always\","
 #define IDS4    "\"GPU-n1-0\",\"GPU-n1-1\",\"GPU-n1-2\",\"GPU-n1-3\""
 #define IDS8    IDS4 ",\"GPU-n1-4\",\"GPU-n1-5\",\"GPU-n1-6\",\"GPU-n1-7\""
@@ -315,6 +316,29 @@ static void test_nonsense(void **state)
     gt_pod_object_done(&odd);
 }
 
+/* All containers of a pod are planned, also more than 16 of them. */
+static void test_many_containers_share_a_plan(void **state)
+{
+    (void)state;
+    enum { INITS = 20 };
+    struct gt_feed *feed = new_feed(NULL);
+    struct gt_plan_texts texts;
+    gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+    gt_auto_buf struct gt_buf spec = GT_BUF(1 << 14);
+    for (unsigned i = 0; i < INITS; i++)
+        gt_buf_printf(&spec, "%s" INIT("i%u", "", "2"), i ? "," : "\"initContainers\":[", i);
+    gt_buf_puts(&spec, "],");
+    give_plain_node(feed, "n1");
+    give_pod(feed, POD(.name = "p", .gpus = 4, .gated = true, .spec = spec.data));
+    uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "n1");
+    assert_int_equal(gt_plan_texts_make(feed, pod_of(feed, "p"), node, 0xf, 0, 0, &texts, NULL), 0);
+    assert_int_equal(gt_pod_plan_read(texts.gpus, &plan, NULL), 0);
+    assert_int_equal(plan->count, INITS + 1);
+    assert_int_equal(plan->containers[INITS].count, 2);
+    gt_plan_texts_done(&texts);
+    gt_feed_free(feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_condition),
         cmocka_unit_test(test_containers_share_a_plan),
         cmocka_unit_test(test_init_containers_share_a_plan),
+        cmocka_unit_test(test_many_containers_share_a_plan),
         cmocka_unit_test(test_long_message_is_cut_between_characters),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_nonsense),

@@ -184,7 +184,7 @@ static void test_hidden_in_a_crowd(void **state)
     gt_buf_consume(&pod, pod.len);
     gt_buf_consume(&want, want.len);
     gt_buf_printf(&pod, "{\"metadata\":{\"annotations\":{%s}},\"spec\":{\"containers\":[", plan);
-    for (unsigned i = 0; i <= GT_SHAPE_CONTAINERS_MAX; i++)
+    for (unsigned i = 0; i <= GT_POD_CONTAINERS_MAX; i++)
         gt_buf_printf(&pod, "%s{\"resources\":{\"limits\":{\"" RESOURCE "\":1}}}", i ? "," : "");
     gt_buf_puts(&pod, "]}}");
     gt_buf_printf(&want, "[%s]", no_plan);

@@ -159,7 +159,7 @@ static void test_amounts(void **state)
         {GPUS("8.0"), 8, 1},
         {GPUS("\"0\""), 0, 0},
         {GPUS("null"), 0, 0},
-        {GPUS("\"1M\""), 1000000, 1},
+        {GPUS("\"64k\""), 64000, 1},
     };
     for (unsigned i = 0; i < GT_COUNT(good); i++) {
         struct gt_wire_pod pod = {0};
@@ -168,15 +168,15 @@ static void test_amounts(void **state)
             pod.container_count != good[i].containers)
             fail_msg("%s: %s %u %u", good[i].spec, gt_err_text(err), pod.gpus, pod.container_count);
     }
-    refuses("", GPUS("\"-1\""), -EINVAL, WHERE "\"-1\" is negative, expected 0 to 1000000");
-    refuses("", GPUS("-8"), -EINVAL, WHERE "\"-8\" is negative, expected 0 to 1000000");
-    refuses("", GPUS("0.5"), -EINVAL, WHERE "\"0.5\" is not a whole number, expected 0 to 1000000");
-    refuses("", GPUS("\"500m\""), -EINVAL, WHERE "\"500m\" is not a whole number, expected 0 to 1000000");
-    refuses("", GPUS("1e30"), -EINVAL, WHERE "\"1e30\" is too large, expected 0 to 1000000");
+    refuses("", GPUS("\"-1\""), -EINVAL, WHERE "\"-1\" is negative, expected 0 to 65536");
+    refuses("", GPUS("-8"), -EINVAL, WHERE "\"-8\" is negative, expected 0 to 65536");
+    refuses("", GPUS("0.5"), -EINVAL, WHERE "\"0.5\" is not a whole number, expected 0 to 65536");
+    refuses("", GPUS("\"500m\""), -EINVAL, WHERE "\"500m\" is not a whole number, expected 0 to 65536");
+    refuses("", GPUS("1e30"), -EINVAL, WHERE "\"1e30\" is too large, expected 0 to 65536");
     refuses("", GPUS("\"1000000000000000000000000000000\""), -EINVAL,
-            WHERE "\"1000000000000000000000000000000\" is too large, expected 0 to 1000000");
-    refuses("", GPUS("\"eight\""), -EINVAL, WHERE "\"eight\" is no quantity, expected 0 to 1000000");
-    refuses("", GPUS("\"\""), -EINVAL, WHERE "\"\" is no quantity, expected 0 to 1000000");
+            WHERE "\"1000000000000000000000000000000\" is too large, expected 0 to 65536");
+    refuses("", GPUS("\"eight\""), -EINVAL, WHERE "\"eight\" is no quantity, expected 0 to 65536");
+    refuses("", GPUS("\"\""), -EINVAL, WHERE "\"\" is no quantity, expected 0 to 65536");
     refuses("", GPUS("true"), -EINVAL,
             "Pod.spec.containers[1].resources.limits: expected a string or a number, found true");
     refuses("", GPUS("\"8\",\"metax-tech.com/gpu\":\"9\""), -EINVAL,
@@ -214,7 +214,7 @@ static void test_hostile_pods(void **state)
         gt_buf_puts(&text, ",{\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"1\"}}}");
     gt_buf_puts(&text, "]");
     assert_int_equal(read_pod("", text.data, &pod, &err), -EMSGSIZE);
-    assert_non_null(strstr(gt_err_text(err), "Pod.spec.containers[65]: more than 64 containers"));
+    assert_non_null(strstr(gt_err_text(err), "Pod.spec.containers[129]: more than 128 containers"));
 
     text.len = 0;
     gt_buf_puts(&text, "\"schedulingGates\":[{\"name\":\"g\"}");

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_NAMES_H
+#define GPUTOPO_API_NAMES_H
+
+/* The names that the cluster's objects have in the API of Kubernetes, and the limits of what is read of them.
+ */
+
+/* The custom resources. */
+#define GT_API_GROUP                "topology.metax-tech.com"
+#define GT_API_VERSION              "v1alpha1"
+#define GT_API_GROUP_VERSION        GT_API_GROUP "/" GT_API_VERSION
+#define GT_PLURAL_NODE_GPU_TOPOLOGY "nodegputopologies"
+#define GT_PLURAL_SUPERNODE         "supernodes"
+
+/* The extended resource of whole GPUs, where no other is configured. */
+#define GT_RESOURCE_GPU "metax-tech.com/gpu"
+
+/* What users write on the pods of a job, or on their templates. */
+#define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
+#define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"
+
+/* What gputopo-scheduler writes on a pod. */
+#define GT_GATE                 "metax-tech.com/gpu-placement"
+#define GT_CONDITION_PLACEMENT  "GPUPlacement"
+#define GT_CONDITION_REFUSED    "PlanRefused" /* the reason of that condition where a plan was given up */
+#define GT_PLAN_PREFIX          "plan.topology.metax-tech.com/"
+#define GT_PLAN_ANNOTATION_GPUS GT_PLAN_PREFIX "gpus" /* pod_plan.h */
+#define GT_PLAN_ANNOTATION_NODE GT_PLAN_PREFIX "node"
+#define GT_PLAN_ANNOTATION_UNIT GT_PLAN_PREFIX "unit" /* the number of its unit in the job, from 0 */
+#define GT_PLAN_ANNOTATION_RANK GT_PLAN_PREFIX "rank"
+
+/* Who writes: names of programs, field managers, User-Agents. */
+#define GT_AGENT_NAME     "gputopo-agent"
+#define GT_COMPANION_NAME "gputopo-scheduler"
+
+enum {
+    GT_POD_CONTAINERS_MAX = 64, /* of a pod that ask for GPUs; ordinary init containers are counted apart */
+    GT_POD_GPUS_MAX =
+        1 << 16, /* that a container or a pod may ask for: no node has as many, so it never runs */
+};
+
+#endif
