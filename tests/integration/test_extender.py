@@ -24,7 +24,7 @@ from daemon_driver import free_port, wait_for
 from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PRIORITIZE, VOLCANO_PRIORITIZE, args, asking_pod, client,
                              context_of, node_info, task, whole_args)
 from kube_driver import kubeconfig, make_authority, make_certificate
-from placement_driver import GROUP, PLAN, node_status, pod_spec, statefulset_pod, supernode_status, template, topology
+from placement_driver import GROUP, PLAN, indexed_pod, node_status, pod_spec, statefulset_pod, supernode_status, template, topology
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 PODS = "/api/v1/namespaces/ns/pods"
@@ -204,6 +204,24 @@ class Replicas(Case):
             door = self.client(one.port)
             self.assertTrue(wait_for(lambda door=door: len(self.answer(
                 FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"]) == 3))
+
+
+class Held(Case):
+    JOBS = "/apis/batch/v1/namespaces/ns/jobs"
+
+    def test_one_pod_holds_room_for_its_whole_job(self):
+        """Whoever may make a Job holds GPUs by what it says, not by the pods that it has: a ResourceQuota counts pods."""
+        names = [f"n{i}" for i in range(8)]
+        for name in names:
+            self.add_node(name)
+        self.api.add(self.JOBS, "big", metadata={"uid": "uid-big"}, spec={
+            "parallelism": 8, "completions": 8, "completionMode": "Indexed", "template": template(8, 8)})
+        companion = self.start("--only=extender,placement")
+        self.assertTrue(wait_for(companion.leads))
+        self.api.add(PODS, "big-0", status={"phase": "Pending"}, **indexed_pod("big", 0, uid="uid-big", group=8))
+        self.assertTrue(wait_for(lambda: companion.metrics()["gputopo_placement_reserved_gpus"] == 7 * 8), companion.metrics())
+        self.assertEqual(self.answer(FILTER, args(asking_pod("other", 8), *names))["NodeNames"], [])
+        self.api.remove(PODS, "big-0")
 
 
 class LargeModel(Case):

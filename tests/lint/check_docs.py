@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the documentation against the tree: links and their anchors, names of pages in sources and of sources in pages,
-YAML that can be read; every reason of a condition or Event in the list of all; the README leads to every page.   check_docs.py [ROOT]
+YAML that can be read; every reason of a condition or Event in the list of all; the tests that a page names for its claims; the README leads to every page.   check_docs.py [ROOT]
 
 Without git and without a build, so that it also runs on an unpacked archive. What pages say of options and metrics is held
 against the programs by tests/integration/test_reference.py.
@@ -127,6 +127,30 @@ def check_reasons():
         problems.append(f"{page}: no program gives the reason {reason}")
 
 
+SHOWN = re.compile(r"`([\w-]+\.(?:py|c))(?:: ([^`]+))?`")
+
+
+def check_claims(path, tests):
+    """In a table whose last column is "shown by" every line names tests that there are: `FILE: TEST`, where TEST is a function or the title of
+    a case, or `FILE` alone, below tests/. Returns the number of lines."""
+    claims, last = 0, None
+    for number, line in enumerate(read(path).splitlines(), 1):
+        cells = re.split(r"(?<!\\)\|", line)[1:-1] if line.startswith("|") else []
+        if not cells or last is None:
+            last = cells[-1].strip() if cells else None
+        elif last == "shown by" and not re.fullmatch(r"-+", cells[-1]):
+            claims += 1
+            shown = SHOWN.findall(cells[-1])
+            if not shown:
+                problems.append(f"{path}:{number}: names no test")
+            for file, name in shown:
+                if file not in tests:
+                    problems.append(f"{path}:{number}: there is no {file} below tests")
+                elif name and not re.search(rf'(?:\bdef|\bvoid) {re.escape(name)}\(|"{re.escape(name)}"', tests[file]):
+                    problems.append(f"{path}:{number}: {file} has no test {name}")
+    return claims
+
+
 def main():
     pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
                        "topology", "deviceplugin", ends=".md"))
@@ -143,6 +167,10 @@ def main():
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
     check_reasons()
+    tests = {os.path.basename(path): read(path) for path in files("tests", ends=(".py", ".c"))}
+    claims = {path: check_claims(path, tests) for path in pages}
+    if claims["docs/security.md"] < 40:
+        problems.append(f"docs/security.md: only {claims['docs/security.md']} claims are found")
     print("\n".join(dict.fromkeys(problems)))
     sys.exit(bool(problems))
 
