@@ -25,7 +25,7 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_cluster,
-    cli_supernodes, cli_explain, cli_withdraw;
+    cli_supernodes, cli_explain, cli_withdraw, cli_check_node;
 
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;
@@ -43,6 +43,10 @@ void cli_keep_standard_streams(void);
 
 /* Writes the buffer to stdout and closes the matter: the exit code, with the line for stderr said. */
 int cli_print(const char *verb, const struct gt_buf *text);
+
+/* Writes a file, whole or not at all, with the permissions that the umask leaves; "-" is stdout. The exit
+ * code, with the line for stderr said. */
+int cli_write_file(const char *verb, const char *path, const char *text);
 
 /* Options, options.c. Parsing prints the one line of a wrong usage itself. */
 

@@ -6,9 +6,9 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-static const struct cli_verb *const verbs[] = {&cli_show,       &cli_record,   &cli_loss,
-                                               &cli_plan,       &cli_simulate, &cli_cluster,
-                                               &cli_supernodes, &cli_explain,  &cli_withdraw};
+static const struct cli_verb *const verbs[] = {&cli_show,     &cli_record,    &cli_loss,       &cli_plan,
+                                               &cli_simulate, &cli_cluster,   &cli_supernodes, &cli_explain,
+                                               &cli_withdraw, &cli_check_node};
 
 const char *cli_program = "gputopo";
 
@@ -53,6 +53,7 @@ static const struct argp argp = {
            "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
            "  supernodes  list the supernodes of a Kubernetes cluster\n"
            "  explain     tell why a pod or a job is where it is, or waits\n"
+           "  check-node  check what is taken for granted about GPUs, driver and vendor library\n"
            "  withdraw    take back what a removed gputopo has written into a Kubernetes cluster\n"
            "\vVERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
 };

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
 
+#include "base/file.h"
 #include "cli/cli.h"
 
 void cli_keep_standard_streams(void)
@@ -30,5 +33,20 @@ int cli_print(const char *verb, const struct gt_buf *text)
         }
         done += (size_t)n;
     }
+    return CLI_DONE;
+}
+
+int cli_write_file(const char *verb, const char *path, const char *text)
+{
+    if (strcmp(path, "-") == 0) {
+        gt_auto_buf struct gt_buf buf = GT_BUF(CLI_OUTPUT_MAX);
+        gt_buf_puts(&buf, text);
+        return cli_print(verb, &buf);
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_file_write(path, text, strlen(text), 0666 & ~mask, &err) < 0)
+        return cli_failed(verb, err);
     return CLI_DONE;
 }

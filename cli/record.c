@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/file.h"
 #include "cli/cli.h"
 
 struct options {
@@ -42,21 +38,6 @@ static const struct argp argp = {
     .children = children,
 };
 
-static int write_recording(const char *verb, const char *output, const char *text)
-{
-    if (strcmp(output, "-") == 0) {
-        gt_auto_buf struct gt_buf buf = GT_BUF(CLI_OUTPUT_MAX);
-        gt_buf_puts(&buf, text);
-        return cli_print(verb, &buf);
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    gt_auto_err struct gt_err *err = NULL;
-    if (gt_file_write(output, text, strlen(text), 0666 & ~mask, &err) < 0)
-        return cli_failed(verb, err);
-    return CLI_DONE;
-}
-
 static void raw_done(struct gt_raw *raw)
 {
     gt_raw_done(raw);
@@ -81,7 +62,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (cli_source_scan(&options.source, &node, &raw, &err) < 0 ||
         gt_recording_make(node, &raw, &text, &err) < 0)
         return cli_failed(verb->name, err);
-    return write_recording(verb->name, options.output, text);
+    return cli_write_file(verb->name, options.output, text);
 }
 
 const struct cli_verb cli_record = {"record", run};

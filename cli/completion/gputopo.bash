@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate | cluster | supernodes | explain | withdraw)
+        show | record | loss | plan | simulate | cluster | supernodes | explain | check-node | withdraw)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,7 +34,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate cluster supernodes explain withdraw --help --version" "$current"
+        _gputopo_words "show record loss plan simulate cluster supernodes explain check-node withdraw --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -46,7 +46,7 @@ _gputopo()
         _gputopo_words "table json svg" "$current"
         return
         ;;
-    explain-o | explain--output)
+    explain-o | explain--output | check-node-o | check-node--output)
         _gputopo_words "text json" "$current"
         return
         ;;
@@ -89,7 +89,7 @@ _gputopo()
         _gputopo_words "none 127.0.0.1:9400" "$current"
         return
         ;;
-    *--from | *--root | *--kubeconfig | *--cluster | simulate--plot | record-o | record--output)
+    *--from | *--root | *--kubeconfig | *--cluster | simulate--plot | record-o | record--output | check-node--record)
         _gputopo_files "$current"
         return
         ;;
@@ -113,6 +113,7 @@ _gputopo()
     withdraw) _gputopo_words "--kubeconfig --context --help" "$current" ;;
     explain) _gputopo_words "-n --namespace --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
+    check-node) _gputopo_words "--from --record --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
         _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --chain --explain --advise -o --output

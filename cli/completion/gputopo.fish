@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate cluster supernodes explain withdraw
+set -l verbs show record loss plan simulate cluster supernodes explain check-node withdraw
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
@@ -11,13 +11,14 @@ complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a simulate -d "
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a cluster -d "Show the GPUs of a Kubernetes cluster"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a supernodes -d "List the supernodes of a Kubernetes cluster"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a explain -d "Tell why a pod or a job is where it is"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a check-node -d "Check what is taken for granted"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a withdraw -d "Take back what a removed gputopo has written"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -s V -l version -d "Print the version"
 complete -c gputopo -l help -d "Print the help"
-complete -c gputopo -n "__fish_seen_subcommand_from show loss" -l from -r -F -d "Read a recording"
-complete -c gputopo -n "__fish_seen_subcommand_from show record loss" -l root -r -F -d "Read below a directory"
-complete -c gputopo -n "__fish_seen_subcommand_from show record loss" -l vendor -x -d "PCI vendor id of the GPUs"
-complete -c gputopo -n "__fish_seen_subcommand_from show record loss" -l probe -r -F -a none -d "How the vendor library is asked"
+complete -c gputopo -n "__fish_seen_subcommand_from show loss check-node" -l from -r -F -d "Read a recording"
+complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node" -l root -r -F -d "Read below a directory"
+complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node" -l vendor -x -d "PCI vendor id of the GPUs"
+complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node" -l probe -r -F -a none -d "How the vendor library is asked"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "matrix json yaml dot svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
@@ -28,6 +29,8 @@ complete -c gputopo -n "__fish_seen_subcommand_from supernodes" -s o -l output -
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -s n -l namespace -x -d "Where the pod or job is"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -l companion -x -d "Where gputopo-scheduler answers"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -s o -l output -x -a "text json" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -s o -l output -x -a "text json" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l record -r -F -d "Write a recording with the checks"
 complete -c gputopo -n "__fish_seen_subcommand_from record" -s o -l output -r -F -d "Where to write"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -s k -l gpus -x -d "How many GPUs"

@@ -4,3 +4,10 @@ if(TARGET gputopo)
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_cli.py $<TARGET_FILE_DIR:gputopo>)
     set_tests_properties(integration/cli PROPERTIES LABELS integration TIMEOUT 1500)
 endif()
+
+# check-node against the fake vendor library.
+if(TARGET gputopo AND TARGET gputopo-probe)
+    add_test(NAME integration/check-node
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_check_node.py $<TARGET_FILE_DIR:gputopo> ${PROJECT_BINARY_DIR}/tests)
+    set_tests_properties(integration/check-node PROPERTIES LABELS integration TIMEOUT 600)
+endif()

@@ -654,7 +654,7 @@ class Extras(Case):
     def test_every_option_is_in_manual_and_completion(self):
         with open(self.MANUAL, encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
-        for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "withdraw"]:
+        for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "check-node", "withdraw"]:
             options = set(re.findall(r"--[a-z]+", self.done(verb, "--help")))
             self.assertGreaterEqual(len(options), 3)
             proposed = set(self.complete(verb, "--"))
@@ -683,7 +683,7 @@ class Extras(Case):
     def test_completion(self):
         self.assertEqual(subprocess.run(["bash", "-n", self.COMPLETION], timeout=TIMEOUT_S).returncode, 0)
         self.write("node.json", "{}")
-        verbs = re.findall(r"^  ([a-z]+)  +\S", self.done("--help"), re.M)
+        verbs = re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M)
         self.assertEqual(verbs[:3], ["show", "record", "loss"])
         self.assertEqual(self.complete(""), verbs + ["--help", "--version"])
         self.assertEqual(self.complete("re"), ["record"])

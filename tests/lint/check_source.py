@@ -30,7 +30,7 @@ FLOORS = {
     "scheduler-ext/companion": {"base", "api", "topology/model", "http", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
                                 "scheduler-ext/supernodes", "scheduler-ext/feed", "scheduler-ext/wire",
                                 "scheduler-ext/placement", "scheduler-ext/doors"},
-    "cli": {"base", "api", "kube", "topology/model", "topology/probe", "topology/discovery", "scheduler-ext/core", "scheduler-ext/jobs",
+    "cli": {"base", "deviceplugin", "api", "kube", "topology/model", "topology/probe", "topology/discovery", "scheduler-ext/core", "scheduler-ext/jobs",
             "scheduler-ext/file", "scheduler-ext/sim"},
 }
 

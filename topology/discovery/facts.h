@@ -7,8 +7,9 @@
 
 /*
  * What the backends of one scan found, before it becomes a node: PCI devices by BDF, and direct links between
- * them. Private to topology/discovery. A live scan fills it from sysfs, a replay from the JSON text that the
- * live scan left in the recording; from here on both take the same way.
+ * them. For topology/discovery, and for whoever asks what a single device said. A live scan fills it from
+ * sysfs, a replay from the JSON text that the live scan left in the recording; from here on both take the
+ * same way.
  */
 
 enum {

@@ -30,6 +30,9 @@ struct gt_vendor_call {
 extern const struct gt_vendor_call gt_vendor_calls[];
 extern const unsigned gt_vendor_call_count;
 
+/* The functions that events need; the list ends with NULL. */
+extern const char *const gt_vendor_event_functions[];
+
 /* Registers for the events of these devices and sends each one as a packet to `fd`; returns when the library
  * cannot do that (*ret_why) or the other end is gone. */
 void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const char **ret_why);

@@ -11,6 +11,9 @@
 
 enum { EVENT_MASK = 1, FAILURES_MAX = 5, GUARD = 4096 };
 
+const char *const gt_vendor_event_functions[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
+                                                 "mxSmlEventSetWait", NULL};
+
 static void rest(long milliseconds)
 {
     struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
@@ -27,9 +30,9 @@ static bool tell(int fd, const struct mx_event *event)
 
 void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const char **ret_why)
 {
-    mx_event_set_create *create = (mx_event_set_create *)gt_vendor_symbol("mxSmlEventSetCreate");
-    mx_event_register *enroll = (mx_event_register *)gt_vendor_symbol("mxSmlDeviceRegisterEvents");
-    mx_event_wait *wait = (mx_event_wait *)gt_vendor_symbol("mxSmlEventSetWait");
+    mx_event_set_create *create = (mx_event_set_create *)gt_vendor_symbol(gt_vendor_event_functions[0]);
+    mx_event_register *enroll = (mx_event_register *)gt_vendor_symbol(gt_vendor_event_functions[1]);
+    mx_event_wait *wait = (mx_event_wait *)gt_vendor_symbol(gt_vendor_event_functions[2]);
     void *set = NULL;
     if (!create || !enroll || !wait) {
         *ret_why = "the library has no events";

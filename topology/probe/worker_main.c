@@ -43,6 +43,15 @@ static int retreat(int fd, pid_t supervisor, const char *name, bool verbose)
     return WORKER_FD;
 }
 
+/* A name in a list, where the library does not have that function. */
+static void add_missing(const char *name, const char **separator, struct gt_buf *to)
+{
+    if (gt_vendor_symbol(name))
+        return;
+    gt_buf_printf(to, "%s\"%s\"", *separator, name);
+    *separator = ",";
+}
+
 static void open_library(const char *path, struct gt_buf *to)
 {
     const char *why = "";
@@ -55,12 +64,10 @@ static void open_library(const char *path, struct gt_buf *to)
     }
     const char *separator = "";
     gt_buf_puts(to, "\"missing\":[");
-    for (unsigned i = 0; i < gt_vendor_call_count; i++) {
-        if (gt_vendor_symbol(gt_vendor_calls[i].name))
-            continue;
-        gt_buf_printf(to, "%s\"%s\"", separator, gt_vendor_calls[i].name);
-        separator = ",";
-    }
+    for (unsigned i = 0; i < gt_vendor_call_count; i++)
+        add_missing(gt_vendor_calls[i].name, &separator, to);
+    for (unsigned i = 0; gt_vendor_event_functions[i]; i++)
+        add_missing(gt_vendor_event_functions[i], &separator, to);
     gt_buf_puts(to, "]");
 }
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed)
+{
+    static struct cli_check spare; /* never used: a test runs all checks */
+    struct cli_check *check = to->count < GT_COUNT(to->list) ? &to->list[to->count++] : &spare;
+    *check = (struct cli_check){.name = name, .assumed = assumed, .verdict = CLI_UNCHECKED};
+    return check;
+}
+
+void cli_check_found(struct cli_check *check, const char *format, ...)
+{
+    size_t len = strlen(check->found);
+    va_list args;
+    if (len && len + 3 < sizeof(check->found))
+        len += (size_t)snprintf(check->found + len, sizeof(check->found) - len, "; ");
+    va_start(args, format);
+    vsnprintf(check->found + len, sizeof(check->found) - len, format, args);
+    va_end(args);
+}
+
+void cli_check_judge(struct cli_check *check, bool holds)
+{
+    check->verdict = holds ? CLI_HOLDS : CLI_BROKEN;
+}
+
+void cli_check_cannot(struct cli_check *check, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(check->why, sizeof(check->why), format, args);
+    va_end(args);
+}
+
+const struct gt_answer *cli_check_next(const struct cli_checked *of, const char *call, unsigned *at)
+{
+    while (of->answers && *at < of->answers->count) {
+        const struct gt_answer *answer = &of->answers->calls[(*at)++];
+        if (strcmp(answer->call, call) == 0)
+            return answer;
+    }
+    return NULL;
+}
+
+static bool lacks(const struct gt_answers *answers, const char *call)
+{
+    const cJSON *name;
+    cJSON_ArrayForEach(name, answers->missing) if (cJSON_IsString(name) &&
+                                                   strcmp(name->valuestring, call) == 0) return true;
+    return false;
+}
+
+bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check)
+{
+    const struct gt_answer *answer, *first = NULL;
+    unsigned at = 0;
+    if (!of->answers) {
+        cli_check_cannot(check, "%s", of->no_answers);
+        return false;
+    }
+    while ((answer = cli_check_next(of, call, &at))) {
+        if (answer->value)
+            return true;
+        first = first ? first : answer;
+    }
+    if (of->answers->library_error)
+        cli_check_cannot(check, "there is no vendor library");
+    else if (lacks(of->answers, call))
+        cli_check_cannot(check, "the library lacks %s", call);
+    else if (!first)
+        cli_check_cannot(check, "%s was not asked", call);
+    else if (first->why)
+        cli_check_cannot(check, "%s: %s", call, first->why);
+    else
+        cli_check_cannot(check, "%s: code %ld", call, first->code);
+    return false;
+}
+
+int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number)
+{
+    for (unsigned i = 0; i < of->node->gpu_count; i++)
+        if (of->node->gpus[i].vendor_index == (int)vendor_number)
+            return (int)i;
+    return -1;
+}
+
+void cli_tally_add(struct cli_tally *tally, const char *format, ...)
+{
+    char text[sizeof(tally->of[0].text)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    unsigned i = 0;
+    while (i < tally->count && strcmp(tally->of[i].text, text) != 0)
+        i++;
+    if (i == GT_COUNT(tally->of)) {
+        tally->others++;
+        return;
+    }
+    if (i == tally->count)
+        memcpy(tally->of[tally->count++].text, text, sizeof(text));
+    tally->of[i].times++;
+}
+
+void cli_check_found_tally(struct cli_check *check, const char *before, const struct cli_tally *tally)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(2048);
+    for (unsigned i = 0; i < tally->count; i++) {
+        gt_buf_printf(&text, "%s%s", i ? ", " : "", tally->of[i].text);
+        if (tally->of[i].times > 1)
+            gt_buf_printf(&text, " (%u times)", tally->of[i].times);
+    }
+    if (tally->others)
+        gt_buf_printf(&text, " and %u others", tally->others);
+    if (text.len)
+        cli_check_found(check, "%s%s", before, text.data);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/check.h"
+
+/* What health is made of: states, ECC, temperature, events. */
+
+enum { ALL_ONES = -1 };
+
+static void check_state(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "device-state", "the state of a device is 1 (available) or 0 (not)");
+    struct cli_check *reason =
+        cli_check_add(to, "unavailable-reason", "a device that is not available tells a code and a text");
+    const struct gt_answer *answer;
+    struct cli_tally states = {0}, reasons = {0};
+    unsigned at = 0, away = 0;
+    bool known = true;
+    if (!cli_check_answered(of, "mxSmlGetDeviceState", check)) {
+        cli_check_cannot(reason, "%.150s", check->why);
+        return;
+    }
+    while ((answer = cli_check_next(of, "mxSmlGetDeviceState", &at))) {
+        int64_t state = -1;
+        if (!answer->value)
+            continue;
+        known = gt_value_int(answer->value, &state) && (state == 0 || state == 1) && known;
+        cli_tally_add(&states, "state %lld", (long long)state);
+        away += state == 0;
+    }
+    cli_check_found_tally(check, "", &states);
+    cli_check_judge(check, known);
+    if (!away) {
+        cli_check_cannot(reason, "every device is available, so no reason was asked for");
+        return;
+    }
+    if (!cli_check_answered(of, "mxSmlGetDeviceUnavailableReason", reason))
+        return;
+    for (at = 0; (answer = cli_check_next(of, "mxSmlGetDeviceUnavailableReason", &at));) {
+        int64_t code = 0;
+        char text[64];
+        if (answer->value && gt_value_int(gt_value_member(answer->value, "code"), &code))
+            cli_tally_add(
+                &reasons, "code %lld: %.40s", (long long)code,
+                gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)) ? text : "no text");
+    }
+    cli_check_found_tally(reason, "", &reasons);
+    cli_check_judge(reason, reasons.count > 0);
+}
+
+static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
+{
+    static const char *const counters[] = {"sramCE", "sramUE", "dramCE", "dramUE", "retiredPage"};
+    struct cli_check *on = cli_check_add(to, "ecc-state", "the ECC state is 0 (off) or 1 (on)");
+    struct cli_check *check =
+        cli_check_add(to, "ecc-counters",
+                      "sramUE and dramUE are numbers, 0 on a sound GPU; a counter with all bits set is none");
+    struct cli_check *since =
+        cli_check_add(to, "ecc-counters-since", "the counters count from when the driver was loaded");
+    const struct gt_answer *answer;
+    struct cli_tally states = {0}, errors = {0};
+    unsigned at = 0, all = 0;
+    bool known = true, sane = true;
+    if (cli_check_answered(of, "mxSmlGetEccState", on)) {
+        while ((answer = cli_check_next(of, "mxSmlGetEccState", &at))) {
+            uint64_t state = 0;
+            if (!answer->value)
+                continue;
+            known = gt_value_unsigned(answer->value, 1, &state) && known;
+            cli_tally_add(&states, "state %llu", (unsigned long long)state);
+        }
+        cli_check_found_tally(on, "", &states);
+        cli_check_judge(on, known);
+    }
+    cli_check_cannot(
+        since,
+        "only a second recording after the driver was loaded anew tells, on a GPU that has counted some");
+    if (!cli_check_answered(of, "mxSmlGetTotalEccErrors", check))
+        return;
+    for (at = 0; (answer = cli_check_next(of, "mxSmlGetTotalEccErrors", &at));) {
+        if (!answer->value)
+            continue;
+        all++;
+        for (unsigned i = 0; i < GT_COUNT(counters); i++) {
+            uint64_t count = 0;
+            bool number = gt_value_unsigned(gt_value_member(answer->value, counters[i]), UINT32_MAX, &count);
+            bool uncorrectable = i == 1 || i == 3;
+            sane = sane && number && !(uncorrectable && count);
+            if (count == UINT32_MAX)
+                cli_tally_add(&errors, "%s all bits set", counters[i]);
+            else if (!number || count)
+                cli_tally_add(&errors, "%s %llu", number ? counters[i] : "no number",
+                              (unsigned long long)count);
+        }
+    }
+    cli_check_found(check, "told of %u GPUs", all);
+    if (!errors.count)
+        cli_check_found(check, "all are 0");
+    cli_check_found_tally(check, "", &errors);
+    cli_check_judge(check, sane);
+}
+
+static void check_temperature(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "temperature-unit", "temperatures are in hundredths of a degree Celsius: 500 to 12000");
+    const struct gt_answer *answer;
+    struct cli_tally values = {0};
+    unsigned at = 0;
+    bool sane = true;
+    if (!cli_check_answered(of, "mxSmlGetTemperatureInfo", check))
+        return;
+    while ((answer = cli_check_next(of, "mxSmlGetTemperatureInfo", &at))) {
+        int64_t value = ALL_ONES;
+        if (!answer->value)
+            continue;
+        sane = gt_value_int(answer->value, &value) && value >= 500 && value <= 12000 && sane;
+        cli_tally_add(&values, "%lld", (long long)value);
+    }
+    cli_check_found_tally(check, "", &values);
+    cli_check_judge(check, sane);
+}
+
+static void check_limited(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "limited-devices", "a device listed as limited is present and cannot be used");
+    unsigned at = 0;
+    uint64_t number = 0;
+    if (!cli_check_answered(of, "mxSmlGetAllLimitedDevices", check))
+        return;
+    const struct gt_answer *answer = cli_check_next(of, "mxSmlGetAllLimitedDevices", &at);
+    if (!gt_value_unsigned(gt_value_member(answer->value, "number"), UINT32_MAX, &number)) {
+        cli_check_found(check, "their number is nonsense");
+        cli_check_judge(check, false);
+        return;
+    }
+    cli_check_found(check, "%llu are listed", (unsigned long long)number);
+    cli_check_cannot(check, "%s",
+                     number ? "whether they can be used shows only when somebody tries" : "none is listed");
+}
+
+static void check_events(const struct cli_checked *of, struct cli_checks *to)
+{
+    static const char *const needed[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
+                                         "mxSmlEventSetWait"};
+    struct cli_check *check =
+        cli_check_add(to, "events", "an event set can be made, and tells when a GPU falls ill");
+    const cJSON *name;
+    if (!of->answers || of->answers->library_error) {
+        cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
+        return;
+    }
+    cJSON_ArrayForEach(name, of->answers->missing)
+    {
+        for (unsigned i = 0; cJSON_IsString(name) && i < GT_COUNT(needed); i++) {
+            if (strcmp(name->valuestring, needed[i]) != 0)
+                continue;
+            cli_check_found(check, "it lacks %s", needed[i]);
+            cli_check_judge(check, false);
+        }
+    }
+    if (check->verdict == CLI_UNCHECKED) {
+        cli_check_found(check, "it lacks none of the functions");
+        cli_check_cannot(check,
+                         "no event can be made to happen here; the probe logs why where it gets no set");
+    }
+}
+
+static void check_locality(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "locality", "the library's NUMA node of a GPU is the kernel's");
+    const struct gt_answer *answer;
+    struct cli_tally differ = {0};
+    unsigned at = 0, same = 0;
+    if (!cli_check_answered(of, "mxSmlGetNodeAffinity", check))
+        return;
+    while ((answer = cli_check_next(of, "mxSmlGetNodeAffinity", &at))) {
+        int gpu = answer->value && answer->arg_count ? cli_check_gpu(of, answer->args[0]) : -1;
+        const struct gt_fact *fact = gpu < 0 ? NULL : gt_facts_find(of->facts, of->node->gpus[gpu].bdf);
+        uint64_t word = 0;
+        if (!fact || fact->numa_node < 0)
+            continue;
+        const cJSON *item = cJSON_GetArrayItem(answer->value, fact->numa_node / 32);
+        if (gt_value_unsigned(item, UINT32_MAX, &word) && word == UINT64_C(1) << fact->numa_node % 32)
+            same++;
+        else
+            cli_tally_add(&differ, "another than node %d", fact->numa_node);
+    }
+    cli_check_found(check, "the same for %u", same);
+    cli_check_found_tally(check, "", &differ);
+    if (same || differ.count)
+        cli_check_judge(check, !differ.count);
+    else
+        cli_check_cannot(check, "the kernel tells no NUMA node");
+}
+
+void cli_check_health(const struct cli_checked *of, struct cli_checks *to)
+{
+    check_state(of, to);
+    check_ecc(of, to);
+    check_temperature(of, to);
+    check_limited(of, to);
+    check_events(of, to);
+    check_locality(of, to);
+}

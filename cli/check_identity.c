@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/check.h"
+
+/* How the library names GPUs, and whether that agrees with PCI. */
+
+enum { KUBELET_ID_MAX = 63, UUID_CHARACTERS = 36 };
+
+static const char info_call[] = "mxSmlGetDeviceInfo";
+
+static void check_address(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "bdf",
+        "bdfId is the whole PCI address, as 0000:0e:00.0, of a GPU on the bus, and each GPU has its own");
+    const struct gt_answer *answer;
+    struct cli_tally trouble = {0};
+    char bdf[GT_BDF_SIZE], text[32];
+    unsigned at = 0, good = 0, all = 0;
+    if (!cli_check_answered(of, info_call, check))
+        return;
+    while ((answer = cli_check_next(of, info_call, &at))) {
+        if (!answer->value || !answer->arg_count)
+            continue;
+        all++;
+        bool is_text = gt_value_text(gt_value_member(answer->value, "bdfId"), text, sizeof(text));
+        if (!is_text || !gt_bdf_normalise(text, bdf))
+            cli_tally_add(&trouble, "device %u: no PCI address", answer->args[0]);
+        else if (cli_check_gpu(of, answer->args[0]) < 0)
+            cli_tally_add(&trouble, "device %u: %s is not on the bus, or is claimed twice", answer->args[0],
+                          text);
+        else if (strcmp(bdf, text) != 0)
+            cli_tally_add(&trouble, "device %u: written %s", answer->args[0], text);
+        else
+            good++;
+    }
+    cli_check_found(check, "%u of %u are so", good, all);
+    cli_check_found_tally(check, "", &trouble);
+    cli_check_judge(check, good == all);
+}
+
+static void check_order(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "device-numbers",
+        "devices are numbered from 0, deviceId repeats the number, and PCI addresses ascend with it");
+    const struct gt_answer *answer;
+    unsigned at = 0, all = 0, repeated = 0, ascending = 0;
+    if (!cli_check_answered(of, info_call, check))
+        return;
+    while ((answer = cli_check_next(of, info_call, &at))) {
+        uint64_t id;
+        if (!answer->value || !answer->arg_count)
+            continue;
+        all++;
+        repeated += gt_value_unsigned(gt_value_member(answer->value, "deviceId"), UINT32_MAX, &id) &&
+                    id == answer->args[0];
+        ascending += cli_check_gpu(of, answer->args[0]) == (int)answer->args[0];
+    }
+    cli_check_found(check, "%u of %u repeat it; %u stand in the order of their addresses", repeated, all,
+                    ascending);
+    cli_check_judge(check, repeated == all && ascending == all);
+}
+
+static bool is_usual_uuid(const char *uuid)
+{
+    if (strncmp(uuid, "GPU-", 4) != 0 || strlen(uuid) != 4 + UUID_CHARACTERS)
+        return false;
+    for (unsigned i = 0; i < UUID_CHARACTERS; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? uuid[4 + i] != '-' : !isxdigit((unsigned char)uuid[4 + i]))
+            return false;
+    }
+    return true;
+}
+
+static void check_uuid(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "uuid", "a UUID is GPU- and 36 characters, and no two GPUs share one");
+    struct cli_check *served = cli_check_add(
+        to, "device-id", "the UUID can be the kubelet's device ID: 63 printable characters at most");
+    unsigned usual = 0, fits = 0, longest = 0;
+    if (!cli_check_answered(of, info_call, check)) {
+        cli_check_cannot(served, "%s", check->why);
+        return;
+    }
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &of->node->gpus[i]; /* a UUID that two have is gone from both */
+        char id[GT_ID_SIZE];
+        unsigned len = (unsigned)strlen(gpu->uuid);
+        gt_gpu_device_id(gpu, id);
+        usual += is_usual_uuid(gpu->uuid);
+        fits += gpu->uuid[0] && strcmp(id, gpu->uuid) == 0;
+        longest = len > longest ? len : longest;
+    }
+    cli_check_found(check, "%u of %u GPUs have such a one; the longest has %u characters", usual,
+                    of->node->gpu_count, longest);
+    cli_check_judge(check, usual == of->node->gpu_count);
+    cli_check_found(served, "%u of %u can; the limit is %d characters", fits, of->node->gpu_count,
+                    KUBELET_ID_MAX);
+    cli_check_judge(served, fits == of->node->gpu_count);
+}
+
+static void check_kind(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "mode", "mode is 0 (none) or 1 (physical function) for a whole card, 2 for a virtual function");
+    const struct gt_answer *answer;
+    struct cli_tally modes = {0}, names = {0};
+    unsigned at = 0;
+    bool known = true;
+    if (!cli_check_answered(of, info_call, check))
+        return;
+    while ((answer = cli_check_next(of, info_call, &at))) {
+        uint64_t mode = 0, brand = 0;
+        char name[64];
+        if (!answer->value)
+            continue;
+        known = gt_value_unsigned(gt_value_member(answer->value, "mode"), 2, &mode) && known;
+        known = gt_value_unsigned(gt_value_member(answer->value, "brand"), UINT32_MAX, &brand) && known;
+        cli_tally_add(&modes, "mode %llu brand %llu", (unsigned long long)mode, (unsigned long long)brand);
+        cli_tally_add(&names, "%s",
+                      gt_value_text(gt_value_member(answer->value, "deviceName"), name, sizeof(name))
+                          ? name
+                          : "no name");
+    }
+    cli_check_found_tally(check, "", &modes);
+    cli_check_found_tally(check, "", &names);
+    cli_check_judge(check, known);
+}
+
+static void check_memory(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "memory-unit", "vramTotal is in KiB: 16 GiB to 1 TiB for a card");
+    struct cli_tally sizes = {0};
+    bool sane = true;
+    if (!cli_check_answered(of, "mxSmlGetMemoryInfo", check))
+        return;
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        uint64_t gib = of->node->gpus[i].memory_bytes >> 30;
+        cli_tally_add(&sizes, "%llu GiB", (unsigned long long)gib);
+        sane = sane && gib >= 16 && gib <= 1024;
+    }
+    cli_check_found_tally(check, "", &sizes);
+    cli_check_judge(check, sane && of->node->gpu_count);
+}
+
+void cli_check_identity(const struct cli_checked *of, struct cli_checks *to)
+{
+    check_address(of, to);
+    check_order(of, to);
+    check_uuid(of, to);
+    check_kind(of, to);
+    check_memory(of, to);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/check.h"
+#include "deviceplugin/device_nodes.h"
+
+/* PCI, the kernel's driver and the device nodes. */
+
+enum { VENDOR = 0x9999, KNOWN_DEVICE = 0x0a01 }; /* the one id of MetaX's that public lists have */
+
+static void check_pci(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "pci-vendor", "the GPUs are PCI devices of vendor 9999 that compute");
+    struct cli_tally ids = {0};
+    bool known = true;
+    cli_check_found(check, "%u of vendor %04x", of->node->gpu_count, of->vendor);
+    if (of->node->gpu_count)
+        cli_check_judge(check, of->vendor == VENDOR);
+    else
+        cli_check_cannot(check, "there is none: no GPU, or its vendor id is another one");
+
+    check =
+        cli_check_add(to, "pci-device", "their PCI device id is 0a01, the only one that public lists have");
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        cli_tally_add(&ids, "%04x", of->node->gpus[i].pci_device);
+        known = known && of->node->gpus[i].pci_device == KNOWN_DEVICE;
+    }
+    cli_check_found_tally(check, "", &ids);
+    if (of->node->gpu_count)
+        cli_check_judge(check, known);
+    else
+        cli_check_cannot(check, "no GPU");
+}
+
+static void check_driver(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "driver", "the kernel module is called metax and is bound to each GPU");
+    struct cli_check *version =
+        cli_check_add(to, "driver-version", "/sys/module/metax/version tells the driver's version");
+    struct cli_tally drivers = {0};
+    bool bound = true;
+    if (!of->node->gpu_count) {
+        cli_check_cannot(check, "no GPU");
+        cli_check_cannot(version, "no GPU");
+        return;
+    }
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        const struct gt_fact *fact = gt_facts_find(of->facts, of->node->gpus[i].bdf);
+        const char *driver = fact && fact->driver[0] ? fact->driver : "none";
+        cli_tally_add(&drivers, "%s", driver);
+        bound = bound && strcasecmp(driver, "metax") == 0;
+    }
+    cli_check_found_tally(check, "", &drivers);
+    cli_check_judge(check, bound);
+    cli_check_found(version, "%s", of->facts->driver_version[0] ? of->facts->driver_version : "none");
+    cli_check_judge(version, of->facts->driver_version[0]);
+}
+
+static bool has(const struct gt_device_nodes *nodes, const char *name)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (strcmp(nodes->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void check_control(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                          struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "control-nodes",
+        "the driver makes /dev/mxcd; mxgd, mxnd and other /dev/mx?d may be there and belong to it");
+    struct cli_tally names = {0};
+    for (unsigned i = 0; of->dev_root && i < nodes->count; i++)
+        if (strncmp(nodes->names[i], "dri/", 4) != 0)
+            cli_tally_add(&names, "%s", nodes->names[i]);
+    cli_check_found_tally(check, "", &names);
+    if (!of->dev_root)
+        cli_check_cannot(check, "device nodes are not in a recording");
+    else if (!of->node->gpu_count)
+        cli_check_cannot(check, "no GPU");
+    else
+        cli_check_judge(check, has(nodes, "mxcd"));
+}
+
+static void check_drm(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                      struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "drm-nodes", "sysfs names a cardN and a renderDN of each GPU, and both are in /dev/dri");
+    struct cli_tally trouble = {0};
+    unsigned named = 0, there = 0;
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &of->node->gpus[i];
+        char card[32], render[32];
+        snprintf(card, sizeof(card), "dri/card%d", gpu->drm_card);
+        snprintf(render, sizeof(render), "dri/renderD%d", gpu->drm_render);
+        if (gpu->drm_card < 0 || gpu->drm_render < 0) {
+            cli_tally_add(&trouble, "none is named for GPU %u", i);
+            continue;
+        }
+        named++;
+        bool both = !of->dev_root || (has(nodes, card) && has(nodes, render));
+        there += both;
+        if (!both)
+            cli_tally_add(&trouble, "no /dev/%s", has(nodes, card) ? render : card);
+    }
+    if (!of->node->gpu_count) {
+        cli_check_cannot(check, "no GPU");
+        return;
+    }
+    cli_check_found(check, "named for %u of %u GPUs", named, of->node->gpu_count);
+    if (of->dev_root)
+        cli_check_found(check, "there for %u", there);
+    cli_check_found_tally(check, "", &trouble);
+    if (of->dev_root || named < of->node->gpu_count)
+        cli_check_judge(check, there == of->node->gpu_count);
+    else
+        cli_check_cannot(check, "device nodes are not in a recording");
+}
+
+static void check_pcie(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "pcie-path", "sysfs tells NUMA node, PCIe path and link of each GPU, and of its best link");
+    unsigned whole = 0;
+    struct cli_tally links = {0};
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &of->node->gpus[i];
+        whole += gpu->numa_node >= 0 && gpu->path.root[0] && gpu->pcie_now.width && gpu->pcie_max.width;
+        cli_tally_add(&links, "%g GT/s x%u of %g GT/s x%u", gpu->pcie_now.speed, gpu->pcie_now.width,
+                      gpu->pcie_max.speed, gpu->pcie_max.width);
+    }
+    cli_check_found_tally(check, "", &links);
+    if (!of->node->gpu_count)
+        cli_check_cannot(check, "no GPU");
+    else {
+        cli_check_found(check, "all of it for %u of %u GPUs", whole, of->node->gpu_count);
+        cli_check_judge(check, whole == of->node->gpu_count);
+    }
+}
+
+void cli_check_kernel(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct gt_device_nodes nodes = {0};
+    if (of->dev_root)
+        gt_device_nodes_all(of->dev_root, of->node, &nodes);
+    check_pci(of, to);
+    check_driver(of, to);
+    check_control(of, &nodes, to);
+    check_drm(of, &nodes, to);
+    check_pcie(of, to);
+}

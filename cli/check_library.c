@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/check.h"
+
+/* The vendor library as a whole: where it is, what it has, how it answers, who may ask it. */
+
+static void check_place(const struct cli_checked *of, struct cli_checks *to)
+{
+    static const char *const places[] = {"/opt/mxdriver/lib/", "/opt/maca/lib/", "/opt/mxn100/lib/"};
+    struct cli_check *check = cli_check_add(
+        to, "library-place", "libmxsml.so lies in /opt/mxdriver/lib, /opt/maca/lib or /opt/mxn100/lib");
+    if (!of->answers) {
+        cli_check_cannot(check, "%s", of->no_answers);
+        return;
+    }
+    if (of->answers->library_error && !of->node->gpu_count) {
+        cli_check_cannot(check, "no GPU, and no library");
+        return;
+    }
+    const cJSON *path = gt_value_member(gt_value_member(of->answers->json, "library"), "path");
+    bool usual = false;
+    for (unsigned i = 0; cJSON_IsString(path) && i < GT_COUNT(places); i++)
+        usual = usual || strncmp(path->valuestring, places[i], strlen(places[i])) == 0;
+    cli_check_found(check, "%s",
+                    of->answers->library_error ? of->answers->library_error
+                    : cJSON_IsString(path)     ? path->valuestring
+                                               : "no path is told");
+    cli_check_judge(check, usual);
+}
+
+static void check_functions(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "library-functions",
+                      "it has every function that is asked; those of later versions may be missing");
+    static const char *const later[] = {"mxSmlGetMetaXLinkInfo_v2", "mxSmlGetDeviceBoardId",
+                                        "mxSmlEventSetCreate",      "mxSmlDeviceRegisterEvents",
+                                        "mxSmlEventSetWait",        "mxSmlEventSetFree"};
+    const cJSON *name;
+    struct cli_tally missing = {0};
+    bool all = true;
+    if (!of->answers || of->answers->library_error) {
+        cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
+        return;
+    }
+    cJSON_ArrayForEach(name, of->answers->missing)
+    {
+        bool optional = false;
+        if (!cJSON_IsString(name))
+            continue;
+        cli_tally_add(&missing, "%s", name->valuestring);
+        for (unsigned i = 0; i < GT_COUNT(later); i++)
+            optional = optional || strcmp(later[i], name->valuestring) == 0;
+        all = all && optional;
+    }
+    if (!missing.count)
+        cli_check_found(check, "it has all");
+    cli_check_found_tally(check, "it lacks ", &missing);
+    cli_check_judge(check, all);
+}
+
+static void check_versions(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "library-version", "library and driver tell their versions as short texts");
+    if (!cli_check_answered(of, "mxSmlGetMacaVersion", check))
+        return;
+    cli_check_found(check, "library %s",
+                    of->node->library_version[0] ? of->node->library_version : "tells nothing");
+    cli_check_found(check, "driver %s",
+                    of->node->driver_version[0] ? of->node->driver_version : "tells nothing");
+    cli_check_judge(check, of->node->library_version[0] && of->node->driver_version[0]);
+}
+
+/* Return codes that mean something else than trouble. */
+static bool is_expected(const struct gt_answer *answer)
+{
+    bool remote = strcmp(answer->call, "mxSmlGetMetaXLinkRemoteInfo") == 0;
+    return answer->code == 0 || answer->code == 3 || (answer->code == 2 && remote) ||
+           ((answer->code == 6 || answer->code == 9) && remote);
+}
+
+static void check_calls(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "library-calls",
+        "every call ends in time, keeps to its structure and succeeds, or says \"not supported\" (3)");
+    struct cli_tally trouble = {0};
+    if (!of->answers || !of->answers->count) {
+        cli_check_cannot(check, "%s", of->answers ? "no call was made" : of->no_answers);
+        return;
+    }
+    for (unsigned i = 0; i < of->answers->count; i++) {
+        const struct gt_answer *answer = &of->answers->calls[i];
+        if (answer->why)
+            cli_tally_add(&trouble, "%.44s: %s", answer->call, answer->why);
+        else if (!is_expected(answer))
+            cli_tally_add(&trouble, "%.44s: code %ld", answer->call, answer->code);
+    }
+    cli_check_found(check, "%u calls", of->answers->count);
+    cli_check_found_tally(check, "", &trouble);
+    if (of->answers->stopped)
+        cli_check_found(check, "stopped early: %s", of->answers->stopped);
+    cli_check_judge(check, !trouble.count && !of->answers->stopped && !of->answers->malformed);
+}
+
+static void check_count(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "device-count",
+                      "mxSmlGetDeviceCount returns the number itself, as many as there are GPUs on the bus");
+    unsigned at = 0;
+    uint64_t count = 0;
+    if (!cli_check_answered(of, "mxSmlGetDeviceCount", check))
+        return;
+    const struct gt_answer *answer = cli_check_next(of, "mxSmlGetDeviceCount", &at);
+    bool sane = gt_value_unsigned(answer->value, UINT32_MAX, &count);
+    cli_check_found(check, "it says %llu", (unsigned long long)count);
+    at = 0;
+    answer = cli_check_next(of, "mxSmlGetPfDeviceCount", &at);
+    if (answer && answer->value && gt_value_unsigned(answer->value, UINT32_MAX, &count))
+        cli_check_found(check, "mxSmlGetPfDeviceCount %llu", (unsigned long long)count);
+    cli_check_found(check, "%u are on the bus", of->node->gpu_count);
+    at = 0;
+    sane =
+        sane && gt_value_unsigned(cli_check_next(of, "mxSmlGetDeviceCount", &at)->value, UINT32_MAX, &count);
+    cli_check_judge(check, sane && count == of->node->gpu_count);
+}
+
+static void check_privileges(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "privileges",
+        "the library answers a process that has the device nodes and no privilege, as the probe's container");
+    if (!cli_check_answered(of, "mxSmlGetDeviceInfo", check) && of->answers && of->ordinary_user &&
+        of->node->gpu_count && !of->answers->library_error) {
+        cli_check_found(check, "asked by a user without capabilities: %.150s", check->why);
+        cli_check_judge(check, false);
+        return;
+    }
+    if (!of->answers || of->answers->library_error)
+        return;
+    if (!of->ordinary_user) {
+        cli_check_cannot(check, "it was not asked by an ordinary user of this machine");
+        return;
+    }
+    cli_check_found(check, "a user without capabilities gets answers");
+    cli_check_judge(check, true);
+}
+
+void cli_check_library(const struct cli_checked *of, struct cli_checks *to)
+{
+    check_place(of, to);
+    check_functions(of, to);
+    check_versions(of, to);
+    check_calls(of, to);
+    check_count(of, to);
+    check_privileges(of, to);
+}

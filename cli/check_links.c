@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "cli/check.h"
+
+/* MetaXLink: how it is numbered and counted, and whether its parts tell the same. */
+
+enum { LEVEL_MX = 5, LEVEL_SYS = 6, PORT_UP = 1, PORT_STATES = 5, NO_PEER = 2 };
+
+static const char remote_call[] = "mxSmlGetMetaXLinkRemoteInfo";
+static const char level_call[] = "mxSmlGetDeviceTopology";
+static const char state_call[] = "mxSmlGetMetaXLinkPortState";
+static const char speed_call[] = "mxSmlGetMetaXLinkInfo";
+
+/* What was said about links, by the library's numbers. */
+struct said {
+    unsigned char level[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* 255: not told */
+    unsigned char links[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* that the first names to the second */
+    unsigned char all_links[GT_VENDOR_DEVICES];                /* of a GPU, also to other servers */
+    unsigned there, empty, refused;                            /* masks of link numbers */
+    unsigned elsewhere;                                        /* links to what is no GPU of this node */
+};
+
+/* The device that an answer names as the other end; -1 none of this node. */
+static int peer_of(const struct cli_checked *of, const struct gt_answer *answer)
+{
+    int64_t device = -1;
+    char bdf[GT_BDF_SIZE];
+    if (!gt_value_int(gt_value_member(answer->value, "deviceId"), &device) || device < 0 ||
+        device >= GT_VENDOR_DEVICES)
+        return -1;
+    int gpu = cli_check_gpu(of, (unsigned)device);
+    return gpu >= 0 && gt_answer_bdf(answer, bdf) && strcmp(bdf, of->node->gpus[gpu].bdf) == 0 ? (int)device
+                                                                                               : -1;
+}
+
+static void listen(const struct cli_checked *of, struct said *said)
+{
+    const struct gt_answer *answer;
+    unsigned at = 0;
+    memset(said, 0, sizeof(*said));
+    memset(said->level, 255, sizeof(said->level));
+    while ((answer = cli_check_next(of, level_call, &at))) {
+        uint64_t level;
+        if (answer->value && answer->arg_count == 2 && answer->args[0] < GT_VENDOR_DEVICES &&
+            answer->args[1] < GT_VENDOR_DEVICES && gt_value_unsigned(answer->value, 254, &level))
+            said->level[answer->args[0]][answer->args[1]] = (unsigned char)level;
+    }
+    for (at = 0; (answer = cli_check_next(of, remote_call, &at));) {
+        if (answer->arg_count != 2 || answer->args[0] >= GT_VENDOR_DEVICES ||
+            answer->args[1] >= GT_VENDOR_LINK_NUMBERS || answer->why)
+            continue;
+        unsigned bit = 1u << answer->args[1];
+        if (answer->code)
+            *(answer->code == NO_PEER ? &said->empty : &said->refused) |= bit;
+        if (!answer->value)
+            continue;
+        said->there |= bit;
+        said->all_links[answer->args[0]]++;
+        int peer = peer_of(of, answer);
+        if (peer < 0)
+            said->elsewhere++;
+        else
+            said->links[answer->args[0]][peer]++;
+    }
+}
+
+static void check_levels(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "topology-levels",
+        "levels are 0 to 6, the same in both directions; 5 is MetaXLink, 6 the way between NUMA nodes");
+    struct cli_tally levels = {0};
+    unsigned differ = 0;
+    bool known = true;
+    if (!cli_check_answered(of, level_call, check))
+        return;
+    for (unsigned a = 0; a < GT_VENDOR_DEVICES; a++)
+        for (unsigned b = a + 1; b < GT_VENDOR_DEVICES; b++) {
+            if (said->level[a][b] == 255 && said->level[b][a] == 255)
+                continue;
+            cli_tally_add(&levels, "level %u", said->level[a][b]);
+            known = known && said->level[a][b] <= LEVEL_SYS;
+            differ += said->level[a][b] != said->level[b][a];
+        }
+    cli_check_found_tally(check, "", &levels);
+    if (differ)
+        cli_check_found(check, "%u pairs differ in their two directions", differ);
+    cli_check_judge(check, known && !differ);
+}
+
+static void found_numbers(struct cli_check *check, const char *before, unsigned mask)
+{
+    gt_auto_buf struct gt_buf list = GT_BUF(64);
+    gt_text_add_mask(&list, mask);
+    if (mask && list.data)
+        cli_check_found(check, "%s %s", before, list.data);
+}
+
+static void check_numbers(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "link-numbers",
+                      "a GPU has seven links, numbered 0 to 6 or 1 to 7; code 2 is nothing on that port");
+    if (!of->answers || !(said->there | said->empty | said->refused)) {
+        cli_check_answered(of, remote_call, check);
+        return;
+    }
+    unsigned first = 1, last = 1u << (GT_VENDOR_LINK_NUMBERS - 1);
+    bool from_0 = said->there & first || (said->refused & last && !(said->refused & first));
+    bool from_1 = said->there & last || (said->refused & first && !(said->refused & last));
+    found_numbers(check, "a GPU at", said->there);
+    found_numbers(check, "code 2 at", said->empty);
+    found_numbers(check, "refused at", said->refused);
+    if (from_0 != from_1) {
+        cli_check_found(check, "so they begin at %d", from_0 ? 0 : 1);
+        cli_check_judge(check, true);
+    } else if (from_0)
+        cli_check_judge(check, false);
+    else
+        cli_check_cannot(check, "nothing is at 0 or 7, and neither is refused alone");
+}
+
+static void check_ends(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+{
+    struct cli_check *both =
+        cli_check_add(to, "remote-ends", "both ends of a link name each other, by number and PCI address");
+    struct cli_check *level =
+        cli_check_add(to, "links-and-levels", "a pair has links exactly where its level is 5");
+    struct cli_check *far =
+        cli_check_add(to, "links-to-other-servers",
+                      "what a link to another server names is told apart from this server's GPUs");
+    unsigned pairs = 0, one_sided = 0, disagree = 0;
+    if (!cli_check_answered(of, remote_call, both)) {
+        if (said->empty)
+            cli_check_cannot(both, "no GPU has a link");
+        cli_check_cannot(level, "%.150s", both->why);
+        cli_check_cannot(far, "%.150s", both->why);
+        return;
+    }
+    for (unsigned a = 0; a < GT_VENDOR_DEVICES; a++)
+        for (unsigned b = a + 1; b < GT_VENDOR_DEVICES; b++) {
+            bool linked = said->links[a][b] || said->links[b][a];
+            pairs += linked;
+            one_sided += said->links[a][b] != said->links[b][a];
+            disagree += said->level[a][b] != 255 && linked != (said->level[a][b] == LEVEL_MX);
+        }
+    cli_check_found(both, "%u pairs are linked, %u of them differ at their two ends", pairs, one_sided);
+    cli_check_judge(both, !one_sided);
+    cli_check_found(level, "%u pairs disagree", disagree);
+    cli_check_judge(level, !disagree);
+    cli_check_found(far, "%u links lead to what is no GPU of this node", said->elsewhere);
+    if (said->elsewhere)
+        cli_check_cannot(far, "what such a link names is not published; the recording has it");
+    else
+        cli_check_cannot(far, "no link leads to another server");
+}
+
+static void check_port_states(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "port-states", "seven states of a port each, 0 to 5; as many are 1 (up) as a GPU has links");
+    const struct gt_answer *answer;
+    struct cli_tally states = {0};
+    unsigned at = 0, others = 0;
+    bool sane = true;
+    if (!cli_check_answered(of, state_call, check))
+        return;
+    while ((answer = cli_check_next(of, state_call, &at))) {
+        const cJSON *item;
+        unsigned up = 0;
+        if (!answer->value || !answer->arg_count || answer->args[0] >= GT_VENDOR_DEVICES)
+            continue;
+        sane = sane && cJSON_GetArraySize(answer->value) == GT_VENDOR_PORTS;
+        cJSON_ArrayForEach(item, answer->value)
+        {
+            uint64_t state;
+            bool known = gt_value_unsigned(item, PORT_STATES, &state);
+            sane = sane && known;
+            up += known && state == PORT_UP;
+            if (known)
+                cli_tally_add(&states, "state %llu", (unsigned long long)state);
+            else
+                cli_tally_add(&states, "no state");
+        }
+        others += up != said->all_links[answer->args[0]];
+    }
+    cli_check_found_tally(check, "", &states);
+    if (others)
+        cli_check_found(check, "%u GPUs have another number of ports up than of links", others);
+    cli_check_judge(check, sane && !others);
+}
+
+static void check_port_speed(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "port-speed", "a port in use has 16 lanes at 32 (or 2.5) GT/s, one that is not has 0 of both");
+    const struct gt_answer *answer;
+    struct cli_tally links = {0};
+    unsigned at = 0;
+    bool usual = true;
+    if (!cli_check_answered(of, speed_call, check))
+        return;
+    while ((answer = cli_check_next(of, speed_call, &at))) {
+        const cJSON *item;
+        cJSON_ArrayForEach(item, answer->value)
+        {
+            const cJSON *speed = gt_value_member(item, "speed"), *width = gt_value_member(item, "width");
+            double s = cJSON_IsNumber(speed) ? speed->valuedouble : -1,
+                   w = cJSON_IsNumber(width) ? width->valuedouble : -1;
+            cli_tally_add(&links, "%g GT/s x%g", s, w);
+            usual = usual && ((s == 0 && w == 0) || (w == 16 && (s == 32 || s == 2.5)));
+        }
+    }
+    cli_check_found_tally(check, "", &links);
+    cli_check_judge(check, usual);
+}
+
+static void check_bandwidth(struct cli_checks *to)
+{
+    struct cli_check *check =
+        cli_check_add(to, "link-bandwidth", "a link of one port moves 64 GB/s in one direction");
+    cli_check_cannot(check,
+                     "no bandwidth is published and none is measured here; the vendor's own test tells it");
+}
+
+static void check_servers(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "server-uuids",
+        "the own server and those that MetaXLink reaches have UUIDs, and as many are named as counted");
+    struct cli_check *place =
+        cli_check_add(to, "link-topology", "what topologyId, socketId and dieId mean across servers");
+    unsigned at = 0;
+    const struct gt_answer *answer = cli_check_next(of, "mxSmlGetLocalAndMultipleRemoteUuid", &at);
+    if (answer && answer->value) {
+        uint64_t count = 0;
+        const cJSON *remotes = gt_value_member(answer->value, "remotes");
+        bool told = gt_value_unsigned(gt_value_member(answer->value, "count"), UINT32_MAX, &count);
+        cli_check_found(check, "own %s; %llu counted, %u believed",
+                        of->node->server_uuid[0] ? of->node->server_uuid : "none", (unsigned long long)count,
+                        of->node->remote_count);
+        cli_check_judge(check,
+                        told && count == (uint64_t)cJSON_GetArraySize(remotes) && of->node->server_uuid[0]);
+    } else if (of->node->server_uuid[0]) {
+        cli_check_found(check, "own %s, by mxSmlGetLocalAndRemoteUuid", of->node->server_uuid);
+        cli_check_judge(check, true);
+    } else
+        cli_check_answered(of, "mxSmlGetLocalAndMultipleRemoteUuid", check);
+
+    struct cli_tally places = {0};
+    if (!cli_check_answered(of, "mxSmlGetMetaXLinkTopo", place))
+        return;
+    for (at = 0; (answer = cli_check_next(of, "mxSmlGetMetaXLinkTopo", &at));) {
+        uint64_t id = 0, socket = 0;
+        if (answer->value &&
+            gt_value_unsigned(gt_value_member(answer->value, "topologyId"), UINT32_MAX, &id) &&
+            gt_value_unsigned(gt_value_member(answer->value, "socketId"), UINT32_MAX, &socket))
+            cli_tally_add(&places, "topology %llu socket %llu", (unsigned long long)id,
+                          (unsigned long long)socket);
+    }
+    cli_check_found_tally(place, "", &places);
+    cli_check_cannot(place, "it is not published, and nothing is made of it");
+}
+
+void cli_check_links(const struct cli_checked *of, struct cli_checks *to)
+{
+    struct said said;
+    listen(of, &said);
+    check_levels(of, &said, to);
+    check_numbers(of, &said, to);
+    check_ends(of, &said, to);
+    check_port_states(of, &said, to);
+    check_port_speed(of, to);
+    check_bandwidth(to);
+    check_servers(of, to);
+}

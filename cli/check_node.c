@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/check.h"
+#include "cli/cli.h"
+#include "topology/model/node_json.h"
+
+enum { KEY_RECORD = CLI_KEY_OWN };
+enum { FORMAT_TEXT, FORMAT_JSON };
+static const char *const formats[] = {"text", "json", NULL};
+
+struct options {
+    struct cli_parse parse;
+    struct cli_source source;
+    const char *record; /* NULL: not given */
+    unsigned format;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->source;
+        return cli_parse_rest(key, arg, state);
+    case KEY_RECORD:
+        options->record = arg;
+        return *arg ? 0 : cli_refuse(&options->parse, "--record", "the file to write", arg);
+    case 'o':
+        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
+    default:
+        return cli_parse_rest(key, arg, state);
+    }
+}
+
+static const struct argp_option own_options[] = {
+    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
+    {.name = "record",
+     .key = KEY_RECORD,
+     .arg = "FILE",
+     .doc = "write a recording of this node with the checks to FILE, to send in"},
+    CLI_LAST_OPTIONS,
+};
+static const struct argp_child children[] = {{.argp = &cli_source_argp}, {0}};
+static const struct argp argp = {
+    .options = own_options,
+    .parser = parse,
+    .doc = "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
+           "on this node. It only reads.",
+    .children = children,
+};
+
+/* ---- what is looked at ---- */
+
+struct material {
+    struct gt_node *node;
+    struct gt_raw raw;
+    struct gt_facts facts;
+    struct gt_answers answers;
+    char dev_root[PATH_MAX];
+};
+
+static void material_done(struct material *material)
+{
+    gt_node_unref(material->node);
+    gt_raw_done(&material->raw);
+    gt_facts_done(&material->facts);
+    gt_answers_done(&material->answers);
+}
+
+static const char *missing_why(const struct gt_node *node, const char *what)
+{
+    for (unsigned i = 0; i < node->missing_count; i++)
+        if (strcmp(node->missing[i].what, what) == 0)
+            return node->missing[i].why;
+    return "the vendor library was not asked";
+}
+
+/* Whether the probe that asks is a process of this user, who is not root. */
+static bool is_ordinary_user(const struct cli_source *source)
+{
+    struct stat st;
+    bool socket = source->probe && stat(source->probe, &st) == 0 && S_ISSOCK(st.st_mode);
+    return !source->from && !socket && geteuid() != 0;
+}
+
+static int look(const struct cli_source *source, struct material *m, struct cli_checked *ret,
+                struct gt_err **err)
+{
+    int r = cli_source_scan(source, &m->node, &m->raw, err);
+    if (r < 0)
+        return r;
+    if (!m->raw.pci)
+        return gt_fail(err, EINVAL, "--from: %s: not a recording, and only that holds what is checked",
+                       source->from);
+    r = gt_facts_from_json(m->raw.pci, strlen(m->raw.pci), "raw.pci", &m->facts, err);
+    if (r >= 0 && m->raw.vendor)
+        r = gt_answers_read(m->raw.vendor, strlen(m->raw.vendor), &m->answers, err);
+    if (r < 0)
+        return r;
+    if (snprintf(m->dev_root, sizeof(m->dev_root), "%s/dev", source->root ? source->root : "") >=
+        (int)sizeof(m->dev_root))
+        return gt_fail(err, ENAMETOOLONG, "--root: %s", source->root);
+    *ret = (struct cli_checked){.node = m->node,
+                                .facts = &m->facts,
+                                .answers = m->raw.vendor ? &m->answers : NULL,
+                                .no_answers = missing_why(m->node, "vendor library"),
+                                .dev_root = source->from ? NULL : m->dev_root,
+                                .vendor = m->facts.vendor,
+                                .ordinary_user = is_ordinary_user(source)};
+    return 0;
+}
+
+/* ---- output ---- */
+
+static const char *const verdicts[] = {
+    [CLI_UNCHECKED] = "cannot be checked here", [CLI_HOLDS] = "holds", [CLI_BROKEN] = "does not hold"};
+
+static unsigned count_of(const struct cli_checks *checks, enum cli_verdict verdict)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < checks->count; i++)
+        count += checks->list[i].verdict == verdict;
+    return count;
+}
+
+static void print_text(const struct gt_node *node, const struct cli_checks *checks, struct gt_buf *to)
+{
+    gt_buf_printf(to, "%u GPU%s", node->gpu_count, node->gpu_count == 1 ? "" : "s");
+    if (node->driver_version[0])
+        gt_buf_printf(to, ", driver %s", node->driver_version);
+    if (node->library_version[0])
+        gt_buf_printf(to, ", library %s", node->library_version);
+    gt_buf_puts(to, "\n\n");
+    for (unsigned i = 0; i < checks->count; i++) {
+        const struct cli_check *check = &checks->list[i];
+        gt_buf_printf(to, "%-24s%s", check->name, verdicts[check->verdict]);
+        if (check->verdict == CLI_UNCHECKED)
+            gt_buf_printf(to, " (%s)", check->why);
+        gt_buf_printf(to, "\n    assumed  %s\n", check->assumed);
+        if (check->found[0])
+            gt_buf_printf(to, "    found    %s\n", check->found);
+    }
+    unsigned broken = count_of(checks, CLI_BROKEN);
+    gt_buf_printf(to, "\n%u checks: %u hold, %u cannot be checked here, %u %s not hold", checks->count,
+                  count_of(checks, CLI_HOLDS), count_of(checks, CLI_UNCHECKED), broken,
+                  broken == 1 ? "does" : "do");
+    const char *before = ": ";
+    for (unsigned i = 0; i < checks->count; i++)
+        if (checks->list[i].verdict == CLI_BROKEN) {
+            gt_buf_printf(to, "%s%s", before, checks->list[i].name);
+            before = ", ";
+        }
+    gt_buf_puts(to, "\n");
+}
+
+static cJSON *checks_json(const struct cli_checks *checks)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (unsigned i = 0; list && i < checks->count; i++) {
+        const struct cli_check *check = &checks->list[i];
+        cJSON *item = cJSON_CreateObject();
+        bool whole = item && cJSON_AddStringToObject(item, "name", check->name) &&
+                     cJSON_AddStringToObject(item, "assumed", check->assumed) &&
+                     cJSON_AddStringToObject(item, "verdict", verdicts[check->verdict]) &&
+                     (!check->found[0] || cJSON_AddStringToObject(item, "found", check->found)) &&
+                     (check->verdict != CLI_UNCHECKED || cJSON_AddStringToObject(item, "why", check->why));
+        if (!whole || !cJSON_AddItemToArray(list, item)) {
+            cJSON_Delete(item);
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Puts the checks into an object, which is printed and freed. */
+static int print_with_checks(cJSON *object, const struct cli_checks *checks, struct gt_buf *to,
+                             struct gt_err **err)
+{
+    cJSON *list = checks_json(checks);
+    bool whole = object && list && cJSON_AddItemToObject(object, "checks", list);
+    if (whole)
+        gt_json_print(object, to);
+    else
+        cJSON_Delete(list);
+    cJSON_Delete(object);
+    return whole ? gt_buf_check(to, "checks", err) : gt_fail_sys(err, ENOMEM, "checks");
+}
+
+static int write_recording(const struct options *options, const struct material *material,
+                           const struct cli_checks *checks)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_free char *text = NULL;
+    gt_auto_buf struct gt_buf whole = GT_BUF(GT_JSON_MAX);
+    cJSON *json = NULL;
+    if (gt_recording_make(material->node, &material->raw, &text, &err) < 0 ||
+        gt_json_parse(text, strlen(text), "recording", &json, &err) < 0 ||
+        print_with_checks(json, checks, &whole, &err) < 0)
+        return cli_failed(options->parse.verb, err);
+    return cli_write_file(options->parse.verb, options->record, whole.data);
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
+    int exit_code;
+    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+        return exit_code;
+    if (!cli_source_check(&options.source))
+        return CLI_USAGE;
+    if (options.source.from && options.record)
+        return cli_usage(verb->name, "--record: not together with --from");
+
+    gt_auto_err struct gt_err *err = NULL;
+    __attribute__((cleanup(material_done))) struct material material = {0};
+    struct cli_checked checked;
+    if (look(&options.source, &material, &checked, &err) < 0)
+        return cli_failed(verb->name, err);
+    struct cli_checks checks = {0};
+    cli_check_kernel(&checked, &checks);
+    cli_check_library(&checked, &checks);
+    cli_check_identity(&checked, &checks);
+    cli_check_links(&checked, &checks);
+    cli_check_health(&checked, &checks);
+
+    if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
+        return CLI_FAILED;
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    if (options.format == FORMAT_TEXT)
+        print_text(material.node, &checks, &text);
+    else if (print_with_checks(cJSON_CreateObject(), &checks, &text, &err) < 0)
+        return cli_failed(verb->name, err);
+    return cli_print(verb->name, &text);
+}
+
+const struct cli_verb cli_check_node = {"check-node", run};

@@ -1,0 +1,287 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo check-node on made machines: test_check_node.py BIN_DIR LIBRARY_DIR [unittest arguments]
+
+LIBRARY_DIR has fake-mxsml/libmxsml.so and fake-mxsml-old/libmxsml.so.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MACHINES = os.path.join(os.path.dirname(HERE), "machines")
+BIN = LIBRARIES = ""
+TIMEOUT_S = 60
+HOLDS, BROKEN, UNCHECKED = "holds", "does not hold", "cannot be checked here"
+
+
+class Machine:
+    """A root with the eight GPUs of c500-8, a library that a scenario drives, and device nodes."""
+
+    def __init__(self, directory):
+        self.directory, self.root = directory, os.path.join(directory, "root")
+        subprocess.run([os.path.join(MACHINES, "make-machine"), os.path.join(MACHINES, "specs", "c500-8.json"), directory],
+                       check=True, timeout=TIMEOUT_S)
+        with open(os.path.join(directory, "scenario.json"), encoding="utf-8") as file:
+            self.scenario = json.load(file)
+        self.library()
+        self.write("sys/module/metax/version", "3.6.11\n")
+        for name in ["mxcd", "mxgd", *(f"dri/card{i}" for i in range(1, 9)), *(f"dri/renderD{i}" for i in range(128, 136))]:
+            self.write("dev/" + name, "")
+
+    def path(self, name):
+        return os.path.join(self.root, name)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def library(self, which="fake-mxsml", place="opt/mxdriver/lib"):
+        shutil.rmtree(self.path("opt"), ignore_errors=True)
+        os.makedirs(self.path(place))
+        shutil.copy(os.path.join(LIBRARIES, which, "libmxsml.so"), self.path(place))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="gputopo-check-")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.machine = Machine(os.path.join(self.dir, "machine"))
+
+    def run_verb(self, *arguments, machine=True, **more):
+        scenario = os.path.join(self.machine.directory, "scenario.json")
+        with open(scenario, "w", encoding="utf-8") as file:
+            json.dump(self.machine.scenario, file)
+        root = ["--root", self.machine.root] if machine else []
+        return subprocess.run([os.path.join(BIN, "gputopo"), "check-node", *root, *arguments], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, env={**os.environ, "GPUTOPO_FAKE_MXSML": scenario}, **more)
+
+    def checks(self, *arguments, **more):
+        done = self.run_verb("-o", "json", *arguments, **more)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+        for check in checks.values():
+            self.assertIn(check["verdict"], (HOLDS, BROKEN, UNCHECKED))
+            self.assertTrue(check["assumed"], check)
+            self.assertEqual(bool(check.get("why")), check["verdict"] == UNCHECKED, check)
+        return checks
+
+    def broken(self, *arguments, **more):
+        return {name for name, check in self.checks(*arguments, **more).items() if check["verdict"] == BROKEN}
+
+    def expect(self, *names):
+        """Just these do not hold; returns all checks."""
+        checks = self.checks()
+        self.assertEqual({name for name, check in checks.items() if check["verdict"] == BROKEN}, set(names), checks)
+        return checks
+
+    def device(self, number):
+        return self.machine.scenario["devices"][number]
+
+
+class Sound(Case):
+    def test_all_that_can_hold_holds(self):
+        checks = self.expect()
+        self.assertGreaterEqual(sum(check["verdict"] == HOLDS for check in checks.values()), 27)
+        self.assertEqual(checks["control-nodes"]["found"], "mxcd, mxgd")
+        self.assertIn("so they begin at 0", checks["link-numbers"]["found"])
+        self.assertIn("level 5 (12 times)", checks["topology-levels"]["found"])
+        self.assertEqual(checks["memory-unit"]["found"], "64 GiB (8 times)")
+
+    def test_what_a_person_sees(self):
+        lines = self.run_verb().stdout.splitlines()
+        self.assertEqual(lines[0], "8 GPUs, driver 3.6.11, library 3.5.3.18")
+        at = lines.index("drm-nodes               holds")
+        self.assertEqual(lines[at + 2], "    found    named for 8 of 8 GPUs; there for 8")
+        self.assertRegex(lines[-1], r"^\d+ checks: \d+ hold, \d+ cannot be checked here, 0 do not hold$")
+        os.unlink(self.machine.path("dev/mxcd"))
+        self.assertRegex(self.run_verb().stdout.splitlines()[-1], ", 1 does not hold: control-nodes$")
+
+    def test_recording(self):
+        path = os.path.join(self.dir, "node.json")
+        checks = self.checks("--record", path)
+        with open(path, encoding="utf-8") as file:
+            recording = json.load(file)
+        self.assertEqual({check["name"]: check for check in recording["checks"]}, checks)
+        shown = subprocess.run([os.path.join(BIN, "gputopo"), "show", "--from", path, "-o", "json"], capture_output=True, check=True,
+                               timeout=TIMEOUT_S)
+        self.assertEqual(json.loads(shown.stdout), recording["node"])
+        again = self.checks("--from", path, machine=False)
+        for name in ("control-nodes", "drm-nodes", "privileges"):
+            self.assertEqual(again[name]["verdict"], UNCHECKED)
+        same = set(checks) - {"control-nodes", "drm-nodes", "privileges"}
+        self.assertEqual({name: again[name] for name in same}, {name: checks[name] for name in same})
+
+    def test_links_that_begin_at_one(self):
+        self.machine.scenario["linkBase"] = 1
+        self.assertIn("so they begin at 1", self.expect()["link-numbers"]["found"])
+
+    @unittest.skipIf(os.geteuid() != 0, "only root may become somebody else")
+    def test_an_ordinary_user(self):
+        for directory, _, files in os.walk(self.dir):
+            for name in [directory, *(os.path.join(directory, file) for file in files)]:
+                if not os.path.islink(name):
+                    os.chmod(name, os.stat(name).st_mode | 0o055)
+        self.run_verb()
+        os.chmod(os.path.join(self.machine.directory, "scenario.json"), 0o644)
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        try:
+            checks = self.checks(**nobody)
+        except PermissionError:
+            self.skipTest(f"nobody may not run what is in {BIN}")
+        self.assertEqual(checks["privileges"]["verdict"], HOLDS)
+        self.machine.scenario["faults"] = [{"call": "mxSmlGetDeviceInfo", "do": "code", "code": 8}]
+        self.assertIn("privileges", self.broken(**nobody))
+        self.assertEqual(self.checks()["privileges"]["verdict"], UNCHECKED)
+
+
+class Broken(Case):
+    """One assumption is not so, and the check of it says so."""
+
+    def test_device_nodes(self):
+        os.unlink(self.machine.path("dev/mxcd"))
+        os.unlink(self.machine.path("dev/dri/renderD130"))
+        checks = self.expect("control-nodes", "drm-nodes")
+        self.assertIn("no /dev/dri/renderD130", checks["drm-nodes"]["found"])
+
+    def test_driver(self):
+        os.unlink(self.machine.path("sys/module/metax/version"))
+        os.unlink(self.machine.path(f"sys/bus/pci/devices/{self.device(0)['bdf']}/driver"))
+        self.assertEqual(self.expect("driver", "driver-version")["driver"]["found"], "none, metax (7 times)")
+
+    def test_pci_device(self):
+        shutil.rmtree(self.machine.directory)
+        with open(os.path.join(MACHINES, "specs", "c500-8.json"), encoding="utf-8") as file:
+            spec = {**json.load(file), "device": "4001"}
+        path = os.path.join(self.dir, "spec.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(spec, file)
+        subprocess.run([os.path.join(MACHINES, "make-machine"), path, self.machine.directory], check=True, timeout=TIMEOUT_S)
+        checks = self.checks("--probe", "none")
+        self.assertEqual((checks["pci-device"]["verdict"], checks["pci-device"]["found"]), (BROKEN, "4001 (8 times)"))
+        self.assertEqual(checks["pci-vendor"]["verdict"], HOLDS)
+        self.assertEqual((checks["uuid"]["verdict"], checks["uuid"]["why"]), (UNCHECKED, "--probe none was given"))
+
+    def test_library(self):
+        self.machine.library(place="opt/elsewhere")
+        self.expect("library-place")
+        self.machine.library("fake-mxsml-old")
+        self.assertNotIn("library-functions", self.broken())  # what later versions brought
+        self.assertIn("events", self.broken())
+        self.machine.library()
+        self.machine.scenario["faults"] = [{"call": "mxSmlGetTotalEccErrors", "do": "missing"}]
+        checks = self.expect("library-functions")
+        self.assertIn("the library lacks mxSmlGetTotalEccErrors", checks["ecc-counters"]["why"])
+
+    def test_no_library(self):
+        shutil.rmtree(self.machine.path("opt"))
+        checks = self.expect("library-place")
+        self.assertEqual(checks["uuid"]["why"], "there is no vendor library")
+
+    def test_calls(self):
+        self.machine.scenario["faults"] = [{"call": "mxSmlGetPcieInfo", "dev": 2, "do": "crash"},
+                                           {"call": "mxSmlGetBoardSerial", "dev": 1, "do": "code", "code": 8}]
+        found = self.expect("library-calls")["library-calls"]["found"]
+        self.assertIn("mxSmlGetPcieInfo: crashed (signal 11)", found)
+        self.assertIn("mxSmlGetBoardSerial: code 8", found)
+
+    def test_count_and_addresses(self):
+        self.machine.scenario["count"] = 7
+        self.assertIn("it says 7", self.checks()["device-count"]["found"])
+        self.assertIn("device-count", self.broken())
+        del self.machine.scenario["count"]
+        self.device(0)["bdf"] = "0e:00.0"
+        self.assertIn("device 0: written 0e:00.0", self.expect("bdf")["bdf"]["found"])
+
+    def test_uuid(self):
+        self.device(3)["uuid"] = "GPU-" + "a" * 70
+        checks = self.expect("uuid", "device-id")
+        self.assertIn("the longest has 74 characters", checks["uuid"]["found"])
+        self.device(3)["uuid"] = "MX-17"
+        self.expect("uuid")
+
+    def test_units(self):
+        self.device(5)["vramKiB"] = 65536
+        self.assertIn("0 GiB", self.expect("memory-unit")["memory-unit"]["found"])
+
+    def test_links(self):
+        matrix = self.machine.scenario["matrix"]
+        matrix[0][1] = 4
+        self.assertIn("topology-levels", self.broken())
+        matrix[1][0] = 4
+        self.assertIn("1 pairs disagree", self.expect("links-and-levels")["links-and-levels"]["found"])
+        matrix[0][1] = matrix[1][0] = 5
+        matrix[0][7] = matrix[7][0] = 7
+        self.assertIn("level 7", self.expect("topology-levels")["topology-levels"]["found"])
+
+    def test_ports(self):
+        ports = self.device(0)["ports"]
+        ports[0]["width"] = 8
+        self.assertIn("32 GT/s x8", self.expect("port-speed")["port-speed"]["found"])
+        ports[0]["width"] = 16
+        ports[0]["state"] = 2
+        self.assertIn("state 2", self.expect("port-states")["port-states"]["found"])
+        del ports[0]
+        self.expect("remote-ends")
+
+    def test_another_server(self):
+        self.device(0)["ports"].append({"port": 0, "speed": 32, "width": 16, "state": 1, "remoteDevice": 3,
+                                        "remoteBdf": "0000:99:00.0"})
+        far = self.expect()["links-to-other-servers"]
+        self.assertEqual(far["found"], "1 links lead to what is no GPU of this node")
+        self.assertIn("not published", far["why"])
+
+    def test_health(self):
+        self.device(1).update(state=0, unavailableReason={"code": 7, "text": "link lost"})
+        self.device(2)["ecc"] = {"sramUE": 3, "dramUE": 4294967295}
+        self.device(4)["eccState"] = 2
+        checks = self.expect("ecc-state", "ecc-counters")
+        self.assertEqual(checks["unavailable-reason"]["verdict"], HOLDS)
+        self.assertEqual(checks["unavailable-reason"]["found"], "code 7: link lost")
+        self.assertIn("sramUE 3", checks["ecc-counters"]["found"])
+        self.assertIn("dramUE all bits set", checks["ecc-counters"]["found"])
+
+    def test_locality(self):
+        self.device(6)["numaNode"] = 3
+        self.assertIn("another than node 0", self.expect("locality")["locality"]["found"])
+
+
+class Nothing(Case):
+    def test_no_gpu(self):
+        root = os.path.join(self.dir, "empty")
+        for name in ("sys/bus/pci/devices", "sys/devices/system/cpu", "proc", "dev"):
+            os.makedirs(os.path.join(root, name))
+        checks = self.checks("--root", root, machine=False)
+        self.assertEqual({check["verdict"] for check in checks.values()}, {UNCHECKED}, checks)
+
+    def test_what_cannot_run(self):
+        for arguments, code, text in (
+                (["--root", "/nowhere"], 1, "gputopo: check-node: --root: /nowhere: No such file or directory"),
+                (["-o", "yaml"], 2, "gputopo: check-node: -o: "),
+                (["--record", ""], 2, "gputopo: check-node: --record: expected the file to write"),
+                (["--record", "x", "--from", "y"], 2, "gputopo: check-node: --record: not together with --from"),
+                (["extra"], 2, "gputopo: check-node: ")):
+            done = self.run_verb(*arguments, machine=False)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), arguments)
+            self.assertTrue(done.stderr.startswith(text) and done.stderr.count("\n") == 1, done.stderr)
+        plain = os.path.join(self.dir, "plain.json")
+        with open(plain, "w", encoding="utf-8") as file:
+            json.dump({"gpus": [{"bdf": "0a:00.0"}]}, file)
+        done = self.run_verb("--from", plain, machine=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("not a recording", done.stderr)
+        done = self.run_verb("--record", os.path.join(self.dir, "no", "x.json"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or not os.path.isdir(sys.argv[2]):
+        sys.exit(__doc__)
+    BIN, LIBRARIES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PROBE_ANSWERS_LOG_H
+#define GPUTOPO_PROBE_ANSWERS_LOG_H
+
+#include <cjson/cJSON.h>
+
+#include "topology/model/node.h"
+
+/* A vendor call log (docs/probe-protocol.md) as a list of answers: for the reader that makes a node of them
+ * (answers.h), and for whoever looks at single answers. Answers point into the log and live as long. */
+
+enum {
+    GT_VENDOR_DEVICES = 64, /* device numbers that are read */
+    GT_VENDOR_PORTS = 7,
+    GT_VENDOR_LINK_NUMBERS = 8, /* links are asked for by the numbers 0..7 */
+    GT_ANSWER_ARGS_MAX = 3,
+};
+
+/* One entry of the log. */
+struct gt_answer {
+    const char *call;
+    unsigned args[GT_ANSWER_ARGS_MAX];
+    unsigned arg_count;
+    const cJSON *value; /* NULL unless the call succeeded and kept its form */
+    long code;          /* return code, -1 where the call did not return */
+    const char *why;    /* it hung, crashed, broke its form; NULL where there is just a code */
+};
+
+struct gt_answers {
+    cJSON *json;
+    struct gt_answer *calls;
+    unsigned count, malformed;
+    const cJSON *missing;      /* names of symbols */
+    const char *library_error; /* NULL where the library was found */
+    const char *stopped;       /* why the scan ended early, or NULL */
+};
+
+int gt_answers_read(const char *log, size_t len, struct gt_answers *ret, struct gt_err **err);
+void gt_answers_done(struct gt_answers *answers);
+static inline void gt_answers_done_p(struct gt_answers *answers)
+{
+    gt_answers_done(answers);
+}
+#define gt_auto_answers __attribute__((cleanup(gt_answers_done_p)))
+
+/* Whether any entry of this call has a value. */
+bool gt_answers_have(const struct gt_answers *answers, const char *call);
+
+bool gt_answer_is(const struct gt_answer *answer, const char *call); /* and has a value */
+
+/* The BDF that an answer of a DeviceInfo call carries, canonical. */
+bool gt_answer_bdf(const struct gt_answer *answer, char to[static GT_BDF_SIZE]);
+
+/* Members of a value. */
+bool gt_value_unsigned(const cJSON *item, uint64_t max, uint64_t *ret);
+bool gt_value_int(const cJSON *item, int64_t *ret);
+const cJSON *gt_value_member(const cJSON *object, const char *key);
+/* Printable ASCII, at least one and less than `size` bytes, surrounding blanks dropped. */
+bool gt_value_text(const cJSON *item, char *to, size_t size);
+
+#endif
