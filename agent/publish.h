@@ -3,6 +3,7 @@
 #define GPUTOPO_AGENT_PUBLISH_H
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "kube/client.h"
 
 /*
@@ -40,7 +41,7 @@ struct gt_publish_source {
     void *arg;
 };
 
-enum { GT_PUBLISH_TIME_SIZE = 24 };
+enum { GT_PUBLISH_TIME_SIZE = GT_TEXT_TIME_SIZE };
 
 /* The world outside. */
 struct gt_publish_port {

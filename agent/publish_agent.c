@@ -33,17 +33,10 @@ static uint64_t port_now_ms(void *arg)
     return gt_clock_ms();
 }
 
-static void time_text(time_t time, char *to)
-{
-    struct tm calendar;
-    gmtime_r(&time, &calendar);
-    strftime(to, GT_PUBLISH_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &calendar);
-}
-
 static void port_now_text(void *arg, char *to)
 {
     (void)arg;
-    time_text(time(NULL), to);
+    gt_text_time(time(NULL), to);
 }
 
 static void port_wake(void *arg, uint64_t ms)
@@ -106,7 +99,7 @@ static void update_conditions(struct gt_agent_publish *publish)
         gt_plugin_stats(agent->plugin, &stats);
     gt_podresources_stats(agent->podresources, &lists);
     if (lists.last_s > 0)
-        time_text((time_t)lists.last_s, asked);
+        gt_text_time((int64_t)lists.last_s, asked);
     const struct gt_condition_facts facts = {
         .inventory = agent->inventory,
         .scan_error = agent->scan_error,

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/prometheus.h"
+#include "base/text.h"
 #include "http/metrics.h"
 #include "scheduler-ext/companion/private.h"
 
@@ -18,15 +19,6 @@ enum {
     REQUEST_MS = 30000,
 };
 
-static void write_time(struct gt_buf *to, int64_t seconds)
-{
-    char text[32];
-    struct tm tm;
-    time_t at = seconds;
-    if (gmtime_r(&at, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-        gt_buf_puts(to, text);
-}
-
 /* Whoever checks certificates, as the API server does, gets no answer with one that is out of its time. */
 static bool has_valid_certificate(const struct gt_companion *companion, struct gt_buf *why)
 {
@@ -37,11 +29,11 @@ static bool has_valid_certificate(const struct gt_companion *companion, struct g
     int64_t now = time(NULL);
     if (now >= stats.tls_begins && now <= stats.tls_expires)
         return true;
+    char when[GT_TEXT_TIME_SIZE];
     bool expired = now > stats.tls_expires;
-    gt_buf_printf(why, "https: the certificate %s %s ", companion->options->tls.certificate,
-                  expired ? "expired on" : "is not valid before");
-    write_time(why, expired ? stats.tls_expires : stats.tls_begins);
-    gt_buf_puts(why, "\n");
+    gt_text_time(expired ? stats.tls_expires : stats.tls_begins, when);
+    gt_buf_printf(why, "https: the certificate %s %s %s\n", companion->options->tls.certificate,
+                  expired ? "expired on" : "is not valid before", when);
     return false;
 }
 

@@ -3,13 +3,10 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/text.h"
 #include "scheduler-ext/doors/model_json.h"
 #include "scheduler-ext/jobs/rules.h"
-
-enum { STAMP_SIZE = 40 };
 
 static void key_of(struct gt_buf *to, bool more, const char *key)
 {
@@ -56,21 +53,11 @@ void gt_json_bool(struct gt_buf *to, bool more, const char *key, bool value)
     gt_buf_puts(to, value ? "true" : "false");
 }
 
-/* "2026-01-01T00:00:00Z"; empty where it is beyond the calendar. */
-static void make_stamp(uint64_t unix_s, char ret[STAMP_SIZE])
-{
-    time_t seconds = (time_t)unix_s;
-    struct tm when;
-    ret[0] = '\0';
-    if (gmtime_r(&seconds, &when))
-        strftime(ret, STAMP_SIZE, "%Y-%m-%dT%H:%M:%SZ", &when);
-}
-
 void gt_json_time(struct gt_buf *to, const char *key, const struct gt_window *window, uint64_t ms)
 {
-    char stamp[STAMP_SIZE] = "";
+    char stamp[GT_TEXT_TIME_SIZE] = "";
     if (ms && window->now_ms - ms <= window->wall_ms)
-        make_stamp((window->wall_ms - (window->now_ms - ms)) / 1000, stamp);
+        gt_text_time((int64_t)((window->wall_ms - (window->now_ms - ms)) / 1000), stamp);
     gt_json_text(to, true, key, stamp[0] ? stamp : NULL);
 }
 
@@ -211,14 +198,14 @@ static void add_counts(const struct gt_feed_job *job, struct gt_buf *to)
     uint32_t counts[GT_FEED_RUNNING + 1] = {0};
     uint64_t created = UINT64_MAX;
     int32_t priority = INT32_MIN;
-    char stamp[STAMP_SIZE] = "";
+    char stamp[GT_TEXT_TIME_SIZE] = "";
     for (const struct gt_feed_pod *pod = job->pods; pod; pod = pod->next) {
         counts[pod->state]++;
         created = pod->created_s < created ? pod->created_s : created;
         priority = pod->priority > priority ? pod->priority : priority;
     }
     gt_buf_printf(to, ",\"priority\":%" PRId32, priority);
-    make_stamp(created, stamp);
+    gt_text_time((int64_t)created, stamp);
     gt_json_text(to, true, "created", stamp[0] ? stamp : NULL);
     gt_json_number(to, true, "wants", gt_window_job_gpus(job));
     gt_buf_puts(to, ",\"podCounts\":{");

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/pod_plan.h"
 #include "base/text.h"
@@ -310,11 +309,8 @@ uint64_t gt_condition_digest(const struct gt_condition_text *condition)
 
 static void add_time(struct gt_buf *to, uint64_t now_s)
 {
-    time_t now = (time_t)now_s;
-    struct tm parts;
-    char text[32] = "";
-    if (gmtime_r(&now, &parts))
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    char text[GT_TEXT_TIME_SIZE];
+    gt_text_time((int64_t)now_s, text);
     gt_text_quote(to, text);
 }
 

@@ -37,6 +37,8 @@ static void test_defaults(void **state)
     assert_true(options.leader_elect);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
     assert_null(options.kubeconfig);
+    assert_string_equal(options.extender_clients, "kube-scheduler,system:kube-scheduler");
+    assert_string_equal(options.webhook_except, "kube-system");
     gt_companion_options_done(&options);
 }
 
@@ -58,6 +60,10 @@ static void test_values(void **state)
     assert_false(options.leader_elect);
     assert_string_equal(options.namespace_, "a-b");
     assert_int_equal(options.log_level, GT_LOG_ERROR);
+    gt_companion_options_done(&options);
+    assert_int_equal(parse(&options, NULL, "--webhook-except=none", "--extender-clients=a,b.c", NULL), 0);
+    assert_string_equal(options.webhook_except, "");
+    assert_string_equal(options.extender_clients, "a,b.c");
     gt_companion_options_done(&options);
     assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
@@ -89,6 +95,10 @@ static void test_wrong(void **state)
         "--unknown",
         "--version=1",
         "--kubeconfig",
+        "--extender-clients=",
+        "--extender-clients=a,,b",
+        "--extender-clients=a b",
+        "--webhook-except=,",
     };
     struct gt_companion_options options;
     (void)state;
