@@ -61,6 +61,7 @@ static void on_allocated(void *arg, const struct gt_allocation *allocation)
 {
     struct gt_agent *agent = arg;
     gt_podresources_soon(agent->podresources);
+    gt_agent_score(agent, allocation);
     gt_auto_buf struct gt_buf ids = GT_BUF(IDS_LOGGED);
     add_ids(&ids, allocation->ids, allocation->count);
     if (allocation->error)
@@ -74,7 +75,8 @@ static void on_preferred(void *arg, const struct gt_preference *preference)
 {
     const struct gt_choice *choice = &preference->choice;
     unsigned count = preference->count;
-    (void)arg;
+    struct gt_agent *agent = arg;
+    agent->offered = preference->offered;
     gt_auto_buf struct gt_buf list = GT_BUF(IDS_LOGGED);
     add_ids(&list, preference->ids, count);
     if (preference->plan == GT_PLAN_HIT)

@@ -47,6 +47,9 @@ struct gt_agent {
     struct gt_inventory *scanned; /* as it was scanned, before what CDI withholds; NULL without CDI */
     char cdi_error[256];          /* why the spec is not written, "" it is */
 
+    uint64_t offered, given; /* GPUs in the last GetPreferredAllocation; allocated since the last list */
+    struct gt_score_counts scores;
+
     struct gt_podresources *podresources;
     struct gt_usage_book *usage;
     struct gt_source *first_timer; /* the end of waiting for the kubelet's first answer */
@@ -86,6 +89,9 @@ void gt_agent_cdi_stop(struct gt_agent *agent);
 void gt_agent_serve(void *agent, const struct gt_http_request *request, struct gt_http_response *response);
 void gt_agent_serve_health(void *agent, const struct gt_http_request *request,
                            struct gt_http_response *response);
+
+/* agent_score.c: how good the GPUs are that containers get, beside the best that were free. */
+void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocation);
 
 /* agent_plugin.c: what the plugin tells. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);

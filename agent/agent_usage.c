@@ -145,6 +145,7 @@ static void on_listed(void *arg, const struct gt_holdings *holdings)
     agent->usage_error[0] = '\0';
     agent->listed_s = now_s();
     gt_usage_listed(agent->usage, holdings);
+    agent->given = 0;
     tell_scanner(agent);
     gt_agent_plans_listed(agent, holdings);
     name_gpus(agent);

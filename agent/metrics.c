@@ -143,6 +143,14 @@ static void write_cdi(const struct gt_cdi_stats *stats, struct gt_buf *to)
                    "Times that the CDI spec was looked at and could not be written.", stats->failures);
 }
 
+static void write_scores(const struct gt_score_counts *scores, struct gt_buf *to)
+{
+    gt_prom_number(to, "gputopo_allocation_score_total", "counter",
+                   "Scores, in GB/s, of the GPUs that containers got.", scores->given);
+    gt_prom_number(to, "gputopo_allocation_best_score_total", "counter",
+                   "Best scores that as many of the GPUs free just then could have had.", scores->best);
+}
+
 static void write_owners(const struct gt_usage *usage, const struct gt_inventory *inventory,
                          struct gt_buf *to)
 {
@@ -278,6 +286,8 @@ void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
     write_scans(metrics, to);
     if (metrics->has_plugin)
         write_plugin(&metrics->plugin, metrics->inventory, to);
+    if (metrics->has_plugin)
+        write_scores(&metrics->scores, to);
     if (metrics->has_cdi)
         write_cdi(&metrics->cdi, to);
     if (metrics->usage)

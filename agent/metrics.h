@@ -24,11 +24,18 @@ struct gt_scan_counts {
 /* Puts the time that a scan took into its bucket. */
 void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds);
 
+/* S (topology/model/loss.h), summed up over containers. */
+struct gt_score_counts {
+    uint64_t given; /* of the GPUs that they got */
+    uint64_t best;  /* the best that as many of the GPUs free just then could have had */
+};
+
 struct gt_metrics {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_scan_counts scans;
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
+    struct gt_score_counts scores;
     struct gt_probe_stats probe;
     bool has_cdi; /* --device-strategy */
     struct gt_cdi_stats cdi;

@@ -166,7 +166,9 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
             break;
         pointers[response.n_containers++] = &all[i];
         if (callbacks && callbacks->chosen)
-            callbacks->chosen(arg, (const char *const *)all[i].ids, (unsigned)all[i].n_ids, &choice);
+            callbacks->chosen(arg, (const char *const *)request->containers[i]->available,
+                              (unsigned)request->containers[i]->n_available, (const char *const *)all[i].ids,
+                              (unsigned)all[i].n_ids, &choice);
     }
     if (response.n_containers < count)
         response.n_containers = 0;

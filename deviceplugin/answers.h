@@ -46,8 +46,10 @@ struct gt_preferred_callbacks { /* both may be NULL */
      * where something must be included, nor where there are several containers. */
     bool (*planned)(void *arg, const char *const *available, unsigned available_count, unsigned size,
                     const char **ret_ids);
-    /* What was answered for a container; the choice has mask 0 where the loss table had no say. */
-    void (*chosen)(void *arg, const char *const *ids, unsigned count, const struct gt_choice *choice);
+    /* What was answered for a container, out of which; the choice has mask 0 where the loss table had no say.
+     */
+    void (*chosen)(void *arg, const char *const *available, unsigned available_count, const char *const *ids,
+                   unsigned count, const struct gt_choice *choice);
 };
 enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *request,
                                        size_t len, const struct gt_preferred_callbacks *callbacks, void *arg,

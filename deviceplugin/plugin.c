@@ -124,8 +124,19 @@ static bool on_planned(void *arg, const char *const *available, unsigned availab
     return preferring->result == GT_PLAN_HIT;
 }
 
-static void on_preferred(void *arg, const char *const *ids, unsigned ids_count,
-                         const struct gt_choice *choice)
+static uint64_t healthy_of(const struct gt_inventory *inventory, const char *const *ids, unsigned count)
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct gt_device *device = gt_inventory_find(inventory, ids[i]);
+        if (device && device->gpu >= 0 && device->healthy)
+            mask |= 1ULL << device->gpu;
+    }
+    return mask;
+}
+
+static void on_preferred(void *arg, const char *const *available, unsigned available_count,
+                         const char *const *ids, unsigned ids_count, const struct gt_choice *choice)
 {
     const struct preferring *preferring = arg;
     struct gt_plugin *plugin = preferring->plugin;
@@ -136,6 +147,7 @@ static void on_preferred(void *arg, const char *const *ids, unsigned ids_count,
     const struct gt_preference preference = {
         .ids = ids,
         .count = ids_count,
+        .offered = healthy_of(preferring->inventory, available, available_count),
         .choice = *choice,
         .plan = preferring->result,
         .namespace = plan ? plan->namespace : "",

@@ -24,6 +24,7 @@ struct gt_allocation { /* one container's Allocate, for the log and metrics */
 struct gt_preference { /* one container's GetPreferredAllocation */
     const char *const *ids;
     unsigned count;
+    uint64_t offered;                        /* the GPUs of the node out of which, healthy ones only */
     struct gt_choice choice;                 /* mask 0: the loss table had no say */
     enum gt_plan_result plan;                /* GT_PLAN_NONE also where none was looked for */
     const char *namespace, *pod, *container; /* whose plan it is; "" but for GT_PLAN_HIT */

@@ -8,6 +8,7 @@ enum { NAMESPACE, POD, CONTAINER, NAMES };
 /* About one container; the texts lie behind the IDs. */
 struct letter {
     struct gt_letter letter;
+    uint64_t offered;
     struct gt_choice choice;
     enum gt_plan_result plan;
     const char *names[NAMES];
@@ -51,6 +52,7 @@ static void deliver_preferred(void *owner, struct gt_letter *base)
     const struct gt_preference preference = {
         .ids = letter->ids,
         .count = letter->count,
+        .offered = letter->offered,
         .choice = letter->choice,
         .plan = letter->plan,
         .namespace = letter->names[NAMESPACE],
@@ -75,6 +77,7 @@ void gt_news_preferred(struct gt_mailbox *mailbox, const struct gt_preference *p
     if (!letter)
         return;
     letter->letter.deliver = deliver_preferred;
+    letter->offered = preference->offered;
     letter->choice = preference->choice;
     letter->plan = preference->plan;
     gt_mailbox_send(mailbox, &letter->letter);

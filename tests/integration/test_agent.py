@@ -561,6 +561,33 @@ class WhoUsesWhat(Case):
         self.assertTrue(wait_for(lambda: agent.metric("gputopo_gpus_in_use") == count, seconds),
                         (self.usage(agent), agent.lines))
 
+    def test_scores_beside_the_best(self):
+        """A mesh of four is the best; two that the kubelet took for their NUMA nodes are not; one has no score."""
+        kubelet, agent = self.start_known()
+
+        def scores():
+            return [agent.metric(f"gputopo_allocation_{name}_total") for name in ("score", "best_score")]
+
+        self.assertEqual(scores(), [0, 0])
+        kubelet.admit("four", 4)
+        self.assertTrue(wait_for(lambda: scores()[0] > 0))
+        mesh, best = scores()
+        self.assertEqual(mesh, best)
+        self.wait_used(agent, 4)
+        kubelet.release("four")
+        self.wait_used(agent, 0)
+        kubelet.admit("far", 2, aligned=[uuid(0), uuid(4)])  # and we are not asked
+        pair = mesh / 6  # of the four's six pairs
+        self.assertTrue(wait_for(lambda: scores()[1] > best))
+        given, best = scores()
+        self.assertEqual(best, mesh + pair)
+        self.assertLess(given, mesh + pair)
+        far = given - mesh
+        kubelet.admit("one", 1)
+        kubelet.admit("two", 2)  # at once: what has just been given away is not free, though no list says so yet
+        self.assertTrue(wait_for(lambda: scores()[0] > given))
+        self.assertEqual(scores(), [mesh + far + pair, best + pair])
+
     def test_owners_come_and_go(self):
         born = time.monotonic()
         kubelet, agent = self.start_recorded()
