@@ -199,6 +199,16 @@ class Case(unittest.TestCase):
 
 
 class OnARecording(Case):
+    def test_health_that_nobody_knows(self):
+        """Served, and not called healthy: by the kubelet's word alone, since it has no third one."""
+        kubelet = self.kubelet()
+        agent = self.start("--from", RECORDED.replace("c500-8", "c500-8-nolib"))
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        found = agent.wait_event("node discovered")
+        self.assertEqual((found["gpus"], found["healthy"], found["unhealthy"]), (8, 0, 0))
+        self.assertEqual([agent.metric("gputopo_gpus", health=health) for health in ("healthy", "unhealthy", "unknown")], [0, 0, 8])
+        self.assertEqual(len(kubelet.admit("two", 2)[0]), 2)
+
     def test_the_life_of_a_node(self):
         kubelet, agent = self.start_recorded()
         self.assertEqual(agent.get("/healthz"), (200, "ok\n"))
