@@ -11,7 +11,7 @@
 struct gt_facts {
     void *tree; /* of search.h, by name */
     uint32_t count;
-    const char *label_key;
+    const char *label_keys;
     bool with_gpus;
 };
 
@@ -52,12 +52,12 @@ static void free_fact(void *item)
     free(fact);
 }
 
-int gt_facts_new(const char *label_key, bool with_gpus, struct gt_facts **ret, struct gt_err **err)
+int gt_facts_new(const char *label_keys, bool with_gpus, struct gt_facts **ret, struct gt_err **err)
 {
     struct gt_facts *facts = calloc(1, sizeof(*facts));
     if (!facts)
         return gt_fail_sys(err, ENOMEM, "facts");
-    facts->label_key = label_key;
+    facts->label_keys = label_keys;
     facts->with_gpus = with_gpus;
     *ret = facts;
     return 0;
@@ -114,6 +114,28 @@ static char *copy(const char *text)
     return text && *text && strlen(text) <= GT_FACT_TEXT_MAX ? strdup(text) : NULL;
 }
 
+bool gt_label_key_next(const char **keys, char ret[static GT_LABEL_KEY_SIZE])
+{
+    const char *key = *keys;
+    size_t len = strcspn(key, ",");
+    *keys = key[len] ? key + len + 1 : NULL;
+    if (len >= GT_LABEL_KEY_SIZE)
+        return false;
+    memcpy(ret, key, len);
+    ret[len] = '\0';
+    return true;
+}
+
+static const char *label_of(const struct gt_facts *facts, const cJSON *labels)
+{
+    const char *keys = facts->label_keys, *label = "";
+    char key[GT_LABEL_KEY_SIZE];
+    while (keys && !*label)
+        if (gt_label_key_next(&keys, key))
+            label = gt_kube_text(labels, key);
+    return label;
+}
+
 bool gt_facts_node(struct gt_facts *facts, const cJSON *object)
 {
     struct gt_fact *fact = find_or_add(facts, gt_kube_meta(object, "name"));
@@ -121,7 +143,7 @@ bool gt_facts_node(struct gt_facts *facts, const cJSON *object)
         return false;
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    char *label = facts->label_key ? copy(gt_kube_text(labels, facts->label_key)) : NULL;
+    char *label = copy(label_of(facts, labels));
     char *uid = copy(gt_kube_text(metadata, "uid"));
     bool changed = !fact->has_node || !is_same(fact->label, label);
     forget_node(fact);

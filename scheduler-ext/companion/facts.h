@@ -31,10 +31,16 @@ struct gt_fact {
     char *gpu_text; /* JSON: [{"attributes":{"index":"0",...}},...]; NULL: not kept */
 };
 
+/* Keys of labels stand in one text, with commas between them: the first that a node has counts. */
+enum { GT_LABEL_KEY_SIZE = 320 };
+
+/* Takes the next key off `*keys`, which is NULL after the last. False: it is longer than a key may be. */
+bool gt_label_key_next(const char **keys, char ret[static GT_LABEL_KEY_SIZE]);
+
 struct gt_facts;
 
-/* `label_key` NULL: labels are not read; borrowed. `with_gpus`: gpu_text is kept. */
-int gt_facts_new(const char *label_key, bool with_gpus, struct gt_facts **ret, struct gt_err **err);
+/* `label_keys` NULL: labels are not read; borrowed. `with_gpus`: gpu_text is kept. */
+int gt_facts_new(const char *label_keys, bool with_gpus, struct gt_facts **ret, struct gt_err **err);
 void gt_facts_free(struct gt_facts *facts);
 GT_DEFINE_CLEANUP(struct gt_facts *, gt_facts_free)
 #define gt_auto_facts GT_CLEANUP(gt_facts_free)

@@ -82,8 +82,8 @@ static const struct gt_option table[] = {
     {"config", "FILE", "options in YAML or JSON; the command line wins", OPTION_CONFIG},
     {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
      OPTION_NAMESPACE},
-    {"supernode-label", "KEY",
-     "node label that names a supernode, or none (topology.metax-tech.com/supernode)",
+    {"supernode-label", "KEYS",
+     "node label that names a supernode, the first of a list that is there, or none (" GT_SUPERNODE_LABEL ")",
      OPTION_SUPERNODE_LABEL},
     {"supernodes-config", "WHAT",
      "ConfigMap of supernodes, a file where it has a slash, or none (gputopo-supernodes)",
@@ -121,12 +121,23 @@ static int read_name(const char *name, const char *text, size_t max, const char 
     return 0;
 }
 
-static int read_label_key(const char *name, const char *text, const char **ret, struct gt_err **err)
+static int read_label_keys(const char *name, const char *text, const char **ret, struct gt_err **err)
 {
-    if (!gt_option_is_qualified_name(text))
-        return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no key of a label", name, text);
+    char key[GT_LABEL_KEY_SIZE];
+    for (const char *at = text; at;)
+        if (!gt_label_key_next(&at, key) || !gt_option_is_qualified_name(key))
+            return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no key of a label", name, text);
     *ret = text;
     return 0;
+}
+
+static bool has_label_key(const char *keys, const char *wanted)
+{
+    char key[GT_LABEL_KEY_SIZE];
+    while (keys)
+        if (gt_label_key_next(&keys, key) && strcmp(key, wanted) == 0)
+            return true;
+    return false;
 }
 
 /* Each word of "a,b,c" as a bit of its place among `words`. */
@@ -266,7 +277,7 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return read_name(name, value, 63, &to->lease_namespace, err);
     case OPTION_SUPERNODE_LABEL:
         to->supernode_label = NULL;
-        return is_none ? 0 : read_label_key(name, value, &to->supernode_label, err);
+        return is_none ? 0 : read_label_keys(name, value, &to->supernode_label, err);
     case OPTION_SUPERNODES_CONFIG:
         to->supernodes_config = NULL;
         if (is_none)
@@ -394,7 +405,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .webhook_except = "kube-system",
         .extender_clients = "kube-scheduler,system:kube-scheduler",
         .parts = (1U << gt_part_count) - 1,
-        .supernode_label = "topology.metax-tech.com/supernode",
+        .supernode_label = GT_SUPERNODE_LABEL,
         .supernodes_config = "gputopo-supernodes",
         .leader_elect = true,
         .weights = GT_AWARE_DEFAULT,
@@ -407,8 +418,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         r = read_config(config, &options, err);
     if (r >= 0)
         r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
-    if (r >= 0 && options.project_nodefeatures && options.supernode_label &&
-        strcmp(options.supernode_label, GT_VIEW_NFD_LABEL) == 0)
+    if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_VIEW_NFD_LABEL))
         r = gt_fail(err, EINVAL, "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
                     GT_VIEW_NFD_LABEL);
     if (r >= 0)

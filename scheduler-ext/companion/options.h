@@ -11,6 +11,9 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
+/* No kubelet may set a label with this prefix (the admission plugin NodeRestriction). */
+#define GT_SUPERNODE_LABEL "node-restriction.kubernetes.io/gputopo-supernode"
+
 /* The command line of gputopo-scheduler, and the file of --config behind it (docs/reference/scheduler.md).
  * Texts point into argv, literals, or `config`. */
 struct gt_companion_options {
@@ -26,7 +29,7 @@ struct gt_companion_options {
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
     const char *lease_namespace;   /* NULL: that one */
-    const char *supernode_label;   /* key of a node label; NULL: labels place nothing */
+    const char *supernode_label;   /* keys of node labels, see facts.h; NULL: labels place nothing */
     const char *supernodes_config; /* name of a ConfigMap; with a slash: a file; NULL: no configuration */
     bool project_hypernodes, project_nodefeatures;
     bool leader_elect;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "kube/status.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
@@ -185,9 +186,24 @@ static void run(void *arg)
 
 /* ---- what is told ---- */
 
+/* The default key of earlier versions, which a kubelet may set on its own Node. Said once. */
+static void look_for_old_label(struct gt_supernodes *self, const cJSON *node)
+{
+    static const char old[] = "topology.metax-tech.com/supernode";
+    const char *keys = self->env->options->supernode_label;
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(node, "metadata");
+    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
+    if (self->told_old_label || !keys || strcmp(keys, GT_SUPERNODE_LABEL) != 0 || !*gt_kube_text(labels, old))
+        return;
+    self->told_old_label = true;
+    gt_warning("a node label names a supernode and is not read any more",
+               GT_STR("node", gt_kube_meta(node, "name")), GT_STR("label", old), GT_STR("read", keys));
+}
+
 static void on_node(void *arg, cJSON *object)
 {
     struct gt_supernodes *self = arg;
+    look_for_old_label(self, object);
     if (gt_facts_node(self->facts, object))
         changed(self);
 }

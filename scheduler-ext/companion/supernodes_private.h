@@ -34,6 +34,7 @@ struct gt_supernodes {
     struct gt_source *timer;
     uint64_t last_ms;
     bool is_due, leads;
+    bool told_old_label;
     struct gt_supernodes_stats stats;
 };
 

@@ -8,7 +8,8 @@ TOPOLOGIES = f"/apis/{TOPOLOGY}/nodegputopologies"
 SUPERNODES = f"/apis/{TOPOLOGY}/supernodes"
 NODES = "/api/v1/nodes"
 LABEL = {"app.kubernetes.io/managed-by": "gputopo-scheduler"}
-SUPERNODE_LABEL = "topology.metax-tech.com/supernode"
+SUPERNODE_LABEL = "node-restriction.kubernetes.io/gputopo-supernode"
+OLD_SUPERNODE_LABEL = "topology.metax-tech.com/supernode"
 
 
 class Companion(Daemon):

@@ -57,6 +57,7 @@ class RealServer:
              f"--client-ca-file={f}/ca.crt", f"--service-account-key-file={f}/sa.key",
              f"--service-account-signing-key-file={f}/sa.key", f"--cert-dir={f}",
              "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC",
+             "--enable-admission-plugins=NodeRestriction",
              "--endpoint-reconciler-type=none", "--etcd-compaction-interval=0",
              "--allow-privileged=true"], stdout=self.log, stderr=self.log)
 

@@ -18,7 +18,7 @@ import unittest
 
 import jsonschema
 from api_double import Status, StrictDouble
-from companion_driver import (LABEL, NODES, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, Companion, mesh, report)
+from companion_driver import (LABEL, NODES, OLD_SUPERNODE_LABEL, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, Companion, mesh, report)
 from crds import status_schema
 from daemon_driver import PATIENCE, free_port, wait_for
 from kube_driver import kubeconfig
@@ -235,6 +235,19 @@ class Joining(Case):
         self.api.add(NODES, "n1", metadata={"labels": {"example.com/block": "b-1", SUPERNODE_LABEL: "no"}})
         self.start("--supernode-label=example.com/block")
         self.wait_members({"b-1": ["n1"]})
+
+    def test_the_old_label_is_read_where_it_is_asked_for(self):
+        for name, labels in (("n1", {OLD_SUPERNODE_LABEL: "old"}), ("n2", {OLD_SUPERNODE_LABEL: "old", SUPERNODE_LABEL: "new"}),
+                             ("n3", {OLD_SUPERNODE_LABEL: "old", SUPERNODE_LABEL: ""})):
+            self.api.add(NODES, name, metadata={"labels": labels})
+        companion = self.start()
+        self.wait_members({"new": ["n2"]})
+        told, = companion.events("a node label names a supernode and is not read any more")
+        self.assertEqual((told["label"], told["read"]), (OLD_SUPERNODE_LABEL, SUPERNODE_LABEL))
+        companion.stop()
+        companion = self.start(f"--supernode-label={SUPERNODE_LABEL},{OLD_SUPERNODE_LABEL}")
+        self.wait_members({"new": ["n2"], "old": ["n1", "n3"]})
+        self.assertEqual(companion.events("a node label names a supernode and is not read any more"), [])
 
 
 class Configuration(Case):

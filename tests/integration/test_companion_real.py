@@ -13,14 +13,15 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from companion_driver import LABEL, SUPERNODE_LABEL, Companion, mesh, report
+from companion_driver import LABEL, OLD_SUPERNODE_LABEL, SUPERNODE_LABEL, Companion, mesh, report
 from daemon_driver import PATIENCE, wait_for
-from kube_driver import kubeconfig
+from kube_driver import kubeconfig, make_certificate
 from real_api import RealServer
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
@@ -121,6 +122,39 @@ class RealCompanion(unittest.TestCase):
                            ("patch", "nodes"), ("create", "configmaps"), ("delete", "leases"), ("update", "supernodes")):
             answer = self.server.kubectl("auth", "can-i", verb, what, "-n", NAMESPACE, f"--as={ACCOUNT}", check=False)
             self.assertEqual(answer.strip(), "no", f"{verb} {what}")
+
+    def test_a_kubelet_cannot_place_its_node(self):
+        """With the kubelet's credential, NodeRestriction refuses the label that names a supernode."""
+        self.add_node("n1")
+        make_certificate(self.folder, "kubelet", "/O=system:nodes/CN=system:node:n1")
+        kubelet = kubeconfig(f"{self.folder}/kubelet.kubeconfig", self.server.url, "certificate-authority: ca.crt",
+                             "client-certificate: kubelet.crt, client-key: kubelet.key")
+
+        def label(key, value):
+            return subprocess.run([self.server.kubectl_path, "--kubeconfig", kubelet, "label", "node", "n1", f"{key}={value}"],
+                                  capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
+        refused = label(SUPERNODE_LABEL, "mine")
+        self.assertNotEqual(refused.returncode, 0, refused.stdout)
+        self.assertIn(f"is not allowed to modify labels: {SUPERNODE_LABEL}", refused.stderr)
+        self.assertEqual(label(OLD_SUPERNODE_LABEL, "mine").returncode, 0, "which is why the old one is not read")
+        self.start()
+        self.server.kubectl("label", "node", "n1", f"{SUPERNODE_LABEL}=by-the-operator")
+        self.wait(lambda: set(self.statuses()) == {"by-the-operator"})
+
+    def test_a_taken_server(self):
+        self.add_mesh("n1", "n2", free=3)
+        self.add_mesh("a0")
+        companion = self.start()
+        self.wait(lambda: [1 for s in self.statuses().values() if s.get("free") == 6])
+        name, = self.statuses()
+        self.assertEqual(self.statuses()[name]["members"][0]["server"], "uuid-n1")
+        companion.stop()
+        head = {"apiVersion": "topology.metax-tech.com/v1alpha1", "kind": "NodeGPUTopology", "metadata": {"name": "a0"}}
+        self.apply({**head, "status": report("uuid-n1", "uuid-n2")}, "--subresource=status")
+        companion = self.start()
+        self.wait(lambda: "TakenUUID" in [c["reason"] for c in self.statuses()[name]["conditions"]])
+        self.assertEqual([m["node"] for m in self.statuses()[name]["members"]], ["n1", "n2"])
+        self.assertEqual(companion.metrics()['gputopo_object_write_failures_total{kind="Supernode"}'], 0)
 
     def test_edits_by_hand(self):
         self.add_mesh("n1", "n2", free=3)

@@ -31,7 +31,7 @@ static void test_defaults(void **state)
     (void)state;
     assert_int_equal(parse(&options, NULL, NULL), 0);
     assert_string_equal(options.http, "127.0.0.1:9401");
-    assert_string_equal(options.supernode_label, "topology.metax-tech.com/supernode");
+    assert_string_equal(options.supernode_label, "node-restriction.kubernetes.io/gputopo-supernode");
     assert_string_equal(options.supernodes_config, "gputopo-supernodes");
     assert_true(options.parts & 1);
     assert_true(options.leader_elect);
@@ -84,6 +84,9 @@ static void test_wrong(void **state)
         "--namespace=-a",
         "--supernode-label=a b",
         "--supernode-label=/",
+        "--supernode-label=a/b,",
+        "--supernode-label=,a/b",
+        "--supernode-label=a/b,a/b/c",
         "--log-level=loud",
         "--reserve=0",
         "--reserve-gpus=0",
@@ -117,7 +120,11 @@ static void test_a_label_that_would_feed_itself(void **state)
     (void)state;
     assert_true(parse(&options, NULL, "--project=nodefeatures",
                       "--supernode-label=topology.metax-tech.com/member-of", NULL) < 0);
-    assert_int_equal(parse(&options, NULL, "--supernode-label=topology.metax-tech.com/member-of", NULL), 0);
+    assert_true(parse(&options, NULL, "--project=nodefeatures",
+                      "--supernode-label=a/b,topology.metax-tech.com/member-of", NULL) < 0);
+    assert_int_equal(parse(&options, NULL, "--supernode-label=topology.metax-tech.com/member-of,a/b", NULL),
+                     0);
+    assert_string_equal(options.supernode_label, "topology.metax-tech.com/member-of,a/b");
     gt_companion_options_done(&options);
 }
 
@@ -147,7 +154,7 @@ static void test_help(void **state)
     (void)state;
     gt_companion_options_help(&text);
     assert_int_equal(gt_buf_check(&text, "help", NULL), 0);
-    assert_non_null(strstr(text.data, "--supernode-label KEY"));
+    assert_non_null(strstr(text.data, "--supernode-label KEYS"));
 }
 
 int main(void)
