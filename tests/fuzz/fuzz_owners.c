@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler-ext/placement/owners.h"
+#include "tests/fuzz/fuzz.h"
+
+/* The kind in the first byte, and an object of it as JSON: it is refused, or what is kept of it holds
+ * together. */
+static const char resource[] = "metax-tech.com/gpu";
+
+static void check_owner(const struct gt_owner *owner)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_job struct gt_job *job = NULL;
+    int r = gt_owner_check(owner, &job, &err);
+    if ((r < 0) != (err != NULL) || (r < 0) != (job == NULL))
+        abort();
+    for (unsigned i = 0; i < owner->spec.count; i++)
+        if (!owner->spec.templates[i].role ||
+            (!owner->spec.templates[i].gpus && owner->spec.templates[i].containers))
+            abort();
+    for (uint32_t i = 1; job && i < job->member_count; i++)
+        if (job->members[i - 1].rank >= job->members[i].rank)
+            abort();
+    for (uint32_t i = 0; job && i < job->member_count && i < 1000; i++)
+        gt_owner_has_ended(owner, job->members[i].rank);
+    gt_owner_is_grouped(owner);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1)
+        return 0;
+    enum gt_owner_kind kind = (enum gt_owner_kind)(data[0] % GT_OWNER_KINDS);
+    cJSON *object = cJSON_ParseWithLength((const char *)data + 1, size - 1);
+    gt_auto_owner struct gt_owner *owner = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_owner_read(kind, object, resource, &owner, &err);
+    if ((r < 0) != (err != NULL) || (r < 0 && owner))
+        abort();
+    if (owner)
+        check_owner(owner);
+    gt_auto_owners struct gt_owners *owners = NULL;
+    if (gt_owners_new(resource, &owners, NULL) < 0)
+        abort();
+    struct gt_owners_counters counters;
+    gt_owners_put(owners, kind, object);
+    gt_owners_put(owners, kind, object); /* the same again changes nothing */
+    gt_owners_counters(owners, &counters);
+    if (counters.owners > (owner != NULL))
+        abort();
+    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
+    const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));
+    if (name && namespace_) {
+        if ((counters.owners == 1) != (gt_owners_find(owners, kind, namespace_, name) != NULL))
+            abort();
+        gt_owners_remove(owners, kind, namespace_, name);
+        gt_owners_counters(owners, &counters);
+        if (counters.owners)
+            abort();
+    }
+    cJSON_Delete(object);
+    return 0;
+}
