@@ -527,6 +527,15 @@ class AHandlerHangs(Case):
         self.assertEqual(self.agent.stop()[0], 0)
         self.assertEqual(self.agent.events("something hangs, leaving without it"), [])
 
+    def test_the_kubelet_restarts_meanwhile(self):
+        kubelet = self.kubelet_double
+        before = len(kubelet.registrations)
+        kubelet.replace_socket().stop(None)
+        self.stopped.release()
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.registrations) > before))
+        self.assertTrue(kubelet.wait_healthy(8))
+        self.assertEqual(len(kubelet.admit("all", 8)[0]), 8)
+
     def test_sigterm_ends_it_where_the_loop_hangs_too(self):
         """The kubelet restarts meanwhile: the loop waits for the end of the old server, and that for the handler."""
         self.kubelet_double.replace_socket().stop(None)

@@ -56,13 +56,13 @@ def node(count=GPUS, unhealthy=(), without=()):
 class Host:
     """A running plugin-host."""
 
-    def __init__(self, directory, descriptors=0, register_ms=0, stream_ms=0, check_ms=0):
+    def __init__(self, directory, descriptors=0, register_ms=0, stream_ms=0, check_ms=0, within=()):
         self.directory = directory
         self.path = os.path.join(directory, "node.json")
         self.events = []
         self.changed = threading.Condition()
         self.process = subprocess.Popen(
-            [PLUGIN_HOST, self.path, os.path.join(directory, "kubelet"), os.path.join(directory, "dev"),
+            [*within, PLUGIN_HOST, self.path, os.path.join(directory, "kubelet"), os.path.join(directory, "dev"),
              str(descriptors), str(register_ms), str(stream_ms), str(check_ms)],
             stdout=subprocess.PIPE, text=True,
             # what is measured shall not depend on the number of cores, or on what a sanitizer keeps
@@ -258,6 +258,18 @@ class Registering(Case):
         self.assertTrue(host.wait("published"))
         os.rmdir(os.path.join(self.kubelet_dir, "device-plugins", "kubelet.sock"))
         kubelet = self.kubelet()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounts")
+    def test_directory_is_read_only(self):
+        kubelet = self.kubelet()
+        script = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+        host = self.host(within=("unshare", "--mount", "sh", "-c", script, kubelet.directory))
+        self.assertTrue(host.wait("failed", 3))
+        self.assertRegex(host.last("failed")["why"], "create the socket: Read-only file system")
+        self.assertEqual(kubelet.registrations, [])
+        subprocess.run(["nsenter", "--mount", "--target", str(host.process.pid), "mount", "-o", "remount,rw,bind",
+                        kubelet.directory], check=True)
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
     def test_path_too_long(self):
