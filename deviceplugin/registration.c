@@ -7,6 +7,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "deviceplugin/answers.h"
+#include "deviceplugin/callers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
 #include "deviceplugin/podresources_call.h"
@@ -24,7 +25,6 @@ enum {
     LACKING_MAX = 2,       /* checks in a row */
     WHY_MAX = 512,
     REASON_MAX = 2048,
-    DIALLED_MAX = 4,
 };
 
 enum state {
@@ -55,10 +55,7 @@ struct gt_registration {
     bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
-    int dialled[DIALLED_MAX]; /* connections that asked for the options during Register */
-    unsigned dialled_count;
-    unsigned stream;  /* the kubelet's ListAndWatch, 0: none */
-    unsigned early;   /* one that came before Register was done and may be the kubelet's, 0: none */
+    struct gt_callers callers;
     bool stream_lost; /* one was there and ended, during this attempt */
 
     unsigned epoch; /* of the attempt; changed only while no server and no call are there */
@@ -106,9 +103,10 @@ static void end_attempt(struct gt_registration *registration)
     registration->server = NULL;
     registration->epoch++; /* what those have still sent is old news now */
     registration->stream_lost = false;
-    registration->lacking = registration->dialled_count = registration->early = 0;
-    if (registration->stream) {
-        registration->stream = 0;
+    registration->lacking = 0;
+    bool streaming = registration->callers.stream;
+    registration->callers = (struct gt_callers){0};
+    if (streaming) {
         if (registration->events.stream)
             registration->events.stream(registration->events.arg, false);
     }
@@ -139,9 +137,8 @@ static void retry_later(struct gt_registration *registration, const char *why)
                                     reason.data && !reason.failed ? reason.data : why, pause);
 }
 
-static void take_stream(struct gt_registration *registration, unsigned call)
+static void take_stream(struct gt_registration *registration)
 {
-    registration->stream = call;
     registration->stream_at = gt_clock_ms();
     registration->stream_lost = false;
     if (registration->events.stream)
@@ -171,10 +168,11 @@ static void deliver_done(void *owner, struct gt_letter *letter)
         retry_later(registration, "the kubelet ended ListAndWatch at once");
         return;
     }
-    if (registration->early && !registration->stream && !registration->dialled_count)
-        take_stream(registration, registration->early);
-    gt_source_arm(registration->timer, registration->stream ? registration->options.check_ms
-                                                            : registration->options.stream_timeout_ms);
+    if (gt_callers_registered(&registration->callers))
+        take_stream(registration);
+    gt_source_arm(registration->timer, registration->callers.stream
+                                           ? registration->options.check_ms
+                                           : registration->options.stream_timeout_ms);
     if (registration->events.registered)
         registration->events.registered(registration->events.arg);
 }
@@ -391,7 +389,7 @@ static void on_timer(void *arg)
         register_now(registration);
     else if (registration->state == REGISTERING)
         retry_later(registration, "the kubelet does not answer Register");
-    else if (registration->state == REGISTERED && !registration->stream)
+    else if (registration->state == REGISTERED && !registration->callers.stream)
         retry_later(registration, "the kubelet accepted Register, but did not open ListAndWatch");
     else if (registration->state == REGISTERED && (asked || !ask(registration)))
         gt_source_arm(registration->timer, registration->options.check_ms);
@@ -429,7 +427,6 @@ static void register_again(struct gt_registration *registration)
 
 static void lose_stream(struct gt_registration *registration)
 {
-    registration->stream = 0;
     if (registration->events.stream)
         registration->events.stream(registration->events.arg, false);
     if (registration->state == REGISTERING) {
@@ -441,43 +438,20 @@ static void lose_stream(struct gt_registration *registration)
     register_again(registration);
 }
 
-static bool has_dialled(const struct gt_registration *registration, int connection)
-{
-    for (unsigned i = 0; i < registration->dialled_count; i++)
-        if (registration->dialled[i] == connection)
-            return true;
-    return false;
-}
-
-static void on_stream_opened(struct gt_registration *registration, const struct gt_rpc_caller *caller)
-{
-    bool is_kubelets = registration->dialled_count ? has_dialled(registration, caller->connection)
-                                                   : registration->state == REGISTERED;
-    if (registration->stream)
-        return;
-    if (is_kubelets)
-        take_stream(registration, caller->call);
-    else if (!registration->early)
-        registration->early = caller->call;
-}
-
 static void deliver_caller(void *owner, struct gt_letter *letter)
 {
     const struct caller_letter *news = (const struct caller_letter *)letter;
     struct gt_registration *registration = news->registration;
-    const struct gt_rpc_caller *caller = &news->caller;
     (void)owner;
     if (news->epoch != registration->epoch)
         return;
-    if (news->news == STREAMS)
-        on_stream_opened(registration, caller);
-    else if (news->news == GONE && caller->call == registration->stream)
+    if (news->news == STREAMS &&
+        gt_callers_opened(&registration->callers, &news->caller, registration->state == REGISTERED))
+        take_stream(registration);
+    else if (news->news == GONE && gt_callers_gone(&registration->callers, &news->caller))
         lose_stream(registration);
-    else if (news->news == GONE && caller->call == registration->early)
-        registration->early = 0;
-    else if (news->news == DIALLED && registration->state == REGISTERING &&
-             registration->dialled_count < DIALLED_MAX && caller->connection >= 0)
-        registration->dialled[registration->dialled_count++] = caller->connection;
+    else if (news->news == DIALLED && registration->state == REGISTERING)
+        gt_callers_dialled(&registration->callers, &news->caller);
 }
 
 static void tell_caller(struct gt_registration *registration, int news, const struct gt_rpc_caller *caller)

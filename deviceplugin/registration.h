@@ -16,10 +16,7 @@
  * While registered it looks every half minute whether the kubelet still has our devices: one that has given
  * the resource to another plugin, and lost that one, has none and says nothing. All on the loop's thread,
  * except gt_registration_begun() and gt_registration_ended().
- *
- * Others may call the plugin, too. The kubelet's ListAndWatch is the one on a connection that asked for
- * GetDevicePluginOptions while Register was under way, since the kubelet dials back within it; where no
- * connection did, the first that is open when Register is done.
+ * Which ListAndWatch is the kubelet's: callers.h.
  */
 struct gt_registration;
 struct gt_holdings; /* deviceplugin/podresources.h */
