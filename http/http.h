@@ -42,6 +42,9 @@ struct gt_http_request {
     size_t body_len;
 };
 
+/* Whether the client proved a name that is in the list, which has commas between names; "any": any name. */
+bool gt_http_client_is(const struct gt_http_request *request, const char *names);
+
 struct gt_http_response {
     unsigned status;          /* 200 */
     const char *content_type; /* a literal */

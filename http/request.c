@@ -188,6 +188,16 @@ static char **names_of_client(struct gt_http_peer *peer)
     return peer->client_names;
 }
 
+bool gt_http_client_is(const struct gt_http_request *request, const char *names)
+{
+    if (request->client && strcmp(names, "any") == 0)
+        return true;
+    for (unsigned i = 0; request->client_names && request->client_names[i]; i++)
+        if (gt_text_is_listed(request->client_names[i], names))
+            return true;
+    return false;
+}
+
 static struct gt_http_request describe(struct gt_http_peer *peer, struct MHD_Connection *connection,
                                        const char *url, enum gt_http_method method)
 {

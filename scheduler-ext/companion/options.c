@@ -22,6 +22,7 @@ enum option_key {
     OPTION_TLS_KEY,
     OPTION_TLS_CLIENT_CA,
     OPTION_EXTENDER_CLIENTS,
+    OPTION_WEBHOOK_CLIENTS,
     OPTION_WEBHOOK_EXCEPT,
     OPTION_WEIGHT,
     OPTION_SCORE_WEIGHT,
@@ -61,6 +62,9 @@ static const struct gt_option table[] = {
     {"extender-clients", "NAMES",
      "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",
      OPTION_EXTENDER_CLIENTS},
+    {"webhook-clients", "NAMES",
+     "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
+     OPTION_WEBHOOK_CLIENTS},
     {"webhook-except", "NAMES",
      "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
      OPTION_WEBHOOK_EXCEPT},
@@ -201,6 +205,8 @@ static int read_weight(const char *name, const char *text, double *ret, struct g
 static int check_together(const struct gt_companion_options *options, struct gt_err **err)
 {
     bool whole = options->tls.certificate && options->tls.key;
+    if (options->webhook_clients && !options->tls.client_ca)
+        return gt_fail(err, EINVAL, "--webhook-clients needs --tls-client-ca");
     if (options->https && !whole)
         return gt_fail(err, EINVAL, "--https needs --tls-certificate and --tls-key");
     if (!options->https && (options->tls.certificate || options->tls.key || options->tls.client_ca))
@@ -241,6 +247,9 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return gt_option_text(name, value, &to->tls.client_ca, err);
     case OPTION_EXTENDER_CLIENTS:
         return read_names(name, value, &to->extender_clients, err);
+    case OPTION_WEBHOOK_CLIENTS:
+        to->webhook_clients = NULL;
+        return is_none ? 0 : read_names(name, value, &to->webhook_clients, err);
     case OPTION_WEBHOOK_EXCEPT:
         to->webhook_except = "";
         return is_none ? 0 : read_names(name, value, &to->webhook_except, err);

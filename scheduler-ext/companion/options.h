@@ -23,6 +23,7 @@ struct gt_companion_options {
     const char *health;     /* NULL: off */
     struct gt_http_tls tls;
     const char *webhook_except;   /* names with commas between them, "" for none */
+    const char *webhook_clients;  /* likewise, or "any"; NULL: it asks for no certificate */
     const char *extender_clients; /* names with commas between them, or "any" */
     struct gt_aware_weights weights;
     struct gt_placement_options placement;

@@ -23,9 +23,10 @@ struct placement_part {
     struct gt_placement *placement;
     struct gt_source *sync_timer;
     bool leads, started, owner_trouble[GT_OWNER_KINDS];
-    bool serves_https;                  /* without it there is no webhook */
+    bool serves_https;   /* without it there is no webhook */
+    const char *clients; /* names of the API server, of which its certificate has one; NULL: needs none */
     const char *namespace_, *not_asked; /* namespaces whose pods the webhook is not asked about */
-    uint64_t mutated, validated, refused;
+    uint64_t mutated, validated, refused, forbidden;
     uint64_t pods_made; /* with GPUs, elsewhere */
 };
 
@@ -167,6 +168,61 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
     }
 }
 
+static bool is_webhook(const char *path)
+{
+    return strcmp(path, "/webhook/mutate") == 0 || strcmp(path, "/webhook/validate") == 0;
+}
+
+struct stranger {
+    unsigned status;
+    const char *why;
+};
+
+/* Who may not ask the webhook is told so before the body is read; NULL: may. */
+static const struct stranger *stranger_of(const struct placement_part *part,
+                                          const struct gt_http_request *request)
+{
+    static const struct stranger plain = {403, "the webhook answers on the port of --https alone\n"},
+                                 nobody = {401,
+                                           "this is asked with a client certificate (--webhook-clients)\n"},
+                                 other = {403, "the client certificate has none of the names of "
+                                               "--webhook-clients\n"};
+    if (!request->tls)
+        return &plain;
+    if (!part->clients || gt_http_client_is(request, part->clients))
+        return NULL;
+    return request->client ? &other : &nobody;
+}
+
+static int eat_nothing(void *eater, const char *data, size_t len)
+{
+    (void)eater;
+    (void)data;
+    (void)len;
+    return -EPERM;
+}
+
+static void turn_away(void *eater, struct gt_http_response *response)
+{
+    const struct stranger *stranger = eater;
+    response->status = stranger->status;
+    gt_buf_puts(&response->body, stranger->why);
+}
+
+static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_eater *ret)
+{
+    struct placement_part *part = self;
+    const struct stranger *stranger = is_webhook(request->path) ? stranger_of(part, request) : NULL;
+    if (!stranger)
+        return false;
+    part->forbidden++;
+    *ret = (struct gt_http_eater){.eater = (void *)(uintptr_t)stranger,
+                                  .eat = eat_nothing,
+                                  .done = turn_away,
+                                  .body_max = ret->body_max};
+    return true;
+}
+
 static bool part_serve(void *self, const struct gt_http_request *request, struct gt_http_response *response)
 {
     struct placement_part *part = self;
@@ -227,6 +283,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
         return gt_fail(err, ENOMEM, "no memory");
     part->follow = env->follow;
     part->namespace_ = env->namespace_;
+    part->clients = env->options->webhook_clients;
     part->not_asked = env->options->webhook_except;
     part->serves_https = env->options->https != NULL;
     int r = gt_owners_new(resource, &part->owners, err);
@@ -326,9 +383,11 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_prom_number(to, "gputopo_placement_conflicts_total", "counter",
                    "Writes that came too late: the pod had changed, or was gone.", counters.conflicts);
     gt_prom_head(to, reviews, "counter", "Questions of the API server, by kind.");
-    gt_buf_printf(to, "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n",
+    gt_buf_printf(to,
+                  "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n"
+                  "%s{kind=\"forbidden\"} %llu\n",
                   reviews, (unsigned long long)part->mutated, reviews, (unsigned long long)part->validated,
-                  reviews, (unsigned long long)part->refused);
+                  reviews, (unsigned long long)part->refused, reviews, (unsigned long long)part->forbidden);
     if (part->serves_https)
         gt_prom_number(to, "gputopo_webhook_pods_total", "counter",
                        "Pods with GPUs that were made where the webhook should have been asked.",
@@ -347,5 +406,6 @@ const struct gt_part gt_placement_part = {
     .hear = part_hear,
     .metrics = part_metrics,
     .serve = part_serve,
+    .take = part_take,
     .placement = part_placement,
 };

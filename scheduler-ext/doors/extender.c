@@ -324,16 +324,6 @@ static bool is_json(const char *content_type)
            (content_type[length] == '\0' || content_type[length] == ';' || content_type[length] == ' ');
 }
 
-static bool has_name_of(const struct gt_http_request *request, const char *names)
-{
-    if (strcmp(names, "any") == 0)
-        return true;
-    for (unsigned i = 0; request->client_names && request->client_names[i]; i++)
-        if (gt_text_is_listed(request->client_names[i], names))
-            return true;
-    return false;
-}
-
 /* The status of the refusal where this client may not ask this, for want of a certificate or of its name;
  * else 0. */
 static unsigned forbids(const struct gt_extender *e, enum verb verb, const struct gt_http_request *request)
@@ -342,7 +332,7 @@ static unsigned forbids(const struct gt_extender *e, enum verb verb, const struc
         return 0;
     if (!request->client)
         return 401;
-    return has_name_of(request, e->spec.clients) ? 0 : 403;
+    return gt_http_client_is(request, e->spec.clients) ? 0 : 403;
 }
 
 static struct question *open_question(struct gt_extender *e, enum verb verb)

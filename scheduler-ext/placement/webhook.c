@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/placement/webhook.h"
-#include "topology/model/node_json.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "scheduler-ext/placement/pod_json.h"
+#include "scheduler-ext/placement/review.h"
 
 enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
 
@@ -44,11 +44,12 @@ static void free_verdict(struct verdict *verdict)
 
 /* ---- in and out ---- */
 
-static int read_review(const char *body, size_t len, struct review *ret, struct gt_err **err)
+static int read_review(const char *body, size_t len, const char *resource, struct review *ret,
+                       struct gt_err **err)
 {
     if (len > GT_WEBHOOK_BODY_MAX)
         return gt_fail(err, E2BIG, "the review has more than %d bytes", GT_WEBHOOK_BODY_MAX);
-    int r = gt_json_parse(body, len, "the review", &ret->json, err); /* limits what a body can cost */
+    int r = gt_review_read(body, len, resource, &ret->json, err); /* limits what a body can cost */
     if (r < 0)
         return r;
     const char *version = gt_pod_json_text(ret->json, "apiVersion"),
@@ -303,7 +304,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
     auto_seen struct seen_pod seen = {0};
     auto_verdict struct verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
     bool doubt;
-    int r = read_review(body, len, &review, err);
+    int r = read_review(body, len, webhook->resource, &review, err);
     if (r < 0)
         return r;
     if (is_new_pod(&review))
@@ -428,7 +429,7 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
 {
     auto_review struct review review = {0};
     auto_verdict struct verdict verdict = {0};
-    int r = read_review(body, len, &review, err);
+    int r = read_review(body, len, webhook->resource, &review, err);
     if (r < 0)
         return r;
     const char *sub = gt_pod_json_text(review.request, "subResource");

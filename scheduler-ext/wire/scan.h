@@ -22,7 +22,8 @@
  * Chunks may be cut anywhere. An error names the byte (from 0), the member and what was expected:
  * "byte 118: Pod.metadata.name: expected a string, found a number".
  *
- * A member that is null counts as absent. A wanted member that comes twice in one object is refused.
+ * A member that is null counts as absent. A wanted member that comes twice in one object is refused. A value
+ * of another kind than its shape's is refused, or told as GT_SCAN_OTHER where the shape allows any.
  */
 
 enum {
@@ -48,7 +49,8 @@ struct gt_scan_member;
 
 struct gt_scan_shape {
     enum gt_scan_kind kind;
-    unsigned id; /* told to the callback; 0: an object or array that needs no events */
+    unsigned id;   /* told to the callback; 0: an object or array that needs no events */
+    bool any_kind; /* a value of another kind is told, and passed over */
     const struct gt_scan_member *members; /* OBJECT: up to the one without a name */
     bool any_case;                        /* OBJECT: ASCII letters of its keys match in either case */
     const struct gt_scan_shape *of; /* ARRAY, MAP: what each value is; an item of an array is not null */
@@ -65,6 +67,16 @@ enum gt_scan_what {
     GT_SCAN_CLOSE, /* likewise */
     GT_SCAN_KEY,   /* of a map: `text` is the key. Return 1 to take its value, 0 to pass over it */
     GT_SCAN_VALUE, /* `text`; of a bool `yes` */
+    GT_SCAN_OTHER, /* a value of another kind than the shape's: `found` */
+};
+
+enum gt_scan_found {
+    GT_FOUND_OBJECT,
+    GT_FOUND_ARRAY,
+    GT_FOUND_TEXT,
+    GT_FOUND_NUMBER,
+    GT_FOUND_BOOL,
+    GT_FOUND_NULL, /* an item of an array */
 };
 
 struct gt_scan_event {
@@ -72,7 +84,9 @@ struct gt_scan_event {
     unsigned id;  /* of the shape */
     bool is_text; /* VALUE: a string, not a number */
     bool yes;
-    const char *text; /* without escapes, NUL-terminated, has no NUL inside; until the callback returns */
+    enum gt_scan_found found;
+    const char *member; /* its name where it is one of an object with known members, else NULL */
+    const char *text;   /* without escapes, NUL-terminated, has no NUL inside; until the callback returns */
     size_t len;
     uint64_t offset; /* of the byte at which the value ended */
 };

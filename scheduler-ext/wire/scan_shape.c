@@ -35,7 +35,9 @@ int gt_scan_fail(struct gt_scan *s, unsigned at, int errnum, struct gt_err **err
 static int tell(struct gt_scan *s, unsigned at, struct gt_scan_event *event, struct gt_err **err)
 {
     struct gt_err *inner = NULL;
+    const struct gt_frame *frame = &s->frames[s->depth];
     event->offset = s->offset + at;
+    event->member = frame->shape && frame->shape->kind == GT_SCAN_OBJECT ? frame->member : NULL;
     int r = s->callback(s->arg, event, &inner);
     if (r < 0) {
         gt_scan_fail(s, at, -r, err, "%s", gt_err_text(inner));
@@ -67,10 +69,14 @@ static const struct gt_scan_shape *next_shape(struct gt_scan *s)
     return frame->want;
 }
 
-static int mismatch(struct gt_scan *s, unsigned at, const struct gt_scan_shape *shape, const char *found,
-                    struct gt_err **err)
+static int mismatch(struct gt_scan *s, unsigned at, const struct gt_scan_shape *shape,
+                    enum gt_scan_found found, const char *name, struct gt_err **err)
 {
-    return gt_scan_fail(s, at, EINVAL, err, "expected %s, found %s", kind_name(shape->kind), found);
+    if (!shape->any_kind)
+        return gt_scan_fail(s, at, EINVAL, err, "expected %s, found %s", kind_name(shape->kind), name);
+    struct gt_scan_event event = {.what = GT_SCAN_OTHER, .id = shape->id, .found = found};
+    int r = tell(s, at, &event, err);
+    return r < 0 ? r : 0;
 }
 
 int gt_shape_open(struct gt_scan *s, unsigned at, bool object, bool *ret_skip, struct gt_err **err)
@@ -82,8 +88,11 @@ int gt_shape_open(struct gt_scan *s, unsigned at, bool object, bool *ret_skip, s
     }
     bool fits =
         object ? shape->kind == GT_SCAN_OBJECT || shape->kind == GT_SCAN_MAP : shape->kind == GT_SCAN_ARRAY;
-    if (!fits)
-        return mismatch(s, at, shape, object ? "an object" : "an array", err);
+    if (!fits) {
+        *ret_skip = true;
+        return mismatch(s, at, shape, object ? GT_FOUND_OBJECT : GT_FOUND_ARRAY,
+                        object ? "an object" : "an array", err);
+    }
     if (s->depth == GT_SCAN_SHAPES_MAX)
         return gt_scan_fail(s, at, EMSGSIZE, err, "nested deeper than %d", GT_SCAN_SHAPES_MAX);
     if (shape->id) {
@@ -169,7 +178,7 @@ int gt_shape_string(struct gt_scan *s, unsigned at, struct gt_err **err)
     if (!shape)
         return 0;
     if (shape->kind != GT_SCAN_TEXT && shape->kind != GT_SCAN_AMOUNT)
-        return mismatch(s, at, shape, "a string", err);
+        return mismatch(s, at, shape, GT_FOUND_TEXT, "a string", err);
     const char *fault = s->text.failed ? NULL : gt_unescape(s->text.data, &s->text.len);
     if (fault)
         return gt_scan_fail(s, at, EBADMSG, err, "%s", fault);
@@ -195,7 +204,11 @@ int gt_shape_scalar(struct gt_scan *s, unsigned at, enum gt_scalar kind, struct 
     bool fits = kind == GT_SCALAR_NUMBER ? shape->kind == GT_SCAN_NUMBER || shape->kind == GT_SCAN_AMOUNT
                                          : kind != GT_SCALAR_NULL && shape->kind == GT_SCAN_BOOL;
     if (!fits)
-        return mismatch(s, at, shape, names[kind], err);
+        return mismatch(s, at, shape,
+                        kind == GT_SCALAR_NUMBER ? GT_FOUND_NUMBER
+                        : kind == GT_SCALAR_NULL ? GT_FOUND_NULL
+                                                 : GT_FOUND_BOOL,
+                        names[kind], err);
     struct gt_scan_event event = {.what = GT_SCAN_VALUE,
                                   .id = shape->id,
                                   .yes = kind == GT_SCALAR_TRUE,

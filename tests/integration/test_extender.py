@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,6 +26,7 @@ from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PRIORITIZE, VOL
                              context_of, node_info, task, whole_args)
 from kube_driver import kubeconfig, make_authority, make_certificate
 from placement_driver import GROUP, PLAN, indexed_pod, node_status, pod_spec, statefulset_pod, supernode_status, template, topology
+from silent import PROBE_S, SilentSockets
 
 SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 PODS = "/api/v1/namespaces/ns/pods"
@@ -308,6 +310,59 @@ class Memory(Case):
 
     def test_reviews(self):
         self.holds(128, "/webhook/mutate", b"{", b" " * (1 << 20), 3)
+
+
+class Webhook(Case):
+    REVIEW = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "CREATE", "namespace": "ns", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "object": {"metadata": {"name": "p", "annotations": {GROUP: "8"}}, "spec": pod_spec(8, gated=False)}}}
+
+    def start_tls(self, *more):
+        self.https = free_port()
+        self.start("--only=extender,placement", "--https", f"127.0.0.1:{self.https}", "--tls-certificate",
+                   f"{self.folder}/doors.crt", "--tls-key", f"{self.folder}/doors.key", *more)
+
+    def ask(self, port, context=None):
+        with client(port, context) as asking:
+            return asking.ask("/webhook/mutate", self.REVIEW)
+
+    def test_on_https_alone(self):
+        self.start_tls()
+        status, text = self.ask(self.companion.port)
+        self.assertEqual((status, "port of --https" in text), (403, True), text)
+        status, text = self.ask(self.https, context_of(f"{self.folder}/ca.crt"))
+        self.assertEqual((status, '"patchType":"JSONPatch"' in text), (200, True), text)
+        self.assertEqual(self.companion.metrics()['gputopo_webhook_reviews_total{kind="forbidden"}'], 1)
+
+    def test_the_clients_certificate(self):
+        self.start_tls("--tls-client-ca", f"{self.folder}/ca.crt", "--webhook-clients", "kube-apiserver,doors")
+        ca = f"{self.folder}/ca.crt"
+        for certificate, expected in ((None, 401), (f"{self.folder}/scheduler", 403), (f"{self.folder}/doors", 200)):
+            self.assertEqual(self.ask(self.https, context_of(ca, certificate))[0], expected, certificate)
+        self.assertEqual(self.companion.metrics()['gputopo_webhook_reviews_total{kind="forbidden"}'], 2)
+
+    def test_a_name_needs_an_authority(self):
+        done = subprocess.run([SCHEDULER, "--webhook-clients", "kube-apiserver"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.strip()),
+                         (2, "gputopo-scheduler: --webhook-clients needs --tls-client-ca"))
+
+    def test_silent_sockets_are_in_nobodys_way(self):
+        self.start_tls()
+        with SilentSockets(self.https) as silent:
+            end = time.monotonic() + 2
+            while time.monotonic() < end or silent.closed < 500:
+                begin = time.monotonic()
+                self.assertEqual(self.ask(self.https, context_of(f"{self.folder}/ca.crt"))[0], 200)
+                self.assertLess(time.monotonic() - begin, PROBE_S)
+                time.sleep(0.05)
+
+    def test_a_large_review_of_nothing(self):
+        """A million values that mean nothing are passed over."""
+        self.start_tls()
+        junk = json.dumps(self.REVIEW)[:-1] + ', "x": [' + "0," * (1 << 20) + "0]}"
+        context = context_of(f"{self.folder}/ca.crt")
+        with client(self.https, context) as asking:
+            self.assertEqual(asking.ask("/webhook/mutate", junk.encode())[0], 200)
 
 
 class NotSynced(Case):

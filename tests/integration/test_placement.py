@@ -609,7 +609,7 @@ class PlacementTest(unittest.TestCase):
         refused, _ = self.review("validate", pod("broken"))
         self.assertEqual((refused["allowed"], refused["status"]["message"]),
                          (False, "the job's 64 GPUs are not a multiple of gpu-group-size 24"))
-        self.assertIn("expected a value", self.host.order("mutate nonsense")["error"])
+        self.assertIn("expected an object", self.host.order("mutate nonsense")["error"])
 
     # plans at admission
 

@@ -23,7 +23,7 @@ FLOORS = {
     "scheduler-ext/sim": {"base", "topology/model", "scheduler-ext/core", "scheduler-ext/file"},
     "scheduler-ext/feed": {"base", "api", "topology/model", "scheduler-ext/core", "scheduler-ext/jobs"},
     "scheduler-ext/wire": {"base", "api"},
-    "scheduler-ext/placement": {"base", "api", "topology/model", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
+    "scheduler-ext/placement": {"base", "api", "topology/model", "kube", "scheduler-ext/core", "scheduler-ext/jobs", "scheduler-ext/wire",
                                 "scheduler-ext/feed"},
     "scheduler-ext/doors": {"base", "api", "topology/model", "http", "scheduler-ext/core", "scheduler-ext/jobs",
                             "scheduler-ext/feed", "scheduler-ext/wire", "scheduler-ext/placement"},

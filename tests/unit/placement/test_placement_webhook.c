@@ -364,21 +364,46 @@ static void test_nonsense(void **state)
     }
 }
 
-/* Small values are 40 times larger as a tree than as text: their number is limited, not only the bytes. */
+/* Small values are 40 times larger as a tree than as text: of those that nobody wants there is none, and the
+ * number of the others is limited. */
 static void test_a_body_of_many_values(void **state)
 {
     struct world *world = *state;
     enum { COUNT = 1500000 };
-    gt_auto_free char *body = malloc(2 * COUNT + 2);
-    gt_auto_err struct gt_err *err = NULL;
-    gt_auto_buf struct gt_buf answer = GT_BUF(1 << 16);
-    assert_non_null(body);
-    for (size_t i = 0; i < COUNT; i++)
-        memcpy(body + 2 * i, i ? ",0" : "[0", 2);
-    body[2 * COUNT] = ']';
-    assert_int_equal(gt_webhook_mutate(&world->webhook, body, 2 * COUNT + 1, &answer, &err), -EINVAL);
-    assert_non_null(strstr(gt_err_text(err), "more than 1000000 values"));
-    assert_int_equal(answer.len, 0);
+    static const char *const heads[] = {"[0", "{\"request\":{\"object\":{\"spec\":{\"containers\":[0"};
+    static const char *const errors[] = {"the review: byte 0: expected an object",
+                                         "more than 32768 values that count"};
+    for (unsigned i = 0; i < GT_COUNT(heads); i++) {
+        gt_auto_buf struct gt_buf body = GT_BUF(4 << 20), answer = GT_BUF(1 << 16);
+        gt_auto_err struct gt_err *err = NULL;
+        gt_buf_puts(&body, heads[i]);
+        while (body.len < (size_t)2 * COUNT)
+            gt_buf_puts(&body, ",0");
+        assert_true(gt_webhook_mutate(&world->webhook, body.data, body.len, &answer, &err) < 0);
+        if (!strstr(gt_err_text(err), errors[i]))
+            fail_msg("%s", gt_err_text(err));
+        assert_int_equal(answer.len, 0);
+    }
+}
+
+/* A value of another kind, wherever it stands, changes nothing but what is read of it. */
+static void test_other_kinds(void **state)
+{
+    struct world *world = *state;
+    static const char *const odd[] = {
+        "{\"metadata\":{\"name\":7,\"labels\":[1,{\"a\":2}],\"ownerReferences\":\"x\"},\"spec\":{" SPEC(
+            "8") "}}",
+        "{\"metadata\":{\"annotations\":{\"metax-tech.com/gpu-group-size\":{\"a\":[]}}},\"spec\":{" SPEC(
+            "8") "}}",
+        "{\"metadata\":{\"annotations\":{\"metax-tech.com/gpu-group-size\":true}},\"spec\":{" SPEC("8") "}}",
+        "{\"metadata\":{\"annotations\":null},\"spec\":{\"affinity\":[],\"schedulingGates\":[null,7],"
+        "\"nodeName\":{}," SPEC("8") "}}",
+    };
+    for (size_t i = 0; i < GT_COUNT(odd); i++) {
+        mutate(world, odd[i], i == 1 || i == 2 ? first_gate : "", NULL);
+        validate(world, "CREATE", pod_kind, odd[i], NULL,
+                 i == 1 || i == 2 ? "gpu-group-size: \"(no text)\" is not a number of GPUs" : NULL);
+    }
 }
 
 int main(void)
@@ -397,6 +422,7 @@ int main(void)
         TEST(test_refused_owners),
         TEST(test_nonsense),
         TEST(test_a_body_of_many_values),
+        TEST(test_other_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

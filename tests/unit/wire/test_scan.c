@@ -90,6 +90,31 @@ static void test_values(void **state)
     check("{\"list\":[],\"tags\":{}}", "open 7\nclose 7\nopen 5\nclose 5\nok");
 }
 
+/* Where a shape takes any kind, another one is told, and what is in it passed over. */
+static void test_any_kind(void **state)
+{
+    static const struct gt_scan_shape leaf = {.kind = GT_SCAN_TEXT, .id = 1, .any_kind = true, .max = 9};
+    static const struct gt_scan_shape many = {.kind = GT_SCAN_ARRAY, .id = 2, .any_kind = true, .of = &leaf};
+    static const struct gt_scan_member both[] = {{"a", &leaf}, {"list", &many}, {0}};
+    static const struct gt_scan_shape whole = {.kind = GT_SCAN_OBJECT, .id = 3, .members = both};
+    static const char in[] = "{\"a\":{\"a\":[1,{}]},\"list\":[\"x\",7,true,null,[\"y\",[]],{\"a\":\"z\"}]}";
+    char expected[512];
+    (void)state;
+    snprintf(
+        expected, sizeof(expected),
+        "open 3\nother 1 %d a\nopen 2\nvalue 1 \"x\"\nother 1 %d \nother 1 %d \nother 1 %d \nother 1 %d \n"
+        "other 1 %d \nclose 2\nclose 3\nok",
+        GT_FOUND_OBJECT, GT_FOUND_NUMBER, GT_FOUND_BOOL, GT_FOUND_NULL, GT_FOUND_ARRAY, GT_FOUND_OBJECT);
+    gt_auto_free char *trace = trace_whole(&whole, in, sizeof(in) - 1, NULL);
+    assert_string_equal(trace, expected);
+    for (size_t cut = 1; cut < sizeof(in) - 1; cut++) {
+        gt_auto_free char *parts = trace_cut(&whole, in, sizeof(in) - 1, cut);
+        assert_string_equal(parts, expected);
+    }
+    gt_auto_free char *wrong = trace_whole(&whole, "{\"list\":7}", 10, NULL);
+    assert_string_equal(wrong, "open 3\nother 2 3 list\nclose 3\nok");
+}
+
 static void test_escapes(void **state)
 {
     (void)state;
@@ -410,12 +435,13 @@ static void test_any_object(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_escapes),
-        cmocka_unit_test(test_bytes),  cmocka_unit_test(test_grammar),
-        cmocka_unit_test(test_shape),  cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_depth),  cmocka_unit_test(test_callback_fails),
-        cmocka_unit_test(test_keep),   cmocka_unit_test(test_any_case),
-        cmocka_unit_test(test_masks),  cmocka_unit_test(test_any_object),
+        cmocka_unit_test(test_any_kind),       cmocka_unit_test(test_values),
+        cmocka_unit_test(test_escapes),        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_grammar),        cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_limits),         cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_callback_fails), cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_any_case),       cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_any_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,9 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
             gt_buf_printf(trace, "%.17g", strtod(event->text, NULL));
         gt_buf_puts(trace, "\n");
         break;
+    case GT_SCAN_OTHER:
+        gt_buf_printf(trace, "other %u %d %s\n", event->id, event->found, event->member ? event->member : "");
+        break;
     }
     return 0;
 }
