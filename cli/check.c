@@ -15,6 +15,14 @@ struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const c
     return check;
 }
 
+/* What a recording or a library says may hold anything, and this goes to a terminal. */
+static void make_plain(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
+            *text = '?';
+}
+
 void cli_check_found(struct cli_check *check, const char *format, ...)
 {
     size_t len = strlen(check->found);
@@ -24,6 +32,7 @@ void cli_check_found(struct cli_check *check, const char *format, ...)
     va_start(args, format);
     vsnprintf(check->found + len, sizeof(check->found) - len, format, args);
     va_end(args);
+    make_plain(check->found);
 }
 
 void cli_check_judge(struct cli_check *check, bool holds)
@@ -37,6 +46,7 @@ void cli_check_cannot(struct cli_check *check, const char *format, ...)
     va_start(args, format);
     vsnprintf(check->why, sizeof(check->why), format, args);
     va_end(args);
+    make_plain(check->why);
 }
 
 const struct gt_answer *cli_check_next(const struct cli_checked *of, const char *call, unsigned *at)

@@ -37,7 +37,7 @@ struct cli_checked {
     const char *no_answers;           /* why */
     const char *dev_root;             /* where the device nodes are, NULL: not of this machine */
     unsigned vendor;                  /* PCI vendor id of the GPUs */
-    bool ordinary_user;               /* the library was asked by a process without capabilities */
+    bool unprivileged;                /* the library was asked by a process without capabilities */
 };
 
 void cli_check_kernel(const struct cli_checked *of, struct cli_checks *to);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -81,12 +83,15 @@ static const char *missing_why(const struct gt_node *node, const char *what)
     return "the vendor library was not asked";
 }
 
-/* Whether the probe that asks is a process of this user, who is not root. */
-static bool is_ordinary_user(const struct cli_source *source)
+/* Whether the probe that asks is started here, and so has no capability, as this process has none. */
+static bool is_unprivileged(const struct cli_source *source)
 {
     struct stat st;
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     bool socket = source->probe && stat(source->probe, &st) == 0 && S_ISSOCK(st.st_mode);
-    return !source->from && !socket && geteuid() != 0;
+    return !source->from && !socket && syscall(SYS_capget, &header, sets) == 0 && !sets[0].effective &&
+           !sets[1].effective;
 }
 
 static int look(const struct cli_source *source, struct material *m, struct cli_checked *ret,
@@ -112,7 +117,7 @@ static int look(const struct cli_source *source, struct material *m, struct cli_
                                 .no_answers = missing_why(m->node, "vendor library"),
                                 .dev_root = source->from ? NULL : m->dev_root,
                                 .vendor = m->facts.vendor,
-                                .ordinary_user = is_ordinary_user(source)};
+                                .unprivileged = is_unprivileged(source)};
     return 0;
 }
 
