@@ -196,6 +196,36 @@ class RealClient(unittest.TestCase):
         self.tool.ask("delete", MAPS, namespace="default", name="second")
         self.assertTrue(self.tool.event(number, "DELETE")["known"])
 
+    def make_large(self, name):
+        """0.9 MB in etcd, 5.4 MB as JSON: a control character becomes six."""
+        self.make_map(name)
+        for key in ("a", "b"):
+            answer = self.tool.ask("merge", MAPS, namespace="default", name=name, quiet=True,
+                                   responseMax=16 << 20, body={"data": {key: "\x01" * 450000}})
+            self.assertEqual(answer["status"], 200, answer)
+
+    def test_objects_that_are_too_large(self):
+        for name in ("large-0", "large-5"):
+            self.make_large(name)
+        for i in range(1, 10):
+            if i != 5:
+                self.make_map(f"large-{i}")
+        number = self.tool.start("inform", MAPS, namespace="default", pageMax=4 << 20, limit=4)
+        self.tool.event(number, "SYNCED")
+        seen = {a["object"]["metadata"]["name"] for a in self.tool.said(number) if a["event"] == "ADD"}
+        self.assertEqual({name for name in seen if name.startswith("large")}, {f"large-{i}" for i in (1, 2, 3, 4, 6, 7, 8, 9)})
+        self.assertEqual([a["object"] for a in self.tool.said(0)], ["configmaps default/large-0", "configmaps default/large-5"])
+        self.make_large("large-1")  # 0.45 MB, then 0.9 MB
+        self.tool.ask("delete", MAPS, namespace="default", name="large-1")
+        self.assertFalse(self.tool.wait(number, lambda a: a.get("name") == "large-1")["known"])
+        self.make_map("large-2", a="1")
+        self.tool.event(number, "UPDATE")
+        counters = self.tool.ask("counters", of=number)
+        self.assertEqual((counters["lists"], counters["connects"]), (1, 1))
+        self.assertIn("configmaps default/large-1", [a["object"] for a in self.tool.said(0)])
+        for i in range(10):
+            self.tool.ask("delete", MAPS, namespace="default", name=f"large-{i}")
+
     def test_informer_over_a_restart_of_the_server(self):
         number = self.tool.start("inform", MAPS, namespace="default")
         self.tool.event(number, "SYNCED")
