@@ -134,6 +134,7 @@ static void on_hangup(void *arg, int signal)
     (void)signal;
     agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
     gt_info("scanning again as asked");
+    gt_agent_shares_look(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
     agent->publish_anew = true;
 }

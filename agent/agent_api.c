@@ -44,6 +44,7 @@ static int read_config(const struct gt_agent_options *options, struct gt_kube_co
 
 static void disconnect(struct gt_agent *agent)
 {
+    gt_agent_shares_stop(agent);
     gt_agent_publish_stop(gt_steal(agent->publish));
     gt_agent_plans_stop(agent);
     gt_agent_tell_stop(agent);
@@ -69,6 +70,8 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
         r = gt_agent_tell_start(agent, err);
     if (r >= 0 && honours_plans(agent->options))
         r = gt_agent_plans_start(agent, err);
+    if (r >= 0)
+        r = gt_agent_shares_start(agent, err);
     if (r >= 0 && agent->options->publish)
         r = gt_agent_publish_start(agent, &agent->publish, err);
     if (r < 0)

@@ -7,6 +7,7 @@
 #include "agent/plans.h"
 #include "agent/publish_agent.h"
 #include "agent/scanner.h"
+#include "agent/shared_gpus.h"
 #include "agent/usage.h"
 #include "base/loop.h"
 #include "deviceplugin/nodes_plugin.h"
@@ -52,11 +53,16 @@ struct gt_agent {
 
     struct gt_podresources *podresources;
     struct gt_usage_book *usage;
-    struct gt_source *first_timer; /* the end of waiting for the kubelet's first answer */
+    struct gt_source *first_timer; /* the end of waiting for the first words below */
+    unsigned words_due;            /* gt_word bits: what is waited for before GPUs get IDs */
     bool told_unregistered;        /* people were, of registration_error */
     int pods_error;                /* of the last failure to follow `pods`, 0: none since the last list */
     double listed_s;               /* when the kubelet last answered, monotonic */
     char usage_error[512];         /* why it did not the last time, "" it did */
+
+    struct gt_shares shares; /* whether the vendor's plugin shares the GPUs */
+    struct gt_source *node_timer;
+    struct gt_kube_call *node_call;
 
     struct gt_kube *kube; /* NULL: there is no API server for us, or not yet */
     struct gt_source *api_timer;
@@ -103,6 +109,24 @@ int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
  * answered, or has not. Started last, stopped before the plugin. */
 int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_usage_stop(struct gt_agent *agent);
+
+/* What the agent waits for at its start, for two seconds at most. */
+enum gt_word {
+    GT_WORD_HELD = 1,    /* the kubelet: who uses what */
+    GT_WORD_OFFERED = 2, /* the kubelet: what it has to offer */
+    GT_WORD_NODE = 4,    /* the API server: our Node */
+};
+/* It was said, or will not be. */
+void gt_agent_heard(struct gt_agent *agent, unsigned words);
+
+/* agent_shares.c: the signs that the vendor's plugin shares the GPUs. The kubelet's words come from
+ * agent_usage.c; the Node's annotation is read while there is an API server. */
+int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_shares_stop(struct gt_agent *agent);
+/* At once, not only now and then. */
+void gt_agent_shares_look(struct gt_agent *agent);
+void gt_agent_shares_offered(struct gt_agent *agent, int offered);
+void gt_agent_shares_held(struct gt_agent *agent, unsigned held);
 
 /* agent_api.c: the API server, and everything that needs it. Not finding it is no error: it is looked for
  * again. */

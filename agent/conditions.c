@@ -65,12 +65,13 @@ static void say_registered(const struct gt_condition_facts *facts, struct gt_con
     const char *why_not = gt_node_not_advertised(node);
     if (!facts->has_plugin)
         say(to, GT_CONDITION_FALSE, "NoDevicePlugin", "the agent runs without its device plugin");
-    else if (facts->registered)
+    else if (facts->registered && !facts->shared_why)
         say(to, GT_CONDITION_TRUE, "Registered", "the kubelet knows the GPUs");
     else if (!node->gpu_count)
         say(to, GT_CONDITION_FALSE, "NoGPU", "there is no GPU to register");
     else if (why_not)
-        say(to, GT_CONDITION_FALSE, "NotAdvertised", "%s", why_not);
+        say(to, GT_CONDITION_FALSE, "NotAdvertised", "%s%s%s", why_not, facts->shared_why ? ": " : "",
+            facts->shared_why ? facts->shared_why : "");
     else if (facts->registration_error[0])
         say(to, GT_CONDITION_FALSE, "RegistrationFailed", "%.500s", facts->registration_error);
     else

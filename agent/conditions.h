@@ -31,9 +31,10 @@ struct gt_condition_facts {
     const char *scan_error;               /* why the last scan failed, "" it did not */
     bool has_plugin, registered;
     const char *registration_error; /* "" none since the last registration */
-    bool usage_known, usage_stale;  /* as in agent/usage.h */
-    const char *usage_error;        /* why the kubelet did not answer the last time, "" it did */
-    const char *usage_at;           /* when it last answered, RFC 3339; "" never */
+    const char *shared_why; /* the sign that the vendor's plugin shares the GPUs, NULL: there is none */
+    bool usage_known, usage_stale; /* as in agent/usage.h */
+    const char *usage_error;       /* why the kubelet did not answer the last time, "" it did */
+    const char *usage_at;          /* when it last answered, RFC 3339; "" never */
 };
 
 /* Works them out anew; where a status is another than before, it changed at `now`. */

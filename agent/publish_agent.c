@@ -94,18 +94,20 @@ static void update_conditions(struct gt_agent_publish *publish)
     struct gt_plugin_stats stats = {0};
     struct gt_podresources_stats lists;
     const struct gt_usage *usage = gt_usage_now(agent->usage);
-    char now[GT_PUBLISH_TIME_SIZE], asked[GT_PUBLISH_TIME_SIZE] = "";
+    char now[GT_PUBLISH_TIME_SIZE], asked[GT_PUBLISH_TIME_SIZE] = "", shared[128];
     if (agent->plugin)
         gt_plugin_stats(agent->plugin, &stats);
     gt_podresources_stats(agent->podresources, &lists);
     if (lists.last_s > 0)
         gt_text_time((int64_t)lists.last_s, asked);
+    gt_shares_why(&agent->shares, shared, sizeof(shared));
     const struct gt_condition_facts facts = {
         .inventory = agent->inventory,
         .scan_error = agent->scan_error,
         .has_plugin = agent->plugin != NULL,
         .registered = stats.registered,
         .registration_error = agent->registration_error,
+        .shared_why = shared[0] ? shared : NULL,
         .usage_known = usage->known,
         .usage_stale = usage->stale,
         .usage_error = agent->usage_error,

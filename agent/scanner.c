@@ -27,6 +27,7 @@ struct gt_scanner {
     unsigned wanted; /* under lock, as those up to `result` */
     bool stopping, ended, has_result;
     bool names;                     /* gt_scanner_name_gpus() was called */
+    bool shared;                    /* as gt_scanner_shared() said */
     struct gt_in_use *in_use;       /* under lock; NULL unknown */
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -34,6 +35,7 @@ struct gt_scanner {
     /* The scan thread's own. */
     struct gt_class_cache *classes;
     struct gt_inventory *last;
+    struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
     bool has_digest;
     uint64_t digest; /* of the vendor's answers that `last` was made from */
@@ -45,27 +47,45 @@ static uint64_t in_ms(unsigned milliseconds)
     return gt_clock_ns() + milliseconds * 1000000ULL;
 }
 
+/* The node with all its GPUs in the vendor's hands. */
+static int share(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
+{
+    int r = gt_node_copy(node, ret, err);
+    for (unsigned i = 0; r == 0 && i < node->gpu_count; i++)
+        if ((*ret)->gpus[i].mode == GT_GPU_NATIVE)
+            (*ret)->gpus[i].mode = GT_GPU_SGPU;
+    return r;
+}
+
 /* The inventory that follows the last one. */
 static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node, struct gt_inventory **ret,
                           struct gt_err **err)
 {
     gt_auto_free struct gt_in_use *in_use = NULL;
     struct gt_inventory *inventory = NULL;
-    bool known;
+    gt_auto_node struct gt_node *served = NULL;
+    bool known, shared;
     pthread_mutex_lock(&scanner->lock);
     while (!scanner->names && !scanner->stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
     known = scanner->in_use != NULL;
+    shared = scanner->shared;
     if (known && (in_use = malloc(sizeof(*in_use))))
         *in_use = *scanner->in_use;
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
-    int r = gt_inventory_next(node, scanner->classes, scanner->last, in_use, gt_clock_ms(), &inventory, err);
+    int r = shared ? share(node, &served, err) : 0;
+    if (r == 0)
+        r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
+                              &inventory, err);
     if (r < 0)
         return r;
+    struct gt_node *found = gt_node_ref(node);
     gt_inventory_unref(scanner->last);
+    gt_node_unref(scanner->found);
     scanner->last = inventory;
+    scanner->found = found;
     *ret = gt_inventory_ref(inventory);
     return 0;
 }
@@ -104,8 +124,8 @@ static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **
 
     unsigned flags = (at_once ? GT_HEALTH_AT_ONCE : 0) | (scanner->options.scan.from ? GT_HEALTH_ALL : 0);
     gt_health_apply(&scanner->health, node, flags);
-    if (scanner->last)
-        carry_over(scanner->last->node, node);
+    if (scanner->found)
+        carry_over(scanner->found, node);
 
     return make_inventory(scanner, node, ret, err);
 }
@@ -125,7 +145,7 @@ static bool vendor_unchanged(struct gt_scanner *scanner)
 
 static void relabel(struct gt_scanner *scanner, struct gt_scan_result *result)
 {
-    gt_auto_node struct gt_node *node = gt_node_ref(scanner->last->node);
+    gt_auto_node struct gt_node *node = gt_node_ref(scanner->found);
     if (make_inventory(scanner, node, &result->inventory, NULL) >= 0)
         result->relabelled = true;
 }
@@ -244,6 +264,13 @@ bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_us
     return changed;
 }
 
+void gt_scanner_shared(struct gt_scanner *scanner, bool shared)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->shared = shared;
+    pthread_mutex_unlock(&scanner->lock);
+}
+
 void gt_scanner_name_gpus(struct gt_scanner *scanner)
 {
     pthread_mutex_lock(&scanner->lock);
@@ -264,6 +291,7 @@ static void scanner_free(struct gt_scanner *scanner)
         result_done(&scanner->result);
     free(scanner->in_use);
     gt_inventory_unref(scanner->last);
+    gt_node_unref(scanner->found);
     gt_class_cache_free(scanner->classes);
     pthread_cond_destroy(&scanner->changed);
     pthread_mutex_destroy(&scanner->lock);

@@ -26,7 +26,7 @@ enum gt_scan_request {
     GT_SCAN_FULL = 1,
     GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, a person asked */
     GT_SCAN_HEALTH = 4,  /* ask the vendor library, and scan only where its answer has changed */
-    GT_SCAN_IDS = 8,     /* no scan: lay what is in use anew over the node of the last one */
+    GT_SCAN_IDS = 8,     /* no scan: lay what is in use, and who shares, anew over the node of the last one */
     GT_SCAN_BARE = 16,   /* without the vendor library, hence quick; before whatever else is asked for */
 };
 
@@ -53,6 +53,10 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 
 /* What is in use from now on; whether that is another set than before. Until the first call it is unknown. */
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);
+
+/* Whether the vendor's plugin shares the GPUs, from the next inventory on: all are of mode sGPU then,
+ * whatever was found. */
+void gt_scanner_shared(struct gt_scanner *scanner, bool shared);
 
 /* Until this is called scans go on, but give no GPU an ID: it would not be known by which one it is in use.
  */

@@ -15,6 +15,11 @@
 /* The extended resource of whole GPUs, where no other is configured. */
 #define GT_RESOURCE_GPU "metax-tech.com/gpu"
 
+/* What the vendor's device plugin leaves where it shares GPUs: its resource, and an annotation of the Node.
+ */
+#define GT_RESOURCE_SGPU          "metax-tech.com/sgpu"
+#define GT_ANNOTATION_VENDOR_GPUS "metax-tech.com/node-gpu-devices"
+
 /* What users write on the pods of a job, or on their templates. */
 #define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
 #define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"

@@ -29,12 +29,14 @@ struct gt_podresources {
     struct gt_loop *loop;
     struct gt_podresources_options options;
     struct gt_podresources_events events;
-    char *resource, *socket;
+    char *resource, *other, *socket;
     struct gt_mailbox *mailbox;
     struct gt_source *timer; /* the next call, or the end of waiting for one */
     struct gt_rpc *rpc;      /* NULL until there was somebody to call */
     struct gt_rpc_call *call;
-    unsigned epoch; /* of the call */
+    enum gt_pod_method method; /* of the call */
+    unsigned epoch;            /* likewise */
+    uint64_t offer_due_ms;     /* when the next GetAllocatableResources is due */
 
     uint64_t due_ms, soon_ms; /* when the next one is due; 0: not asked for */
     unsigned failures;
@@ -94,13 +96,14 @@ static void fail(struct gt_podresources *client, const char *why, bool limited)
         client->events.failed(client->events.arg, why, pause);
 }
 
-static void take_answer(struct gt_podresources *client, const struct done_letter *done)
+static bool take_answer(struct gt_podresources *client, const struct done_letter *done)
 {
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, client->resource, &answer, &err) < 0) {
+    if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, client->resource, client->other, &answer,
+                           &err) < 0) {
         fail(client, gt_err_text(err), false);
-        return;
+        return false;
     }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -118,23 +121,10 @@ static void take_answer(struct gt_podresources *client, const struct done_letter
     gt_pod_answer_done(&answer);
     if (done->len > LARGE)
         malloc_trim(0);
+    return true;
 }
 
-static void deliver_done(void *owner, struct gt_letter *letter)
-{
-    struct gt_podresources *client = owner;
-    const struct done_letter *done = (const struct done_letter *)letter;
-    if (done->epoch != client->epoch || !client->call)
-        return;
-    end_call(client);
-    if (done->status == GT_RPC_OK) {
-        take_answer(client, done);
-        return;
-    }
-    char why[WHY_MAX + 64];
-    snprintf(why, sizeof(why), "pod-resources: %s: %s", gt_rpc_status_name(done->status), done->message);
-    fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
-}
+static void deliver_done(void *owner, struct gt_letter *letter);
 
 static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
@@ -148,6 +138,56 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     if (len)
         memcpy(letter->reply, reply, len);
     gt_mailbox_send(client->mailbox, &letter->letter);
+}
+
+/* It says nothing about who holds what: where it fails, nothing but this is unknown. */
+static void take_offer(struct gt_podresources *client, const struct done_letter *done)
+{
+    struct gt_pod_answer answer = {0};
+    int others = -1;
+    if (done && done->status == GT_RPC_OK &&
+        gt_pod_answer_read(GT_POD_ALLOCATABLE, done->reply, done->len, client->resource, client->other,
+                           &answer, NULL) == 0) {
+        others = (int)answer.holdings.others;
+        gt_pod_answer_done(&answer);
+    }
+    arm(client);
+    if (client->events.offered)
+        client->events.offered(client->events.arg, others);
+}
+
+static void ask_offer(struct gt_podresources *client)
+{
+    if (!client->other || gt_clock_ms() < client->offer_due_ms)
+        return;
+    client->offer_due_ms = gt_clock_ms() + client->options.poll_ms / 2;
+    client->method = GT_POD_ALLOCATABLE;
+    if (gt_pod_call_allocatable(client->rpc, client->socket, client->options.timeout_ms, on_done, client,
+                                &client->call, NULL) < 0)
+        take_offer(client, NULL);
+    else
+        gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
+}
+
+static void deliver_done(void *owner, struct gt_letter *letter)
+{
+    struct gt_podresources *client = owner;
+    const struct done_letter *done = (const struct done_letter *)letter;
+    if (done->epoch != client->epoch || !client->call)
+        return;
+    end_call(client);
+    if (client->method == GT_POD_ALLOCATABLE) {
+        take_offer(client, done);
+        return;
+    }
+    if (done->status == GT_RPC_OK) {
+        if (take_answer(client, done))
+            ask_offer(client);
+        return;
+    }
+    char why[WHY_MAX + 64];
+    snprintf(why, sizeof(why), "pod-resources: %s: %s", gt_rpc_status_name(done->status), done->message);
+    fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
 }
 
 /* A socket that is new, by its own age or because another one was there, belongs to a kubelet that has just
@@ -179,6 +219,7 @@ static void ask(struct gt_podresources *client)
         r = gt_fail_sys(&err, errno, "%s", client->socket);
     if (r == 0 && !client->rpc)
         r = gt_rpc_new(&client->rpc, &err);
+    client->method = GT_POD_LIST;
     if (r == 0)
         r = gt_pod_call_list(client->rpc, client->socket, client->options.timeout_ms, on_done, client,
                              &client->call, &err);
@@ -195,7 +236,10 @@ static void on_timer(void *arg)
     struct gt_podresources *client = arg;
     if (client->call) {
         end_call(client);
-        fail(client, "pod-resources: no answer", false);
+        if (client->method == GT_POD_ALLOCATABLE)
+            take_offer(client, NULL);
+        else
+            fail(client, "pod-resources: no answer", false);
         return;
     }
     uint64_t quiet = client->options.plugin ? gt_plugin_quiet_ms(client->options.plugin) : UINT64_MAX;
@@ -223,7 +267,8 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
     if (!options->timeout_ms)
         client->options.timeout_ms = TIMEOUT_MS;
     client->resource = strdup(options->resource);
-    if (!client->resource ||
+    client->other = options->other ? strdup(options->other) : NULL;
+    if (!client->resource || (options->other && !client->other) ||
         asprintf(&client->socket, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
         client->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "pod-resources");
@@ -268,6 +313,7 @@ void gt_podresources_free(struct gt_podresources *client)
     gt_rpc_free(client->rpc);
     gt_mailbox_free(client->mailbox);
     free(client->resource);
+    free(client->other);
     free(client->socket);
     free(client);
 }

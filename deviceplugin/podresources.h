@@ -8,7 +8,7 @@
 /*
  * The kubelet's own book of who holds which device: its pod-resources API v1, on <kubelet_dir>/pod-resources/
  * kubelet.sock. This is the side that asks, and above all the one that knows when not to:
- *   - every `poll_ms` while nothing happens;
+ *   - every `poll_ms` while nothing happens; after that also what it has to offer, where that is wanted;
  *   - `settle_quiet_ms` after the last handler of our own plugin has ended, where gt_podresources_soon() asks
  *     for it. Never while one runs: until the kubelet has written down what it is about to give, a List can
  *     make it forget the devices, and they may be given twice (kubernetes/kubernetes issue 137534). One that
@@ -31,7 +31,8 @@ enum { GT_HOLDERS_MAX = 4096 };
 struct gt_holdings {
     const struct gt_holder *holders; /* in the kubelet's order, which means nothing */
     unsigned count;
-    unsigned pods; /* all that the kubelet listed, also those without such devices */
+    unsigned pods;   /* all that the kubelet listed, also those without such devices */
+    unsigned others; /* devices of gt_podresources_options.other in containers' hands */
     /* The kubelet has started less than GT_PODRESOURCES_SETTLE_MS ago: for about a second it answers an empty
      * list before it has read its checkpoint, so that a device that is missing here may well be in use. It
      * will be asked again every second until this is over. */
@@ -44,11 +45,15 @@ struct gt_podresources_events { /* on the loop's thread; none may free the clien
     void (*listed)(void *arg, const struct gt_holdings *holdings);
     /* Nothing new is known; `why` is one line. */
     void (*failed)(void *arg, const char *why, unsigned retry_ms);
+    /* After `listed`, where an `other` resource is asked about: healthy devices of it that the kubelet has,
+     * whoever serves them; -1: it does not say. */
+    void (*offered)(void *arg, int others);
     void *arg;
 };
 
 struct gt_podresources_options {
     const char *kubelet_dir, *resource; /* only this resource's devices are told */
+    const char *other;                  /* devices of this one are counted; NULL: none are */
     struct gt_plugin *plugin;           /* whose handlers must not run meanwhile; NULL: none of ours do */
     unsigned poll_ms;                   /* 0: 5 s */
     unsigned settle_quiet_ms;           /* 0: 300 ms */

@@ -27,8 +27,9 @@ struct gt_pod_answer {
     void *message;
 };
 enum gt_pod_method { GT_POD_LIST, GT_POD_ALLOCATABLE };
+/* `other` is a resource whose devices are only counted; NULL: none. */
 int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
-                       struct gt_pod_answer *ret, struct gt_err **err);
+                       const char *other, struct gt_pod_answer *ret, struct gt_err **err);
 void gt_pod_answer_done(struct gt_pod_answer *answer);
 
 /* The same of List for all containers in it: does this one hold a device of the resource? The texts live as

@@ -44,11 +44,18 @@ static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, str
     return 0;
 }
 
+/* The resources that are looked for. */
+struct wanted {
+    const char *resource, *other;
+};
+
 static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices, size_t count,
-                       const char *resource, struct gt_holder holder, struct gt_err **err)
+                       const struct wanted *wanted, struct gt_holder holder, struct gt_err **err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(devices[i]->resource, resource) != 0)
+        if (wanted->other && strcmp(devices[i]->resource, wanted->other) == 0)
+            answer->holdings.others += (unsigned)devices[i]->n_ids;
+        if (strcmp(devices[i]->resource, wanted->resource) != 0)
             continue;
         for (size_t k = 0; k < devices[i]->n_ids; k++) {
             holder.id = devices[i]->ids[k];
@@ -60,42 +67,43 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
     return 0;
 }
 
-static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const char *resource,
+static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struct wanted *wanted,
                    struct gt_err **err)
 {
     answer->holdings.pods++;
     for (size_t i = 0; i < pod->n_containers; i++) {
         const Pr__Container *container = pod->containers[i];
         const struct gt_holder holder = {pod->namespace_, pod->name, container->name, NULL};
-        int r = add_devices(answer, container->devices, container->n_devices, resource, holder, err);
+        int r = add_devices(answer, container->devices, container->n_devices, wanted, holder, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, const char *resource,
+static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, const struct wanted *wanted,
                    struct gt_err **err)
 {
     const Pr__ListResponse *list = answer->message;
     const Pr__AllocatableResponse *allocatable = answer->message;
     int r = 0;
     if (method == GT_POD_ALLOCATABLE)
-        return add_devices(answer, allocatable->devices, allocatable->n_devices, resource,
+        return add_devices(answer, allocatable->devices, allocatable->n_devices, wanted,
                            (struct gt_holder){"", "", "", NULL}, err);
     for (size_t i = 0; r == 0 && i < list->n_pods; i++)
-        r = add_pod(answer, list->pods[i], resource, err);
+        r = add_pod(answer, list->pods[i], wanted, err);
     return r;
 }
 
 int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
-                       struct gt_pod_answer *ret, struct gt_err **err)
+                       const char *other, struct gt_pod_answer *ret, struct gt_err **err)
 {
     struct gt_pod_answer answer = {0};
+    const struct wanted wanted = {resource, other};
     int r = unpack(method, bytes, len, &answer.message, err);
     if (r < 0)
         return r;
-    r = add_all(&answer, method, resource, err);
+    r = add_all(&answer, method, &wanted, err);
     if (r < 0) {
         gt_pod_answer_done(&answer);
         return r;

@@ -299,9 +299,9 @@ static void deliver_offer(void *owner, struct gt_letter *letter)
         return;
     gt_rpc_call_free(registration->call);
     registration->call = NULL;
-    bool known =
-        offer->status == GT_RPC_OK && gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply, offer->len,
-                                                         registration->options.resource, &answer, NULL) == 0;
+    bool known = offer->status == GT_RPC_OK &&
+                 gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply, offer->len,
+                                    registration->options.resource, NULL, &answer, NULL) == 0;
     if (registration->state == ASKING && answer.holdings.count) {
         /* Healthy devices, though ours are not there: somebody's, or a plugin's that has gone. */
         gt_source_arm(registration->timer, GT_RIVALS_MS + 1000ULL);

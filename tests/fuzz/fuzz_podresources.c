@@ -13,7 +13,7 @@ static void read_answer(enum gt_pod_method method, const uint8_t *data, size_t s
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_pod_answer answer;
-    int r = gt_pod_answer_read(method, data, size, resource, &answer, &err);
+    int r = gt_pod_answer_read(method, data, size, resource, "metax-tech.com/sgpu", &answer, &err);
     if ((r < 0) != (err != NULL))
         abort();
     if (r < 0)

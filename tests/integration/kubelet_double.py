@@ -122,6 +122,7 @@ class Book:
         self.padding = 0  # bytes of pods without devices in front
         self.extra = []  # (namespace, pod, container, resource, IDs), listed besides
         self.others = []  # devices of the resource that another plugin serves
+        self.elsewhere = {}  # resource -> healthy devices of another plugin
         self.lost = None  # the plugin whose devices it has lost, though their stream goes on
         self.shows_waiting = True  # a pod that is being admitted is listed with what it has so far
 
@@ -148,6 +149,9 @@ class Book:
             os.unlink(self.socket)
         os.link(path, self.socket)
         self.started = time.monotonic()
+
+    def lists(self):
+        return [call for call in self.calls if call[1] == "List"]
 
     def stop(self, leave_socket=True):
         if self.server:
@@ -225,7 +229,9 @@ class Book:
             devices=[pb.ContainerDevices(resource_name=RESOURCE, device_ids=[name])
                      for name in [*self._ours(), *self.others]]
             + [pb.ContainerDevices(resource_name=resource, device_ids=[name])
-               for resource, second in list(self.kubelet.seconds.items()) for name in second.devices])
+               for resource, second in list(self.kubelet.seconds.items()) for name in second.devices]
+            + [pb.ContainerDevices(resource_name=resource, device_ids=[name])
+               for resource, names in self.elsewhere.items() for name in names])
 
     def _ours(self):
         return [] if self.lost and self.kubelet.plugin is self.lost else self.kubelet.healthy()

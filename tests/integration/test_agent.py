@@ -616,12 +616,12 @@ class WhoUsesWhat(Case):
         kubelet.admit("four", 4)
         self.wait_known(agent)
         self.wait_used(agent, 4)
-        lists = len(kubelet.book.calls)
-        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > lists))
-        lists = len(kubelet.book.calls)
+        lists = len(kubelet.book.lists())
+        self.assertTrue(wait_for(lambda: len(kubelet.book.lists()) > lists))
+        lists = len(kubelet.book.lists())
         kubelet.admit("pair", 1, 2)
         self.wait_used(agent, 7)
-        self.assertLess(kubelet.book.calls[lists][0] - kubelet.book.calls[lists - 1][0], 4.9,
+        self.assertLess(kubelet.book.lists()[lists][0] - kubelet.book.lists()[lists - 1][0], 4.9,
                         "an allocation is looked up at once, not after the five seconds between two looks")
         held = {i: ("default", pod, f"c{number}") for pod, containers in kubelet.pods.items()
                 for number, ids in enumerate(containers) for i in map(kubelet.order.index, ids)}
@@ -637,9 +637,9 @@ class WhoUsesWhat(Case):
         self.wait_used(agent, 3)
         self.assertEqual(agent.wait_event("GPUs freed")["pod"], "four")
         self.assertGreater(self.usage(agent)["generation"], usage["generation"])
-        before, begin = len(kubelet.book.calls), time.monotonic()
+        before, begin = len(kubelet.book.lists()), time.monotonic()
         time.sleep(10.5)
-        self.assertLessEqual(len(kubelet.book.calls) - before, (time.monotonic() - begin) // 5 + 1,
+        self.assertLessEqual(len(kubelet.book.lists()) - before, (time.monotonic() - begin) // 5 + 1,
                              "every five seconds is enough")
         self.record(sick=[i for i in range(8) if i not in held][:1])
         agent.signal(signal.SIGHUP)
@@ -818,9 +818,9 @@ class WhoUsesWhat(Case):
         kubelet.book.limit = kubelet.book.tokens = 0.0
         self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="limited") >= 1))
         kubelet.admit("more", 2)
-        calls = len(kubelet.book.calls)
-        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) > calls))
-        self.assertGreater(kubelet.book.calls[calls][0] - kubelet.book.calls[calls - 1][0], 3.7,
+        calls = len(kubelet.book.lists())
+        self.assertTrue(wait_for(lambda: len(kubelet.book.lists()) > calls))
+        self.assertGreater(kubelet.book.lists()[calls][0] - kubelet.book.lists()[calls - 1][0], 3.7,
                            "whoever was told to wait waits, five seconds less a quarter at most")
         kubelet.book.limit = 100.0
         self.wait_used(agent, 4)
@@ -853,6 +853,48 @@ class WhoUsesWhat(Case):
         code, seconds = agent.stop()
         self.assertEqual(code, 0, agent.lines)
         self.assertLess(seconds, 9, "nor does the end, for the ten seconds that it is waited for")
+
+
+SHARES = "metax-tech.com/sgpu"
+
+
+class BesideSharedGpus(Case):
+    """The vendor's plugin serves the GPUs as shares: the kubelet says so. (The Node's annotation: test_publish.py)"""
+
+    def test_whole_gpus_are_withdrawn_and_come_back(self):
+        kubelet, agent = self.start_recorded()
+        mine, = kubelet.admit("mine", 2)
+        kubelet.book.elsewhere = {SHARES: [f"{uuid(0)}-{i}" for i in range(4)]}
+        self.assertTrue(kubelet.wait(lambda: not kubelet.healthy()), agent.lines)
+        self.assertEqual(len(kubelet.order), 8, "what was served stays in the list")
+        said = agent.wait_event("the GPUs are left to the vendor's plugin, which shares them")
+        self.assertEqual((said["level"], said["why"]), ("warning", "the kubelet offers 4 metax-tech.com/sgpu"))
+        self.assertIn("sGPU", agent.wait_event("node is not advertised")["why"])
+        with self.assertRaises(AdmissionError):
+            kubelet.admit("late", 1)
+        # The vendor's plugin starts anew: nothing is offered meanwhile, but a container holds a share.
+        kubelet.book.extra = [("ns", "sharer", "c", SHARES, [f"{uuid(0)}-1"])]
+        kubelet.book.elsewhere = {}
+        calls = len(kubelet.book.calls)
+        self.assertTrue(wait_for(lambda: len(kubelet.book.calls) >= calls + 4), agent.lines)
+        self.assertEqual(kubelet.healthy(), [])
+        kubelet.book.extra = []
+        gone = time.monotonic()
+        self.assertTrue(kubelet.wait_healthy(8, 2 * PATIENCE), agent.lines)
+        self.assertGreater(time.monotonic() - gone, 45, "it is believed after a while only")
+        agent.wait_event("node is advertised again")
+        self.assertEqual(kubelet.pods["mine"], [mine])
+        self.assertEqual(len(agent.events("node is not advertised")), 1)
+
+    def test_never_offered_where_shares_are(self):
+        self.record()
+        kubelet = self.kubelet()
+        kubelet.book.elsewhere = {SHARES: ["a-share"]}
+        agent = self.start("--from", self.recording)
+        agent.wait_event("node is not advertised")
+        self.assertTrue(wait_for(lambda: "sGPU" in agent.get("/readyz")[1]))
+        self.assertEqual(agent.get("/readyz")[0], 200)
+        self.assertEqual(kubelet.registrations, [])
 
 
 class Starting(Case):

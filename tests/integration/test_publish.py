@@ -109,6 +109,16 @@ class Case(unittest.TestCase):
     def wait_current(self, agent):
         self.assertTrue(wait_for(agent.is_current), agent.lines)
 
+    def events(self):
+        with self.api.lock:
+            return [copy.deepcopy(o) for (where, _), o in self.api.objects.items() if where[2] == "events"]
+
+    def event(self, reason, seconds=PATIENCE):
+        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason], seconds)
+        self.assertTrue(found, f"{reason}: {[e['reason'] for e in self.events()]}")
+        self.assertEqual(found[0]["regarding"], {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"})
+        return found[0]
+
     def start_with_use(self, *arguments):
         """An agent whose kubelet has told who uses what."""
         kubelet = self.kubelet()
@@ -243,16 +253,6 @@ class First(Case):
 class Told(Case):
     """Events about the Node, for people."""
 
-    def events(self):
-        with self.api.lock:
-            return [copy.deepcopy(o) for (where, _), o in self.api.objects.items() if where[2] == "events"]
-
-    def event(self, reason, seconds=PATIENCE):
-        found = wait_for(lambda: [e for e in self.events() if e["reason"] == reason], seconds)
-        self.assertTrue(found, f"{reason}: {[e['reason'] for e in self.events()]}")
-        self.assertEqual(found[0]["regarding"], {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"})
-        return found[0]
-
     def start_changing(self, *arguments):
         """An agent on a machine's file, and a function that changes the node in it."""
         node = self.recorded()["node"]
@@ -332,6 +332,31 @@ class Told(Case):
         self.expect("UsageKnown", "False", "Stale",
                     "who uses the GPUs, what is free is of then: pod-resources: DEADLINE_EXCEEDED")
         self.assertEqual(agent.metrics()["gputopo_usage_known"], 0)
+
+
+class SharedGpus(Case):
+    """The annotation that the vendor's plugin writes in sGPU mode; the kubelet's word: test_agent.py."""
+
+    SHARES = {"metax-tech.com/node-gpu-devices": '[{"uuid": "GPU-1", "totalDevCount": 16}]'}
+
+    def test_annotated_before(self):
+        self.api.add(NODES, "n1", metadata={"annotations": dict(self.SHARES)})
+        kubelet = self.kubelet()
+        agent = self.start()
+        self.expect("Registered", "False", "NotAdvertised", "the Node has the annotation metax-tech.com/node-gpu-devices")
+        self.assertEqual({gpu["mode"] for gpu in self.status()["gpus"]}, {"sgpu"})
+        self.assertEqual(kubelet.registrations, [], agent.lines)
+        self.assertNotIn(SCORES, self.node()["metadata"]["annotations"], "they are the vendor's to write")
+        self.assertIn("annotation", self.event("GPUsShared")["note"])
+
+    def test_annotated_later(self):
+        self.api.add(NODES, "n1", metadata={"annotations": {**self.SHARES, "metax-tech.com/node-gpu-devices": "[ ]"}})
+        kubelet, agent = self.start_with_use()
+        self.assertEqual(len(kubelet.healthy()), 8, "an empty list names no GPU")
+        self.api.add(NODES, "n1", metadata={"annotations": dict(self.SHARES)})
+        agent.hangup()
+        self.assertTrue(kubelet.wait(lambda: not kubelet.healthy()), agent.lines)
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 0), "nor is anything planned there")
 
 
 class Conditions(Case):

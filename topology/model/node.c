@@ -61,6 +61,28 @@ int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, st
     return 0;
 }
 
+int gt_node_copy(const struct gt_node *node, struct gt_node **ret, struct gt_err **err)
+{
+    struct gt_node *copy = NULL;
+    int r = gt_node_new(node->gpu_count, node->nic_count, &copy, err);
+    if (r < 0)
+        return r;
+    struct gt_node made = *node;
+    made.gpus = copy->gpus;
+    made.nics = copy->nics;
+    made.links = copy->links;
+    made.references = 1;
+    *copy = made;
+    if (node->gpu_count)
+        memcpy(copy->gpus, node->gpus, node->gpu_count * sizeof(*node->gpus));
+    if (node->nic_count)
+        memcpy(copy->nics, node->nics, node->nic_count * sizeof(*node->nics));
+    if (node->link_count)
+        memcpy(copy->links, node->links, node->link_count * sizeof(*node->links));
+    *ret = copy;
+    return 0;
+}
+
 struct gt_node *gt_node_ref(const struct gt_node *node)
 {
     /* The count is not part of what is immutable. */
@@ -132,19 +154,17 @@ uint64_t gt_node_usable(const struct gt_node *node)
 
 const char *gt_node_not_advertised(const struct gt_node *node)
 {
-    static const char *const sentences[] = {
-        [GT_GPU_NATIVE] = NULL,
-        [GT_GPU_SGPU] = "a GPU is shared as sGPUs, which the vendor's device plugin serves",
-        [GT_GPU_VF] = "a GPU is split into virtual functions, which the vendor's device plugin serves",
-        [GT_GPU_VFIO] =
-            "a GPU is bound to vfio-pci for virtual machines, which the vendor's device plugin serves",
-    };
+    unsigned vfio = 0;
     for (unsigned i = 0; i < node->gpu_count; i++) {
-        enum gt_gpu_mode mode = node->gpus[i].mode;
-        if (mode != GT_GPU_NATIVE && mode < GT_COUNT(sentences))
-            return sentences[mode];
+        if (node->gpus[i].mode == GT_GPU_SGPU)
+            return "a GPU is shared as sGPUs, which the vendor's device plugin serves";
+        if (node->gpus[i].mode == GT_GPU_VF)
+            return "a GPU is split into virtual functions, which the vendor's device plugin serves";
+        vfio += node->gpus[i].mode == GT_GPU_VFIO;
     }
-    return NULL;
+    return vfio && vfio == node->gpu_count ? "every GPU is bound to vfio-pci for virtual machines, which the "
+                                             "vendor's device plugin serves"
+                                           : NULL;
 }
 
 void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE])

@@ -38,7 +38,7 @@ enum gt_link_kind {
 
 enum gt_link_state { GT_LINK_STATE_UNKNOWN, GT_LINK_STATE_UP, GT_LINK_STATE_DOWN };
 
-/* How the driver offers a GPU. Only native whole cards are advertised to the kubelet. */
+/* How the driver offers a GPU. Only native whole cards are given to containers. */
 enum gt_gpu_mode {
     GT_GPU_NATIVE,
     GT_GPU_SGPU, /* shared by the vendor's sGPU */
@@ -146,9 +146,10 @@ int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, st
 /*
  * Checks and completes a node before it is shared: GPUs must stand in ascending order of BDF (gt_node_sort
  * does that), indices are set; UUIDs, BDFs and NIC names must be unique; kinds, zones, weights and NIC
- * localities are derived; a NIC without a name gets its BDF as one. Bytes in texts that are no printable
- * UTF-8 become '?', a GPU that is not unhealthy loses its reason, and the own, empty and repeated ones leave
- * `remotes`. -EINVAL where a check fails: the node is unchanged but for such texts and names, and unusable.
+ * localities are derived; a GPU bound to VFIO is unhealthy; a NIC without a name gets its BDF as one. Bytes
+ * in texts that are no printable UTF-8 become '?', a GPU that is not unhealthy loses its reason, and the own,
+ * empty and repeated ones leave `remotes`. -EINVAL where a check fails: the node is unchanged but for such
+ * texts and names, and unusable.
  */
 int gt_node_finish(struct gt_node *node, struct gt_err **err);
 
@@ -156,6 +157,8 @@ int gt_node_finish(struct gt_node *node, struct gt_err **err);
 void gt_node_sort(struct gt_node *node);
 
 struct gt_node *gt_node_ref(const struct gt_node *node);
+/* Another node with the same content, which its maker may change until it is shared. */
+int gt_node_copy(const struct gt_node *node, struct gt_node **ret, struct gt_err **err);
 void gt_node_unref(struct gt_node *node);
 GT_DEFINE_CLEANUP(struct gt_node *, gt_node_unref)
 #define gt_auto_node GT_CLEANUP(gt_node_unref)
@@ -179,8 +182,9 @@ uint64_t gt_node_all(const struct gt_node *node);
 uint64_t gt_node_usable(const struct gt_node *node);
 uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health health);
 
-/* NULL where every GPU is a native whole card, else one sentence why the node is left to the vendor's plugin.
- */
+/* NULL where GPUs are served, else one sentence why the node is left to the vendor's plugin: some GPU is
+ * shared or split, or all are bound to VFIO. One that is bound to VFIO among others is unhealthy, and they
+ * are served. */
 const char *gt_node_not_advertised(const struct gt_node *node);
 
 /*

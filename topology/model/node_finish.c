@@ -165,6 +165,16 @@ static void derive_zones(struct gt_node *node)
     }
 }
 
+/* Containers cannot use it, whatever its health. */
+static void withhold_vfio(struct gt_gpu *gpu)
+{
+    if (gpu->mode != GT_GPU_VFIO || !gt_gpu_usable(gpu))
+        return;
+    gpu->health = GT_GPU_UNHEALTHY;
+    gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason),
+                 "bound to vfio-pci, for virtual machines");
+}
+
 /* What no hardware has is not known. */
 static void drop_nonsense(struct gt_gpu *gpu)
 {
@@ -195,6 +205,7 @@ int gt_node_finish(struct gt_node *node, struct gt_err **err)
         return r;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         node->gpus[i].index = i;
+        withhold_vfio(&node->gpus[i]);
         drop_nonsense(&node->gpus[i]);
     }
     drop_remotes(node);

@@ -117,9 +117,15 @@ static void follows_health_and_mode(void **state)
     assert_string_equal(machine_list(c), "GPU-0- GPU-1-");
     /* never advertised: nothing to say */
     node = machine_new(2, 0);
-    node->gpus[1].mode = GT_GPU_VFIO;
+    node->gpus[0].mode = node->gpus[1].mode = GT_GPU_VFIO;
     gt_auto_inventory struct gt_inventory *d = machine_inventory(node, NULL);
     assert_int_equal(d->device_count, 0);
+    /* one for virtual machines leaves the others alone */
+    node = machine_new(3, 0);
+    node->gpus[1].mode = GT_GPU_VFIO;
+    gt_auto_inventory struct gt_inventory *one = machine_inventory(node, NULL);
+    assert_string_equal(machine_list(one), "GPU-0+ GPU-1- GPU-2+");
+    assert_string_equal(one->devices[1].reason, "bound to vfio-pci, for virtual machines");
     /* an empty node after a full one: all lost, none forgotten */
     gt_auto_inventory struct gt_inventory *e = machine_inventory(machine_new(0, 0), a);
     assert_string_equal(machine_list(e), "GPU-0! GPU-1!");

@@ -62,7 +62,8 @@ static void reads_one_resource(void **state)
     for (enum gt_pod_method method = GT_POD_LIST; method <= GT_POD_ALLOCATABLE; method++) {
         struct gt_pod_answer read;
         size_t len = pack_pod(method, method == GT_POD_LIST ? 3 : 0);
-        assert_return_code(gt_pod_answer_read(method, answer, len, "metax-tech.com/gpu", &read, NULL), 0);
+        assert_return_code(gt_pod_answer_read(method, answer, len, "metax-tech.com/gpu", NULL, &read, NULL),
+                           0);
         assert_int_equal(read.holdings.count, 2);
         assert_int_equal(read.holdings.pods, method == GT_POD_LIST ? 4 : 0);
         assert_string_equal(read.holdings.holders[1].id, "GPU-3");
@@ -71,14 +72,14 @@ static void reads_one_resource(void **state)
         assert_string_equal(read.holdings.holders[1].pod, named ? "web" : "");
         assert_string_equal(read.holdings.holders[1].container, named ? "c0" : "");
         gt_pod_answer_done(&read);
-        assert_return_code(gt_pod_answer_read(method, answer, len, "nobody/has", &read, NULL), 0);
+        assert_return_code(gt_pod_answer_read(method, answer, len, "nobody/has", NULL, &read, NULL), 0);
         assert_int_equal(read.holdings.count, 0);
         gt_pod_answer_done(&read);
-        assert_return_code(gt_pod_answer_read(method, answer, 0, "x", &read, NULL), 0);
+        assert_return_code(gt_pod_answer_read(method, answer, 0, "x", NULL, &read, NULL), 0);
         assert_int_equal(read.holdings.count, 0);
         gt_pod_answer_done(&read);
         gt_auto_err struct gt_err *err = NULL;
-        assert_int_equal(gt_pod_answer_read(method, answer, len - 1, "x", &read, &err), -EBADMSG);
+        assert_int_equal(gt_pod_answer_read(method, answer, len - 1, "x", NULL, &read, &err), -EBADMSG);
     }
 }
 
@@ -92,7 +93,7 @@ static void survives_any_bytes(void **state)
         size_t len = pack_pod(GT_POD_LIST, round % 5);
         for (unsigned i = machine_random(&random, 4) + 1; i; i--)
             answer[machine_random(&random, (unsigned)len)] = (uint8_t)machine_random(&random, 256);
-        if (gt_pod_answer_read(GT_POD_LIST, answer, len, "metax-tech.com/gpu", &read, NULL) == 0)
+        if (gt_pod_answer_read(GT_POD_LIST, answer, len, "metax-tech.com/gpu", NULL, &read, NULL) == 0)
             gt_pod_answer_done(&read);
     }
 }
@@ -105,7 +106,8 @@ static void has_limits(void **state)
     /* two bytes each: empty pods, a hundred times as large in memory */
     for (size_t i = 0; i + 1 < sizeof(answer); i += 2)
         memcpy(answer + i, "\x0a\x00", 2);
-    assert_int_equal(gt_pod_answer_read(GT_POD_LIST, answer, sizeof(answer), "x", &read, &err), -EBADMSG);
+    assert_int_equal(gt_pod_answer_read(GT_POD_LIST, answer, sizeof(answer), "x", NULL, &read, &err),
+                     -EBADMSG);
     /* too many holders */
     gt_auto_buf struct gt_buf devices = GT_BUF(1 << 20);
     gt_auto_err struct gt_err *many = NULL;
@@ -117,13 +119,13 @@ static void has_limits(void **state)
     assert_true(devices.len < 1 << 14);
     gt_buf_add(&whole, head, sizeof(head));
     gt_buf_add(&whole, devices.data, devices.len);
-    assert_int_equal(
-        gt_pod_answer_read(GT_POD_ALLOCATABLE, (const uint8_t *)whole.data, whole.len, "x", &read, &many),
-        -E2BIG);
+    assert_int_equal(gt_pod_answer_read(GT_POD_ALLOCATABLE, (const uint8_t *)whole.data, whole.len, "x", NULL,
+                                        &read, &many),
+                     -E2BIG);
     /* and names that no Go program would send */
     gt_auto_err struct gt_err *bad = NULL;
     assert_int_equal(gt_pod_answer_read(GT_POD_ALLOCATABLE, (const uint8_t *)"\x0a\x06\x0a\x01x\x12\x01\xff",
-                                        8, "x", &read, &bad),
+                                        8, "x", NULL, &read, &bad),
                      -EINVAL);
 }
 
@@ -259,7 +261,7 @@ static void start(struct kubelet *kubelet, struct listener *to, unsigned stop_af
                                                     .settle_quiet_ms = 20,
                                                     .timeout_ms = PATIENCE_MS};
     *to = (struct listener){.loop = kubelet->loop, .stop_after = stop_after};
-    const struct gt_podresources_events events = {on_listed, on_failed, to};
+    const struct gt_podresources_events events = {.listed = on_listed, .failed = on_failed, .arg = to};
     assert_return_code(gt_podresources_new(kubelet->loop, &options, &events, &to->client, NULL), 0);
 }
 
@@ -369,7 +371,7 @@ static void on_single(void *arg, int status, const char *message, const uint8_t 
     (void)message;
     single->status = status;
     if (status == GT_RPC_OK &&
-        gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, "metax-tech.com/gpu", &read, NULL) == 0) {
+        gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, "metax-tech.com/gpu", NULL, &read, NULL) == 0) {
         single->count = read.holdings.count;
         gt_pod_answer_done(&read);
     }

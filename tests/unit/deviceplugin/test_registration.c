@@ -291,8 +291,9 @@ void gt_rpc_call_free(struct gt_rpc_call *call)
 }
 
 int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
-                       struct gt_pod_answer *ret, struct gt_err **err)
+                       const char *other, struct gt_pod_answer *ret, struct gt_err **err)
 {
+    (void)other;
     (void)method;
     (void)bytes;
     (void)len;

@@ -391,6 +391,11 @@ static void advertised(void **state)
     node->gpus[1].mode = GT_GPU_SGPU;
     assert_non_null(strstr(gt_node_not_advertised(node), "sGPU"));
     node->gpus[1].mode = GT_GPU_VFIO;
+    assert_null(gt_node_not_advertised(node)); /* the other one is served */
+    assert_return_code(gt_node_finish(node, NULL), 0);
+    assert_int_equal(gt_node_usable(node), 1);
+    assert_string_equal(node->gpus[1].unhealthy_reason, "bound to vfio-pci, for virtual machines");
+    node->gpus[0].mode = GT_GPU_VFIO;
     assert_non_null(strstr(gt_node_not_advertised(node), "vfio"));
     node->gpus[1].mode = GT_GPU_VF;
     assert_non_null(strstr(gt_node_not_advertised(node), "virtual functions"));

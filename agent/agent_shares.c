@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent_private.h"
+#include "api/names.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/client.h"
+
+/* The signs that the vendor's plugin shares the GPUs: the kubelet's words come with who uses what, the Node's
+ * annotation is asked for here. */
+
+enum { LOOK_MS = 60000, LOOK_JITTER_MS = 12000 };
+
+static void judge(struct gt_agent *agent)
+{
+    if (!gt_shares_judge(&agent->shares, gt_clock_ms()))
+        return;
+    char why[128];
+    gt_shares_why(&agent->shares, why, sizeof(why));
+    if (agent->shares.withdrawn) {
+        gt_warning("the GPUs are left to the vendor's plugin, which shares them", GT_STR("why", why));
+        gt_agent_tell(agent, true, "GPUsShared", "no whole GPU is given to new containers: %s", why);
+    } else {
+        gt_info("no sign of the vendor's sGPUs any more, whole GPUs are served");
+        gt_agent_tell(agent, false, "GPUsWhole",
+                      "no sign of " GT_RESOURCE_SGPU " any more, whole GPUs are served");
+    }
+    gt_scanner_shared(agent->scanner, agent->shares.withdrawn);
+    gt_scanner_request(agent->scanner, GT_SCAN_IDS);
+}
+
+void gt_agent_shares_offered(struct gt_agent *agent, int offered)
+{
+    if (offered >= 0)
+        agent->shares.offered = (unsigned)offered;
+    judge(agent);
+}
+
+void gt_agent_shares_held(struct gt_agent *agent, unsigned held)
+{
+    agent->shares.held = held;
+    judge(agent);
+}
+
+static void look_again(struct gt_agent *agent)
+{
+    struct gt_jitter jitter;
+    gt_jitter_seed(&jitter);
+    gt_source_arm(agent->node_timer, LOOK_MS + gt_jitter_below(&jitter, LOOK_JITTER_MS));
+}
+
+static void on_node(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_agent *agent = arg;
+    agent->node_call = NULL;
+    if (!answer->error) {
+        const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(answer->object, "metadata");
+        const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
+        const cJSON *text = cJSON_GetObjectItemCaseSensitive(annotations, GT_ANNOTATION_VENDOR_GPUS);
+        agent->shares.annotated = gt_shares_annotation_counts(cJSON_GetStringValue(text));
+        judge(agent);
+    }
+    look_again(agent);
+    gt_agent_heard(agent, GT_WORD_NODE);
+}
+
+static void look(void *arg)
+{
+    struct gt_agent *agent = arg;
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_GET,
+        .resource = &gt_kube_nodes,
+        .name = agent->options->node_name,
+        .metadata_only = true,
+    };
+    if (gt_kube_start(agent->kube, &request, on_node, agent, &agent->node_call, NULL) < 0)
+        look_again(agent);
+}
+
+void gt_agent_shares_look(struct gt_agent *agent)
+{
+    if (agent->node_timer && !agent->node_call)
+        look(agent);
+}
+
+int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err)
+{
+    int r = gt_loop_add_timer(agent->loop, look, agent, &agent->node_timer, err);
+    if (r >= 0)
+        look(agent);
+    return r;
+}
+
+void gt_agent_shares_stop(struct gt_agent *agent)
+{
+    gt_kube_cancel(gt_steal(agent->node_call));
+    gt_source_free(gt_steal(agent->node_timer));
+}
