@@ -61,7 +61,7 @@ int gt_options_read(const struct gt_option *table, size_t count, int argc, char 
 int gt_exit_with(const char *program, const struct gt_err *err, int code)
 {
     fprintf(stderr, "%s: %s\n", program, gt_err_text(err));
-    return code;
+    return gt_err_code(err) == ENOMEM ? GT_EXIT_FAILED : code; /* that is nobody's wrong usage */
 }
 
 int gt_exit_with_help(void (*write)(struct gt_buf *to))

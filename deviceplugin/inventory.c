@@ -217,12 +217,14 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     const char *not_advertised = gt_node_not_advertised(node);
     bool served = previous && previous->device_count;
     gt_auto_inventory struct gt_inventory *inventory = calloc(1, sizeof(*inventory));
+    if (!inventory)
+        return gt_fail_sys(err, ENOMEM, "inventory");
+    inventory->references = 1;
     gt_auto_free struct gt_inventory *merged = in_use ? merge(previous, in_use, now_ms) : NULL;
-    if (!inventory || (in_use && !merged))
+    if (in_use && !merged)
         return gt_fail_sys(err, ENOMEM, "inventory");
     if (merged)
         previous = merged;
-    inventory->references = 1;
     inventory->node = gt_node_ref(node);
     if (node->gpu_count) {
         struct gt_weights weights;

@@ -43,6 +43,7 @@ struct gt_transport {
     char *user_agent;
     struct gt_pem ca, certificate, key;
     uint64_t http1_until; /* HTTP/2 is not offered before */
+    bool starved;         /* a socket could not be watched */
     bool busy;            /* within round() */
     bool dead;            /* freed within it: the end of round() does the rest */
 };
@@ -58,6 +59,7 @@ struct gt_transfer {
     bool too_large;
     bool streaming; /* status 2xx and on_data: looked up at the first byte */
     bool has_status;
+    bool starved; /* one of its sockets may not be watched */
     bool in_callback, cancelled;
     gt_transfer_data *on_data;
     gt_transfer_done *on_done;
@@ -92,6 +94,8 @@ static void on_timer(void *arg)
     round_of(arg, CURL_SOCKET_TIMEOUT, 0);
 }
 
+/* A socket that cannot be watched is no error to libcurl: after one it could not be used any more.
+ * fail_starved() ends the transfers. */
 static int socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
     struct gt_transport *transport = arg;
@@ -108,8 +112,10 @@ static int socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, vo
     }
     if (!watch) {
         watch = calloc(1, sizeof(*watch));
-        if (!watch)
-            return -1;
+        if (!watch) {
+            transport->starved = true;
+            return 0;
+        }
         *watch = (struct watch){.transport = transport, .fd = fd};
         curl.curl_multi_assign(transport->multi, fd, watch);
     }
@@ -118,7 +124,9 @@ static int socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, vo
         events |= EPOLLIN;
     if (what & CURL_POLL_OUT)
         events |= EPOLLOUT;
-    return gt_loop_add_fd(transport->loop, fd, events, on_socket, watch, &watch->source, NULL) < 0 ? -1 : 0;
+    if (gt_loop_add_fd(transport->loop, fd, events, on_socket, watch, &watch->source, NULL) < 0)
+        transport->starved = true;
+    return 0;
 }
 
 static int timer_callback(CURLM *multi, long milliseconds, void *arg)
@@ -287,6 +295,21 @@ static void deliver_all(struct gt_transport *transport)
     }
 }
 
+/* Nobody would tell when a socket is ready: all that may wait for it fail, and their callers try again. */
+static void fail_starved(struct gt_transport *transport)
+{
+    transport->starved = false;
+    for (struct gt_transfer *transfer = transport->transfers; transfer; transfer = transfer->next)
+        transfer->starved = true;
+    struct gt_transfer *transfer = transport->transfers;
+    while (transfer && !transport->dead) {
+        bool fails = transfer->starved;
+        if (fails)
+            finish(transfer, CURLE_OUT_OF_MEMORY);
+        transfer = fails ? transport->transfers : transfer->next; /* the list may be another now */
+    }
+}
+
 static void release(struct gt_transport *transport)
 {
     while (transport->idle_count)
@@ -308,6 +331,8 @@ static void round_of(struct gt_transport *transport, curl_socket_t fd, int event
     transport->busy = true;
     curl.curl_multi_socket_action(transport->multi, fd, events, &running);
     deliver_all(transport);
+    if (transport->starved && !transport->dead)
+        fail_starved(transport);
     while (!transport->dead) {
         int left;
         CURLMsg *message = curl.curl_multi_info_read(transport->multi, &left);

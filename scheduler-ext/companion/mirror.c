@@ -77,6 +77,16 @@ void gt_mirror_drop_if_over(struct gt_mirror_entry *entry)
 
 /* ---- what is there ---- */
 
+/* Adds what an object of somebody else's holds, under the same name; false without memory. */
+static bool add_reference(cJSON *to, const char *name, const cJSON *object)
+{
+    cJSON *reference = cJSON_CreateObjectReference(object->child);
+    if (reference && cJSON_AddItemToObject(to, name, reference))
+        return true;
+    cJSON_Delete(reference);
+    return false;
+}
+
 /* The labels and the member that matters, as a text. NULL: no memory. */
 static char *trim(const struct gt_mirror *mirror, const cJSON *object)
 {
@@ -84,11 +94,9 @@ static char *trim(const struct gt_mirror *mirror, const cJSON *object)
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
     const cJSON *root = cJSON_GetObjectItemCaseSensitive(object, mirror->spec.root);
     cJSON *kept = cJSON_CreateObject();
-    if (kept && cJSON_IsObject(labels))
-        cJSON_AddItemReferenceToObject(kept, "labels", (cJSON *)(uintptr_t)labels);
-    if (kept && cJSON_IsObject(root))
-        cJSON_AddItemReferenceToObject(kept, mirror->spec.root, (cJSON *)(uintptr_t)root);
-    char *text = kept ? cJSON_PrintUnformatted(kept) : NULL;
+    bool whole = kept && (!cJSON_IsObject(labels) || add_reference(kept, "labels", labels)) &&
+                 (!cJSON_IsObject(root) || add_reference(kept, mirror->spec.root, root));
+    char *text = whole ? cJSON_PrintUnformatted(kept) : NULL;
     cJSON_Delete(kept);
     return text;
 }
