@@ -221,6 +221,11 @@ class Page(unittest.TestCase):
             self.assertIn("atoms of 64 GPUs needed", self.text("#waiting-jobs li.waits"))
             self.assertIn("not a multiple", self.text("#waiting-jobs li.refused"))
             self.assertEqual(self.count("#cluster .g.ill"), 2)
+            unsure = self.browser.evaluate("[...document.querySelectorAll('#cluster .node')].filter((n) => "
+                                           "n.querySelectorAll('.unsure').length === 8).map((n) => n.querySelector('.flags').innerText)")
+            self.assertEqual(len(unsure), self.count("#cluster .unsure") // 8)
+            self.assertGreater(len(unsure), 0)
+            self.assertTrue(all("health unknown" in flags for flags in unsure), unsure)
             self.assertEqual(self.count("#cluster .g.assumed"), 32)
             self.assertIn("stale", self.text('[data-node="rack-e-n06"] .flags'))
             self.assertIn("45 nodes", self.text("#summary"))
