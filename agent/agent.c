@@ -9,6 +9,7 @@
 #include "agent/agent_private.h"
 #include "agent/changes.h"
 #include "agent/ending.h"
+#include "agent/fault_file.h"
 #include "agent/probe_start.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -39,11 +40,10 @@ static bool must_be_read(const struct gt_agent_options *options)
 static void arm_timers(struct gt_agent *agent, const struct gt_scan_result *result)
 {
     const struct gt_agent_options *options = agent->options;
-    if (options->from)
-        return; /* a file is read again on SIGHUP */
-    if (options->rescan_s && !result->health_check)
+    /* A file is read again on SIGHUP. */
+    if (options->rescan_s && !result->health_check && !options->from)
         gt_source_arm(agent->rescan_timer, (uint64_t)options->rescan_s * 1000);
-    if (options->health_s && (agent->probe || result->pending))
+    if (options->health_s)
         gt_source_arm(agent->health_timer, (uint64_t)options->health_s * 1000);
 }
 
@@ -86,6 +86,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     if (result->ids_only)
         return;
     agent->scans.health_checks += result->health_check;
+    agent->health_counts = result->health;
     if (result->err && !agent->inventory && must_be_read(agent->options)) {
         gt_fail(&agent->start_error, gt_err_code(result->err), "%s", gt_err_text(result->err));
         gt_loop_stop(agent->loop, -EIO);
@@ -98,6 +99,8 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "scan failed, the state before is kept",
                GT_STR("why", agent->scan_error));
         gt_agent_publish_changed(agent->publish);
+    } else if (result->inventory && result->looked) {
+        gt_agent_take(agent, result->inventory);
     } else if (result->inventory && !result->relabelled) {
         agent->scans.done++;
         gt_scan_counts_add(&agent->scans, result->seconds);
@@ -128,12 +131,31 @@ static void on_health(void *arg)
     gt_scanner_request(agent->scanner, GT_SCAN_HEALTH);
 }
 
+static int read_faults(const struct gt_agent_options *options, struct gt_fault_table *ret,
+                       struct gt_err **err)
+{
+    if (options->fault_table)
+        return gt_fault_file_read(options->fault_table, ret, err);
+    *ret = gt_fault_table_default;
+    return 0;
+}
+
+static void read_faults_again(struct gt_agent *agent)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    if (read_faults(agent->options, &agent->faults, &err) < 0)
+        gt_warning("fault table refused, the one before stays", GT_STR("why", gt_err_text(err)));
+    else if (agent->scanner)
+        gt_scanner_faults(agent->scanner, &agent->faults);
+}
+
 static void on_hangup(void *arg, int signal)
 {
     struct gt_agent *agent = arg;
     (void)signal;
     agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
     gt_info("scanning again as asked");
+    read_faults_again(agent);
     gt_agent_shares_look(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
     agent->publish_anew = true;
@@ -157,7 +179,8 @@ static int take_signals(struct gt_agent *agent, struct gt_err **err)
 }
 
 static struct gt_scan_options scan_options(const struct gt_agent_options *options,
-                                           struct gt_probe_client *probe, const char *no_probe_why)
+                                           const struct gt_fault_table *faults, struct gt_probe_client *probe,
+                                           const char *no_probe_why)
 {
     return (struct gt_scan_options){
         .root = options->root,
@@ -166,6 +189,8 @@ static struct gt_scan_options scan_options(const struct gt_agent_options *option
         .node_name = options->node_name,
         .probe = probe,
         .no_probe_why = no_probe_why,
+        .dev_root = options->device_plugin ? options->dev_root : NULL,
+        .faults = faults,
     };
 }
 
@@ -189,7 +214,9 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
 static int start(struct gt_agent *agent, struct gt_err **err)
 {
     const struct gt_agent_options *options = agent->options;
-    int r = gt_loop_new(&agent->loop, err);
+    int r = read_faults(options, &agent->faults, err);
+    if (r >= 0)
+        r = gt_loop_new(&agent->loop, err);
     if (r >= 0)
         r = take_signals(agent, err);
     if (r >= 0)
@@ -206,9 +233,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     if (r < 0)
         return r;
     struct gt_scanner_options scanner = {
-        .scan = scan_options(options, agent->probe, agent->no_probe_why),
-        .unhealthy_after = options->unhealthy_after,
-        .healthy_after = options->healthy_after,
+        .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };
     gt_scan_prepare(&scanner.scan);
     r = gt_agent_cdi_start(agent, err);
@@ -264,24 +289,46 @@ int gt_agent_run(const struct gt_agent_options *options, struct gt_err **err)
     return r;
 }
 
+/* All of it, or an error. */
+static int print(struct gt_buf *text, const char *what, struct gt_err **err)
+{
+    int r = gt_buf_check(text, what, err);
+    if (r < 0)
+        return r;
+    if (fwrite(text->data, 1, text->len, stdout) != text->len || fflush(stdout) != 0)
+        return gt_fail_sys(err, errno, "standard output");
+    return 0;
+}
+
+int gt_agent_print_fault_table(const struct gt_agent_options *options, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
+    struct gt_fault_table faults;
+    int r = read_faults(options, &faults, err);
+    if (r < 0)
+        return r;
+    gt_fault_text_write(&faults, &text);
+    return print(&text, "the fault table", err);
+}
+
 int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *probe = NULL;
     gt_auto_node struct gt_node *node = NULL;
     gt_auto_buf struct gt_buf json = GT_BUF(16 << 20);
     const char *no_probe_why = NULL;
-    int r = gt_probe_start(options, &probe, &no_probe_why, err);
+    struct gt_fault_table faults;
+    int r = read_faults(options, &faults, err);
+    if (r >= 0)
+        r = gt_probe_start(options, &probe, &no_probe_why, err);
     if (r < 0)
         return r;
-    struct gt_scan_options scan = scan_options(options, probe, no_probe_why);
+    struct gt_scan_options scan = scan_options(options, &faults, probe, no_probe_why);
+    if (options->from) /* of another machine: what is in /dev here says nothing about it */
+        scan.dev_root = NULL;
     r = gt_scan(&scan, &node, NULL, err);
     if (r < 0)
         return r;
     gt_render_json(node, &json);
-    r = gt_buf_check(&json, "the node as JSON", err);
-    if (r < 0)
-        return r;
-    if (fwrite(json.data, 1, json.len, stdout) != json.len || fflush(stdout) != 0)
-        return gt_fail_sys(err, errno, "standard output");
-    return 0;
+    return print(&json, "the node as JSON", err);
 }

@@ -41,6 +41,7 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         .inventory = agent->inventory,
         .scans = agent->scans,
         .scores = agent->scores,
+        .health = agent->health_counts,
         .has_plugin = agent->plugin != NULL,
         .honours_plans = agent->plugin && agent->options->honour_plan,
         .api_wanted = agent->api_timer != NULL,

@@ -28,6 +28,7 @@ struct gt_agent {
     const char *no_probe_why;
     struct gt_plugin *plugin;             /* NULL: --no-device-plugin */
     struct gt_nodes_plugin *nodes_plugin; /* NULL: no --probe-resource */
+    struct gt_fault_table faults;         /* in force */
     struct gt_scanner *scanner;
     struct gt_hotplug *hotplug;
     struct gt_source *hotplug_source, *probe_source;
@@ -38,6 +39,7 @@ struct gt_agent {
     struct gt_inventory *inventory; /* NULL before the first scan */
     bool early;                     /* it is served, but not published: the vendor library is to come */
     struct gt_scan_counts scans;
+    struct gt_health_counts health_counts;
     uint64_t hotplug_events, vendor_events;
     char scan_error[512];         /* of the last scan that failed, "" since one was done */
     char registration_error[512]; /* "" none since the last registration */

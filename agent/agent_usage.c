@@ -199,8 +199,7 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
     agent->words_due = GT_WORD_HELD | GT_WORD_OFFERED | (agent->kube ? GT_WORD_NODE : 0U);
     gt_source_arm(agent->first_timer, FIRST_WORDS_MS);
     /* The probe may wait for its device nodes, and the whole scan for the probe. */
-    gt_scanner_request(agent->scanner,
-                       GT_SCAN_FULL | GT_SCAN_AT_ONCE | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
+    gt_scanner_request(agent->scanner, GT_SCAN_FULL | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
     return 0;
 }
 

@@ -5,9 +5,10 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "topology/model/health.h"
 
 /* What is told, by reason: a list of who. */
-enum told { LOST, BACK, UNHEALTHY, RECOVERED, LINK_DOWN, LINK_UP, TOLDS };
+enum told { LOST, BACK, UNHEALTHY, HELD, RECOVERED, LINK_DOWN, LINK_UP, TOLDS };
 
 static const struct {
     const char *reason, *what;
@@ -16,6 +17,8 @@ static const struct {
     [LOST] = {"GPULost", "GPUs are not on the PCI bus any more", true},
     [BACK] = {"GPUBack", "GPUs are on the PCI bus again", false},
     [UNHEALTHY] = {"GPUUnhealthy", "GPUs are unhealthy, and no new container gets them", true},
+    [HELD] = {"GPUHeldBack",
+              "GPUs fell ill again and again, and are held back until they have been well for longer", true},
     [RECOVERED] = {"GPURecovered", "GPUs are not unhealthy any more", false},
     [LINK_DOWN] = {"LinkDown", "direct links between GPUs are down", true},
     [LINK_UP] = {"LinkUp", "direct links between GPUs are up again", false},
@@ -149,6 +152,12 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     } else if (!was_healthy && is->healthy) {
         gt_info("GPU recovered", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
         add(news, RECOVERED, "%s at %s", is->id, is->bdf);
+        lines++;
+    }
+    bool was_held = was && strncmp(was->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0;
+    if (!is->healthy && !was_held && strncmp(is->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0) {
+        gt_warning("GPU held back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
+        add(news, HELD, "%s at %s (%s)", is->id, is->bdf, is->reason);
         lines++;
     }
     return lines;

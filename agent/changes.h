@@ -10,7 +10,7 @@
  * one, which is summed up. Returns the number of lines, 0: nothing changed.
  *
  * What people in the cluster should hear is told as well, at most once for each reason: GPULost, GPUBack,
- * GPUUnhealthy, GPURecovered, LinkDown, LinkUp. `told` may be NULL.
+ * GPUUnhealthy, GPUHeldBack, GPURecovered, LinkDown, LinkUp. `told` may be NULL.
  */
 typedef void gt_changes_told(void *arg, bool warning, const char *reason, const char *note);
 unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,

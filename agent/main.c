@@ -17,6 +17,8 @@ int main(int argc, char **argv)
     if (options.version)
         return gt_exit_with_version(program);
     gt_log_setup(options.log_level, options.log_format);
-    int r = options.oneshot ? gt_agent_oneshot(&options, &err) : gt_agent_run(&options, &err);
+    int r = options.print_fault_table ? gt_agent_print_fault_table(&options, &err)
+            : options.oneshot         ? gt_agent_oneshot(&options, &err)
+                                      : gt_agent_run(&options, &err);
     return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;
 }

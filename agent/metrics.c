@@ -33,6 +33,25 @@ static void write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
     gt_buf_printf(to, "gputopo_gpus{health=\"lost\"} %u\n", lost);
 }
 
+static void write_health(const struct gt_node *node, const struct gt_health_counts *counts, struct gt_buf *to)
+{
+    unsigned by_cause[GT_SIGNALS + 1] = {0}; /* the last one: held back */
+    for (unsigned i = 0; node && i < node->gpu_count; i++)
+        if (!gt_gpu_usable(&node->gpus[i]))
+            by_cause[node->gpus[i].cause]++;
+    gt_prom_head(to, "gputopo_unhealthy_gpus", "gauge", "Unhealthy GPUs by what made them so.");
+    for (enum gt_signal signal = 0; signal <= GT_SIGNALS; signal++)
+        gt_buf_printf(to, "gputopo_unhealthy_gpus{reason=\"%s\"} %u\n", gt_signal_name(signal),
+                      by_cause[signal]);
+    gt_prom_head(to, "gputopo_health_signals_total", "counter",
+                 "Signals against GPUs that were seen, also those that are only reported.");
+    for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
+        gt_buf_printf(to, "gputopo_health_signals_total{signal=\"%s\"} %" PRIu64 "\n", gt_signal_name(signal),
+                      counts->seen[signal]);
+    gt_prom_number(to, "gputopo_gpus_held_back_total", "counter",
+                   "Times that a GPU fell ill again and again, and is held back for it.", counts->held_back);
+}
+
 static void write_links(const struct gt_node *node, struct gt_buf *to)
 {
     unsigned counts[GT_LINK_UNKNOWN + 1][GT_LINK_STATE_DOWN + 1] = {0};
@@ -47,10 +66,12 @@ static void write_links(const struct gt_node *node, struct gt_buf *to)
                               gt_link_state_name((enum gt_link_state)state), counts[kind][state]);
 }
 
-static void write_node(const struct gt_inventory *inventory, struct gt_buf *to)
+static void write_node(const struct gt_inventory *inventory, const struct gt_health_counts *health,
+                       struct gt_buf *to)
 {
     const struct gt_node *node = inventory ? inventory->node : NULL;
     write_gpus(inventory, to);
+    write_health(node, health, to);
     write_links(node, to);
     gt_prom_number(to, "gputopo_missing", "gauge", "Things about the node that could not be read.",
                    node ? node->missing_count : 0);
@@ -82,7 +103,7 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
         gt_buf_printf(to, "gputopo_last_scan_timestamp_seconds %.3f\n", scans->last_s);
     }
     gt_prom_number(to, "gputopo_health_checks_total", "counter",
-                   "Short looks at the vendor library between scans.", scans->health_checks);
+                   "Looks at the health of the GPUs between scans.", scans->health_checks);
     gt_prom_number(to, "gputopo_hotplug_events_total", "counter", "Hotplug events that called for a scan.",
                    metrics->hotplug_events);
     if (metrics->has_nodes_plugin)
@@ -282,7 +303,7 @@ static void write_publish(const struct gt_publish_stats *stats, const struct gt_
 void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     gt_prom_build(to);
-    write_node(metrics->inventory, to);
+    write_node(metrics->inventory, &metrics->health, to);
     write_scans(metrics, to);
     if (metrics->has_plugin)
         write_plugin(&metrics->plugin, metrics->inventory, to);

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "deviceplugin/plugin.h"
 #include "kube/event.h"
+#include "topology/model/health.h"
 #include "topology/probe/client.h"
 
 /* What the agent counts, and what it knows at the time of a scrape (docs/reference/metrics.md). */
@@ -33,6 +34,7 @@ struct gt_score_counts {
 struct gt_metrics {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_scan_counts scans;
+    struct gt_health_counts health;
     bool has_plugin, has_probe;
     struct gt_plugin_stats plugin;
     struct gt_score_counts scores;

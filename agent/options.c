@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "http/http.h"
 
-enum { SECONDS_MAX = 86400, SCANS_MAX = 100, PATIENCE_MAX = 60 };
+enum { SECONDS_MAX = 86400, PATIENCE_MAX = 60 };
 
 enum option_key {
     OPTION_FROM = 256,
@@ -26,8 +26,8 @@ enum option_key {
     OPTION_HEALTH,
     OPTION_RESCAN,
     OPTION_HEALTH_INTERVAL,
-    OPTION_UNHEALTHY_AFTER,
-    OPTION_HEALTHY_AFTER,
+    OPTION_FAULT_TABLE,
+    OPTION_PRINT_FAULT_TABLE,
     OPTION_LOG_LEVEL,
     OPTION_LOG_FORMAT,
     OPTION_NO_DEVICE_PLUGIN,
@@ -65,10 +65,11 @@ static const struct gt_option table[] = {
     {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
      OPTION_HEALTH},
     {"rescan-interval", "SECONDS", "a whole scan at least this often, 0 never (300)", OPTION_RESCAN},
-    {"health-interval", "SECONDS", "asks the vendor library this often, 0 never (30)",
+    {"health-interval", "SECONDS", "looks at the health of the GPUs this often, 0 never (5)",
      OPTION_HEALTH_INTERVAL},
-    {"unhealthy-after", "N", "scans in a row until a GPU counts as unhealthy (1)", OPTION_UNHEALTHY_AFTER},
-    {"healthy-after", "N", "scans in a row until it counts as healthy again (3)", OPTION_HEALTHY_AFTER},
+    {"fault-table", "FILE", "which signals make a GPU unhealthy, and when; YAML (built in)",
+     OPTION_FAULT_TABLE},
+    {"print-fault-table", NULL, "print the fault table in force and end", OPTION_PRINT_FAULT_TABLE},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
     {"log-format", "FORMAT", "text or json (text)", OPTION_LOG_FORMAT},
     {"no-device-plugin", NULL, "advertise no GPUs to the kubelet", OPTION_NO_DEVICE_PLUGIN},
@@ -91,7 +92,7 @@ void gt_agent_options_help(struct gt_buf *to)
                 "The node's daemon of gputopo: discovers the wiring of the GPUs and advertises them to the "
                 "kubelet.\n\n");
     gt_options_help(table, GT_COUNT(table), 27, to);
-    gt_buf_puts(to, "\nSIGHUP scans again (and reads FILE again), SIGTERM and SIGINT end the agent.\n"
+    gt_buf_puts(to, "\nSIGHUP scans again (and reads both FILEs again), SIGTERM and SIGINT end the agent.\n"
                     "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
 }
 
@@ -171,10 +172,11 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return gt_http_option(name, value, &to->health, err);
     case OPTION_HEALTH_INTERVAL:
         return gt_option_number(name, value, 0, SECONDS_MAX, &to->health_s, err);
-    case OPTION_UNHEALTHY_AFTER:
-        return gt_option_number(name, value, 1, SCANS_MAX, &to->unhealthy_after, err);
-    case OPTION_HEALTHY_AFTER:
-        return gt_option_number(name, value, 1, SCANS_MAX, &to->healthy_after, err);
+    case OPTION_FAULT_TABLE:
+        return gt_option_text(name, value, &to->fault_table, err);
+    case OPTION_PRINT_FAULT_TABLE:
+        to->print_fault_table = true;
+        return 0;
     case OPTION_LOG_LEVEL:
         return gt_option_log_level(name, value, &to->log_level, err);
     case OPTION_LOG_FORMAT:
@@ -236,11 +238,9 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .cdi_dir = "/var/run/cdi",
         .http = "127.0.0.1:9400",
         .rescan_s = 300,
-        .health_s = 30,
+        .health_s = 5,
         .heartbeat_s = 300,
         .probe_patience_s = 5,
-        .unhealthy_after = 1,
-        .healthy_after = 3,
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
         .device_plugin = true,

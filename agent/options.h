@@ -25,16 +25,17 @@ struct gt_agent_options {
     const char *http;           /* NULL: off */
     const char *health;         /* NULL: off */
     const char *node_name;
+    const char *fault_table;     /* NULL: the default */
     const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */
     unsigned heartbeat_s, probe_patience_s;
-    unsigned unhealthy_after, healthy_after;
     enum gt_log_level log_level;
     enum gt_log_format log_format;
     enum gt_publish_what publish;
     enum gt_device_strategy strategy;
     bool device_plugin, honour_plan, oneshot;
+    bool print_fault_table;
     bool help, version; /* asked for: print it and do nothing else */
     char host_name[256];
 };

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/health.h"
-#include "agent/vendor_digest.h"
 #include "base/clock.h"
 #include "base/cond.h"
 
@@ -26,20 +24,21 @@ struct gt_scanner {
     pthread_cond_t changed;
     unsigned wanted; /* under lock, as those up to `result` */
     bool stopping, ended, has_result;
-    bool names;                     /* gt_scanner_name_gpus() was called */
-    bool shared;                    /* as gt_scanner_shared() said */
-    struct gt_in_use *in_use;       /* under lock; NULL unknown */
-    struct gt_scan_result result;   /* waits for the loop's thread */
-    _Atomic uint64_t busy_since_ms; /* 0: idle */
+    bool names;                        /* gt_scanner_name_gpus() was called */
+    bool shared;                       /* as gt_scanner_shared() said */
+    struct gt_in_use *in_use;          /* under lock; NULL unknown */
+    struct gt_fault_table faults_next; /* under lock */
+    struct gt_scan_result result;      /* waits for the loop's thread */
+    _Atomic uint64_t busy_since_ms;    /* 0: idle */
 
     /* The scan thread's own. */
     struct gt_class_cache *classes;
     struct gt_inventory *last;
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
-    bool has_digest;
-    uint64_t digest; /* of the vendor's answers that `last` was made from */
-    bool begun;      /* the first scan was */
+    struct gt_fault_table faults; /* as the options of the scan have it */
+    uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
+    bool begun;                   /* the first scan was */
 };
 
 static uint64_t in_ms(unsigned milliseconds)
@@ -116,31 +115,42 @@ static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **
     struct gt_scan_options options = scanner->options.scan;
     options.probe_wait_ms = scanner->begun ? 0 : GT_SCAN_EARLY_MS;
     scanner->begun = true;
-    int r = gt_scan(&options, &node, options.probe ? &raw : NULL, err);
+    int r = gt_scan(&options, &node, &raw, err);
     if (r < 0)
         return r;
-    scanner->has_digest = raw.vendor && gt_vendor_digest(raw.vendor, node, &scanner->digest, NULL) >= 0;
+    scanner->digest = gt_raw_digest(&raw);
     gt_raw_done(&raw);
 
     unsigned flags = (at_once ? GT_HEALTH_AT_ONCE : 0) | (scanner->options.scan.from ? GT_HEALTH_ALL : 0);
-    gt_health_apply(&scanner->health, node, flags);
+    gt_health_observe(&scanner->health, &scanner->faults, node, flags, gt_clock_ms() / 1000);
     if (scanner->found)
         carry_over(scanner->found, node);
 
     return make_inventory(scanner, node, ret, err);
 }
 
-/* Whether the vendor library says what it said at the last scan. */
-static bool vendor_unchanged(struct gt_scanner *scanner)
+static bool same_health(const struct gt_node *a, const struct gt_node *b)
 {
-    gt_auto_free char *log = NULL;
+    for (unsigned i = 0; i < a->gpu_count; i++)
+        if (a->gpus[i].health != b->gpus[i].health || a->gpus[i].cause != b->gpus[i].cause ||
+            strcmp(a->gpus[i].unhealthy_reason, b->gpus[i].unhealthy_reason) != 0)
+            return false;
+    return true;
+}
+
+/* Health alone, of the GPUs that the last scan has found. False: it takes a whole scan to know more. */
+static bool look(struct gt_scanner *scanner, struct gt_inventory **ret)
+{
+    gt_auto_node struct gt_node *node = NULL;
     uint64_t digest;
-    if (!scanner->has_digest || !scanner->last || !scanner->options.scan.probe ||
-        gt_health_pending(&scanner->health))
+    const struct gt_probe_client *probe = scanner->options.scan.probe;
+    if (!scanner->found || (probe && gt_probe_scan_is_due(probe)) ||
+        gt_scan_health(&scanner->options.scan, scanner->found, &node, &digest, NULL) < 0)
         return false;
-    if (gt_probe_scan(scanner->options.scan.probe, &log, NULL) < 0)
+    if (!scanner->options.scan.from && digest != scanner->digest)
         return false;
-    return gt_vendor_digest(log, scanner->last->node, &digest, NULL) >= 0 && digest == scanner->digest;
+    gt_health_observe(&scanner->health, &scanner->faults, node, 0, gt_clock_ms() / 1000);
+    return same_health(scanner->found, node) || make_inventory(scanner, node, ret, NULL) >= 0;
 }
 
 static void relabel(struct gt_scanner *scanner, struct gt_scan_result *result)
@@ -166,14 +176,16 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
     atomic_store(&scanner->busy_since_ms, begin ? begin : 1);
     if (result.bare)
         scan_bare(scanner, &result);
-    else if (!result.ids_only && (!result.health_check || !vendor_unchanged(scanner)))
+    else if (result.health_check && !result.ids_only)
+        result.looked = look(scanner, &result.inventory);
+    if (!result.bare && !result.ids_only && !result.looked)
         scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
     if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
+    result.health = scanner->health.counts;
     const struct gt_probe_client *probe = scanner->options.scan.probe;
     result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
-    result.pending = gt_health_pending(&scanner->health);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;
     malloc_trim(0); /* a scan leaves large holes */
     return result;
@@ -231,6 +243,7 @@ static void *run(void *arg)
         if (requests & GT_SCAN_BARE)
             requests = GT_SCAN_BARE;
         scanner->wanted &= ~requests;
+        scanner->faults = scanner->faults_next;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
@@ -249,6 +262,13 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
     pthread_mutex_lock(&scanner->lock);
     scanner->wanted |= requests;
     pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
+}
+
+void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->faults_next = *faults;
     pthread_mutex_unlock(&scanner->lock);
 }
 
@@ -329,8 +349,8 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->options = *options;
     scanner->callback = callback;
     scanner->arg = arg;
-    scanner->health.unhealthy_after = options->unhealthy_after;
-    scanner->health.healthy_after = options->healthy_after;
+    scanner->faults = scanner->faults_next = *options->scan.faults;
+    scanner->options.scan.faults = &scanner->faults;
     pthread_mutex_init(&scanner->lock, NULL);
     gt_cond_init(&scanner->changed);
     int r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);

@@ -5,6 +5,7 @@
 #include "base/loop.h"
 #include "deviceplugin/inventory.h"
 #include "topology/discovery/discovery.h"
+#include "topology/model/health.h"
 
 /*
  * The scan thread. Scans may block for as long as the vendor library does, so they run here; what they found
@@ -18,14 +19,13 @@ struct gt_scanner;
 enum { GT_SCAN_EARLY_MS = 2000 };
 
 struct gt_scanner_options {
-    struct gt_scan_options scan;
-    unsigned unhealthy_after, healthy_after;
+    struct gt_scan_options scan; /* `faults` must be there */
 };
 
 enum gt_scan_request {
     GT_SCAN_FULL = 1,
     GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, a person asked */
-    GT_SCAN_HEALTH = 4,  /* ask the vendor library, and scan only where its answer has changed */
+    GT_SCAN_HEALTH = 4,  /* look at the health of the GPUs that are known, and scan where there are others */
     GT_SCAN_IDS = 8,     /* no scan: lay what is in use, and who shares, anew over the node of the last one */
     GT_SCAN_BARE = 16,   /* without the vendor library, hence quick; before whatever else is asked for */
 };
@@ -36,12 +36,13 @@ struct gt_scan_result {
     struct gt_err *err; /* why it failed, the scanner's; NULL else */
     double seconds;     /* how long it took */
     bool health_check;  /* it began as a GT_SCAN_HEALTH */
-    bool pending;       /* a change of health waits for further scans to confirm it */
     bool relabelled;    /* the inventory is the last scan's node with what is in use now */
     bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
-    bool early; /* without the vendor library, which has not answered yet; the next one waits for it */
-    bool bare;  /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
-    struct gt_node *node; /* of that one, the receiver's reference; NULL: it failed */
+    bool early;  /* without the vendor library, which has not answered yet; the next one waits for it */
+    bool bare;   /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
+    bool looked; /* it was no more than that */
+    struct gt_health_counts health; /* so far */
+    struct gt_node *node;           /* of that one, the receiver's reference; NULL: it failed */
 };
 
 /* On the loop's thread. */
@@ -50,6 +51,9 @@ typedef void gt_scan_callback(void *arg, const struct gt_scan_result *result);
 int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options, gt_scan_callback *callback,
                    void *arg, struct gt_scanner **ret, struct gt_err **err);
 void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
+
+/* The fault table from the next scan on. */
+void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults);
 
 /* What is in use from now on; whether that is another set than before. Until the first call it is unknown. */
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);

@@ -166,6 +166,7 @@ int cli_source_scan(const struct cli_source *source, struct gt_node **ret, struc
         .node_name = own_name(source, &uts),
         .probe = probe,
         .no_probe_why = source->from || probe ? NULL : why,
+        .dev_root = source->from || source->root ? NULL : "/dev",
     };
     return gt_scan(&options, ret, ret_raw, err);
 }

@@ -7,7 +7,7 @@
 
 /* Paths only and no descriptor: an Allocate must not fail because a flood of connections holds them all. */
 
-static const char control_node[] = "mxcd";
+static const char control_node[] = GT_CONTROL_NODE;
 static const char further_letters[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
 _Static_assert(sizeof(further_letters) - 1 <= GT_DEVICE_NODES_MAX, "room for every mx?d");
 
@@ -61,16 +61,16 @@ static void add_further(const char *dev_root, struct gt_device_nodes *nodes)
 static int add_drm(const char *dev_root, const struct gt_device *device, struct gt_device_nodes *nodes,
                    struct gt_err **err)
 {
-    char name[24];
+    char name[GT_DEVICE_NAME_SIZE];
     int r = 0;
     if (device->drm_card < 0 && device->drm_render < 0)
         return gt_fail(err, ENOENT, "no DRM device node is known for GPU %s at %s", device->id, device->bdf);
     if (device->drm_card >= 0) {
-        snprintf(name, sizeof(name), "dri/card%d", device->drm_card);
+        snprintf(name, sizeof(name), GT_CARD_NODE, device->drm_card);
         r = add_required(dev_root, name, nodes, err);
     }
     if (r == 0 && device->drm_render >= 0) {
-        snprintf(name, sizeof(name), "dri/renderD%d", device->drm_render);
+        snprintf(name, sizeof(name), GT_RENDER_NODE, device->drm_render);
         r = add_required(dev_root, name, nodes, err);
     }
     return r < 0 ? gt_wrap(err, "GPU %s", device->id) : 0;
@@ -111,10 +111,10 @@ void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struc
     add_if_there(dev_root, control_node, ret);
     add_further(dev_root, ret);
     for (unsigned i = 0; node && i < node->gpu_count; i++) {
-        snprintf(name, sizeof(name), "dri/card%d", node->gpus[i].drm_card);
+        snprintf(name, sizeof(name), GT_CARD_NODE, node->gpus[i].drm_card);
         if (node->gpus[i].drm_card >= 0)
             add_if_there(dev_root, name, ret);
-        snprintf(name, sizeof(name), "dri/renderD%d", node->gpus[i].drm_render);
+        snprintf(name, sizeof(name), GT_RENDER_NODE, node->gpus[i].drm_render);
         if (node->gpus[i].drm_render >= 0)
             add_if_there(dev_root, name, ret);
     }

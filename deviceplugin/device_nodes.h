@@ -3,6 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_DEVICE_NODES_H
 
 #include "deviceplugin/inventory.h"
+#include "topology/model/device_names.h"
 
 /*
  * The device nodes that a container needs for its GPUs, as names below /dev: mxcd (the control device), every
@@ -10,7 +11,7 @@
  */
 struct gt_device_nodes {
     unsigned count;
-    char names[1 + GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX][24];
+    char names[1 + GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX][GT_DEVICE_NAME_SIZE];
 };
 
 /*

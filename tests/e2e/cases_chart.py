@@ -28,7 +28,7 @@ PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
 OPTIONS = {  # each option of the programs, another value than the default
     "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "device-strategy=both",
               "cdi-dir=/etc/cdi", "vendor=1ed5",
-              "http=:19400", "rescan-interval=86400", "health-interval=0", "unhealthy-after=2", "healthy-after=5",
+              "http=:19400", "rescan-interval=86400", "health-interval=0",
               "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
     "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "patience=5",
                   "unschedulable=10", "reserve=60", "reserve-gpus=64", "supernode-label=example.com/rack",
@@ -63,6 +63,7 @@ SETS = {  # name: values
     "every option": ("placement.enabled=false", *OPTION_SETS),
     "an image by its digest": ("image.repository=registry.example.com/gputopo", f"image.digest=sha256:{'0' * 64}",
                                "image.pullSecrets[0].name=registry"),
+    "a fault table": ("agent.faultTable.signals.temperature.threshold=95", "agent.podAnnotations.c=d"),
     "labels and annotations": ("agent.podLabels.a=b", "agent.podAnnotations.c=d", "scheduler.podLabels.a=b",
                                "scheduler.podAnnotations.c=d", "agent.seLinuxOptions.type=container_device_plugin_t"),
     "no cleanup": ("cleanup.enabled=false",),

@@ -13,3 +13,11 @@ if(TARGET gputopo-agent AND TARGET fake_mxsml)
             TSAN_OPTIONS=report_thread_leaks=0:suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.supp)
     endif()
 endif()
+
+# Faults of single GPUs: what is not well is not given out.
+if(TARGET gputopo-agent AND TARGET fake_mxsml AND TARGET gputopo)
+    add_test(NAME integration/health
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_health.py $<TARGET_FILE_DIR:gputopo-agent>
+                     $<TARGET_FILE:fake_mxsml>)
+    set_tests_properties(integration/health PROPERTIES LABELS integration TIMEOUT 1500)
+endif()

@@ -3,6 +3,7 @@
 #define GPUTOPO_DISCOVERY_DISCOVERY_H
 
 #include "base/err.h"
+#include "topology/model/fault_table.h"
 #include "topology/model/node.h"
 #include "topology/probe/client.h"
 
@@ -20,6 +21,9 @@ struct gt_scan_options {
     const char *no_probe_why;      /* that reason, where the caller knows a better one; may be NULL */
     int probe_wait_ms; /* so long the scan waits for the probe's answer; 0: up to the probe's deadline. Where
                           it has not come the node is without it, and gt_probe_scan_is_due() */
+    const char *dev_root; /* where device nodes are looked for, also for what is read instead; NULL: they do
+                             not count */
+    const struct gt_fault_table *faults; /* NULL: the default; only what it calls a fault at once counts */
 };
 
 /* What one scan read, for a recording: NULL where a backend gave nothing. */
@@ -40,6 +44,18 @@ void gt_scan_prepare(const struct gt_scan_options *options);
  */
 int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,
             struct gt_err **err);
+
+/*
+ * A look at the health of the GPUs of a node that an earlier scan with the same options has found: *ret is a
+ * copy of it with the evidence of now, on which nobody has judged yet. What is read instead of a machine is
+ * not read again. *ret_digest tells by gt_answers_digest() whether the vendor library tells of other GPUs or
+ * links than it did; 0 where it was not asked, or gave no answer.
+ */
+int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *node, struct gt_node **ret,
+                   uint64_t *ret_digest, struct gt_err **err);
+
+/* The same number for what a scan has read. */
+uint64_t gt_raw_digest(const struct gt_raw *raw);
 
 /* The text of a recording: {"gputopoRecording": 1, "node": {...}, "raw": {...}}. The caller frees it. */
 int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err);

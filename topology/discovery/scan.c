@@ -8,6 +8,7 @@
 
 #include "topology/discovery/backends.h"
 #include "topology/discovery/replay.h"
+#include "topology/model/health.h"
 
 enum { DESCRIPTORS_AT_ONCE = 8 }; /* that a scan holds open, at most */
 
@@ -75,8 +76,7 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
     return gt_assemble(&material, ret, err);
 }
 
-/* The root of the machine that is scanned; NULL where a file is replayed instead. */
-static const char *root_of(const struct gt_scan_options *options)
+const char *gt_scan_root(const struct gt_scan_options *options)
 {
     struct stat st;
     if (!options->from)
@@ -86,7 +86,7 @@ static const char *root_of(const struct gt_scan_options *options)
 
 void gt_scan_prepare(const struct gt_scan_options *options)
 {
-    const char *root = root_of(options);
+    const char *root = gt_scan_root(options);
     gt_hwloc_prepare(root ? root : "/");
 }
 
@@ -94,14 +94,23 @@ int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct 
             struct gt_err **err)
 {
     struct gt_raw raw = {0};
-    const char *root = root_of(options);
+    struct gt_node *node = NULL; /* not shared yet: this is still its making */
+    const char *root = gt_scan_root(options);
     int r;
     if (!root)
-        r = gt_replay(options, ret, &raw, err);
+        r = gt_replay(options, &node, &raw, err);
     else if (options->from)
-        r = scan_root(root, options, NULL, "not asked: a recorded sysfs tree is read", ret, &raw, err);
+        r = scan_root(root, options, NULL, "not asked: a recorded sysfs tree is read", &node, &raw, err);
     else
-        r = scan_root(root, options, options->probe, options->no_probe_why, ret, &raw, err);
+        r = scan_root(root, options, options->probe, options->no_probe_why, &node, &raw, err);
+    if (r >= 0 && root)
+        gt_look_pci(root, node);
+    if (r >= 0 && options->dev_root)
+        gt_look_device_nodes(options->dev_root, node);
+    if (r >= 0) {
+        gt_health_judge(options->faults ? options->faults : &gt_fault_table_default, node);
+        *ret = node;
+    }
     if (r >= 0 && ret_raw)
         *ret_raw = raw;
     else

@@ -16,6 +16,7 @@ static void set_unknown(struct gt_node *node)
         gpu->vendor_index = gpu->numa_node = gpu->drm_card = gpu->drm_render = -1;
         gpu->mode = GT_GPU_NATIVE;
         gpu->health = GT_GPU_HEALTH_UNKNOWN;
+        gpu->cause = GT_SIGNALS;
     }
     for (unsigned i = 0; i < node->nic_count; i++) {
         node->nics[i].numa_node = -1;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "topology/model/evidence.h"
 
 /*
  * One node: its GPUs, NICs and how they are wired. Made by one scan (topology/discovery) or read from its
@@ -54,13 +55,6 @@ enum gt_gpu_health {
     GT_GPU_UNHEALTHY,
 };
 
-/* Words of the vendor library about the health of a GPU. */
-enum gt_told {
-    GT_TOLD_STATE = 1,   /* available or not */
-    GT_TOLD_ECC = 2,     /* uncorrectable errors */
-    GT_TOLD_LIMITED = 4, /* listed as present but not usable */
-};
-
 struct gt_pcie_link {
     double speed;   /* GT/s per lane, 0 unknown */
     unsigned width; /* lanes, 0 unknown */
@@ -89,8 +83,9 @@ struct gt_gpu {
     int drm_card, drm_render; /* N of /dev/dri/cardN and renderDN, -1 none */
     enum gt_gpu_mode mode;
     enum gt_gpu_health health;
-    char unhealthy_reason[128];   /* "" unless unhealthy */
-    unsigned health_told, ill_by; /* gt_told bits of this scan: what was told, what of it was bad */
+    char unhealthy_reason[128];  /* "" unless unhealthy */
+    enum gt_signal cause;        /* of that; GT_SIGNALS: not unhealthy, or held back after several times */
+    struct gt_evidence evidence; /* what this look says against it; health.h makes the health of it */
     unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
 };
 

@@ -143,6 +143,12 @@ static int read_gpu(const struct reader *r, unsigned i, const cJSON *json)
     TRY(read_mode(at, json, &gpu->mode));
     TRY(read_health(at, json, &gpu->health));
     TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
+    if (gpu->health == GT_GPU_HEALTHY)
+        gt_evidence_absent(&gpu->evidence, GT_SIGNAL_RECORDED);
+    else if (gpu->health == GT_GPU_UNHEALTHY) {
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_RECORDED, "%s", gpu->unhealthy_reason);
+        gpu->cause = GT_SIGNAL_RECORDED;
+    }
 
     for (unsigned j = 0; j < i; j++) {
         const struct gt_gpu *other = &r->node->gpus[j];

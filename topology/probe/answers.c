@@ -117,6 +117,8 @@ int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned
     struct gt_reading reading = {.answers = &answers, .node = node};
     gt_read_identities(&reading);
     gt_read_devices(&reading);
+    gt_read_health(&reading);
+    gt_read_silence(&reading);
     gt_read_links(&reading);
     read_system(&reading);
     gt_read_failures(&reading);

@@ -17,6 +17,12 @@ int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned
                      struct gt_err **err);
 
 /*
+ * What a whole scan and a look at health are both told about who is there and in which state links are, as
+ * one number: where it is the same, a whole scan would find no other wiring. -EINVAL as above.
+ */
+int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err **err);
+
+/*
  * The BDFs of all GPUs that the log knows, canonical, at most GT_GPUS_MAX: for a replay that has no PCI
  * knowledge. Returns their number.
  */

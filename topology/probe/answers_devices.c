@@ -15,7 +15,7 @@ struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_
     return &reading->node->gpus[reading->gpu_of[answer->args[0]]];
 }
 
-static int find_gpu(const struct gt_node *node, const char *bdf)
+int gt_reading_find(const struct gt_node *node, const char *bdf)
 {
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (strcmp(node->gpus[i].bdf, bdf) == 0)
@@ -49,22 +49,13 @@ void gt_read_identities(struct gt_reading *reading)
                             bdfs[i], claims);
             continue;
         }
-        reading->gpu_of[i] = find_gpu(node, bdfs[i]);
+        reading->gpu_of[i] = gt_reading_find(node, bdfs[i]);
         if (reading->gpu_of[i] < 0) {
             reading->unmatched++; /* the caller says so */
         } else {
             node->gpus[reading->gpu_of[i]].vendor_index = (int)i;
         }
     }
-}
-
-static void set_unhealthy(struct gt_gpu *gpu, enum gt_told word, const char *reason)
-{
-    gpu->health_told |= word;
-    gpu->ill_by |= word;
-    if (gt_gpu_usable(gpu) && !gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason))
-        gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), "not available");
-    gpu->health = GT_GPU_UNHEALTHY;
 }
 
 static void read_info(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
@@ -101,52 +92,6 @@ static void drop_double_uuids(struct gt_node *node)
                         node->gpus[i].uuid);
         node->gpus[i].uuid[0] = '\0';
     }
-}
-
-static void read_state(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
-{
-    uint64_t state;
-    if (!gt_value_unsigned(answer->value, 1, &state)) {
-        gt_node_missing(reading->node, "vendor library, device state", "GPU %u: neither 0 nor 1",
-                        answer->args[0]);
-        return;
-    }
-    gpu->health_told |= GT_TOLD_STATE;
-    if (state == 0)
-        set_unhealthy(gpu, GT_TOLD_STATE, "the vendor library calls it not available");
-    else if (gpu->health == GT_GPU_HEALTH_UNKNOWN)
-        gpu->health = GT_GPU_HEALTHY;
-}
-
-static void read_reason(struct gt_gpu *gpu, const struct gt_answer *answer)
-{
-    int64_t code = 0;
-    char text[64], reason[sizeof(gpu->unhealthy_reason)];
-    bool has_code = gt_value_int(gt_value_member(answer->value, "code"), &code);
-    if (gt_gpu_usable(gpu)) /* asked only for those that are not; a log may say otherwise */
-        return;
-    if (gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)))
-        snprintf(reason, sizeof(reason), "not available: %s", text);
-    else if (has_code)
-        snprintf(reason, sizeof(reason), "not available (reason code %lld)", (long long)code);
-    else
-        return;
-    gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), reason);
-}
-
-static void read_ecc(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
-{
-    uint64_t errors;
-    char reason[sizeof(gpu->unhealthy_reason)];
-    /* All bits set is what a counter reads as where there is none. */
-    if (!gt_value_unsigned(gt_value_member(answer->value, "dramUE"), UINT32_MAX - 1, &errors)) {
-        gt_node_missing(reading->node, "vendor library, ECC errors", "GPU %u: nonsense", answer->args[0]);
-        return;
-    }
-    gpu->health_told |= GT_TOLD_ECC;
-    snprintf(reason, sizeof(reason), "uncorrectable DRAM ECC errors: %llu", (unsigned long long)errors);
-    if (errors)
-        set_unhealthy(gpu, GT_TOLD_ECC, reason);
 }
 
 static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
@@ -215,39 +160,11 @@ static void read_affinity(struct gt_gpu *gpu, const struct gt_answer *answer, bo
         gpu->numa_node = (int)first;
 }
 
-static void read_limited(struct gt_reading *reading)
-{
-    uint64_t listed = 0, described = 0;
-    bool told = false;
-    for (unsigned i = 0; i < reading->answers->count; i++) {
-        const struct gt_answer *answer = &reading->answers->calls[i];
-        char bdf[GT_BDF_SIZE];
-        if (gt_answer_is(answer, "mxSmlGetAllLimitedDevices"))
-            told = gt_value_unsigned(gt_value_member(answer->value, "number"), UINT32_MAX, &listed);
-        if (!gt_answer_is(answer, "mxSmlGetLimitedDeviceInfo") || !gt_answer_bdf(answer, bdf))
-            continue;
-        described++;
-        int gpu = find_gpu(reading->node, bdf);
-        if (gpu >= 0)
-            set_unhealthy(&reading->node->gpus[gpu], GT_TOLD_LIMITED,
-                          "the vendor library lists it as limited, not usable");
-    }
-    /* Each one that is listed must be known: else any GPU could be meant. */
-    for (unsigned i = 0; told && listed <= described && i < reading->node->gpu_count; i++)
-        reading->node->gpus[i].health_told |= GT_TOLD_LIMITED;
-}
-
 static void read_device(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
 {
     char serial[sizeof(gpu->serial)];
     if (gt_answer_is(answer, "mxSmlGetDeviceInfo"))
         read_info(reading, gpu, answer);
-    else if (gt_answer_is(answer, "mxSmlGetDeviceState"))
-        read_state(reading, gpu, answer);
-    else if (gt_answer_is(answer, "mxSmlGetDeviceUnavailableReason"))
-        read_reason(gpu, answer);
-    else if (gt_answer_is(answer, "mxSmlGetTotalEccErrors"))
-        read_ecc(reading, gpu, answer);
     else if (gt_answer_is(answer, "mxSmlGetMemoryInfo"))
         read_memory(reading, gpu, answer);
     else if (gt_answer_is(answer, "mxSmlGetPcieInfo"))
@@ -271,6 +188,5 @@ void gt_read_devices(struct gt_reading *reading)
         if (gpu)
             read_device(reading, gpu, &reading->answers->calls[i]);
     }
-    read_limited(reading);
     drop_double_uuids(reading->node);
 }

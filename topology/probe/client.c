@@ -32,7 +32,8 @@ struct gt_probe_client {
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
-    bool quiet;
+    bool quiet, knows_no_health;
+    const char *request;            /* that is asked for */
     int patience_ms;                /* for a socket that is not there yet; spent by the first connection */
     int64_t patient_until;          /* of that one, 0: it was not tried yet */
     int64_t deadline;               /* of the scan that is asked for, 0: none is */
@@ -99,6 +100,7 @@ static void disconnect(struct gt_probe_client *client)
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
+    client->knows_no_health = false;
     if (client->child)
         gt_child_end(client->child, PARTING_MS);
     client->child = 0;
@@ -253,7 +255,8 @@ static int ask(struct gt_probe_client *client, int64_t until, char **ret_answers
     if (r < 0)
         return r;
     client->watch_due = false;
-    if (!client->scan_due && send(client->fd, "scan\n", 5, MSG_NOSIGNAL) != 5)
+    size_t len = strlen(client->request);
+    if (!client->scan_due && send(client->fd, client->request, len, MSG_NOSIGNAL) != (ssize_t)len)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
     client->scan_due = true;
     r = read_reply(client, until, &header, &answers, err);
@@ -272,20 +275,22 @@ static void drain_events(struct gt_probe_client *client)
         ;
 }
 
-static void begin_scan(struct gt_probe_client *client)
+static void begin(struct gt_probe_client *client, const char *request)
 {
     client->deadline = gt_clock_signed_ms() + client->deadline_ms;
     client->kept = client->fd >= 0;
+    client->request = request;
     drain_events(client);
     atomic_fetch_add(&client->scans, 1);
 }
 
-int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
-                         struct gt_err **err)
+/* `milliseconds`: 0 without another limit than the deadline. */
+static int ask_within(struct gt_probe_client *client, const char *request, int milliseconds,
+                      char **ret_answers, struct gt_err **err)
 {
     gt_auto_err struct gt_err *first = NULL;
     if (!client->deadline)
-        begin_scan(client);
+        begin(client, request);
     int64_t until = gt_clock_signed_ms() + milliseconds;
     if (!milliseconds || until > client->deadline)
         until = client->deadline;
@@ -313,6 +318,27 @@ int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char 
 int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
 {
     return gt_probe_scan_within(client, 0, ret_answers, err);
+}
+
+int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
+                         struct gt_err **err)
+{
+    return ask_within(client, "scan\n", milliseconds, ret_answers, err);
+}
+
+int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
+{
+    gt_auto_err struct gt_err *why = NULL;
+    int r = client->knows_no_health ? -ECONNRESET : ask_within(client, "health\n", 0, ret_answers, &why);
+    if (r != -ECONNRESET) {
+        if (r < 0 && err)
+            *err = gt_steal(why);
+        return r;
+    }
+    /* It hangs up on what it does not know. One that answers the older question is such a probe. */
+    r = gt_probe_scan(client, ret_answers, err);
+    client->knows_no_health = r >= 0;
+    return r;
 }
 
 bool gt_probe_scan_is_due(const struct gt_probe_client *client)

@@ -43,6 +43,9 @@ int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char 
                          struct gt_err **err);
 /* Whether the last call left an answer to wait for. */
 bool gt_probe_scan_is_due(const struct gt_probe_client *client);
+/* The same for what tells of health alone, which costs less. An older probe that does not
+ * know this is asked for everything. */
+int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 
 struct gt_probe_stats {
     uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */

@@ -9,10 +9,12 @@
  * The calls that cost a worker its life in one scan, and what is not asked any more because of them:
  *   - the same call for the same device, or for the same link or pair of devices where it asks about one;
  *   - a call about links or pairs for a device at which two of them were fatal;
- *   - a call for every device once two devices are lost to it, or GT_CULPRITS_PER_CALL workers.
+ *   - anything for a device that a function was fatal for which answers for others, or two which do not;
+ *   - a call for every device once two devices are lost to it and none has answered it, or once it has cost
+ *     GT_CULPRITS_PER_CALL workers.
  * Private to topology/probe.
  */
-enum { GT_CULPRITS_MAX = 16, GT_CULPRITS_PER_CALL = 5 };
+enum { GT_CULPRITS_MAX = 16, GT_CULPRITS_PER_CALL = 5, GT_CULPRITS_SOUND_MAX = 32 };
 
 struct gt_culprits {
     unsigned count;
@@ -20,11 +22,16 @@ struct gt_culprits {
         char call[64];
         uint32_t device, link; /* UINT32_MAX: the call names none */
     } list[GT_CULPRITS_MAX];
+    unsigned sound_count;
+    char sound[GT_CULPRITS_SOUND_MAX][64]; /* calls that some device has answered */
 };
 
 /* `args` are `count` numbers: the device, and the link or the other device. Beyond GT_CULPRITS_MAX nothing is
  * noted: a scan ends long before. */
 void gt_culprits_add(struct gt_culprits *culprits, const char *call, unsigned count, const uint32_t *args);
+
+/* The call was answered for some device. */
+void gt_culprits_answered(struct gt_culprits *culprits, const char *call);
 
 bool gt_culprits_has(const struct gt_culprits *culprits, const char *call, unsigned count,
                      const uint32_t *args);

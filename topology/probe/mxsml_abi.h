@@ -84,6 +84,13 @@ struct mx_ecc {
 };
 _Static_assert(sizeof(struct mx_ecc) == 20 && offsetof(struct mx_ecc, dram_ue) == 12, "EccErrors");
 
+struct mx_pci_event {
+    int32_t bit, count;
+    char first_time[20];
+    char name[64];
+};
+_Static_assert(sizeof(struct mx_pci_event) == 92 && offsetof(struct mx_pci_event, name) == 28, "PciEvent");
+
 struct mx_event {
     int32_t device_id;
     int32_t type;
@@ -114,6 +121,8 @@ typedef uint32_t mx_get_link_state(uint32_t device, uint32_t *code, char *text, 
 typedef uint32_t mx_get_port_states(uint32_t device, uint32_t *states, uint32_t *size);
 typedef uint32_t mx_get_reason(uint32_t device, struct mx_reason *to);
 typedef uint32_t mx_get_ecc(uint32_t device, struct mx_ecc *to);
+typedef uint32_t mx_get_sensor(uint32_t device, uint32_t sensor, int32_t *to);
+typedef uint32_t mx_get_pci_events(uint32_t device, uint32_t type, struct mx_pci_event *to, uint32_t *size);
 typedef uint32_t mx_get_remote_server(char *local, char *remote, uint32_t *size);
 typedef uint32_t mx_get_remote_servers(char *local, char **remotes, uint32_t *count, uint32_t *size);
 typedef uint32_t mx_event_set_create(void **set);

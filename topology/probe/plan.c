@@ -41,10 +41,34 @@ static void ask_limited(struct gt_prober *prober)
     cJSON_Delete(list);
 }
 
+/* The sensor of mxSmlGetTemperatureInfo, and kinds of mxSmlGetPciEventInfo that cannot be corrected; errors
+ * that the bus reports (AER) are read from PCI. */
+enum { HOTSPOT = 0, PCI_SYNC_FLOOD = 2, PCI_DOUBLE_BIT = 3, PCI_MMIO = 4 };
+
+/* A question about each device in turn; `count` numbers of it, the second one is `second`. */
+static void note_each(struct gt_prober *prober, uint64_t devices, const char *call, unsigned count,
+                      uint32_t second)
+{
+    for (; devices; devices &= devices - 1)
+        cJSON_Delete(
+            gt_prober_ask(prober, call, count, (uint32_t[]){(uint32_t)__builtin_ctzll(devices), second}));
+}
+
+/* One function after the other, each for all devices: what is wrong with one of them shows at once. */
+static void ask_health(struct gt_prober *prober, uint64_t devices)
+{
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
+        if (devices >> i & 1 && number(ASK(prober, "mxSmlGetDeviceState", i), 2, 2) == 0)
+            NOTE(prober, "mxSmlGetDeviceUnavailableReason", i);
+    note_each(prober, devices, "mxSmlGetTotalEccErrors", 1, 0);
+    note_each(prober, devices, "mxSmlGetEccState", 1, 0);
+    note_each(prober, devices, "mxSmlGetTemperatureInfo", 2, HOTSPOT);
+    for (uint32_t kind = PCI_SYNC_FLOOD; kind <= PCI_MMIO; kind++)
+        note_each(prober, devices, "mxSmlGetPciEventInfo", 2, kind);
+}
+
 static void ask_device(struct gt_prober *prober, uint32_t device)
 {
-    NOTE(prober, "mxSmlGetTotalEccErrors", device);
-    NOTE(prober, "mxSmlGetEccState", device);
     NOTE(prober, "mxSmlGetMemoryInfo", device);
     NOTE(prober, "mxSmlGetBoardSerial", device);
     NOTE(prober, "mxSmlGetChipSerial", device);
@@ -67,7 +91,8 @@ static void ask_ports(struct gt_prober *prober, uint32_t device)
     NOTE(prober, "mxSmlGetMetaXLinkTopo", device);
 }
 
-void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
+/* Who is there: the mask of devices that answer. */
+static uint64_t ask_identities(struct gt_prober *prober)
 {
     uint64_t devices = 0;
     /* Without a credible count the devices are asked up to the first that does not answer. */
@@ -76,7 +101,6 @@ void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
     bool guess = count > DEVICES_MAX;
     if (guess)
         count = DEVICES_MAX;
-    cJSON_Delete(gt_prober_ask(prober, "mxSmlGetPfDeviceCount", 0, NULL));
     for (uint32_t i = 0; i < count; i++) {
         bool there = answered(ASK(prober, "mxSmlGetDeviceInfo", i));
         if (there)
@@ -84,16 +108,29 @@ void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
         else if (guess)
             count = i;
     }
+    return devices;
+}
+
+void gt_plan_health(struct gt_prober *prober, uint64_t *ret_devices)
+{
+    uint64_t devices = ask_identities(prober);
     ask_limited(prober);
-    for (uint32_t i = 0; i < count; i++)
-        if (devices >> i & 1 && number(ASK(prober, "mxSmlGetDeviceState", i), 2, 2) == 0)
-            NOTE(prober, "mxSmlGetDeviceUnavailableReason", i);
+    ask_health(prober, devices);
+    note_each(prober, devices, "mxSmlGetMetaXLinkPortState", 1, 0);
+    note_each(prober, devices, "mxSmlGetMetaXLinkState", 1, 0);
+    *ret_devices = devices;
+}
+
+void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
+{
+    uint64_t devices = ask_identities(prober);
+    ask_limited(prober);
+    ask_health(prober, devices);
     /* Both directions of a pair, so that the reader can compare them. */
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 0; j < count; j++)
-            if (i != j && devices >> i & 1 && devices >> j & 1)
-                NOTE(prober, "mxSmlGetDeviceTopology", i, j);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
+        if (devices >> i & 1)
+            note_each(prober, devices & ~(UINT64_C(1) << i), "mxSmlGetDeviceTopology", 2, i);
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1)
             ask_ports(prober, i);
     if (devices) {
@@ -101,8 +138,9 @@ void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
             cJSON_Delete(gt_prober_ask(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
         NOTE(prober, "mxSmlGetDeviceVersion", (uint32_t)__builtin_ctzll(devices), 1);
     }
+    cJSON_Delete(gt_prober_ask(prober, "mxSmlGetPfDeviceCount", 0, NULL));
     cJSON_Delete(gt_prober_ask(prober, "mxSmlGetMacaVersion", 0, NULL));
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1)
             ask_device(prober, i);
     *ret_devices = devices;

@@ -242,6 +242,8 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
     const cJSON *code = cJSON_GetObjectItemCaseSensitive(answer, "rc");
     if (!cJSON_IsNumber(code) || !is_everyday(code->valueint))
         prober->doubtful = true;
+    if (count && cJSON_IsNumber(code) && code->valueint == 0)
+        gt_culprits_answered(&prober->culprits, call);
     cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(answer, "value");
     cJSON_Delete(answer);
     return value;
@@ -267,8 +269,8 @@ static void finish_log(struct gt_prober *prober, const char *library_error)
     gt_buf_puts(&prober->log, "}}\n");
 }
 
-int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, unsigned *ret_restarts,
-                   struct gt_err **err)
+int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size_t *ret_len,
+                   unsigned *ret_restarts, struct gt_err **err)
 {
     gt_auto_err struct gt_err *why = NULL;
     struct gt_library library = {0};
@@ -277,7 +279,7 @@ int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, un
     gt_buf_done(&prober->log);
     prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
     prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
-    prober->restarts = prober->calls = prober->culprits.count = 0;
+    prober->restarts = prober->calls = prober->culprits.count = prober->culprits.sound_count = 0;
     prober->over = prober->doubtful = prober->init_told = false;
     prober->stopped[0] = '\0';
     gt_worker_stuck();
@@ -299,7 +301,7 @@ int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, un
     if (found == 0) {
         if (prober->init_answer[0]) /* by this worker, in an earlier scan */
             tell_init(prober);
-        gt_plan_run(prober, &devices);
+        plan(prober, &devices);
     }
     finish_log(prober, found < 0 ? gt_err_text(why) : NULL);
     *ret_restarts = prober->restarts;

@@ -27,17 +27,22 @@ void gt_prober_free(struct gt_prober *prober);
 GT_DEFINE_CLEANUP(struct gt_prober *, gt_prober_free)
 #define gt_auto_prober GT_CLEANUP(gt_prober_free)
 
-/* Asks everything (plan.c). *ret_log is the call log, which the caller frees. -ECANCELED: the owner is gone.
+/* What is asked (plan.c): everything, or only what tells of health. */
+typedef void gt_plan(struct gt_prober *prober, uint64_t *ret_devices);
+
+/* Asks what the plan says. *ret_log is the call log, which the caller frees. -ECANCELED: the owner is gone.
  */
-int gt_prober_scan(struct gt_prober *prober, char **ret_log, size_t *ret_len, unsigned *ret_restarts,
-                   struct gt_err **err);
+int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size_t *ret_len,
+                   unsigned *ret_restarts, struct gt_err **err);
 
 /* For plan.c: one question. The answer's `value`, or NULL where there is none; the caller deletes it. */
 struct cJSON;
 struct cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args);
 
-/* plan.c: all questions of a scan, the most important first. Sets the devices that answered. */
-void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices);
+/* plan.c: all questions of a scan, the most important first, and those of a look at the health of devices.
+ * Both set the devices that answered. */
+gt_plan gt_plan_run;
+gt_plan gt_plan_health;
 
 /* The process that waits for events, tended after every scan. */
 struct gt_event_worker;

@@ -18,6 +18,7 @@ enum gt_probe_request {
     GT_PROBE_INCOMPLETE, /* no whole line yet */
     GT_PROBE_PING,
     GT_PROBE_SCAN,
+    GT_PROBE_HEALTH,
     GT_PROBE_WATCH,
     GT_PROBE_BAD, /* not a request, or a line beyond the limit: drop the peer */
 };

@@ -126,14 +126,14 @@ static void reply(struct server *server, struct client *client, const char *line
     flush(server, client);
 }
 
-static void scan(struct server *server, struct client *client)
+static void scan(struct server *server, struct client *client, gt_plan *plan)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *log = NULL;
     size_t len = 0;
     unsigned restarts = 0;
     char line[GT_PROBE_HEADER_MAX];
-    if (gt_prober_scan(server->prober, &log, &len, &restarts, &err) < 0) {
+    if (gt_prober_scan(server->prober, plan, &log, &len, &restarts, &err) < 0) {
         if (gt_err_code(err) == ECANCELED) {
             server->ended = true;
             return;
@@ -161,7 +161,9 @@ static void serve(struct server *server, struct client *client)
         client->in_len -= used;
         memmove(client->in, client->in + used, client->in_len);
         if (request == GT_PROBE_SCAN)
-            scan(server, client);
+            scan(server, client, gt_plan_run);
+        else if (request == GT_PROBE_HEALTH)
+            scan(server, client, gt_plan_health);
         else if (request == GT_PROBE_WATCH && client->watch < 0)
             reply(server, client, "error watch comes with a socket\n", "", 0);
         else

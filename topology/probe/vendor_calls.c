@@ -13,7 +13,7 @@
  * ignores the size it is given, is found out instead of corrupting the worker unseen.
  */
 enum { AREA = 32768, GUARD = 4096, GUARD_BYTE = 0xa5, TEXT_LIMIT = 4096, WORDS_MAX = 32 };
-enum { REMOTES = 128, REMOTE_TEXT = 128, REMOTE_CAPACITY = 64, PORT_SLOTS = 64 };
+enum { REMOTES = 128, REMOTE_TEXT = 128, REMOTE_CAPACITY = 64, PORT_SLOTS = 64, PCI_EVENTS = 64 };
 
 static unsigned char *area;
 static size_t area_used;
@@ -296,6 +296,28 @@ static void run_ecc(gt_vendor_function *function, const uint32_t *args, struct g
                       ecc->sram_ce, ecc->sram_ue, ecc->dram_ce, ecc->dram_ue, ecc->retired_pages);
 }
 
+static void run_sensor(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+{
+    int32_t *value = fresh(sizeof(*value));
+    if (begin(to, ((mx_get_sensor *)function)(args[0], args[1], value)))
+        gt_buf_printf(to, ",\"value\":%d", *value);
+}
+
+static void run_pci_events(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+{
+    uint32_t size = PCI_EVENTS;
+    struct mx_pci_event *events = fresh(PCI_EVENTS * sizeof(*events));
+    if (!begin(to, ((mx_get_pci_events *)function)(args[0], args[1], events, &size)))
+        return;
+    gt_buf_puts(to, ",\"value\":[");
+    for (unsigned i = 0; i < PCI_EVENTS && i < size; i++) {
+        gt_buf_printf(to, "%s{\"count\":%d,", i ? "," : "", events[i].count);
+        add_text(to, "name", events[i].name, sizeof(events[i].name));
+        gt_buf_puts(to, "}");
+    }
+    gt_buf_puts(to, "]");
+}
+
 static void run_remote_server(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     (void)args;
@@ -361,5 +383,7 @@ const struct gt_vendor_call gt_vendor_calls[] = {
     {"mxSmlGetDeviceUnavailableReason", 1, run_reason},
     {"mxSmlGetTotalEccErrors", 1, run_ecc},
     {"mxSmlGetEccState", 1, run_unsigned},
+    {"mxSmlGetTemperatureInfo", 2, run_sensor},
+    {"mxSmlGetPciEventInfo", 2, run_pci_events},
 };
 const unsigned gt_vendor_call_count = GT_COUNT(gt_vendor_calls);

@@ -51,8 +51,6 @@ static void test_defaults(void **state)
     assert_string_equal(options.resource, "metax-tech.com/gpu");
     assert_string_equal(options.http, "127.0.0.1:9400");
     assert_int_equal(options.vendor, 0);
-    assert_int_equal(options.unhealthy_after, 1);
-    assert_true(options.healthy_after > 1);
     assert_true(options.device_plugin);
     assert_false(options.oneshot);
     assert_int_equal(options.publish, GT_PUBLISH_ALL);
@@ -149,11 +147,8 @@ static void test_values(void **state)
     assert_int_equal(options.log_format, GT_LOG_JSON);
     assert_int_equal(options.rescan_s, 0);
     assert_int_equal(options.health_s, 7);
-    assert_return_code(read_line("--probe none --unhealthy-after 2 --healthy-after 5", NULL, &options, NULL),
-                       0);
+    assert_return_code(read_line("--probe none", NULL, &options, NULL), 0);
     assert_string_equal(options.probe, "none");
-    assert_int_equal(options.unhealthy_after, 2);
-    assert_int_equal(options.healthy_after, 5);
     assert_return_code(
         read_line("--probe-resource example.com/probe --probe-patience 0", NULL, &options, NULL), 0);
     assert_string_equal(options.probe_resource, "example.com/probe");
@@ -196,8 +191,6 @@ static void test_wrong_usage(void **state)
         {"--rescan-interval -5", "--rescan-interval"},
         {"--rescan-interval 86401", "--rescan-interval"},
         {"--health-interval 1s", "--health-interval"},
-        {"--unhealthy-after 0", "--unhealthy-after"},
-        {"--healthy-after 101", "--healthy-after"},
         {"--log-level loud", "--log-level"},
         {"--log-format xml", "--log-format"},
         {"--node-name a/b", "--node-name"},

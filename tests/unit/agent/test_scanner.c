@@ -61,7 +61,7 @@ static void stop_keeps_its_time(void **state)
     assert_int_equal(gt_loop_new(&loop, NULL), 0);
     assert_int_equal(gt_probe_client_new(socket, &probe, NULL), 0);
     const struct gt_scanner_options options = {
-        .scan = {.root = root, .probe = probe}, .unhealthy_after = 1, .healthy_after = 1};
+        .scan = {.root = root, .probe = probe, .faults = &gt_fault_table_default}};
     assert_int_equal(gt_scanner_new(loop, &options, never, NULL, &scanner, NULL), 0);
     gt_scanner_request(scanner, GT_SCAN_FULL);
     struct pollfd asked = {.fd = listener, .events = POLLIN};

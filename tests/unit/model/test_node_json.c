@@ -164,8 +164,11 @@ static void round_trip(void **state)
         assert_string_equal(first.data, second.data);
         /* What the JSON has no place for would show here. */
         assert_int_equal(again->gpu_count, node->gpu_count);
-        for (unsigned g = 0; g < node->gpu_count; g++)
+        for (unsigned g = 0; g < node->gpu_count; g++) {
+            node->gpus[g].cause = again->gpus[g].cause; /* what a look saw is not for others */
+            node->gpus[g].evidence = again->gpus[g].evidence;
             assert_memory_equal(&again->gpus[g], &node->gpus[g], sizeof(node->gpus[g]));
+        }
         for (unsigned l = 0; l < node->link_count; l++) {
             assert_int_equal(again->links[l].kind, node->links[l].kind);
             assert_int_equal(again->links[l].path_kind, node->links[l].path_kind);

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "tests/unit/probe/vendor_log.h"
+#include "topology/model/health.h"
 #include "topology/probe/answers.h"
 
 static unsigned apply(struct vendor_log *log, struct gt_node *node)
@@ -209,11 +210,12 @@ static void health(void **state)
     log_call(&log, "mxSmlGetDeviceState", "2", "\"rc\":0,\"value\":0");
     log_call(&log, "mxSmlGetDeviceUnavailableReason", "2", "\"rc\":0,\"value\":{\"code\":17,\"text\":null}");
     log_call(&log, "mxSmlGetTotalEccErrors", "0",
-             "\"rc\":0,\"value\":{\"sramCE\":9,\"sramUE\":9,\"dramCE\":9,\"dramUE\":0,\"retiredPage\":1}");
+             "\"rc\":0,\"value\":{\"sramCE\":9,\"sramUE\":0,\"dramCE\":9,\"dramUE\":0,\"retiredPage\":1}");
     log_call(&log, "mxSmlGetTotalEccErrors", "3", "\"rc\":0,\"value\":{\"dramUE\":2}");
     log_call(&log, "mxSmlGetAllLimitedDevices", "", "\"rc\":0,\"value\":{\"number\":1,\"deviceId\":[0]}");
     log_call(&log, "mxSmlGetLimitedDeviceInfo", "0", "\"rc\":0,\"value\":{\"bdfId\":\"0000:12:00.0\"}");
     apply(&log, node);
+    gt_health_judge(&gt_fault_table_default, node);
     assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
     assert_string_equal(node->gpus[1].unhealthy_reason, "not available: fell off the bus");
     assert_string_equal(node->gpus[2].unhealthy_reason, "not available (reason code 17)");

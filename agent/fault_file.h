@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_FAULT_FILE_H
+#define GPUTOPO_AGENT_FAULT_FILE_H
+
+#include "base/buf.h"
+#include "topology/model/fault_table.h"
+
+/*
+ * A fault table as YAML (docs/reference/health.md). What it does not name stays as in the default table.
+ * -EINVAL with the file, the place in it and what was expected; `*ret` is untouched then.
+ */
+int gt_fault_file_read(const char *path, struct gt_fault_table *ret, struct gt_err **err);
+
+/* The same of a text; `path` is its name for errors. */
+int gt_fault_text_read(const char *text, size_t len, const char *path, struct gt_fault_table *ret,
+                       struct gt_err **err);
+
+/* Writes a table in that form, whole. */
+void gt_fault_text_write(const struct gt_fault_table *table, struct gt_buf *to);
+
+#endif

@@ -1,0 +1,303 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is not well is not given out: gputopo-agent with the real probe, the fake vendor library, made PCI devices and
+device nodes, one fault after the other.
+
+Usage: test_health.py DIRECTORY_OF_PROGRAMS FAKE_LIBMXSML [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import test_agent
+from daemon_driver import wait_for
+
+DEAD = 3
+
+
+class Health(test_agent.MadeMachine):
+    def start_all(self, *arguments, count=8, interval=1):
+        kubelet = self.kubelet()
+        agent = self.start("--root", self.root, "--health-interval", str(interval), *arguments,
+                           env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.order) == 8), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(count), agent.lines)
+        return kubelet, agent
+
+    def place(self, agent):
+        """The dead GPU's place in the kubelet's list and its ID."""
+        said = agent.wait_event("GPU unhealthy")
+        return said["id"], said["why"]
+
+    def never_given(self, kubelet, dead):
+        """It is in nobody's hands, whatever is asked for, and whatever a kubelet offers."""
+        for size in (1, 2, 3, 4, 7):
+            given, = kubelet.admit(f"pod-{size}", size)
+            self.assertNotIn(dead, given)
+            kubelet.release(f"pod-{size}")
+        with self.assertRaises(test_agent.AdmissionError):
+            kubelet.admit("all", 8)
+        plugin = next(iter(kubelet._plugins()))
+        for size in (1, 2, 3, 4, 7):
+            self.assertNotIn(dead, kubelet._prefer(plugin, list(kubelet.order), [], size), size)
+
+    def falls_and_recovers(self, break_it, mend_it, reason, dead=DEAD):
+        kubelet, agent = self.start_all()
+        break_it()
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        who, why = self.place(agent)
+        self.assertEqual(kubelet.order.index(who), dead)
+        self.assertIn(reason, why)
+        self.never_given(kubelet, who)
+        mend_it()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(agent.wait_event("GPU recovered")["id"], who)
+        self.assertEqual(len(kubelet.order), 8)
+
+    def at_start(self, reason, dead=DEAD):
+        kubelet, agent = self.start_all(count=7)
+        who, why = self.place(agent)
+        self.assertEqual(kubelet.order.index(who), dead)
+        self.assertIn(reason, why)
+        self.never_given(kubelet, who)
+
+    def fault(self, **fault):
+        self.write_scenario(faults=[{"dev": DEAD, **fault}])
+
+    def device(self, **what):
+        devices = json.loads(json.dumps(self.vendor["devices"]))
+        devices[DEAD].update(what)
+        self.write_scenario(devices=devices)
+
+    def without_one(self):
+        """The library counts seven of the eight."""
+        kept = [i for i in range(8) if i != DEAD]
+        devices = json.loads(json.dumps([self.vendor["devices"][i] for i in kept]))
+        for device in devices:
+            device["ports"] = [port for port in device["ports"] if port.get("remoteDevice") != DEAD]
+            for port in device["ports"]:
+                if port.get("remoteDevice", -1) > DEAD:
+                    port["remoteDevice"] -= 1
+        self.write_scenario(devices=devices,
+                            matrix=[[self.vendor["matrix"][i][k] for k in kept] for i in kept])
+
+    def pci(self, index=DEAD):
+        bdf = self.vendor["devices"][index]["bdf"]
+        return os.path.realpath(os.path.join(self.root, "sys/bus/pci/devices", bdf))
+
+    # ---- the vendor library ----
+
+    def test_every_call_hangs(self):
+        self.falls_and_recovers(lambda: self.fault(call="*", do="hang"), self.write_scenario, "not it (device 3: timeout)")
+
+    def test_every_call_hangs_at_start(self):
+        self.fault(call="*", do="hang")
+        self.at_start("not it (device 3: timeout)")
+
+    def test_every_call_fails(self):
+        self.falls_and_recovers(lambda: self.fault(call="*", do="code", code=1), self.write_scenario,
+                                "not it (device 3: code 1)")
+
+    def test_not_counted(self):
+        self.falls_and_recovers(self.without_one, self.write_scenario, "knows 7 of 8 GPUs, and not it")
+
+    def test_not_counted_at_start(self):
+        self.without_one()
+        self.at_start("knows 7 of 8 GPUs, and not it")
+
+    def test_one_call_hangs(self):
+        self.falls_and_recovers(lambda: self.fault(call="mxSmlGetDeviceState", do="hang"), self.write_scenario,
+                                "mxSmlGetDeviceState")
+
+    def test_one_call_fails_again_and_again(self):
+        self.falls_and_recovers(lambda: self.fault(call="mxSmlGetTotalEccErrors", do="code", code=12),
+                                self.write_scenario, "mxSmlGetTotalEccErrors for it: code 12")
+
+    def test_one_call_fails_once(self):
+        self.fault(call="mxSmlGetTotalEccErrors", do="code", code=12)
+        kubelet, agent = self.start_all(interval=5)
+        self.write_scenario()
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= 3))
+        self.assertEqual(len(kubelet.healthy()), 8)
+        self.assertEqual(agent.events("GPU unhealthy"), [])
+
+    def test_the_library_is_away_as_a_whole(self):
+        kubelet, agent = self.start_all()
+        for fault in ({"call": "mxSmlInit", "do": "code", "code": 2}, {"call": "*", "do": "crash"},
+                      {"call": "mxSmlGetDeviceInfo", "do": "code", "code": 1}):
+            self.write_scenario(faults=[fault])
+            checks = agent.metric("gputopo_health_checks_total")
+            self.assertTrue(wait_for(lambda checks=checks: agent.metric("gputopo_health_checks_total") >= checks + 3))
+            self.assertEqual(len(kubelet.healthy()), 8, fault)
+        self.assertEqual(agent.events("GPU unhealthy"), [])
+        self.assertEqual(agent.metric("gputopo_gpus", health="unknown"), 8)
+
+    def test_not_available(self):
+        self.falls_and_recovers(lambda: self.device(state=0, unavailableReason={"code": 3, "text": "fell off the bus"}),
+                                self.write_scenario, "not available: fell off the bus")
+
+    def test_limited(self):
+        self.falls_and_recovers(
+            lambda: self.write_scenario(limited=[{"bdf": self.vendor["devices"][DEAD]["bdf"]}]), self.write_scenario,
+            "limited")
+
+    def test_ecc(self):
+        self.falls_and_recovers(lambda: self.device(ecc={"dramUE": 2}), self.write_scenario,
+                                "uncorrectable DRAM ECC errors: 2")
+
+    def test_ecc_of_the_sram(self):
+        self.falls_and_recovers(lambda: self.device(ecc={"sramUE": 5}), self.write_scenario,
+                                "uncorrectable SRAM ECC errors: 5")
+
+    def test_ecc_is_off(self):
+        self.device(ecc={"sramUE": 5, "dramUE": 5}, eccState=0)
+        _, agent = self.start_all()
+        self.assertEqual(agent.events("GPU unhealthy"), [])
+
+    # ---- device nodes ----
+
+    def test_a_drm_node_is_missing(self):
+        node = os.path.join(self.dev, "dri/renderD131")
+        self.falls_and_recovers(lambda: os.unlink(node), lambda: open(node, "wb").close(),
+                                "its device node dri/renderD131 is missing")
+
+    def test_the_first_gpu_has_no_node(self):
+        os.unlink(os.path.join(self.dev, "dri/card1"))
+        self.at_start("dri/card1 is missing", dead=0)
+
+    def test_the_control_node_is_missing(self):
+        node = os.path.join(self.dev, "mxcd")
+        kubelet, agent = self.start_all()
+        os.unlink(node)
+        self.assertTrue(kubelet.wait_healthy(0), agent.lines)
+        self.assertIn("mxcd is missing", self.place(agent)[1])
+        with self.assertRaises(test_agent.AdmissionError):
+            kubelet.admit("one", 1)
+        open(node, "wb").close()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    # ---- PCI ----
+
+    def test_the_bus_reads_all_ones(self):
+        config = os.path.join(self.pci(), "config")
+        with open(config, "rb") as file:
+            sound = file.read()
+
+        def write(data):
+            with open(config + ".new", "wb") as file:
+                file.write(data)
+            os.rename(config + ".new", config)
+
+        self.falls_and_recovers(lambda: write(b"\xff" * len(sound)), lambda: write(sound), "all ones")
+
+    def test_no_power(self):
+        state = os.path.join(self.pci(), "power_state")
+
+        def write(text):
+            with open(state, "w", encoding="ascii") as file:
+                file.write(text)
+
+        self.falls_and_recovers(lambda: write("D3cold\n"), lambda: write("D0\n"), "no power")
+
+    def test_asleep_is_not_dead(self):
+        for name, text in (("power_state", "D3cold\n"), ("power/runtime_status", "suspended\n")):
+            path = os.path.join(self.pci(), name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+        self.start_all()
+
+    # ---- over time ----
+
+    def table(self, text):
+        path = os.path.join(self.directory, "faults.yaml")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(path + ".new", path)
+        return path
+
+    def test_too_hot(self):
+        table = self.table("signals: {temperature: {times: 2, threshold: 95, recoverSeconds: 0, recoverLooks: 1}}")
+        kubelet, agent = self.start_all("--fault-table", table)
+        self.device(temperature=9499)
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 3))
+        self.assertEqual(len(kubelet.healthy()), 8)
+        self.device(temperature=9500)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertEqual(self.place(agent)[1], "too hot: 95 C or more")
+        self.device(temperature=5000)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def test_who_flaps_is_held_back(self):
+        table = self.table("signals: {unavailable: {recoverLooks: 1}}\n"
+                           "flapping: {falls: 2, withinSeconds: 600, holdSeconds: 4, holdMaxSeconds: 600}")
+        kubelet, agent = self.start_all("--fault-table", table)
+        for _ in range(2):
+            self.device(state=0)
+            self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+            begin = time.monotonic()
+            self.write_scenario()
+            self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertGreater(time.monotonic() - begin, 3.5, "the second time it has to be well for four seconds")
+        self.device(state=0)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.write_scenario()
+        self.assertTrue(wait_for(lambda: agent.events("GPU held back")), agent.lines)
+        said = agent.wait_event("GPU held back")
+        self.assertIn("has to be well for", said["why"])
+
+    def test_the_table_is_read_again(self):
+        table = self.table("signals: {eccDram: {when: reportOnly}}")
+        self.device(ecc={"dramUE": 2})
+        kubelet, agent = self.start_all("--fault-table", table)
+        self.table("signals: {eccDram: {when: sometimes}}")
+        agent.signal(signal.SIGHUP)
+        why = agent.wait_event("fault table refused, the one before stays")["why"]
+        self.assertIn("signals.eccDram.when: \"sometimes\" is none of atOnce, after, reportOnly", why)
+        self.assertEqual(len(kubelet.healthy()), 8)
+        self.table("signals: {eccDram: {threshold: 2}}")
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.table("signals: {eccDram: {threshold: 3}}")
+        agent.signal(signal.SIGHUP)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def test_a_bad_table_at_start(self):
+        table = self.table("signals: {heat: {threshold: 90}}")
+        done = subprocess.run([test_agent.AGENT, "--fault-table", table, "--http", "none"], check=False,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn("faults.yaml: signals.heat: there is no such signal", done.stderr)
+
+    def test_the_default_table_can_be_printed_and_taken(self):
+        def show(*arguments):
+            return subprocess.run([test_agent.AGENT, "--print-fault-table", *arguments], check=True,
+                                  stdout=subprocess.PIPE, text=True).stdout
+        text = show()
+        self.assertIn("  librarySilent: #", text)
+        self.assertEqual(show("--fault-table", self.table(text)), text)
+
+    # ---- without an agent ----
+
+    def test_show_and_loss(self):
+        self.fault(call="*", do="hang")
+        environment = {**os.environ, "GPUTOPO_FAKE_MXSML": self.scenario}
+        program = os.path.join(test_agent.PROGRAMS, "gputopo")
+
+        def run(*arguments):
+            return json.loads(subprocess.run([program, *arguments, "-o", "json", "--root", self.root], check=True,
+                                             stdout=subprocess.PIPE, env=environment).stdout)
+
+        gpu = run("show")["gpus"][DEAD]
+        self.assertEqual((gpu["health"], "device 3" in gpu["unhealthyReason"]), ("unhealthy", True), gpu)
+        for size in (1, 3, 7):
+            self.assertNotIn(DEAD, run("loss", "-k", str(size))["gpus"])
+
+
+if __name__ == "__main__":
+    unittest.main()

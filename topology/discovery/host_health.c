@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "topology/discovery/backends.h"
+#include "topology/model/device_names.h"
+
+/* Evidence about GPUs that the host itself gives: the PCI bus and device nodes. */
+
+static bool attribute_is(int dirfd, const char *name, const char *value)
+{
+    char text[64];
+    return gt_file_read_attribute(dirfd, name, text, sizeof(text)) > 0 && strcmp(text, value) == 0;
+}
+
+/* What a device that does not answer reads as. */
+static bool is_all_ones(int dirfd, bool *ret_read)
+{
+    unsigned char id[4];
+    gt_auto_close int fd = openat(dirfd, "config", O_RDONLY | O_CLOEXEC);
+    *ret_read = fd >= 0 && pread(fd, id, sizeof(id), 0) == (ssize_t)sizeof(id);
+    return *ret_read && (id[0] & id[1] & id[2] & id[3]) == 0xff;
+}
+
+/* What follows in the line that begins with `total`; false where there is none. */
+static bool read_total(int dirfd, const char *name, const char *total, uint64_t *ret)
+{
+    char text[1024], *at;
+    if (gt_file_read_attribute(dirfd, name, text, sizeof(text)) <= 0 || !(at = strstr(text, total)))
+        return false;
+    at += strlen(total);
+    at += strspn(at, " ");
+    at[strcspn(at, "\n")] = '\0';
+    return gt_text_to_unsigned(at, UINT32_MAX, ret);
+}
+
+static void look_pci(int rootfd, struct gt_gpu *gpu)
+{
+    char path[96];
+    uint64_t fatal, other;
+    bool was_read = false;
+    snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", gpu->bdf);
+    gt_auto_close int dirfd = openat(rootfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dirfd < 0)
+        return;
+    /* To read the configuration of a device that the kernel has put to sleep would wake it up. */
+    if (attribute_is(dirfd, "power/runtime_status", "suspended"))
+        gt_evidence_absent(&gpu->evidence, GT_SIGNAL_PCI_GONE);
+    else if (attribute_is(dirfd, "power_state", "D3cold"))
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_PCI_GONE, "it has no power (PCI state D3cold)");
+    else if (is_all_ones(dirfd, &was_read))
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_PCI_GONE,
+                         "it does not answer on the PCI bus (configuration reads as all ones)");
+    else if (was_read)
+        gt_evidence_absent(&gpu->evidence, GT_SIGNAL_PCI_GONE);
+    if (read_total(dirfd, "aer_dev_fatal", "TOTAL_ERR_FATAL", &fatal) &&
+        read_total(dirfd, "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", &other))
+        gt_evidence_value(&gpu->evidence, GT_SIGNAL_PCI_ERROR, (uint32_t)(fatal + other));
+}
+
+void gt_look_pci(const char *root, struct gt_node *node)
+{
+    gt_auto_close int rootfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (unsigned i = 0; rootfd >= 0 && i < node->gpu_count; i++)
+        look_pci(rootfd, &node->gpus[i]);
+}
+
+/* Paths, no descriptors: where those run out, nodes must not look as if they were gone. */
+static bool is_missing(const char *dev_root, const char *name)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%s", dev_root, name) >= (int)sizeof(path) ||
+           stat(path, &st) < 0 || S_ISDIR(st.st_mode);
+}
+
+static void look_drm(const char *dev_root, struct gt_gpu *gpu)
+{
+    char card[GT_DEVICE_NAME_SIZE], render[GT_DEVICE_NAME_SIZE];
+    snprintf(card, sizeof(card), GT_CARD_NODE, gpu->drm_card);
+    snprintf(render, sizeof(render), GT_RENDER_NODE, gpu->drm_render);
+    if (gpu->drm_card < 0 && gpu->drm_render < 0)
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "no DRM device node of it is known");
+    else if (gpu->drm_card >= 0 && is_missing(dev_root, card))
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "its device node %s is missing", card);
+    else if (gpu->drm_render >= 0 && is_missing(dev_root, render))
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "its device node %s is missing", render);
+    else
+        gt_evidence_absent(&gpu->evidence, GT_SIGNAL_DRM_NODE);
+}
+
+void gt_look_device_nodes(const char *dev_root, struct gt_node *node)
+{
+    bool no_control = is_missing(dev_root, GT_CONTROL_NODE);
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        if (no_control)
+            gt_evidence_seen(&node->gpus[i].evidence, GT_SIGNAL_CONTROL_NODE,
+                             "the device node " GT_CONTROL_NODE " is missing");
+        else
+            gt_evidence_absent(&node->gpus[i].evidence, GT_SIGNAL_CONTROL_NODE);
+        look_drm(dev_root, &node->gpus[i]);
+    }
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_DEVICE_NAMES_H
+#define GPUTOPO_MODEL_DEVICE_NAMES_H
+
+/* Names below /dev of the device nodes that a container with a GPU gets: formats of printf() for the last
+ * two. */
+#define GT_CONTROL_NODE "mxcd"
+#define GT_CARD_NODE    "dri/card%d"
+#define GT_RENDER_NODE  "dri/renderD%d"
+enum { GT_DEVICE_NAME_SIZE = 24 };
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_MODEL_FAULT_TABLE_H
+#define GPUTOPO_MODEL_FAULT_TABLE_H
+
+#include "topology/model/evidence.h"
+
+/* Which signals make a GPU unhealthy, and when it is well again. docs/reference/health.md. */
+
+enum gt_fault_when {
+    GT_FAULT_AT_ONCE,
+    GT_FAULT_AFTER,  /* when it has occurred `times` within `within_s` */
+    GT_FAULT_REPORT, /* never; it is only counted and told */
+};
+
+enum {
+    GT_FAULT_TIMES_MAX = 20,
+    GT_FAULT_SECONDS_MAX = 604800, /* a week */
+    GT_FAULT_LOOKS_MAX = 1000,
+    GT_FAULT_FALLS_MAX = 20,
+};
+
+struct gt_fault_rule {
+    enum gt_fault_when when;
+    unsigned times, within_s;          /* of GT_FAULT_AFTER; at least 1 */
+    uint32_t threshold;                /* of a level */
+    unsigned recover_looks, recover_s; /* well again after so many clean looks, and so long after it was
+                                          last seen; looks at least 1 */
+};
+
+/* A GPU that falls ill `falls` times within `within_s` is held back: after that it has to be well for
+ * `hold_s`, twice as long each further time, at most `hold_max_s`. */
+struct gt_flapping_rule {
+    unsigned falls, within_s, hold_s, hold_max_s; /* falls 0: never */
+};
+
+struct gt_fault_table {
+    struct gt_fault_rule rules[GT_SIGNALS];
+    struct gt_flapping_rule flapping;
+};
+
+extern const struct gt_fault_table gt_fault_table_default;
+
+/* "atOnce", "after", "reportOnly". */
+const char *gt_fault_when_name(enum gt_fault_when when);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topology/model/health.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { FORGET_AFTER = 100 };
+
+bool gt_health_shows(const struct gt_fault_table *table, const struct gt_evidence *evidence,
+                     enum gt_signal signal)
+{
+    if (!gt_evidence_knows(evidence, signal))
+        return false;
+    switch (gt_signal_kind(signal)) {
+    case GT_SIGNAL_STATE:
+        return evidence->seen >> signal & 1;
+    case GT_SIGNAL_LEVEL:
+        return evidence->value[signal] >= table->rules[signal].threshold;
+    case GT_SIGNAL_COUNTER:
+        break;
+    }
+    return evidence->value[signal] > 0;
+}
+
+/* One sentence. The temperature is told by its limit: it changes with every look, and a reason must not. */
+static void describe(const struct gt_fault_table *table, const struct gt_evidence *evidence,
+                     enum gt_signal signal, char *to, size_t size)
+{
+    if (signal == GT_SIGNAL_TEMPERATURE)
+        snprintf(to, size, "too hot: %u C or more", table->rules[signal].threshold);
+    else if (gt_signal_kind(signal) != GT_SIGNAL_STATE)
+        snprintf(to, size, "%s: %u", gt_signal_text(signal), evidence->value[signal]);
+    else
+        snprintf(to, size, "%s", evidence->text[signal][0] ? evidence->text[signal] : gt_signal_text(signal));
+}
+
+static enum gt_gpu_health health_of(const struct gt_evidence *evidence, bool ill)
+{
+    const unsigned words = 1U << GT_SIGNAL_UNAVAILABLE | 1U << GT_SIGNAL_RECORDED;
+    if (ill)
+        return GT_GPU_UNHEALTHY;
+    return evidence->known & ~evidence->seen & words ? GT_GPU_HEALTHY : GT_GPU_HEALTH_UNKNOWN;
+}
+
+static void say(struct gt_gpu *gpu, bool ill, enum gt_signal cause, const char *reason)
+{
+    gpu->health = health_of(&gpu->evidence, ill);
+    gpu->cause = ill ? cause : GT_SIGNALS;
+    gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), ill ? reason : "");
+}
+
+void gt_health_judge(const struct gt_fault_table *table, struct gt_node *node)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        char reason[sizeof(gpu->unhealthy_reason)] = "";
+        enum gt_signal signal = 0;
+        while (signal < GT_SIGNALS && !(table->rules[signal].when == GT_FAULT_AT_ONCE &&
+                                        gt_signal_kind(signal) != GT_SIGNAL_COUNTER &&
+                                        gt_health_shows(table, &gpu->evidence, signal)))
+            signal++;
+        if (signal < GT_SIGNALS)
+            describe(table, &gpu->evidence, signal, reason, sizeof(reason));
+        say(gpu, signal < GT_SIGNALS, signal, reason);
+    }
+}
+
+/* ---- over time ---- */
+
+static void note(struct gt_health_track *track, uint64_t now_s)
+{
+    track->at_s[track->next] = now_s;
+    track->next = (track->next + 1) % GT_FAULT_TIMES_MAX;
+    if (track->occurrences < GT_FAULT_TIMES_MAX)
+        track->occurrences++;
+}
+
+static unsigned within(const struct gt_health_track *track, uint64_t now_s, unsigned window_s)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < track->occurrences; i++) {
+        unsigned at = (track->next + GT_FAULT_TIMES_MAX - 1 - i) % GT_FAULT_TIMES_MAX;
+        count += now_s - track->at_s[at] <= window_s;
+    }
+    return count;
+}
+
+/* How often the signal has occurred by this look. */
+static uint32_t occurrences(struct gt_health_track *track, const struct gt_fault_table *table,
+                            const struct gt_evidence *evidence, enum gt_signal signal)
+{
+    uint32_t value = evidence->value[signal], before = track->value;
+    bool counted = track->counted;
+    if (gt_signal_kind(signal) != GT_SIGNAL_COUNTER)
+        return gt_health_shows(table, evidence, signal);
+    if (!gt_evidence_knows(evidence, signal))
+        return 0;
+    track->value = value;
+    track->counted = true;
+    return counted && value > before ? value - before : 0;
+}
+
+static bool is_fault(const struct gt_fault_rule *rule, const struct gt_health_track *track, unsigned flags,
+                     uint64_t now_s)
+{
+    if (rule->when == GT_FAULT_AFTER && !(flags & GT_HEALTH_AT_ONCE))
+        return within(track, now_s, rule->within_s) >= rule->times;
+    return rule->when != GT_FAULT_REPORT;
+}
+
+static void follow(struct gt_health *health, struct gt_health_track *track,
+                   const struct gt_fault_table *table, const struct gt_evidence *evidence,
+                   enum gt_signal signal, unsigned flags, uint64_t now_s)
+{
+    const struct gt_fault_rule *rule = &table->rules[signal];
+    if (rule->when == GT_FAULT_REPORT)
+        track->faulty = false;
+    if (!gt_evidence_knows(evidence, signal) && !(flags & GT_HEALTH_ALL))
+        return;
+    uint32_t count = occurrences(track, table, evidence, signal);
+    if (count) {
+        health->counts.seen[signal] += count;
+        for (uint32_t i = 0; i < count && i < GT_FAULT_TIMES_MAX; i++)
+            note(track, now_s);
+        track->last_s = now_s;
+        track->clean = 0;
+        track->faulty = track->faulty || is_fault(rule, track, flags, now_s);
+        return;
+    }
+    if (track->clean < GT_FAULT_LOOKS_MAX)
+        track->clean++;
+    bool long_enough = track->clean >= rule->recover_looks && now_s - track->last_s >= rule->recover_s;
+    if (track->faulty && (long_enough || flags & GT_HEALTH_AT_ONCE)) {
+        track->faulty = false;
+        track->occurrences = 0;
+    }
+}
+
+static unsigned falls_within(const struct gt_health_entry *entry, uint64_t now_s, unsigned window_s)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < entry->falls; i++)
+        count += now_s - entry->falls_s[i] <= window_s;
+    return count;
+}
+
+/* It falls ill: whether it is to be held back afterwards, and for how long. */
+static void fall(struct gt_health *health, struct gt_health_entry *entry, const struct gt_flapping_rule *rule,
+                 uint64_t now_s)
+{
+    uint64_t quiet_s = 2 * entry->hold_s > rule->within_s ? 2 * entry->hold_s : rule->within_s;
+    if (now_s - entry->recovered_s > quiet_s)
+        entry->level = 0;
+    entry->falls_s[entry->next_fall] = now_s;
+    entry->next_fall = (entry->next_fall + 1) % GT_FAULT_FALLS_MAX;
+    if (entry->falls < GT_FAULT_FALLS_MAX)
+        entry->falls++;
+    entry->hold_s = 0;
+    if (!rule->falls || (!entry->level && falls_within(entry, now_s, rule->within_s) < rule->falls))
+        return;
+    entry->hold_s = rule->hold_s;
+    for (unsigned i = 0; i < entry->level && entry->hold_s < rule->hold_max_s; i++)
+        entry->hold_s *= 2;
+    if (entry->hold_s > rule->hold_max_s)
+        entry->hold_s = rule->hold_max_s;
+    entry->level++;
+    health->counts.held_back++;
+}
+
+/* Whether it is to be called ill; `faulty` whether some rule says so now. */
+static bool settle(struct gt_health *health, struct gt_health_entry *entry,
+                   const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
+{
+    if (faulty) {
+        if (!entry->ill)
+            fall(health, entry, rule, now_s);
+        entry->well_s = 0;
+        return true;
+    }
+    if (!entry->ill)
+        return false;
+    if (!entry->well_s)
+        entry->well_s = now_s ? now_s : 1;
+    if (entry->hold_s && now_s - entry->well_s < entry->hold_s && !(flags & GT_HEALTH_AT_ONCE))
+        return true;
+    entry->recovered_s = now_s;
+    return false;
+}
+
+static void find_reason(struct gt_health_entry *entry, const struct gt_fault_table *table,
+                        const struct gt_evidence *evidence)
+{
+    enum gt_signal signal = 0;
+    while (signal < GT_SIGNALS && !entry->tracks[signal].faulty)
+        signal++;
+    if (signal == GT_SIGNALS) {
+        char last[sizeof(entry->reason)];
+        if (entry->cause == GT_SIGNALS)
+            return; /* held back already, and told so */
+        memcpy(last, entry->reason, sizeof(last));
+        snprintf(entry->reason, sizeof(entry->reason), GT_HELD_BACK ", has to be well for %llu s; last: %s",
+                 (unsigned long long)entry->hold_s, last);
+    } else if (gt_health_shows(table, evidence, signal) || entry->cause != signal)
+        describe(table, evidence, signal, entry->reason, sizeof(entry->reason));
+    entry->cause = signal;
+}
+
+static void observe(struct gt_health *health, struct gt_health_entry *entry,
+                    const struct gt_fault_table *table, struct gt_gpu *gpu, unsigned flags, uint64_t now_s)
+{
+    bool faulty = false;
+    for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++) {
+        follow(health, &entry->tracks[signal], table, &gpu->evidence, signal, flags, now_s);
+        faulty = faulty || entry->tracks[signal].faulty;
+    }
+    entry->ill = settle(health, entry, &table->flapping, faulty, flags, now_s);
+    if (entry->ill)
+        find_reason(entry, table, &gpu->evidence);
+    say(gpu, entry->ill, entry->cause, entry->reason);
+}
+
+/* ---- whose past it is ---- */
+
+static struct gt_health_entry *find(struct gt_health *health, const char *bdf)
+{
+    for (unsigned i = 0; i < health->count; i++)
+        if (strcmp(health->gpus[i].bdf, bdf) == 0)
+            return &health->gpus[i];
+    return NULL;
+}
+
+/* For a new entry: that of the GPU that has been away for longest where all are taken. */
+static struct gt_health_entry *find_place(struct gt_health *health)
+{
+    struct gt_health_entry *entry = &health->gpus[0];
+    if (health->count < GT_COUNT(health->gpus))
+        entry = &health->gpus[health->count++];
+    else
+        for (unsigned i = 1; i < health->count; i++)
+            if (health->gpus[i].away > entry->away)
+                entry = &health->gpus[i];
+    return entry;
+}
+
+static void forget_the_gone(struct gt_health *health)
+{
+    for (unsigned i = 0; i < health->count;) {
+        if (health->gpus[i].away > FORGET_AFTER)
+            health->gpus[i] = health->gpus[--health->count];
+        else
+            i++;
+    }
+}
+
+static void begin(struct gt_health_entry *entry, const struct gt_gpu *gpu)
+{
+    *entry = (struct gt_health_entry){.cause = GT_SIGNALS};
+    gt_text_copy(entry->bdf, sizeof(entry->bdf), gpu->bdf);
+    gt_text_copy(entry->uuid, sizeof(entry->uuid), gpu->uuid);
+}
+
+/* Whether the card is another one than that of the entry; who has no UUID today may be the same. */
+static bool is_swapped(struct gt_health_entry *entry, const struct gt_gpu *gpu)
+{
+    if (!gpu->uuid[0] || strcmp(entry->uuid, gpu->uuid) == 0)
+        return false;
+    bool known = entry->uuid[0];
+    gt_text_copy(entry->uuid, sizeof(entry->uuid), gpu->uuid);
+    return known;
+}
+
+void gt_health_observe(struct gt_health *health, const struct gt_fault_table *table, struct gt_node *node,
+                       unsigned flags, uint64_t now_s)
+{
+    for (unsigned i = 0; i < health->count; i++)
+        health->gpus[i].away++;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        struct gt_health_entry *entry = find(health, gpu->bdf);
+        bool is_new = !entry || is_swapped(entry, gpu);
+        if (!entry)
+            entry = find_place(health);
+        if (is_new)
+            begin(entry, gpu);
+        entry->away = 0;
+        observe(health, entry, table, gpu, flags, now_s);
+    }
+    forget_the_gone(health);
+}
