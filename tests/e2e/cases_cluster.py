@@ -4,6 +4,7 @@ import datetime
 import json
 import time
 
+from cases_plugin import LifeCases, PluginCases
 from harness import pods
 from harness.node import Node
 from harness.waiting import Failed, same, until
@@ -294,4 +295,6 @@ class ClusterCases:
         case("a GPU vanishes and returns: allocatable 7, 8", self.lost)
         case("a pod of 8 sees all", self.eight)
         case("two containers of one pod have GPUs of their own", self.two_containers)
+        LifeCases(self.report, self).run()
+        PluginCases(self.report, self.cluster, self.node, "").run()
         self.report.case("the agent ends cleanly on SIGTERM: allocatable 0", self.agent_ends)

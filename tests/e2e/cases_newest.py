@@ -2,6 +2,7 @@
 """The newest kubelet, 1.36.3, alone: no API server, pods from files."""
 import json
 
+from cases_plugin import PluginCases
 from harness import pods
 from harness.agent import FETCH
 from harness.node import Node
@@ -66,6 +67,26 @@ class NewestCases:
         until("the assignments from before", lambda: self.node.used() == book or (False, self.node.used()), 30)
         self.node.check_container("two-node1")
 
+    def health_of(self, name):
+        """{ID: health} as the status of a static pod's container tells it."""
+        return {one["resourceID"]: one["health"] for container in self.status(name)["containerStatuses"]
+                for told in container.get("allocatedResourcesStatus", []) for one in told["resources"]}
+
+    def ill_in_use(self):
+        """The GPU of a running container falls ill: its pod's status says so, and that it is well again."""
+        held = self.node.used()["two-node1", "c0"]
+        names = [self.node.machine.gpus[index]["uuid"] for index in held]
+        until("the pod's status to tell of both", lambda: self.health_of("two") == dict.fromkeys(names, "Healthy")
+              or (False, self.health_of("two")))
+        self.node.machine.sick.add(held[0])
+        self.node.agent.rescan()
+        until("the status to say Unhealthy", lambda: self.health_of("two") == {names[0]: "Unhealthy", names[1]: "Healthy"}
+              or (False, self.health_of("two")))
+        self.node.machine.sick.clear()
+        self.node.agent.rescan()
+        until("the status to say Healthy", lambda: set(self.health_of("two").values()) == {"Healthy"}
+              or (False, self.health_of("two")))
+
     def ill(self):
         free = sorted(self.node.free())[0]
         self.node.machine.sick.add(free)
@@ -80,10 +101,18 @@ class NewestCases:
         until("the book to be empty", lambda: not self.node.used())
         self.node.agent.stop()
 
+    def run_restarts(self):
+        if (self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration)
+                and self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two)):
+            plugin = PluginCases(self.report, self.cluster, self.node, "")
+            self.report.case("kubelet 1.36.3 restarts 20 times: the same book, 8 devices, no descriptor more", plugin.restarts)
+
     def run(self):
         if not self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration):
             return
         if self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two):
             self.report.case("kubelet 1.36.3 is killed and comes back: assignment kept, 8 devices", self.restart)
         self.report.case("kubelet 1.36.3: a GPU falls ill and recovers", self.ill)
+        self.report.case("kubelet 1.36.3: the status of a pod tells the health of its GPUs", self.ill_in_use)
+        PluginCases(self.report, self.cluster, self.node, "kubelet 1.36.3: ").run()
         self.report.case("kubelet 1.36.3: the pod ends, its GPUs are free, the agent ends cleanly", self.freed)

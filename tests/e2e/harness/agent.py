@@ -18,11 +18,14 @@ class Agent:
         self.log = cluster.state / "log" / f"agent{node}"
         self.process = None
 
-    def start(self, *options):
+    def begin(self, *options):
         self.process = self.cluster.enter(
             self.node, self.program, "--from", self.machine.file, "--dev-root", self.machine.dev,
             "--http", f"127.0.0.1:{self.PORT}", "--node-name", f"node{self.node}", *options,
             stdout=open(self.log, "a"), stderr=open(self.log, "a"), start_new_session=True)
+
+    def start(self, *options):
+        self.begin(*options)
         until("the agent to be ready", self.ready)
 
     def ready(self):
