@@ -120,7 +120,7 @@ static void member(struct gt_buf *to, const char *key, const char *value)
 {
     if (!value || !*value)
         return;
-    if (to->data[to->len - 1] != '{')
+    if (to->len && to->data[to->len - 1] != '{')
         gt_buf_puts(to, ",");
     gt_buf_printf(to, "\"%s\":", key);
     gt_text_quote(to, value);

@@ -219,7 +219,7 @@ static void add_text(struct gt_buf *to, const cJSON *from, const char *key)
     const char *text = gt_kube_text(from, key);
     if (!*text || strlen(text) > GT_FACT_TEXT_MAX)
         return;
-    gt_buf_printf(to, "%s\"%s\":", to->data[to->len - 1] == '{' ? "" : ",", key);
+    gt_buf_printf(to, "%s\"%s\":", to->len && to->data[to->len - 1] == '{' ? "" : ",", key);
     gt_text_quote(to, text);
 }
 
@@ -227,7 +227,7 @@ static void add_number(struct gt_buf *to, const cJSON *from, const char *key)
 {
     int number = number_of(from, key, 1 << 20);
     if (number >= 0)
-        gt_buf_printf(to, "%s\"%s\":\"%d\"", to->data[to->len - 1] == '{' ? "" : ",", key, number);
+        gt_buf_printf(to, "%s\"%s\":\"%d\"", to->len && to->data[to->len - 1] == '{' ? "" : ",", key, number);
 }
 
 /* The GPUs as instances of a feature, as NodeFeatures have them: every attribute is a text. */
@@ -252,7 +252,8 @@ static char *gpu_text_of(const cJSON *status)
         add_text(&text, gpu, "health");
         const cJSON *healthy = cJSON_GetObjectItemCaseSensitive(gpu, "healthy");
         if (cJSON_IsBool(healthy))
-            gt_buf_printf(&text, "%s\"healthy\":\"%s\"", text.data[text.len - 1] == '{' ? "" : ",",
+            gt_buf_printf(&text, "%s\"healthy\":\"%s\"",
+                          text.len && text.data[text.len - 1] == '{' ? "" : ",",
                           cJSON_IsTrue(healthy) ? "true" : "false");
         gt_buf_puts(&text, "}}");
     }

@@ -10,7 +10,8 @@ static void write_condition(const char *type, bool status, const char *reason, c
                             struct gt_buf *to)
 {
     gt_buf_printf(to, "%s{\"type\":\"%s\",\"status\":\"%s\",\"reason\":\"%s\",\"message\":",
-                  to->data[to->len - 1] == '[' ? "" : ",", type, status ? "True" : "False", reason);
+                  to->len && to->data[to->len - 1] == '[' ? "" : ",", type, status ? "True" : "False",
+                  reason);
     gt_text_quote(to, message);
     gt_buf_puts(to, "}");
 }
