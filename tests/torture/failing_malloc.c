@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +19,8 @@
  *
  *   TORTURE_AT=N     the N-th, from 1; 0: none
  *   TORTURE_ALL=1    and all after it
- *   TORTURE_OUT=FILE what happened: "failed FRAME..." at once; at exit "count N", and "live KEY N" for what
- * was never freed, KEY being "module+offset" of who asked for it
+ *   TORTURE_OUT=FILE what happened: "failed FRAME..." and "crashed FRAME..." at once; at exit "count N", and
+ * "live KEY N" for what was never freed, KEY being "module+offset" of who asked for it
  *
  * Only those count that the program asks for itself, or cJSON, protobuf-c or libyaml for it: the nearest
  * caller outside of libc decides. gRPC ends the process without memory, and other libraries are others'
@@ -110,11 +111,11 @@ static void *caller_of(void *address)
     return NULL;
 }
 
-static void write_frames(void)
+static void write_frames(const char *what)
 {
     void *frames[FRAMES];
-    char line[FRAMES * 48] = "failed";
-    size_t len = strlen(line);
+    char line[FRAMES * 48];
+    size_t len = (size_t)snprintf(line, sizeof(line), "%s", what);
     inside = true;
     int n = backtrace(frames, FRAMES);
     inside = false;
@@ -135,7 +136,7 @@ static bool fails(void)
     if (!first || n < first || (n > first && !all))
         return false;
     if (n == first)
-        write_frames();
+        write_frames("failed");
     errno = ENOMEM;
     return true;
 }
@@ -229,6 +230,13 @@ void free(void *p)
     __libc_free(p);
 }
 
+static void crashed(int number)
+{
+    write_frames("crashed");
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *file = getenv("TORTURE_OUT"), *number = getenv("TORTURE_AT");
@@ -237,6 +245,8 @@ __attribute__((constructor)) static void begin(void)
     all = getenv("TORTURE_ALL") != NULL;
     out = file ? open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     atomic_store(&at, number ? strtoul(number, NULL, 10) : 0);
+    signal(SIGSEGV, crashed);
+    signal(SIGABRT, crashed);
     unsetenv("LD_PRELOAD"); /* not for its children */
     dl_iterate_phdr(see_module, NULL);
 }

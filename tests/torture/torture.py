@@ -180,9 +180,9 @@ class Torture:
                 self.made.append((self.local.scenario, directory))
         return self.local.scenario
 
-    def where(self, told):
-        """The functions above the allocation that failed."""
-        frames = next((line.split()[1:] for line in told if line.startswith("failed")), [])
+    def where(self, told, what="failed"):
+        """The functions above the allocation that failed, or above a crash."""
+        frames = next((line.split()[1:] for line in told if line.startswith(what)), [])
         offsets = [frame.split("+")[1] for frame in frames if frame.startswith("program+")][:6]
         if not offsets:
             return "?"
@@ -206,7 +206,7 @@ class Torture:
         lines = [line for line in errors.splitlines() if line.startswith(f"{self.scenario.program}: ")]
         wrong = None
         if code not in (0, 1):
-            wrong = code if isinstance(code, str) else f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            wrong = code if isinstance(code, str) else f"ended by {signal.Signals(-code).name} in {self.where(told, 'crashed')}" if code < 0 else f"exit code {code}"
         elif code == 1 and len(lines) != 1:
             wrong = f"exit code 1 with {len(lines)} lines that say why"
         else:
