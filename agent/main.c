@@ -5,6 +5,9 @@
 
 static const char program[] = "gputopo-agent";
 
+/* HTTP, gRPC, the API server, the probe, and a scan: about 60 where all are busy. */
+enum { DESCRIPTORS_NEEDED = 128 };
+
 int main(int argc, char **argv)
 {
     static struct gt_agent_options options;
@@ -17,7 +20,9 @@ int main(int argc, char **argv)
     if (options.version)
         return gt_exit_with_version(program);
     gt_log_setup(options.log_level, options.log_format);
-    int r = options.print_fault_table ? gt_agent_print_fault_table(&options, &err)
+    int r = gt_process_need_descriptors(DESCRIPTORS_NEEDED, &err);
+    if (r == 0)
+        r = options.print_fault_table ? gt_agent_print_fault_table(&options, &err)
             : options.oneshot         ? gt_agent_oneshot(&options, &err)
                                       : gt_agent_run(&options, &err);
     return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;

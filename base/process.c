@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -78,4 +80,15 @@ uint64_t gt_process_descriptors(uint64_t wanted)
             return most;
     }
     return limit.rlim_cur;
+}
+
+int gt_process_need_descriptors(uint64_t needed, struct gt_err **err)
+{
+    uint64_t there = gt_process_descriptors(needed);
+    if (there >= needed)
+        return 0;
+    return gt_fail(err, EMFILE,
+                   "the limit of open files (ulimit -n, LimitNOFILE=) is %" PRIu64 ", at least %" PRIu64
+                   " are needed",
+                   there, needed);
 }

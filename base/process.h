@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 /* What /proc says about this process. False, *ret untouched, where it says nothing. */
 struct gt_process {
     double cpu_s, start_s; /* start_s: Unix time */
@@ -19,5 +21,9 @@ void gt_process_keep_small(void);
 /* How many descriptors the process may have; the soft limit is first raised to `wanted`, as far as the hard
  * one goes. */
 uint64_t gt_process_descriptors(uint64_t wanted);
+
+/* The same where a program cannot do with less than `needed`: -EMFILE with one line that names the limit.
+ * Before libraries begin that abort without descriptors, as gRPC does. */
+int gt_process_need_descriptors(uint64_t needed, struct gt_err **err);
 
 #endif

@@ -5,6 +5,9 @@
 
 static const char program[] = "gputopo-scheduler";
 
+/* Its doors take no more connections than a quarter of what there is. */
+enum { DESCRIPTORS_NEEDED = 128 };
+
 static int run(const struct gt_companion_options *options)
 {
     gt_auto_err struct gt_err *err = NULL;
@@ -13,7 +16,10 @@ static int run(const struct gt_companion_options *options)
     if (options->version)
         return gt_exit_with_version(program);
     gt_log_setup(options->log_level, options->log_format);
-    return gt_companion_run(options, &err) < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;
+    int r = gt_process_need_descriptors(DESCRIPTORS_NEEDED, &err);
+    if (r == 0)
+        r = gt_companion_run(options, &err);
+    return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@ Usage: test_agent.py DIRECTORY_OF_PROGRAMS FAKE_LIBMXSML [unittest arguments]
 import http.client
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -72,10 +73,10 @@ def machine(gpus=8, sick=(), gone=(), down=(), mode="native"):
 class Agent:
     """A running agent and what it said."""
 
-    def __init__(self, *arguments, env=None):
+    def __init__(self, *arguments, env=None, wrapper=()):
         self.port = free_port()
         self.process = subprocess.Popen(
-            [AGENT, "--http", f"127.0.0.1:{self.port}", "--node-name", "n1", "--log-format", "json",
+            [*wrapper, AGENT, "--http", f"127.0.0.1:{self.port}", "--node-name", "n1", "--log-format", "json",
              *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(env or {})})
         self.lines = []
@@ -973,6 +974,40 @@ class Starting(Case):
         done = subprocess.run([AGENT, "--from", self.recording, "--oneshot"], capture_output=True, text=True,
                               timeout=60, check=True, env={**os.environ, "NODE_NAME": "from-env"})
         self.assertEqual(json.loads(done.stdout)["name"], "from-env")
+
+
+class FewDescriptors(Case):
+    """Limits of open files, as a container runtime or a unit may set them, for each of the daemons."""
+
+    @staticmethod
+    def limited(soft, hard):
+        return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_too_few_is_said_in_one_line(self):
+        self.record()
+        self.kubelet()
+        commands = {"gputopo-agent": ["--from", self.recording, "--kubelet-dir", self.directory, "--http", "none"],
+                    "gputopo-probe": ["--socket", os.path.join(self.directory, "probe.sock")],
+                    "gputopo-scheduler": ["--kubeconfig", os.path.join(self.directory, "config")]}
+        for program, options in commands.items():
+            for limit in (16, 20, 24, 28, 32, 40):
+                with self.subTest(program=program, limit=limit):
+                    done = subprocess.run([os.path.join(PROGRAMS, program), *options], stdin=subprocess.DEVNULL,
+                                          capture_output=True, text=True, timeout=PATIENCE, check=False,
+                                          preexec_fn=self.limited(limit, limit))
+                    self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                    self.assertRegex(done.stderr, f"^{program}: the limit of open files .* is {limit}, "
+                                                  r"at least \d+ are needed\n$")
+
+    def test_a_soft_limit_is_raised(self):
+        self.record()
+        kubelet = self.kubelet()
+        agent = Agent("--from", self.recording, "--dev-root", self.dev, "--kubelet-dir", self.directory,
+                      wrapper=["sh", "-c", 'ulimit -S -n 16; ulimit -H -n 128; exec "$@"', "sh"])
+        self.addCleanup(agent.stop)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        kubelet.admit("four", 4)
+        self.assertTrue(wait_for(lambda: agent.get("/readyz")[0] == 200), "128 are enough")
 
 
 class WithAProbe(Case):

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "topology/probe/no_network.h"
@@ -176,6 +177,9 @@ static void set_signals(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
+/* Clients with their sockets for events, and the workers. */
+enum { DESCRIPTORS_NEEDED = 64 };
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {
@@ -196,7 +200,9 @@ int main(int argc, char **argv)
     }
     set_signals();
     arguments.prober.owner = arguments.fd;
-    int r = arguments.no_network ? gt_no_network(&err) : 0;
+    int r = gt_process_need_descriptors(DESCRIPTORS_NEEDED, &err);
+    if (r == 0 && arguments.no_network)
+        r = gt_no_network(&err);
     if (r == 0)
         r = gt_prober_new(&arguments.prober, &prober, &err);
     if (r == 0 && arguments.socket)
