@@ -67,15 +67,7 @@ static void refuses_what_readers_refuse(void **state)
     static const char *const twice[] = {"A=1", "A=2"}, *const bad_env[] = {"A"}, *const no_name[] = {"=1"};
     static const char *const kinds[] = {"",      "a",    "/b",   "a/",   "1a/b", "a/1b", "a/b/c",
                                         "a b/c", "a-/b", "a/b-", "-a/b", "a_/b", "a/b:c"};
-    static const char *const names[] = {"",
-                                        "-a",
-                                        "a-",
-                                        "a/b",
-                                        "a b",
-                                        "a=b",
-                                        ".",
-                                        "a\xc3\xa4"
-                                        "a"};
+    static const char *const names[] = {"", "-a", "a-", "a/b", "a b", "a=b", ".", "a\xc3\xa4z"};
     static const char *const paths[] = {"",        "dev/x",    "/",         "/dev/",
                                         "/dev//x", "/dev/./x", "/dev/../x", "/dev/x/.."};
     static const char *const permissions[] = {"", "rwmr", "rx", "R"};
