@@ -260,6 +260,7 @@ def main():
     parser.add_argument("--at", type=lambda text: [int(part) for part in text.split("-")], help="these alone, N or N-M")
     parser.add_argument("--only", choices=("agent", "companion"))
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the `finally` below
     print(f"seed {arguments.seed}", flush=True)
     good = True
     for name, scenario in (("agent", AgentScenario), ("companion", CompanionScenario)):
