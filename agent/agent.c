@@ -233,6 +233,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     if (r < 0)
         return r;
     struct gt_scanner_options scanner = {
+        .stale_links_s = options->stale_links_s,
         .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };
     gt_scan_prepare(&scanner.scan);

@@ -104,7 +104,13 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
     if (down)
         say(to, GT_CONDITION_FALSE, "LinkDown", "%u of %u direct links are down, between the GPUs %s%s", down,
             up + down + unknown, pairs.data ? pairs.data : "", down > PAIRS_NAMED ? " and others" : "");
-    else if (unknown)
+    else if (node->links_told_s) {
+        char told[GT_TEXT_TIME_SIZE];
+        gt_text_time(node->links_told_s, told);
+        say(to, GT_CONDITION_UNKNOWN, "Stale",
+            "the vendor library is silent: %u direct links are those that it last told of, at %s",
+            up + down + unknown, told);
+    } else if (unknown)
         say(to, GT_CONDITION_UNKNOWN, "StateUnknown", "%u of %u direct links do not tell their state",
             unknown, up + unknown);
     else if (up)

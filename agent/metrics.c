@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/prometheus.h"
 
@@ -66,6 +67,18 @@ static void write_links(const struct gt_node *node, struct gt_buf *to)
                               gt_link_state_name((enum gt_link_state)state), counts[kind][state]);
 }
 
+static void write_stale(const struct gt_node *node, struct gt_buf *to)
+{
+    unsigned stale = 0;
+    for (unsigned i = 0; node && i < node->link_count; i++)
+        stale += node->links[i].stale;
+    int64_t told = node ? node->links_told_s : 0, age = told ? (int64_t)time(NULL) - told : 0;
+    gt_prom_number(to, "gputopo_links_stale", "gauge",
+                   "Direct links that are as last told, since the vendor library is silent.", stale);
+    gt_prom_number(to, "gputopo_links_stale_seconds", "gauge",
+                   "Seconds since what is stale was last told; 0: nothing is.", age > 0 ? (double)age : 0);
+}
+
 static void write_node(const struct gt_inventory *inventory, const struct gt_health_counts *health,
                        struct gt_buf *to)
 {
@@ -73,6 +86,7 @@ static void write_node(const struct gt_inventory *inventory, const struct gt_hea
     write_gpus(inventory, to);
     write_health(node, health, to);
     write_links(node, to);
+    write_stale(node, to);
     gt_prom_number(to, "gputopo_missing", "gauge", "Things about the node that could not be read.",
                    node ? node->missing_count : 0);
     if (!node)

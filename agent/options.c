@@ -25,6 +25,7 @@ enum option_key {
     OPTION_HTTP,
     OPTION_HEALTH,
     OPTION_RESCAN,
+    OPTION_STALE_LINKS,
     OPTION_HEALTH_INTERVAL,
     OPTION_FAULT_TABLE,
     OPTION_PRINT_FAULT_TABLE,
@@ -65,6 +66,8 @@ static const struct gt_option table[] = {
     {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
      OPTION_HEALTH},
     {"rescan-interval", "SECONDS", "a whole scan at least this often, 0 never (300)", OPTION_RESCAN},
+    {"stale-links", "SECONDS", "keeps direct links so long while the vendor library is silent, 0 not (1800)",
+     OPTION_STALE_LINKS},
     {"health-interval", "SECONDS", "looks at the health of the GPUs this often, 0 never (5)",
      OPTION_HEALTH_INTERVAL},
     {"fault-table", "FILE", "which signals make a GPU unhealthy, and when; YAML (built in)",
@@ -168,6 +171,8 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
         return gt_http_option(name, value, &to->http, err);
     case OPTION_RESCAN:
         return gt_option_number(name, value, 0, SECONDS_MAX, &to->rescan_s, err);
+    case OPTION_STALE_LINKS:
+        return gt_option_number(name, value, 0, SECONDS_MAX, &to->stale_links_s, err);
     case OPTION_HEALTH:
         return gt_http_option(name, value, &to->health, err);
     case OPTION_HEALTH_INTERVAL:
@@ -238,6 +243,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .cdi_dir = "/var/run/cdi",
         .http = "127.0.0.1:9400",
         .rescan_s = 300,
+        .stale_links_s = 1800,
         .health_s = 5,
         .heartbeat_s = 300,
         .probe_patience_s = 5,

@@ -29,6 +29,7 @@ struct gt_agent_options {
     const char *kubeconfig;      /* NULL: the pod's service account, where this is one */
     unsigned vendor;             /* 0: MetaX, or that of the recording */
     unsigned rescan_s, health_s; /* 0: never */
+    unsigned stale_links_s;      /* 0: direct links are not kept */
     unsigned heartbeat_s, probe_patience_s;
     enum gt_log_level log_level;
     enum gt_log_format log_format;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/stale_links.h"
 #include "base/clock.h"
 #include "base/cond.h"
 
@@ -39,6 +40,8 @@ struct gt_scanner {
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
+    uint64_t told_ms;             /* when a scan last kept no link of before, 0 never */
+    int64_t told_s;               /* the same as Unix time */
 };
 
 static uint64_t in_ms(unsigned milliseconds)
@@ -108,6 +111,26 @@ static void carry_over(const struct gt_node *before, struct gt_node *node)
     }
 }
 
+static bool may_keep_links(const struct gt_scanner *scanner)
+{
+    return scanner->found && scanner->told_ms &&
+           gt_clock_ms() - scanner->told_ms < (uint64_t)scanner->options.stale_links_s * 1000;
+}
+
+/* Links that were known stay for a while, so that an upgrade of the driver does not rewire the node. */
+static int keep_links(struct gt_scanner *scanner, struct gt_node *node, struct gt_err **err)
+{
+    bool kept = false;
+    int r = may_keep_links(scanner) ? gt_stale_links_keep(scanner->found, node, &kept, err) : 0;
+    if (kept)
+        node->links_told_s = scanner->told_s;
+    else {
+        scanner->told_ms = gt_clock_ms();
+        scanner->told_s = (int64_t)time(NULL);
+    }
+    return r;
+}
+
 static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret, struct gt_err **err)
 {
     gt_auto_node struct gt_node *node = NULL;
@@ -125,6 +148,9 @@ static int scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **
     gt_health_observe(&scanner->health, &scanner->faults, node, flags, gt_clock_ms() / 1000);
     if (scanner->found)
         carry_over(scanner->found, node);
+    r = scanner->options.scan.from ? 0 : keep_links(scanner, node, err);
+    if (r < 0)
+        return r;
 
     return make_inventory(scanner, node, ret, err);
 }
@@ -149,6 +175,8 @@ static bool look(struct gt_scanner *scanner, struct gt_inventory **ret)
         return false;
     if (!scanner->options.scan.from && digest != scanner->digest)
         return false;
+    if (scanner->found->links_told_s && !may_keep_links(scanner))
+        return false; /* they go */
     gt_health_observe(&scanner->health, &scanner->faults, node, 0, gt_clock_ms() / 1000);
     return same_health(scanner->found, node) || make_inventory(scanner, node, ret, NULL) >= 0;
 }

@@ -19,6 +19,7 @@ struct gt_scanner;
 enum { GT_SCAN_EARLY_MS = 2000 };
 
 struct gt_scanner_options {
+    unsigned stale_links_s;      /* so long direct links are kept while the vendor library is silent */
     struct gt_scan_options scan; /* `faults` must be there */
 };
 

@@ -28,7 +28,7 @@ PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
 OPTIONS = {  # each option of the programs, another value than the default
     "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "device-strategy=both",
               "cdi-dir=/etc/cdi", "vendor=1ed5",
-              "http=:19400", "rescan-interval=86400", "health-interval=0",
+              "http=:19400", "rescan-interval=86400", "stale-links=600", "health-interval=0",
               "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
     "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "patience=5",
                   "unschedulable=10", "reserve=60", "reserve-gpus=64", "supernode-label=example.com/rack",

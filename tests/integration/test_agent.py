@@ -1185,6 +1185,29 @@ class WithTheVendorLibrary(MadeMachine):
         self.assertEqual(agent.metric("gputopo_gpus", health="lost"), 0)
         self.assertEqual((agent.events("GPU lost"), agent.events("two containers hold one GPU")), ([], []))
 
+    def test_links_stay_while_the_library_is_away(self):
+        kubelet, agent = self.start_node("--health-interval", "1", "--stale-links", "15")
+        library = os.path.join(self.root, "opt/mxdriver/lib/libmxsml.so")
+        up = {"kind": "MX", "state": "up"}
+        self.assertEqual((agent.metric("gputopo_links", **up), agent.metric("gputopo_links_stale")), (12, 0))
+        away = time.monotonic()
+        os.rename(library, library + ".away")  # the driver is upgraded
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links_stale") == 12), agent.lines)
+        self.assertEqual(agent.metric("gputopo_links", **up), 12, "what was known stays")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links_stale_seconds") > 1))
+        four, = kubelet.admit("four", 4)
+        self.assertEqual(len({kubelet.order.index(i) // 4 for i in four}), 1, "and is what GPUs are chosen by")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links", **up) == 0), "for a time, not for ever")
+        self.assertGreater(time.monotonic() - away, 12)
+        self.assertEqual((agent.metric("gputopo_links_stale"), agent.metric("gputopo_links_stale_seconds")), (0, 0))
+        os.rename(library + ".away", library)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links", **up) == 12), agent.lines)
+        os.rename(library, library + ".away")  # the driver is upgraded
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links_stale") == 12), agent.lines)
+        os.rename(library + ".away", library)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_links_stale") == 0), agent.lines)
+        self.assertEqual(agent.metric("gputopo_links", **up), 12)
+
     def test_gpus_do_not_wait_for_a_silent_probe(self):
         kubelet = self.kubelet()
         agent = self.start("--root", self.root, "--probe", self.script("silent-probe", SILENT_PROBE))

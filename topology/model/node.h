@@ -108,6 +108,7 @@ struct gt_link {
     double speed;                /* GT/s of one lane, 0 unknown */
     uint64_t bandwidth_mbps;     /* MB/s in one direction, 0 unknown */
     enum gt_link_state state;    /* a direct link that is DOWN keeps kind MX and weighs as path_kind */
+    bool stale;                  /* as last told: the vendor library is silent now, see links_told_s */
     uint32_t weight;             /* pair weight, GB/s; set by gt_node_finish, see gt_link_weight() */
 };
 
@@ -126,6 +127,7 @@ struct gt_node {
     struct gt_link
         *links; /* gpu_count * (gpu_count - 1) / 2, ordered (0,1) (0,2) (1,2) (0,3)... : by b, then a */
     unsigned link_count;
+    int64_t links_told_s; /* Unix time at which stale links and servers were last told; 0: nothing is stale */
     char server_uuid[GT_ID_SIZE];             /* "" unknown */
     char remotes[GT_REMOTES_MAX][GT_ID_SIZE]; /* servers that MetaXLink reaches, without the own one */
     unsigned remote_count;

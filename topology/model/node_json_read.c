@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/text.h"
 #include "topology/model/node_internal.h"
 #include "topology/model/node_json.h"
 #include "topology/model/node_json_get.h"
@@ -261,6 +263,7 @@ static int read_link(struct reader *r, unsigned i, const cJSON *json, bool seen[
     TRY(gt_get_unsigned(at, json, "width", GT_WIDTH_MAX, &link->width));
     TRY(gt_get_number(at, json, "speedGTs", GT_SPEED_MAX, &link->speed));
     TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
+    TRY(gt_get_bool(at, json, "stale", &link->stale));
     return read_state(at, json, &link->state);
 }
 
@@ -300,6 +303,20 @@ static int read_lists(struct reader *r, const struct gt_at *at, const cJSON *jso
     return 0;
 }
 
+static int read_told(const struct gt_at *at, const cJSON *json, int64_t *ret)
+{
+    char text[GT_TEXT_TIME_SIZE] = "";
+    struct tm calendar = {0};
+    TRY(gt_get_text(at, json, "linksToldAt", text, sizeof(text)));
+    if (!text[0])
+        return 0;
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &calendar);
+    if (!end || *end)
+        return gt_at_fail(at, "linksToldAt", "\"%s\" is no time such as 2026-01-31T12:00:00Z", text);
+    *ret = (int64_t)timegm(&calendar);
+    return 0;
+}
+
 int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_node **ret, struct gt_err **err)
 {
     struct gt_at place = {source, "", err}, *at = &place;
@@ -319,6 +336,7 @@ int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_no
     TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
     TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
     TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
+    TRY(read_told(at, json, &node->links_told_s));
     TRY(read_gpus(&reader, gpus));
     unsigned i = 0;
     for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)

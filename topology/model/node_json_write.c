@@ -2,6 +2,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "topology/model/node_internal.h"
 #include "topology/model/node_json.h"
 
@@ -151,6 +152,8 @@ static void write_link(struct writer *w, cJSON *array, const struct gt_link *lin
     add_number_if(w, o, "bandwidthMBps", exact(link->bandwidth_mbps));
     if (link->state != GT_LINK_STATE_UNKNOWN)
         add_text(w, o, "state", gt_link_state_name(link->state));
+    if (link->stale)
+        add(w, o, "stale", cJSON_CreateTrue());
     add_number(w, o, "weight", link->weight);
 }
 
@@ -172,6 +175,11 @@ struct cJSON *gt_node_to_json(const struct gt_node *node)
     cJSON *links = add(w, root, "links", cJSON_CreateArray());
     for (unsigned i = 0; i < node->link_count; i++)
         write_link(w, links, &node->links[i]);
+    if (node->links_told_s) {
+        char told[GT_TEXT_TIME_SIZE];
+        gt_text_time(node->links_told_s, told);
+        add_text(w, root, "linksToldAt", told);
+    }
     cJSON *supernode = add(w, root, "supernode", cJSON_CreateObject());
     add_text_or_null(w, supernode, "uuid", node->server_uuid);
     cJSON *remotes = add(w, supernode, "remote", cJSON_CreateArray());

@@ -172,6 +172,19 @@ static void print_matrix(const struct gt_node *node, struct gt_buf *to, unsigned
     }
 }
 
+static void print_stale(const struct gt_node *node, struct gt_buf *to)
+{
+    char told[GT_TEXT_TIME_SIZE];
+    unsigned stale = 0;
+    for (unsigned i = 0; i < node->link_count; i++)
+        stale += node->links[i].stale;
+    if (!node->links_told_s)
+        return;
+    gt_text_time(node->links_told_s, told);
+    gt_buf_printf(to, "\nStale: the vendor library is silent, and last told of %u link%s at %s\n", stale,
+                  stale == 1 ? "" : "s", told);
+}
+
 static void print_zones(const struct gt_node *node, struct gt_buf *to)
 {
     for (unsigned zone = 1;; zone++) {
@@ -186,6 +199,7 @@ static void print_zones(const struct gt_node *node, struct gt_buf *to)
         gt_zone_text(&facts, text, sizeof(text));
         gt_buf_printf(to, ", %s\n", text);
     }
+    print_stale(node, to);
     const char *head = "\nLinks that are down (the PCIe path that remains):\n";
     for (unsigned i = 0; i < node->link_count; i++)
         if (is_down(&node->links[i])) {

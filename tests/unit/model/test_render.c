@@ -54,6 +54,8 @@ static void matrix(void **state)
               "Link zones:\n"
               "  Zone 1: GPU 0-3, 5 of 6 pairs linked, 64 GB/s\n"
               "\n"
+              "Stale: the vendor library is silent, and last told of 1 link at 2026-01-01T00:00:00Z\n"
+              "\n"
               "Links that are down (the PCIe path that remains):\n"
               "  GPU1 - GPU3 (SYS)\n"
               "\n"
