@@ -385,7 +385,7 @@ class NotHonoured(Case):
         self.start()
         bad = ["", "[]", "{", '{"c0": []}', '{"c0": ["a", "a"]}', '{"c0": ["a"], "c0": ["b"]}', '{"c0": "a"}',
                '{"c0": [1]}', '{"c0": ["x y"]}', "[" * 5000, '{"c0": [' + '"a",' * 6000 + '"b"]}',
-               json.dumps({f"c{i}": [f"g{i}"] for i in range(17)})]
+               json.dumps({f"c{i}": [f"g{i}"] for i in range(129)})]
         for i, text in enumerate(bad):
             self.api.add(PODS, f"bad-{i}", metadata={"annotations": {PLAN: text}}, spec={"nodeName": "n1"})
         self.assertTrue(wait_for(lambda: self.metric("gputopo_plans_refused_total") == len(bad)),
