@@ -132,7 +132,7 @@ class ApiCases:
     def columns(self):
         table = self.cluster.kubectl("get", "gputopo")
         row = next(line for line in table.splitlines() if "/c500-8 " in line).split()
-        same(row[1:5], ["8", "8", "8", "MXC500"], "columns of c500-8 in kubectl get gputopo")
+        same(row[1:6], ["8", "8", "0", "8", "MXC500"], "columns of c500-8 in kubectl get gputopo")
         wide = self.cluster.kubectl("get", "ngt", "c500-4", "-o", "wide")
         if "[0,1,2,3]" not in wide:
             raise Failed(f"no list of free GPUs in: {wide}")
