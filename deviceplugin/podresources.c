@@ -160,7 +160,7 @@ static void ask_offer(struct gt_podresources *client)
 {
     if (!client->other || gt_clock_ms() < client->offer_due_ms)
         return;
-    client->offer_due_ms = gt_clock_ms() + client->options.poll_ms / 2;
+    client->offer_due_ms = gt_clock_ms() + client->options.poll_ms * 3 / 2; /* every second time */
     client->method = GT_POD_ALLOCATABLE;
     if (gt_pod_call_allocatable(client->rpc, client->socket, client->options.timeout_ms, on_done, client,
                                 &client->call, NULL) < 0)

@@ -8,7 +8,8 @@
 /*
  * The kubelet's own book of who holds which device: its pod-resources API v1, on <kubelet_dir>/pod-resources/
  * kubelet.sock. This is the side that asks, and above all the one that knows when not to:
- *   - every `poll_ms` while nothing happens; after that also what it has to offer, where that is wanted;
+ *   - every `poll_ms` while nothing happens; after every second one also what it has to offer, where that is
+ *     wanted;
  *   - `settle_quiet_ms` after the last handler of our own plugin has ended, where gt_podresources_soon() asks
  *     for it. Never while one runs: until the kubelet has written down what it is about to give, a List can
  *     make it forget the devices, and they may be given twice (kubernetes/kubernetes issue 137534). One that

@@ -116,6 +116,9 @@ def main():
         print("# The agent, one stream open, everything on")
         dev = os.path.join(work, "dev")
         os.makedirs(os.path.join(dev, "dri"))
+        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *(f"dri/renderD{128 + i}" for i in range(16))]:
+            with open(os.path.join(dev, name), "w", encoding="ascii"):
+                pass
         # As on a node: sysfs is scanned again and again. The vendor library's answers need the probe, which is a
         # process of its own and not counted.
         live = ["--root", root, "--dev-root", dev, "--probe", "none", "--node-name", "bench"]

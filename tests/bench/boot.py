@@ -43,6 +43,11 @@ class Node:
             self.vendor = json.load(file)
         self.scenario = os.path.join(self.work, "faults.json")
         self.kubelet_dir = os.path.join(self.work, "kubelet")
+        self.dev = os.path.join(self.work, "dev")
+        os.makedirs(os.path.join(self.dev, "dri"))
+        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *(f"dri/renderD{128 + i}" for i in range(16))]:
+            with open(os.path.join(self.dev, name), "w", encoding="ascii"):
+                pass
 
     def remove(self):
         shutil.rmtree(self.work, ignore_errors=True)
@@ -57,7 +62,7 @@ class Node:
         begin = time.monotonic()
         agent = subprocess.Popen(
             [os.path.join(self.binaries, "gputopo-agent"), "--kubelet-dir", self.kubelet_dir, "--root", self.root,
-             "--http", "none", "--node-name", "bench", *(["--probe", probe] if probe else [])],
+             "--dev-root", self.dev, "--http", "none", "--node-name", "bench", *(["--probe", probe] if probe else [])],
             stderr=subprocess.DEVNULL, env={**os.environ, "GPUTOPO_FAKE_MXSML": self.scenario})
         try:
             if not kubelet.wait_healthy(8, PATIENCE):
