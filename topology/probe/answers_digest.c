@@ -26,7 +26,8 @@ static uint64_t mix_value(uint64_t digest, const cJSON *value)
 int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err **err)
 {
     static const char *const calls[] = {"mxSmlGetDeviceInfo", "mxSmlGetMetaXLinkPortState",
-                                        "mxSmlGetMetaXLinkState"};
+                                        "mxSmlGetMetaXLinkState", "mxSmlGetLocalAndMultipleRemoteUuid",
+                                        "mxSmlGetLocalAndRemoteUuid"};
     gt_auto_answers struct gt_answers answers = {0};
     uint64_t digest = GT_DIGEST_EMPTY;
     int r = gt_answers_read(log, len, &answers, err);
@@ -35,10 +36,11 @@ int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err 
     for (unsigned i = 0; i < answers.count; i++) {
         const struct gt_answer *answer = &answers.calls[i];
         for (unsigned c = 0; c < GT_COUNT(calls); c++) {
-            if (!gt_answer_is(answer, calls[c]) || !answer->arg_count)
+            if (!gt_answer_is(answer, calls[c]))
                 continue;
             /* In whatever order they were asked. */
-            digest ^= mix_value(mix_number(mix_number(GT_DIGEST_EMPTY, c), answer->args[0]), answer->value);
+            int64_t device = answer->arg_count ? (int64_t)answer->args[0] : -1;
+            digest ^= mix_value(mix_number(mix_number(GT_DIGEST_EMPTY, c), device), answer->value);
         }
     }
     *ret = digest;

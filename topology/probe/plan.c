@@ -111,6 +111,12 @@ static uint64_t ask_identities(struct gt_prober *prober)
     return devices;
 }
 
+static void ask_servers(struct gt_prober *prober, uint64_t devices)
+{
+    if (devices && !answered(gt_prober_ask(prober, "mxSmlGetLocalAndMultipleRemoteUuid", 0, NULL)))
+        cJSON_Delete(gt_prober_ask(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
+}
+
 void gt_plan_health(struct gt_prober *prober, uint64_t *ret_devices)
 {
     uint64_t devices = ask_identities(prober);
@@ -118,6 +124,7 @@ void gt_plan_health(struct gt_prober *prober, uint64_t *ret_devices)
     ask_health(prober, devices);
     note_each(prober, devices, "mxSmlGetMetaXLinkPortState", 1, 0);
     note_each(prober, devices, "mxSmlGetMetaXLinkState", 1, 0);
+    ask_servers(prober, devices);
     *ret_devices = devices;
 }
 
@@ -133,11 +140,9 @@ void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1)
             ask_ports(prober, i);
-    if (devices) {
-        if (!answered(gt_prober_ask(prober, "mxSmlGetLocalAndMultipleRemoteUuid", 0, NULL)))
-            cJSON_Delete(gt_prober_ask(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
+    ask_servers(prober, devices);
+    if (devices)
         NOTE(prober, "mxSmlGetDeviceVersion", (uint32_t)__builtin_ctzll(devices), 1);
-    }
     cJSON_Delete(gt_prober_ask(prober, "mxSmlGetPfDeviceCount", 0, NULL));
     cJSON_Delete(gt_prober_ask(prober, "mxSmlGetMacaVersion", 0, NULL));
     for (uint32_t i = 0; i < DEVICES_MAX; i++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 
 #include "base/file.h"
 #include "tests/unit/probe/machine.h"
+#include "topology/probe/answers.h"
 
 /* The real probe and the fake library, one fault of the library after another. */
 
@@ -246,6 +248,33 @@ static void fewer_gpus_than_on_the_bus(void **state)
     machine_done(&machine);
 }
 
+static uint64_t digest_of(const char *log)
+{
+    uint64_t digest = 0;
+    assert_int_equal(gt_answers_digest(log, strlen(log), &digest, NULL), 0);
+    return digest;
+}
+
+/* A look at health tells whether a whole scan would find others: other servers, too. */
+static void a_look_tells_of_servers(void **state)
+{
+    (void)state;
+    struct machine machine;
+    size_t len;
+    machine_new(&machine, "");
+    gt_auto_free char *scan = machine_scan(&machine), *look = NULL, *later = NULL, *text = NULL;
+    assert_int_equal(gt_probe_health(machine.client, &look, NULL), 0);
+    assert_true(digest_of(look) == digest_of(scan));
+    assert_int_equal(gt_file_read(AT_FDCWD, machine.scenario, 1 << 20, &text, &len, NULL), 0);
+    char *remote = strstr(text, "SERVER-3");
+    assert_non_null(remote);
+    memcpy(remote, "SERVER-4", strlen("SERVER-4"));
+    assert_int_equal(gt_file_write(machine.scenario, text, len, 0600, NULL), 0);
+    assert_int_equal(gt_probe_health(machine.client, &later, NULL), 0);
+    assert_true(digest_of(later) != digest_of(look));
+    machine_done(&machine);
+}
+
 static void largest_node(void **state)
 {
     (void)state;
@@ -268,13 +297,10 @@ static void largest_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_library),
-        cmocka_unit_test(every_fault),
-        cmocka_unit_test(slow_library),
-        cmocka_unit_test(changing_answers),
-        cmocka_unit_test(health_from_library),
-        cmocka_unit_test(largest_node),
-        cmocka_unit_test(fewer_gpus_than_on_the_bus),
+        cmocka_unit_test(good_library),     cmocka_unit_test(a_look_tells_of_servers),
+        cmocka_unit_test(every_fault),      cmocka_unit_test(slow_library),
+        cmocka_unit_test(changing_answers), cmocka_unit_test(health_from_library),
+        cmocka_unit_test(largest_node),     cmocka_unit_test(fewer_gpus_than_on_the_bus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
