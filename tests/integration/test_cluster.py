@@ -622,7 +622,7 @@ class LocalUse(test_cli.Case):
         recording = f"{test_cli.SOURCE}/tests/machines/c500-4.json"
         agent = Agent(program, self.dir, "--from", recording, "--dev-root", self.path("dev"), "--no-publish")
         self.addCleanup(agent.stop)
-        self.assertTrue(wait_for(lambda: agent.events("registered")), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(4), agent.lines)
         kubelet.admit("train-worker-0", 2)
         asked = [*self.root, "--agent", f"127.0.0.1:{agent.port}"]
         self.assertTrue(wait_for(lambda: b"train-worker-0" in self.run_cli(*asked).stdout), agent.lines)
