@@ -42,6 +42,7 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
         .scans = agent->scans,
         .scores = agent->scores,
         .health = agent->health_counts,
+        .calls = &agent->calls,
         .has_plugin = agent->plugin != NULL,
         .honours_plans = agent->plugin && agent->options->honour_plan,
         .api_wanted = agent->api_timer != NULL,

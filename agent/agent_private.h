@@ -40,6 +40,7 @@ struct gt_agent {
     bool early;                     /* it is served, but not published: the vendor library is to come */
     struct gt_scan_counts scans;
     struct gt_health_counts health_counts;
+    struct gt_call_times calls;
     uint64_t hotplug_events, vendor_events;
     char scan_error[512];         /* of the last scan that failed, "" since one was done */
     char registration_error[512]; /* "" none since the last registration */

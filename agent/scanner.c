@@ -37,6 +37,7 @@ struct gt_scanner {
     struct gt_inventory *last;
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
+    struct gt_call_times calls;
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
@@ -178,6 +179,8 @@ static bool look(struct gt_scanner *scanner, struct gt_inventory **ret)
     if (scanner->found->links_told_s && !may_keep_links(scanner))
         return false; /* they go */
     gt_health_observe(&scanner->health, &scanner->faults, node, 0, gt_clock_ms() / 1000);
+    if (scanner->options.scan.probe)
+        gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
     return same_health(scanner->found, node) || make_inventory(scanner, node, ret, NULL) >= 0;
 }
 
@@ -212,6 +215,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
     result.health = scanner->health.counts;
+    result.calls = scanner->calls;
     const struct gt_probe_client *probe = scanner->options.scan.probe;
     result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;

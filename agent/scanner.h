@@ -43,6 +43,7 @@ struct gt_scan_result {
     bool bare;   /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
     bool looked; /* it was no more than that */
     struct gt_health_counts health; /* so far */
+    struct gt_call_times calls;     /* likewise, of the vendor library */
     struct gt_node *node;           /* of that one, the receiver's reference; NULL: it failed */
 };
 

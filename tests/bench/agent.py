@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(TESTS, "integration"))
 import kubelet_double  # noqa: E402
 
 IDLE_SECONDS = 60
+LOOKS_SECONDS = 20
 MACHINE = os.path.join(TESTS, "machines", "c500-8.json")
 
 
@@ -93,6 +94,36 @@ def idle(agent):
     measure(f"idle CPU over {IDLE_SECONDS} s, of one core", 100 * used / IDLE_SECONDS, "%", "<0.1")
 
 
+def looks(binaries, work, root, dev):
+    """What a look at the health of the GPUs costs, with the fake vendor library: agent, probe and its worker."""
+    library = os.path.join(binaries, "../tests/fake-mxsml/libmxsml.so")
+    scenario = os.path.join(work, "scenario.json")
+    os.makedirs(os.path.join(root, "opt/mxdriver/lib"))
+    shutil.copy(library, os.path.join(root, "opt/mxdriver/lib/libmxsml.so"))
+    os.environ["GPUTOPO_FAKE_MXSML"] = scenario
+
+    def family(pid):
+        found = [pid]
+        for parent in found:
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
+                    found += [int(child) for child in file.read().split()]
+        return found
+
+    def per_look(agent):
+        everyone = family(agent.process.pid)
+        before = [cpu_seconds(pid) for pid in everyone]
+        time.sleep(LOOKS_SECONDS)
+        used = [cpu_seconds(pid) - was for pid, was in zip(everyone, before)]
+        measure(f"a look at the health of 8 GPUs, CPU of the agent (of {LOOKS_SECONDS}, one a second)", 1000 * used[0] / LOOKS_SECONDS,
+                "ms", "<10")
+        measure("  of the probe and its worker", 1000 * sum(used[1:]) / LOOKS_SECONDS, "ms", "<20")
+        measure("  every 5 s, of one core", 100 * sum(used) / LOOKS_SECONDS / 5, "%", "<0.5")
+
+    run_agent(binaries, "--root", root, "--dev-root", dev, "--node-name", "bench", "--http", "none", "--probe",
+              os.path.join(binaries, "gputopo-probe"), "--health-interval", "1", stream=True, then=per_look)
+
+
 def main():
     if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "bench_plugin")):
         sys.stderr.write("usage: agent.py DIRECTORY-OF-THE-PROGRAMS (a release build)\n")
@@ -135,6 +166,7 @@ def main():
         resident, anonymous = run_agent(binaries, *live, "--http", "127.0.0.1:0", stream=True, then=both)
         measure("agent, resident", resident, "MiB", "<12")
         measure("agent, anonymous", anonymous, "MiB", "<2")
+        looks(binaries, work, root, dev)
         no_http = run_agent(binaries, *live, "--http", "none", stream=True)
         no_plugin = run_agent(binaries, *live, "--http", "none", "--no-device-plugin", stream=False)
         measure("  part of HTTP, resident", resident - no_http[0], "MiB")

@@ -211,6 +211,53 @@ class Health(test_agent.MadeMachine):
                 file.write(text)
         self.start_all()
 
+    # ---- counters ----
+
+    def test_bus_errors(self):
+        table = self.table("signals: {pciError: {times: 2, recoverSeconds: 0, recoverLooks: 2}}")
+
+        def errors(fatal, other):
+            for name, total, count in (("aer_dev_fatal", "FATAL", fatal), ("aer_dev_nonfatal", "NONFATAL", other)):
+                with open(os.path.join(self.pci(), name), "w", encoding="ascii") as file:
+                    file.write(f"Undefined 0\nTOTAL_ERR_{total} {count}\n")
+
+        errors(70, 7)  # of the time before
+        kubelet, agent = self.start_all("--fault-table", table)
+        errors(70, 8)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_signals_total", signal="pciError") == 1))
+        self.assertEqual(len(kubelet.healthy()), 8)
+        errors(71, 8)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertEqual(self.place(agent)[1], "errors on the PCI bus: 79")
+        self.assertEqual(agent.metric("gputopo_unhealthy_gpus", reason="pciError"), 1)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def test_pci_events_of_the_library(self):
+        table = self.table("signals: {pciEvent: {when: atOnce, recoverSeconds: 0}}")
+        self.device(pciEvents={"doubleBit": 3, "aerUE": 100})
+        kubelet, agent = self.start_all("--fault-table", table)
+        self.device(pciEvents={"doubleBit": 3, "syncFlood": 1, "aerUE": 200})
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertEqual(self.place(agent)[1], "PCI events of the vendor library: 4")
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def test_vendor_events_are_counted(self):
+        _, agent = self.start_all()
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= 2))
+        self.write_scenario(events=[{"afterMs": 0, "dev": DEAD, "type": 1, "data": "x"}] * 2)
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_signals_total", signal="vendorEvent") == 2),
+                        agent.lines)
+        self.assertEqual(agent.events("GPU unhealthy"), [], "by default they are only reported")
+
+    def test_times_of_calls(self):
+        self.fault(call="mxSmlGetEccState", do="slow", ms=200)
+        _, agent = self.start_all()
+        slow = {"call": "mxSmlGetEccState"}
+        self.assertTrue(wait_for(lambda: (agent.metric("gputopo_vendor_calls_total", **slow) or 0) >= 16))
+        calls, seconds = (agent.metric(f"gputopo_vendor_call{name}_total", **slow) for name in ("s", "_seconds"))
+        self.assertGreater(seconds, 0.2 * calls / 8 - 0.01)
+        self.assertGreater(agent.metric("gputopo_vendor_call_longest_seconds", **slow), 0.19)
+
     # ---- over time ----
 
     def table(self, text):

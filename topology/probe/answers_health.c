@@ -111,10 +111,13 @@ static void read_limited(struct gt_reading *reading)
         gt_evidence_absent(&reading->node->gpus[i].evidence, GT_SIGNAL_LIMITED);
 }
 
-/* How many events the library has told of each device since the probe was started. */
+/* How many events the library has told of each device since the probe was started; of those it lists. */
 static void read_events(struct gt_reading *reading)
 {
     const cJSON *events = gt_value_member(reading->answers->json, "events"), *event;
+    for (unsigned i = 0; i < reading->node->gpu_count; i++)
+        if (reading->node->gpus[i].vendor_index >= 0)
+            gt_evidence_value(&reading->node->gpus[i].evidence, GT_SIGNAL_VENDOR_EVENT, 0);
     cJSON_ArrayForEach(event, events)
     {
         uint64_t device, count;

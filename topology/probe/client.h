@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "topology/probe/call_times.h"
 
 /*
  * The agent's side of gputopo-probe (protocol: docs/probe-protocol.md). Blocking, one request at a time, for
@@ -46,6 +47,10 @@ bool gt_probe_scan_is_due(const struct gt_probe_client *client);
 /* The same for what tells of health alone, which costs less. An older probe that does not
  * know this is asked for everything. */
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
+
+/* How long vendor calls have taken. -ENOTSUP where the probe has not answered a gt_probe_health() yet: an
+ * older one does not know. */
+int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, struct gt_err **err);
 
 struct gt_probe_stats {
     uint64_t scans, failures, restarts; /* restarts: of the probe process or of its worker */

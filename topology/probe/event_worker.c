@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/probe/event_worker.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-enum { PAUSE_MS = 60000, DEVICES_MAX = 64 }; /* before one that ended is started again */
+enum { PAUSE_MS = 60000 }; /* before one that ended is started again */
 
 void gt_event_worker_stop(struct gt_event_worker *events)
 {
@@ -33,10 +34,10 @@ void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_librar
     events->library = *library;
     events->devices = devices;
     /* All requests at once: the answers come when they come. */
-    char open[PATH_MAX + 8], list[8 + 4 * DEVICES_MAX];
+    char open[PATH_MAX + 8], list[8 + 4 * GT_EVENT_DEVICES_MAX];
     snprintf(open, sizeof(open), "open %s", library->path);
     int n = snprintf(list, sizeof(list), "events");
-    for (unsigned i = 0; i < DEVICES_MAX; i++)
+    for (unsigned i = 0; i < GT_EVENT_DEVICES_MAX; i++)
         if (devices >> i & 1)
             n += snprintf(list + n, sizeof(list) - (size_t)n, " %u", i);
     if (!tell(events, open) || !tell(events, "call mxSmlInit") || !tell(events, list))
@@ -53,18 +54,36 @@ static bool begins(const char *packet, ssize_t len, const char *with)
     return (size_t)len > strlen(with) && memcmp(packet, with, strlen(with)) == 0;
 }
 
+static void count(struct gt_event_worker *events, const char *packet)
+{
+    static const char head[] = "{\"event\":{\"device\":";
+    char digits[8] = "";
+    uint64_t device;
+    if (strncmp(packet, head, strlen(head)) != 0)
+        return;
+    packet += strlen(head);
+    size_t len = strspn(packet, "0123456789");
+    memcpy(digits, packet, len < sizeof(digits) ? len : 0);
+    if (gt_text_to_unsigned(digits, GT_EVENT_DEVICES_MAX - 1, &device))
+        events->told[device]++;
+}
+
 bool gt_event_worker_take(struct gt_event_worker *events)
 {
     bool any = false;
     for (;;) {
         char packet[256];
-        ssize_t n = recv(events->worker.fd, packet, sizeof(packet), MSG_DONTWAIT);
+        ssize_t n = recv(events->worker.fd, packet, sizeof(packet) - 1, MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN)
             return any;
         if (n <= 0 || begins(packet, n, "{\"error\":")) { /* it ended, or cannot wait for events */
             gt_event_worker_stop(events);
             return any;
         }
-        any = any || begins(packet, n, "{\"event\":");
+        packet[n] = '\0';
+        if (begins(packet, n, "{\"event\":")) {
+            count(events, packet);
+            any = true;
+        }
     }
 }

@@ -7,14 +7,18 @@
 #include "topology/probe/locate.h"
 #include "topology/probe/worker.h"
 
+enum { GT_EVENT_DEVICES_MAX = 64 };
+
 /* The process that waits for events of the vendor library, which cannot be done with a limit. Nobody waits
  * for it. */
 struct gt_event_worker {
     struct gt_worker worker;
-    struct gt_library library; /* what it has open */
-    uint64_t devices;          /* whose events it waits for */
-    bool wanted;               /* somebody watches */
-    int64_t again;             /* milliseconds; not started before */
+    struct gt_library library;           /* what it has open */
+    uint64_t devices;                    /* whose events it waits for */
+    bool wanted;                         /* somebody watches */
+    int64_t again;                       /* milliseconds; not started before */
+    unsigned told[GT_EVENT_DEVICES_MAX]; /* events of each device, by the vendor's number, since the probe was
+                                            started */
 };
 
 /* After a scan: ends the one of another library or of other devices, and starts one where it is wanted and

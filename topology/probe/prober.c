@@ -17,9 +17,16 @@
 #include "topology/probe/worker.h"
 
 enum {
+    TIMED_MAX = 48,
     RESTARTS_MAX = 6,       /* workers lost in one scan before it is given up */
     SCANS_PER_WORKER = 100, /* then a fresh one, for whatever the library leaks */
     LOG_RESERVE = 4096,     /* kept free for the end of the log */
+};
+
+struct call_time {
+    char call[48];
+    unsigned count;
+    uint64_t ns, longest_ns;
 };
 
 struct gt_prober {
@@ -43,6 +50,8 @@ struct gt_prober {
     struct gt_culprits culprits;
 
     struct gt_event_worker events;
+    unsigned time_count; /* since the start */
+    struct call_time times[TIMED_MAX];
     char answer[GT_WORKER_PACKET_MAX];
 };
 
@@ -218,6 +227,34 @@ static bool is_everyday(int code)
     return code == 0 || code == 2 || code == 3 || code == 6 || code == 9;
 }
 
+static void note_time(struct gt_prober *prober, const char *call, uint64_t ns)
+{
+    unsigned i = 0;
+    while (i < prober->time_count && strcmp(prober->times[i].call, call) != 0)
+        i++;
+    if (i == TIMED_MAX)
+        return;
+    struct call_time *time = &prober->times[i];
+    if (i == prober->time_count) {
+        prober->time_count++;
+        gt_text_copy(time->call, sizeof(time->call), call);
+    }
+    time->count++;
+    time->ns += ns;
+    time->longest_ns = ns > time->longest_ns ? ns : time->longest_ns;
+}
+
+void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to)
+{
+    gt_buf_puts(to, "{\"times\":[");
+    for (unsigned i = 0; i < prober->time_count; i++) {
+        const struct call_time *time = &prober->times[i];
+        gt_buf_printf(to, "%s{\"call\":\"%s\",\"count\":%u,\"ms\":%.3f,\"longestMs\":%.3f}", i ? "," : "",
+                      time->call, time->count, (double)time->ns / 1e6, (double)time->longest_ns / 1e6);
+    }
+    gt_buf_puts(to, "]}\n");
+}
+
 cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
 {
     if (prober->over || gt_culprits_has(&prober->culprits, call, count, args))
@@ -234,7 +271,9 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
     int n = snprintf(request, sizeof(request), "call %s", call);
     for (unsigned i = 0; i < count; i++)
         n += snprintf(request + n, sizeof(request) - (size_t)n, " %u", args[i]);
+    uint64_t begin = gt_clock_ns();
     cJSON *answer = exchange(prober, request, call, count, args);
+    note_time(prober, call, gt_clock_ns() - begin);
     if (!answer)
         return NULL;
     prober->answer[0] = ','; /* "{...}" becomes the rest of the entry */
@@ -249,6 +288,20 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
     return value;
 }
 
+/* Events of those devices that had some. */
+static void add_events(struct gt_prober *prober)
+{
+    const char *separator = ",\n\"events\":[";
+    for (unsigned i = 0; i < GT_EVENT_DEVICES_MAX; i++) {
+        if (!prober->events.told[i])
+            continue;
+        gt_buf_printf(&prober->log, "%s{\"device\":%u,\"count\":%u}", separator, i, prober->events.told[i]);
+        separator = ",";
+    }
+    if (strcmp(separator, ",") == 0)
+        gt_buf_puts(&prober->log, "]");
+}
+
 static void finish_log(struct gt_prober *prober, const char *library_error)
 {
     gt_buf_puts(&prober->log, "],\n\"missing\":");
@@ -258,6 +311,7 @@ static void finish_log(struct gt_prober *prober, const char *library_error)
         gt_buf_puts(&prober->log, ",\n\"stopped\":");
         gt_text_quote(&prober->log, prober->stopped);
     }
+    add_events(prober);
     gt_buf_puts(&prober->log, ",\n\"library\":{");
     if (library_error) {
         gt_buf_puts(&prober->log, "\"error\":");

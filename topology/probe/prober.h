@@ -35,6 +35,10 @@ typedef void gt_plan(struct gt_prober *prober, uint64_t *ret_devices);
 int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size_t *ret_len,
                    unsigned *ret_restarts, struct gt_err **err);
 
+/* How long each function has taken since the start, as JSON (docs/probe-protocol.md). */
+struct gt_buf;
+void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to);
+
 /* For plan.c: one question. The answer's `value`, or NULL where there is none; the caller deletes it. */
 struct cJSON;
 struct cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args);

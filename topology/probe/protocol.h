@@ -19,6 +19,7 @@ enum gt_probe_request {
     GT_PROBE_PING,
     GT_PROBE_SCAN,
     GT_PROBE_HEALTH,
+    GT_PROBE_TIMES,
     GT_PROBE_WATCH,
     GT_PROBE_BAD, /* not a request, or a line beyond the limit: drop the peer */
 };

@@ -146,6 +146,19 @@ static void scan(struct server *server, struct client *client, gt_plan *plan)
     reply(server, client, line, log, len);
 }
 
+static void tell_times(struct server *server, struct client *client)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
+    char line[GT_PROBE_HEADER_MAX];
+    gt_prober_times(server->prober, &text);
+    if (gt_buf_check(&text, "times", NULL) < 0) {
+        reply(server, client, "error no memory\n", "", 0);
+        return;
+    }
+    snprintf(line, sizeof(line), "ok %zu 0\n", text.len);
+    reply(server, client, line, text.data, text.len);
+}
+
 static void serve(struct server *server, struct client *client)
 {
     while (client->fd >= 0 && !client->out && !server->ended) {
@@ -162,6 +175,8 @@ static void serve(struct server *server, struct client *client)
         memmove(client->in, client->in + used, client->in_len);
         if (request == GT_PROBE_SCAN)
             scan(server, client, gt_plan_run);
+        else if (request == GT_PROBE_TIMES)
+            tell_times(server, client);
         else if (request == GT_PROBE_HEALTH)
             scan(server, client, gt_plan_health);
         else if (request == GT_PROBE_WATCH && client->watch < 0)

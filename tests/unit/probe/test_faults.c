@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +58,36 @@ static void good_library(void **state)
     assert_int_equal(stats.scans, 2);
     assert_int_equal(stats.failures, 0);
     assert_int_equal(stats.restarts, 0);
+    machine_done(&machine);
+}
+
+/* A look at health asks less than a scan, and is told the same by which one sees that nothing else has
+ * changed. */
+static void health_alone(void **state)
+{
+    (void)state;
+    struct machine machine;
+    struct gt_call_times times;
+    uint64_t whole, alone;
+    machine_new(&machine, "");
+    gt_auto_free char *log = machine_scan(&machine), *health = NULL;
+    assert_int_equal(gt_probe_times(machine.client, &times, NULL), -ENOTSUP); /* it may be an older probe */
+    assert_int_equal(gt_probe_health(machine.client, &health, NULL), 0);
+    assert_null(strstr(health, "mxSmlGetDeviceTopology"));
+    assert_non_null(strstr(health, "mxSmlGetTemperatureInfo"));
+    assert_true(strlen(health) < strlen(log) / 2);
+    assert_int_equal(gt_answers_digest(log, strlen(log), &whole, NULL), 0);
+    assert_int_equal(gt_answers_digest(health, strlen(health), &alone, NULL), 0);
+    assert_true(whole == alone);
+
+    assert_int_equal(gt_probe_times(machine.client, &times, NULL), 0);
+    const struct gt_call_time *info = NULL;
+    for (unsigned i = 0; i < times.count; i++)
+        if (strcmp(times.list[i].call, "mxSmlGetDeviceInfo") == 0)
+            info = &times.list[i];
+    assert_non_null(info);
+    assert_int_equal(info->calls, 16);
+    assert_true(info->longest_s > 0 && info->longest_s <= info->seconds);
     machine_done(&machine);
 }
 
@@ -297,10 +328,15 @@ static void largest_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_library),     cmocka_unit_test(a_look_tells_of_servers),
-        cmocka_unit_test(every_fault),      cmocka_unit_test(slow_library),
-        cmocka_unit_test(changing_answers), cmocka_unit_test(health_from_library),
-        cmocka_unit_test(largest_node),     cmocka_unit_test(fewer_gpus_than_on_the_bus),
+        cmocka_unit_test(good_library),
+        cmocka_unit_test(a_look_tells_of_servers),
+        cmocka_unit_test(health_alone),
+        cmocka_unit_test(every_fault),
+        cmocka_unit_test(slow_library),
+        cmocka_unit_test(changing_answers),
+        cmocka_unit_test(health_from_library),
+        cmocka_unit_test(largest_node),
+        cmocka_unit_test(fewer_gpus_than_on_the_bus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
