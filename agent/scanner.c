@@ -188,7 +188,7 @@ static void relabel(struct gt_scanner *scanner, struct gt_scan_result *result)
 {
     gt_auto_node struct gt_node *node = gt_node_ref(scanner->found);
     if (make_inventory(scanner, node, &result->inventory, NULL) >= 0)
-        result->relabelled = true;
+        result->relabelled = !result->looked;
 }
 
 static void scan_bare(const struct gt_scanner *scanner, struct gt_scan_result *result)

@@ -37,7 +37,8 @@ struct gt_scan_result {
     struct gt_err *err; /* why it failed, the scanner's; NULL else */
     double seconds;     /* how long it took */
     bool health_check;  /* it began as a GT_SCAN_HEALTH */
-    bool relabelled;    /* the inventory is the last scan's node with what is in use now */
+    bool relabelled;    /* the inventory is the last scan's node with what is in use now, and no look was
+                           asked for as well: that is `looked` alone */
     bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
     bool early;  /* without the vendor library, which has not answered yet; the next one waits for it */
     bool bare;   /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */

@@ -17,7 +17,8 @@
 
 #include "agent/scanner.h"
 
-/* The end of a scan thread that hangs in the probe, whatever becomes of the wall clock meanwhile. */
+/* The end of a scan thread that hangs in the probe, whatever becomes of the wall clock meanwhile; requests
+ * that come together. */
 
 /* As if the clock were set back by an hour right after it was read. */
 int clock_gettime(clockid_t clock, struct timespec *ret)
@@ -77,8 +78,56 @@ static void stop_keeps_its_time(void **state)
     rmdir(root);
 }
 
+struct asking {
+    struct gt_loop *loop;
+    struct gt_scanner *scanner;
+    unsigned results;
+};
+
+/* Whoever takes a relabelled inventory, and what a look found, must not take one inventory twice. */
+static void on_asked(void *arg, const struct gt_scan_result *result)
+{
+    struct asking *asking = arg;
+    assert_null(result->err);
+    assert_non_null(result->inventory);
+    gt_inventory_unref(result->inventory);
+    if (asking->results++ == 0) {
+        assert_false(result->looked || result->relabelled);
+        gt_scanner_request(asking->scanner, GT_SCAN_HEALTH | GT_SCAN_IDS);
+        return;
+    }
+    assert_true(result->looked);
+    assert_false(result->relabelled);
+    gt_loop_stop(asking->loop, 0);
+}
+
+static void a_look_with_new_ids_is_one_result(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/gputopo-scanner-XXXXXX", sys[64];
+    assert_non_null(mkdtemp(root));
+    snprintf(sys, sizeof(sys), "%s/sys", root);
+    assert_int_equal(mkdir(sys, 0700), 0);
+    gt_auto_loop struct gt_loop *loop = NULL;
+    assert_int_equal(gt_loop_new(&loop, NULL), 0);
+    struct asking asking = {.loop = loop};
+    const struct gt_scanner_options options = {.scan = {.root = root, .faults = &gt_fault_table_default}};
+    assert_int_equal(gt_scanner_new(loop, &options, on_asked, &asking, &asking.scanner, NULL), 0);
+    gt_scanner_name_gpus(asking.scanner);
+    gt_scanner_request(asking.scanner, GT_SCAN_FULL);
+    alarm(60);
+    assert_int_equal(gt_loop_run(loop, NULL), 0);
+    alarm(0);
+    assert_true(gt_scanner_stop(asking.scanner, 60000));
+    rmdir(sys);
+    rmdir(root);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stop_keeps_its_time)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stop_keeps_its_time),
+        cmocka_unit_test(a_look_with_new_ids_is_one_result),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
