@@ -49,6 +49,7 @@ static void say(struct gt_gpu *gpu, bool ill, enum gt_signal cause, const char *
     gpu->health = health_of(&gpu->evidence, ill);
     gpu->cause = ill ? cause : GT_SIGNALS;
     gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason), ill ? reason : "");
+    gt_gpu_withhold_vfio(gpu);
 }
 
 void gt_health_judge(const struct gt_fault_table *table, struct gt_node *node)

@@ -179,6 +179,9 @@ uint64_t gt_node_all(const struct gt_node *node);
 uint64_t gt_node_usable(const struct gt_node *node);
 uint64_t gt_node_with_health(const struct gt_node *node, enum gt_gpu_health health);
 
+/* Makes a GPU that is bound to VFIO unhealthy, whatever else is known of it: containers cannot use it. */
+void gt_gpu_withhold_vfio(struct gt_gpu *gpu);
+
 /* NULL where GPUs are served, else one sentence why the node is left to the vendor's plugin: some GPU is
  * shared or split, or all are bound to VFIO. One that is bound to VFIO among others is unhealthy, and they
  * are served. */

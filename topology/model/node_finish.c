@@ -165,12 +165,12 @@ static void derive_zones(struct gt_node *node)
     }
 }
 
-/* Containers cannot use it, whatever its health. */
-static void withhold_vfio(struct gt_gpu *gpu)
+void gt_gpu_withhold_vfio(struct gt_gpu *gpu)
 {
-    if (gpu->mode != GT_GPU_VFIO || !gt_gpu_usable(gpu))
+    if (gpu->mode != GT_GPU_VFIO)
         return;
     gpu->health = GT_GPU_UNHEALTHY;
+    gpu->cause = GT_SIGNAL_DRM_NODE; /* its driver makes none */
     gt_text_copy(gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason),
                  "bound to vfio-pci, for virtual machines");
 }
@@ -205,7 +205,7 @@ int gt_node_finish(struct gt_node *node, struct gt_err **err)
         return r;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         node->gpus[i].index = i;
-        withhold_vfio(&node->gpus[i]);
+        gt_gpu_withhold_vfio(&node->gpus[i]);
         drop_nonsense(&node->gpus[i]);
     }
     drop_remotes(node);

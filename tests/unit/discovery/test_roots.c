@@ -106,6 +106,8 @@ static void modes_are_told_apart(void **state)
     assert_int_equal(node->gpus[1].mode, GT_GPU_VF);
     assert_int_equal(node->gpus[2].mode, GT_GPU_NATIVE);
     assert_non_null(gt_node_not_advertised(node));
+    assert_int_equal(node->gpus[0].health, GT_GPU_UNHEALTHY);
+    assert_string_equal(node->gpus[0].unhealthy_reason, "bound to vfio-pci, for virtual machines");
 }
 
 static void drm_numbers_from_the_module(void **state)
