@@ -89,6 +89,17 @@ static void drop_ecc(const struct gt_reading *reading)
     }
 }
 
+/* Where one kind did not answer the sum would seem to fall, and to rise with the next look. */
+static void drop_pci_events(const struct gt_reading *reading)
+{
+    for (unsigned i = 0; i < reading->answers->count; i++) {
+        const struct gt_answer *answer = &reading->answers->calls[i];
+        struct gt_gpu *gpu = gt_reading_gpu(reading, answer);
+        if (gpu && answer->why && strcmp(answer->call, "mxSmlGetPciEventInfo") == 0)
+            gpu->evidence.known &= ~(1U << GT_SIGNAL_PCI_EVENT);
+    }
+}
+
 static void read_limited(struct gt_reading *reading)
 {
     uint64_t listed = 0, described = 0;
@@ -149,6 +160,7 @@ void gt_read_health(struct gt_reading *reading)
             read_pci_events(&gpu->evidence, answer);
     }
     drop_ecc(reading);
+    drop_pci_events(reading);
     read_limited(reading);
     read_events(reading);
 }

@@ -71,11 +71,12 @@ static void tell(struct gt_evidence *evidence, enum gt_signal signal, const stru
 static void judge_named(const struct silence *silence, unsigned gpus, unsigned g,
                         struct gt_evidence *evidence)
 {
-    unsigned comparable = 0, answered = 0, asked = 0;
+    unsigned comparable = 0, answered = 0, asked = 0, bad = 0;
     const struct gt_answer *hang = NULL, *error = NULL;
     for (unsigned c = 0; c < WATCHED; c++) {
         enum result result = silence->results[g][c];
         answered += result == ANSWERED;
+        bad += result == FAILED || result == HUNG;
         if (!others_answer(silence, gpus, g, c))
             continue;
         comparable++;
@@ -89,7 +90,8 @@ static void judge_named(const struct silence *silence, unsigned gpus, unsigned g
         tell(evidence, GT_SIGNAL_CALL_HANG, hang);
     if (error)
         tell(evidence, GT_SIGNAL_CALL_ERROR, error);
-    if (comparable && asked == comparable) {
+    /* Who is alone has nobody to be compared with, and is well where nothing goes wrong. */
+    if (comparable ? asked == comparable : answered && !bad) {
         gt_evidence_absent(evidence, GT_SIGNAL_CALL_HANG);
         gt_evidence_absent(evidence, GT_SIGNAL_CALL_ERROR);
     }

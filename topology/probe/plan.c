@@ -125,6 +125,7 @@ void gt_plan_health(struct gt_prober *prober, uint64_t *ret_devices)
     note_each(prober, devices, "mxSmlGetMetaXLinkPortState", 1, 0);
     note_each(prober, devices, "mxSmlGetMetaXLinkState", 1, 0);
     ask_servers(prober, devices);
+    note_each(prober, devices, "mxSmlGetMemoryInfo", 1, 0); /* a scan judges by it, too */
     *ret_devices = devices;
 }
 

@@ -226,6 +226,51 @@ static void health(void **state)
     assert_int_equal(node->gpus[4].vendor_index, -1);
 }
 
+/* Who answers well is well, also where no other GPU is there to compare with. */
+static void alone_and_well(void **state)
+{
+    (void)state;
+    struct vendor_log log;
+    gt_auto_node struct gt_node *node = log_node(1);
+    log_begin(&log);
+    log_device(&log, 0);
+    log_call(&log, "mxSmlGetDeviceState", "0", "\"rc\":0,\"value\":1");
+    log_call(&log, "mxSmlGetEccState", "0", "\"rc\":3");
+    apply(&log, node);
+    assert_true(gt_evidence_knows(&node->gpus[0].evidence, GT_SIGNAL_CALL_HANG));
+    assert_true(gt_evidence_knows(&node->gpus[0].evidence, GT_SIGNAL_CALL_ERROR));
+    assert_int_equal(node->gpus[0].health, GT_GPU_HEALTH_UNKNOWN); /* not judged yet */
+
+    gt_auto_node struct gt_node *ill = log_node(1);
+    log_begin(&log);
+    log_device(&log, 0);
+    log_call(&log, "mxSmlGetDeviceState", "0", "\"rc\":0,\"value\":1");
+    log_call(&log, "mxSmlGetTotalEccErrors", "0", "\"error\":\"timeout\"");
+    apply(&log, ill);
+    assert_false(gt_evidence_knows(&ill->gpus[0].evidence, GT_SIGNAL_CALL_HANG));
+}
+
+/* The kinds make one counter: with one of them missing it would seem to fall, and to rise afterwards. */
+static void pci_events_all_or_none(void **state)
+{
+    (void)state;
+    struct vendor_log log;
+    gt_auto_node struct gt_node *node = log_node(2);
+    log_begin(&log);
+    for (unsigned i = 0; i < 2; i++)
+        log_device(&log, i);
+    for (unsigned i = 0; i < 2; i++) {
+        log_call(&log, "mxSmlGetPciEventInfo", i ? "1,2" : "0,2", "\"rc\":0,\"value\":[{\"count\":1}]");
+        log_call(&log, "mxSmlGetPciEventInfo", i ? "1,3" : "0,3",
+                 i ? "\"error\":\"timeout\"" : "\"rc\":0,\"value\":[{\"count\":4}]");
+        log_call(&log, "mxSmlGetPciEventInfo", i ? "1,4" : "0,4", "\"rc\":3");
+    }
+    apply(&log, node);
+    assert_true(gt_evidence_knows(&node->gpus[0].evidence, GT_SIGNAL_PCI_EVENT));
+    assert_int_equal(node->gpus[0].evidence.value[GT_SIGNAL_PCI_EVENT], 5);
+    assert_false(gt_evidence_knows(&node->gpus[1].evidence, GT_SIGNAL_PCI_EVENT));
+}
+
 static void details(void **state)
 {
     (void)state;
@@ -334,6 +379,8 @@ int main(void)
         cmocka_unit_test(levels),
         cmocka_unit_test(training_failed),
         cmocka_unit_test(health),
+        cmocka_unit_test(alone_and_well),
+        cmocka_unit_test(pci_events_all_or_none),
         cmocka_unit_test(details),
         cmocka_unit_test(unmatched_and_bdfs),
         cmocka_unit_test(failures_are_noted),

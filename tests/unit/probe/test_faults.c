@@ -264,6 +264,28 @@ static void health_from_library(void **state)
     machine_done(&machine);
 }
 
+/* What a scan holds against a GPU a look at its health must know of, too: else the GPU is well at each look
+ * and ill at each scan. */
+static void a_look_asks_what_a_scan_judges_by(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"mxSmlGetDeviceState", "mxSmlGetTotalEccErrors", "mxSmlGetEccState",
+                                        "mxSmlGetTemperatureInfo", "mxSmlGetMemoryInfo"};
+    struct machine machine;
+    machine_new(&machine, "");
+    machine_scenario(&machine, 2, NULL);
+    machine_spawn(&machine);
+    gt_auto_free char *log = NULL;
+    assert_int_equal(gt_probe_health(machine.client, &log, NULL), 0);
+    for (unsigned i = 0; i < GT_COUNT(calls); i++) {
+        char entry[64];
+        snprintf(entry, sizeof(entry), "\"%s\",\"args\":[1", calls[i]);
+        print_message("%s\n", entry);
+        assert_non_null(strstr(log, entry));
+    }
+    machine_done(&machine);
+}
+
 static void fewer_gpus_than_on_the_bus(void **state)
 {
     (void)state;
@@ -337,6 +359,7 @@ int main(void)
         cmocka_unit_test(health_from_library),
         cmocka_unit_test(largest_node),
         cmocka_unit_test(fewer_gpus_than_on_the_bus),
+        cmocka_unit_test(a_look_asks_what_a_scan_judges_by),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
