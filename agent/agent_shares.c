@@ -67,6 +67,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
 static void look(void *arg)
 {
     struct gt_agent *agent = arg;
+    gt_source_disarm(agent->node_timer); /* one question at a time: the answer arms it */
     const struct gt_kube_request request = {
         .verb = GT_KUBE_GET,
         .resource = &gt_kube_nodes,
