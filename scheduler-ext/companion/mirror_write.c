@@ -107,14 +107,6 @@ static int erase(struct gt_mirror_entry *entry, struct gt_err **err)
     return start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
 }
 
-static void now_text(char *to, size_t size)
-{
-    struct tm calendar;
-    time_t now = time(NULL);
-    gmtime_r(&now, &calendar);
-    strftime(to, size, "%Y-%m-%dT%H:%M:%SZ", &calendar);
-}
-
 /* Takes out what others have put in. 0: nothing is to be. */
 static int remove_strays(struct gt_mirror_entry *entry, const cJSON *root, const cJSON *have,
                          struct gt_err **err)
@@ -154,8 +146,8 @@ static int mend(struct gt_mirror_entry *entry, struct gt_err **err)
     }
     if (root_holds)
         return 0;
-    char now[24];
-    now_text(now, sizeof(now));
+    char now[GT_TEXT_TIME_SIZE];
+    gt_text_time(time(NULL), now);
     if (!gt_wish_stamp(root, had, now))
         return no_memory(entry, err);
     r = start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
