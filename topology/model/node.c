@@ -171,7 +171,7 @@ const char *gt_node_not_advertised(const struct gt_node *node)
 void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
 {
     size_t len = strlen(gpu->uuid);
-    bool servable = len >= 1 && len <= 63;
+    bool servable = len >= 1 && len <= 63 && strncmp(gpu->uuid, "PCI-", 4) != 0;
     for (const char *p = gpu->uuid; servable && *p; p++)
         servable = *p > 0x20 && *p < 0x7f && *p != ',';
     if (servable)

@@ -214,8 +214,8 @@ const char *gt_link_state_name(enum gt_link_state state);
 const char *gt_gpu_mode_name(enum gt_gpu_mode mode);
 const char *gt_gpu_health_name(enum gt_gpu_health health);
 
-/* The device ID that the kubelet sees: the UUID where it is one that can be served (printable ASCII without
- * space and comma, at most 63 characters), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
+/* The device ID that the kubelet sees: the UUID where it can be served (printable ASCII without space and
+ * comma, at most 63 characters, no "PCI-" before it), else "PCI-<bdf>". Writes at most GT_ID_SIZE bytes. */
 void gt_gpu_device_id(const struct gt_gpu *gpu, char to[static GT_ID_SIZE]);
 
 /* False for what no GPU is ever called: empty, too long, not printable ASCII. */
