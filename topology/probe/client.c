@@ -282,8 +282,10 @@ static void begin(struct gt_probe_client *client, const char *request)
     client->deadline = gt_clock_signed_ms() + client->deadline_ms;
     client->kept = client->fd >= 0;
     client->request = request;
-    drain_events(client);
-    atomic_fetch_add(&client->scans, strcmp(request, times_request) != 0);
+    if (strcmp(request, times_request) == 0)
+        return;
+    drain_events(client); /* what they tell of is looked at now */
+    atomic_fetch_add(&client->scans, 1);
 }
 
 /* `milliseconds`: 0 without another limit than the deadline. */
