@@ -17,6 +17,7 @@
 enum {
     SILENT_SPARE_MS = 250, /* time for a handshake and a request */
     SPARE_MS = 1000,       /* of one that is idle between two requests, or has stopped within one */
+    FAIR_RATE = 16,        /* bytes of a body in a millisecond: whose body comes slower is no better */
 };
 
 enum rank { SILENT, IDLE, STALLED, FRESH, AT_WORK };
@@ -75,9 +76,11 @@ static enum rank rank_of(const struct gt_http_peer *peer, uint64_t now)
     uint64_t quiet = now - peer->heard_ms;
     if (!peer->served && peer->stage == AT_HEADER)
         return quiet < SILENT_SPARE_MS ? FRESH : SILENT;
-    if (quiet >= SPARE_MS)
-        return peer->in_request ? STALLED : IDLE;
-    return peer->in_request ? AT_WORK : FRESH;
+    if (!peer->in_request)
+        return quiet >= SPARE_MS ? IDLE : FRESH;
+    uint64_t elapsed = now - peer->since_ms;
+    bool drips = elapsed >= SPARE_MS && peer->received < elapsed * FAIR_RATE;
+    return quiet >= SPARE_MS || drips ? STALLED : AT_WORK;
 }
 
 static bool goes_before(const struct gt_http_peer *a, enum rank rank_a, const struct gt_http_peer *b,

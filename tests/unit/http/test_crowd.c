@@ -72,10 +72,27 @@ static struct gt_http_peer *add(struct crowd *crowd, struct gt_http_remote *remo
                                   .served = kind == IDLE || kind == JUST_IDLE,
                                   .in_request = in_request,
                                   .stage = in_request ? AT_COLLECT : AT_HEADER,
+                                  .since_ms = gt_clock_ms() - quiet_ms,
                                   .heard_ms = gt_clock_ms() - quiet_ms};
     crowd->http.peers = peer;
     remote->connections++;
     return peer;
+}
+
+/* A body that comes byte by byte is no work; one that comes as fast as a network carries it is. */
+static void test_bodies_that_drip(void **state)
+{
+    struct crowd crowd = {0};
+    (void)state;
+    struct gt_http_peer *large = add(&crowd, &crowd.guest, WORKS, 0),
+                        *drips = add(&crowd, &crowd.hog, WORKS, 0);
+    large->since_ms -= 5000;
+    large->received = 10 << 20;
+    drips->since_ms -= 5000;
+    drips->received = 5;
+    assert_ptr_equal(gt_http_victim(&crowd.http, NULL), drips);
+    gt_http_cut(drips);
+    assert_null(gt_http_victim(&crowd.http, NULL));
 }
 
 /* Each in turn, the one before being cut. */
@@ -120,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses_are_told_apart),
+        cmocka_unit_test(test_bodies_that_drip),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_the_oldest_of_equals),
     };
