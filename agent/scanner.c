@@ -179,8 +179,6 @@ static bool look(struct gt_scanner *scanner, struct gt_inventory **ret)
     if (scanner->found->links_told_s && !may_keep_links(scanner))
         return false; /* they go */
     gt_health_observe(&scanner->health, &scanner->faults, node, 0, gt_clock_ms() / 1000);
-    if (scanner->options.scan.probe)
-        gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
     return same_health(scanner->found, node) || make_inventory(scanner, node, ret, NULL) >= 0;
 }
 
@@ -281,7 +279,14 @@ static void *run(void *arg)
         pthread_mutex_lock(&scanner->lock);
         if (result.early)
             scanner->wanted |= requests;
+        bool looked = result.looked;
         hand_over(scanner, result);
+        if (looked && scanner->options.scan.probe && !scanner->stopping) {
+            /* For the next result: a probe that hangs here keeps no news from the kubelet. */
+            pthread_mutex_unlock(&scanner->lock);
+            gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
+            pthread_mutex_lock(&scanner->lock);
+        }
     }
     scanner->ended = true;
     pthread_cond_broadcast(&scanner->changed);
