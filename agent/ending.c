@@ -122,7 +122,7 @@ void gt_ending_begin(struct gt_ending *ending, int status)
         ending->until_ms = gt_clock_ms() + ending->limit_ms;
     ending->status = status;
     pthread_mutex_unlock(&ending->lock);
-    pthread_kill(ending->thread, SIGTERM);
+    pthread_kill(ending->thread, SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread): it waits for that */
 }
 
 void gt_ending_free(struct gt_ending *ending)
@@ -132,7 +132,7 @@ void gt_ending_free(struct gt_ending *ending)
     pthread_mutex_lock(&ending->lock);
     ending->over = true;
     pthread_mutex_unlock(&ending->lock);
-    pthread_kill(ending->thread, SIGTERM);
+    pthread_kill(ending->thread, SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread): it waits for that */
     pthread_join(ending->thread, NULL);
     pthread_mutex_destroy(&ending->lock);
     free(ending);
