@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "kube/status.h"
 
 static const char *const type_names[GT_CONDITIONS] = {"Discovered", "VendorLibrary", "Registered",
@@ -105,8 +106,8 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
         say(to, GT_CONDITION_FALSE, "LinkDown", "%u of %u direct links are down, between the GPUs %s%s", down,
             up + down + unknown, pairs.data ? pairs.data : "", down > PAIRS_NAMED ? " and others" : "");
     else if (node->links_told_s) {
-        char told[GT_TEXT_TIME_SIZE];
-        gt_text_time(node->links_told_s, told);
+        char told[GT_TIME_TEXT_SIZE];
+        gt_time_text(node->links_told_s, told);
         say(to, GT_CONDITION_UNKNOWN, "Stale",
             "the vendor library is silent: %u direct links are those that it last told of, at %s",
             up + down + unknown, told);

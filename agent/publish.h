@@ -3,7 +3,7 @@
 #define GPUTOPO_AGENT_PUBLISH_H
 
 #include "base/buf.h"
-#include "base/text.h"
+#include "base/time_text.h"
 #include "kube/client.h"
 
 /*
@@ -41,7 +41,7 @@ struct gt_publish_source {
     void *arg;
 };
 
-enum { GT_PUBLISH_TIME_SIZE = GT_TEXT_TIME_SIZE };
+enum { GT_PUBLISH_TIME_SIZE = GT_TIME_TEXT_SIZE };
 
 /* The world outside. */
 struct gt_publish_port {

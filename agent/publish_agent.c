@@ -9,6 +9,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/time_text.h"
 
 struct gt_agent_publish {
     struct gt_agent *agent;
@@ -36,7 +37,7 @@ static uint64_t port_now_ms(void *arg)
 static void port_now_text(void *arg, char *to)
 {
     (void)arg;
-    gt_text_time(time(NULL), to);
+    gt_time_text(time(NULL), to);
 }
 
 static void port_wake(void *arg, uint64_t ms)
@@ -99,7 +100,7 @@ static void update_conditions(struct gt_agent_publish *publish)
         gt_plugin_stats(agent->plugin, &stats);
     gt_podresources_stats(agent->podresources, &lists);
     if (lists.last_s > 0)
-        gt_text_time((int64_t)lists.last_s, asked);
+        gt_time_text((int64_t)lists.last_s, asked);
     gt_shares_why(&agent->shares, shared, sizeof(shared));
     const struct gt_condition_facts facts = {
         .inventory = agent->inventory,

@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "base/time_text.h"
 
 enum { LINE_MAX_BYTES = 16384 };
 
@@ -47,17 +47,14 @@ static void add_value(struct gt_buf *line, const struct gt_log_field *field)
 static void begin_line(struct gt_buf *line, enum gt_log_level level, const char *event)
 {
     struct timespec now;
-    struct tm utc;
-    char stamp[32];
+    char stamp[GT_TIME_TEXT_SIZE];
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
+    gt_time_text_fine(&now, 3, stamp);
     if (line_format == GT_LOG_JSON) {
-        gt_buf_printf(line, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":", stamp,
-                      now.tv_nsec / 1000000, level_names[level]);
+        gt_buf_printf(line, "{\"time\":\"%s\",\"level\":\"%s\",\"event\":", stamp, level_names[level]);
         gt_text_quote(line, event);
     } else
-        gt_buf_printf(line, "%s.%03ldZ %s %s", stamp, now.tv_nsec / 1000000, level_names[level], event);
+        gt_buf_printf(line, "%s %s %s", stamp, level_names[level], event);
 }
 
 static void end_line(struct gt_buf *line)

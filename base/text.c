@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 unsigned gt_text_utf8_length(const char *text)
 {
@@ -170,13 +169,4 @@ bool gt_text_is_listed(const char *name, const char *names)
         names += next + (names[next] == ',');
     }
     return false;
-}
-
-void gt_text_time(int64_t unix_s, char ret[GT_TEXT_TIME_SIZE])
-{
-    time_t seconds = (time_t)unix_s;
-    struct tm parts;
-    ret[0] = '\0';
-    if (gmtime_r(&seconds, &parts))
-        strftime(ret, GT_TEXT_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &parts);
 }

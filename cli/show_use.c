@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/time_text.h"
 #include "cli/http_get.h"
 #include "cli/near.h"
 #include "cli/view.h"
@@ -71,7 +72,7 @@ static char *notes_of(const cJSON *status)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(NOTES_MAX);
     const char *at = gt_kube_text(status, "observedAt");
-    int64_t observed = cli_time_of(at);
+    int64_t observed = gt_time_of_text(at);
     if (observed) {
         char age[32];
         cli_age_text((int64_t)time(NULL) - observed, age, sizeof(age));

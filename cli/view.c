@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* What a view holds, and how it goes. */
 
@@ -113,16 +112,4 @@ void cli_age_text(int64_t seconds, char *to, size_t size)
     while (seconds < units[i].above)
         i++;
     snprintf(to, size, "%lld %s ago", (long long)(seconds < 0 ? 0 : seconds / units[i].unit), units[i].name);
-}
-
-int64_t cli_time_of(const char *text)
-{
-    struct tm tm = {0};
-    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (end && *end == '.')
-        end += 1 + strspn(end + 1, "0123456789");
-    if (!end || strcmp(end, "Z") != 0)
-        return 0;
-    time_t time = timegm(&tm);
-    return time > 0 ? (int64_t)time : 0;
 }

@@ -136,9 +136,6 @@ void cli_counts_add(struct cli_counts *to, const struct cli_node *node);
 /* "3 h ago" of a number of seconds. */
 void cli_age_text(int64_t seconds, char *to, size_t size);
 
-/* RFC 3339 in UTC, as the API server writes it; 0 for anything else. */
-int64_t cli_time_of(const char *text);
-
 /* The other side: what each format makes of a finished view. */
 struct cli_paper {
     unsigned width; /* characters of a line, 0: no limit */

@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "cli/use.h"
 #include "cli/view.h"
 #include "kube/status.h"
@@ -90,7 +91,7 @@ static void tell_trouble(const struct gt_node *wired, const cJSON *status, const
     tell_conditions(status, to);
     if (!node->free_known)
         add_trouble(to, "use not known");
-    node->observed = cli_time_of(gt_kube_text(status, "observedAt"));
+    node->observed = gt_time_of_text(gt_kube_text(status, "observedAt"));
     node->stale = node->observed && view->now - node->observed > CLI_STALE_S;
     if (node->stale) {
         char age[32];

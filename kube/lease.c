@@ -3,19 +3,15 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "kube/status.h"
 
 void gt_kube_time(const struct timespec *when, char to[static GT_KUBE_TIME_MAX])
 {
-    struct tm utc = {0};
-    gmtime_r(&when->tv_sec, &utc);
-    char seconds[GT_KUBE_TIME_MAX];
-    strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(to, GT_KUBE_TIME_MAX, "%s.%06ldZ", seconds, when->tv_nsec / 1000);
+    gt_time_text_fine(when, 6, to);
 }
 
 static unsigned number(const cJSON *object, const char *key)

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "topology/model/node_internal.h"
 #include "topology/model/node_json.h"
 #include "topology/model/node_json_get.h"
@@ -305,15 +305,14 @@ static int read_lists(struct reader *r, const struct gt_at *at, const cJSON *jso
 
 static int read_told(const struct gt_at *at, const cJSON *json, int64_t *ret)
 {
-    char text[GT_TEXT_TIME_SIZE] = "";
-    struct tm calendar = {0};
+    char text[GT_TIME_TEXT_SIZE] = "";
     TRY(gt_get_text(at, json, "linksToldAt", text, sizeof(text)));
     if (!text[0])
         return 0;
-    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &calendar);
-    if (!end || *end)
+    int64_t told = gt_time_of_text(text);
+    if (!told)
         return gt_at_fail(at, "linksToldAt", "\"%s\" is no time such as 2026-01-31T12:00:00Z", text);
-    *ret = (int64_t)timegm(&calendar);
+    *ret = told;
     return 0;
 }
 

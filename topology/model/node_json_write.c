@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "topology/model/node_internal.h"
 #include "topology/model/node_json.h"
 
@@ -176,8 +177,8 @@ struct cJSON *gt_node_to_json(const struct gt_node *node)
     for (unsigned i = 0; i < node->link_count; i++)
         write_link(w, links, &node->links[i]);
     if (node->links_told_s) {
-        char told[GT_TEXT_TIME_SIZE];
-        gt_text_time(node->links_told_s, told);
+        char told[GT_TIME_TEXT_SIZE];
+        gt_time_text(node->links_told_s, told);
         add_text(w, root, "linksToldAt", told);
     }
     cJSON *supernode = add(w, root, "supernode", cJSON_CreateObject());

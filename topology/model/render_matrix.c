@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "topology/model/render.h"
 #include "topology/model/render_internal.h"
 
@@ -174,13 +175,13 @@ static void print_matrix(const struct gt_node *node, struct gt_buf *to, unsigned
 
 static void print_stale(const struct gt_node *node, struct gt_buf *to)
 {
-    char told[GT_TEXT_TIME_SIZE];
+    char told[GT_TIME_TEXT_SIZE];
     unsigned stale = 0;
     for (unsigned i = 0; i < node->link_count; i++)
         stale += node->links[i].stale;
     if (!node->links_told_s)
         return;
-    gt_text_time(node->links_told_s, told);
+    gt_time_text(node->links_told_s, told);
     gt_buf_printf(to, "\nStale: the vendor library is silent, and last told of %u link%s at %s\n", stale,
                   stale == 1 ? "" : "s", told);
 }

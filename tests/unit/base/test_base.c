@@ -223,18 +223,6 @@ static void lists(void **state)
     assert_false(gt_text_is_listed("a", ""));
 }
 
-static void times(void **state)
-{
-    char text[GT_TEXT_TIME_SIZE];
-    (void)state;
-    gt_text_time(0, text);
-    assert_string_equal(text, "1970-01-01T00:00:00Z");
-    gt_text_time(1769860800, text);
-    assert_string_equal(text, "2026-01-31T12:00:00Z");
-    gt_text_time(INT64_MAX, text);
-    assert_string_equal(text, "");
-}
-
 static void masks(void **state)
 {
     (void)state;
@@ -359,9 +347,8 @@ int main(void)
         cmocka_unit_test(errors),       cmocka_unit_test(long_errors), cmocka_unit_test(buffer),
         cmocka_unit_test(buffer_grows), cmocka_unit_test(utf8),        cmocka_unit_test(quoting),
         cmocka_unit_test(numbers),      cmocka_unit_test(copying),     cmocka_unit_test(lists),
-        cmocka_unit_test(times),        cmocka_unit_test(masks),       cmocka_unit_test(version),
-        cmocka_unit_test(digests),      cmocka_unit_test(jitter),      cmocka_unit_test(backoff),
-        cmocka_unit_test(cond_waits),
+        cmocka_unit_test(masks),        cmocka_unit_test(version),     cmocka_unit_test(digests),
+        cmocka_unit_test(jitter),       cmocka_unit_test(backoff),     cmocka_unit_test(cond_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_TIME_TEXT_H
+#define GPUTOPO_BASE_TIME_TEXT_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Times as texts, by RFC 3339 and in UTC: "2026-01-31T12:00:00Z". Kubernetes writes all its times so. */
+enum { GT_TIME_TEXT_SIZE = 40 };
+
+/* Unix time as such a text; empty where its year has not four digits. */
+void gt_time_text(int64_t unix_s, char ret[static GT_TIME_TEXT_SIZE]);
+
+/* The same with a fraction of `digits` digits, 0 to 9: "2026-01-31T12:00:00.250Z". */
+void gt_time_text_fine(const struct timespec *when, unsigned digits, char ret[static GT_TIME_TEXT_SIZE]);
+
+/* The Unix time that a text means; a fraction is left out. 0: NULL, no such text, or none after 1970 began.
+ */
+int64_t gt_time_of_text(const char *text);
+
+#endif
