@@ -108,7 +108,10 @@ static bool on_line(void *arg, const char *line, size_t len)
     return !watch->failed && !watch->dead;
 }
 
-/* An event that is too large is passed over by itself. That an object is gone is known from its beginning. */
+/*
+ * An event that is too large is passed over by itself. That an object is gone is known from its beginning;
+ * where that does not say which one, only a new list can tell.
+ */
 static bool on_long(void *arg, const char *line, size_t len)
 {
     struct gt_kube_watch *watch = arg;
@@ -120,9 +123,17 @@ static bool on_long(void *arg, const char *line, size_t len)
         watch->lost = true;
         return false;
     }
-    note_version(watch, object.resource_version);
     bool deleted = strcmp(object.type, "DELETED") == 0;
-    if (!deleted || !*object.name)
+    if (!*object.name && (deleted || !*object.type)) {
+        gt_fail(&watch->failed, EFBIG,
+                "watch: an object is gone, and its event of more than %zu bytes begins "
+                "without its name",
+                len);
+        watch->lost = true;
+        return false;
+    }
+    note_version(watch, object.resource_version);
+    if (!deleted)
         gt_kube_pass_over(watch->kube, watch->spec.selection.resource, object.namespace_, object.name, len);
     if (*object.name && watch->spec.on_oversize)
         watch->spec.on_oversize(watch->spec.arg, deleted, &object);

@@ -753,6 +753,18 @@ class Watches(Case):
         self.api.fail(Stream(event("ERROR", status_object(410, "x" * 20000))), watch=True)
         self.assertEqual(self.tool.event(self.watch(lineMax=10000), "LOST")["code"], "EFBIG")
 
+    def test_a_large_object_that_is_gone_and_has_no_name(self):
+        """Nobody can say which one it was: the list is asked for again."""
+        nameless = dict(reversed(config_map("m1", 301, a="x" * 20000).items()))
+        for line in (event("DELETED", nameless),
+                     json.dumps({"object": nameless, "type": "DELETED"}).encode() + b"\n"):
+            self.api.fail(Stream(line), watch=True)
+            self.assertEqual(self.tool.event(self.watch(lineMax=10000), "LOST")["code"], "EFBIG")
+        self.api.fail(Stream(event("MODIFIED", nameless), event("ADDED", config_map("m2", 302))), watch=True)
+        number = self.watch(lineMax=10000)
+        self.assertEqual(self.tool.event(number, "ADDED")["object"]["metadata"]["name"], "m2")
+        self.assertEqual(self.tool.ask("counters", of=number)["oversize"], 1)
+
     def test_errors_before_the_stream(self):
         self.api.add(WHERE, "x")
         for action in (Status(500), Status(429, headers={"Retry-After": "1"}), Status(403), Status(404)):
