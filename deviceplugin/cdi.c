@@ -16,9 +16,13 @@ enum { SUFFIX_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
 struct gt_cdi {
     char *dir, *path, *kind, *dev_root;
 
-    pthread_mutex_t lock;
-    char *text; /* what lay in the file when `seen` was taken; NULL: not known. Under lock, as all below */
+    pthread_mutex_t writing; /* from the look at the host to the file: who looks first writes first */
+    char
+        *text; /* what lay in the file when `seen` was taken; NULL: not known. Under `writing`, as the next */
     struct stat seen;
+    uint64_t newest; /* number of the last inventory that was written */
+
+    pthread_mutex_t lock; /* for a moment only: nobody waits for the host to ask for these */
     struct gt_cdi_stats stats;
 };
 
@@ -115,7 +119,7 @@ static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *invent
     return *ret ? 0 : gt_fail_sys(err, ENOMEM, "CDI spec");
 }
 
-/* ---- the file, under the lock ---- */
+/* ---- the file, by one thread at a time ---- */
 
 static void forget(struct gt_cdi *cdi)
 {
@@ -173,7 +177,9 @@ static int write_file(struct gt_cdi *cdi, char *text, struct gt_err **err)
         free(text);
         return r;
     }
+    pthread_mutex_lock(&cdi->lock);
     cdi->stats.writes++;
+    pthread_mutex_unlock(&cdi->lock);
     if (file_says(cdi, text))
         cdi->text = text;
     else /* somebody else was quicker: looked at again the next time */
@@ -181,24 +187,36 @@ static int write_file(struct gt_cdi *cdi, char *text, struct gt_err **err)
     return 0;
 }
 
-int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
+static int refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
 {
     char *text = NULL;
+    if (inventory->number < cdi->newest)
+        return 0;
     int r = make_text(cdi, inventory, &text, err);
-    pthread_mutex_lock(&cdi->lock);
     if (r == 0)
         r = text ? write_file(cdi, text, err) : remove_file(cdi, err);
+    if (r == 0)
+        cdi->newest = inventory->number;
+    return r;
+}
+
+int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
+{
+    pthread_mutex_lock(&cdi->writing);
+    int r = refresh(cdi, inventory, err);
+    pthread_mutex_lock(&cdi->lock);
     cdi->stats.current = r == 0;
     cdi->stats.failures += r < 0;
     pthread_mutex_unlock(&cdi->lock);
+    pthread_mutex_unlock(&cdi->writing);
     return r;
 }
 
 int gt_cdi_remove(struct gt_cdi *cdi, struct gt_err **err)
 {
-    pthread_mutex_lock(&cdi->lock);
+    pthread_mutex_lock(&cdi->writing);
     int r = remove_file(cdi, err);
-    pthread_mutex_unlock(&cdi->lock);
+    pthread_mutex_unlock(&cdi->writing);
     return r;
 }
 
@@ -270,6 +288,7 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
     gt_auto_cdi struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
     if (!cdi)
         return gt_fail_sys(err, ENOMEM, "CDI spec");
+    pthread_mutex_init(&cdi->writing, NULL);
     pthread_mutex_init(&cdi->lock, NULL);
     cdi->dir = without_slash(options->dir);
     cdi->kind = strdup(options->kind);
@@ -292,6 +311,7 @@ void gt_cdi_free(struct gt_cdi *cdi)
     if (!cdi)
         return;
     forget(cdi);
+    pthread_mutex_destroy(&cdi->writing);
     pthread_mutex_destroy(&cdi->lock);
     free(cdi->dir);
     free(cdi->path);

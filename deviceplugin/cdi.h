@@ -35,7 +35,8 @@ void gt_cdi_free(struct gt_cdi *cdi);
 GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)
 #define gt_auto_cdi GT_CLEANUP(gt_cdi_free)
 
-/* Makes the file what the inventory and the host's device nodes say now. Costs a few stat(2) where it is. */
+/* Makes the file what the inventory and the host's device nodes say now. Costs a few stat(2) where it is. An
+ * inventory that is older than the one written last changes nothing: an Allocate may still hold it. */
 int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err);
 
 /* Removes the file. Not finding it is no error. */

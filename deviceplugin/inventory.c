@@ -220,6 +220,7 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     if (!inventory)
         return gt_fail_sys(err, ENOMEM, "inventory");
     inventory->references = 1;
+    inventory->number = previous ? previous->number + 1 : 1;
     gt_auto_free struct gt_inventory *merged = in_use ? merge(previous, in_use, now_ms) : NULL;
     if (in_use && !merged)
         return gt_fail_sys(err, ENOMEM, "inventory");

@@ -55,6 +55,7 @@ struct gt_inventory {
     struct gt_device devices[GT_DEVICES_MAX]; /* those of node->gpus first and in that order, then the lost */
     unsigned device_count;
     uint8_t by_id[GT_DEVICES_MAX]; /* indices of devices, ascending by ID */
+    uint64_t number;               /* one more than that of the inventory before */
     unsigned references;
 };
 

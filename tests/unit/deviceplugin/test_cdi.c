@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -298,11 +299,15 @@ static void follows_the_host(void **state)
     assert_true(strstr(data, "card3") < strstr(data, "GPU-1") &&
                 strstr(data, "card0") > strstr(data, "GPU-3"));
 
+    assert_int_equal(gt_cdi_refresh(host->cdi, four, NULL), 0); /* an Allocate still has that of before */
+    gt_auto_free char *after = content(host);
+    assert_string_equal(after, data);
+
     touch(host, "mxcd", false); /* the driver is gone: none can be given */
-    assert_int_equal(gt_cdi_refresh(host->cdi, four, NULL), 0);
+    assert_int_equal(gt_cdi_refresh(host->cdi, swapped, NULL), 0);
     assert_false(gt_cdi_exists(host->cdi));
     touch(host, "mxcd", true);
-    assert_int_equal(gt_cdi_refresh(host->cdi, four, NULL), 0);
+    assert_int_equal(gt_cdi_refresh(host->cdi, swapped, NULL), 0);
     assert_true(gt_cdi_exists(host->cdi));
     assert_int_equal(gt_cdi_remove(host->cdi, NULL), 0);
     assert_int_equal(gt_cdi_remove(host->cdi, NULL), 0);
@@ -353,6 +358,44 @@ static void rights_what_others_did(void **state)
     gt_cdi_free(second);
 }
 
+struct refreshing {
+    const struct host *host;
+    const struct gt_inventory *inventory;
+    pthread_barrier_t start;
+};
+
+static void *refresh_in_a_thread(void *arg)
+{
+    struct refreshing *refreshing = arg;
+    pthread_barrier_wait(&refreshing->start);
+    gt_cdi_refresh(refreshing->host->cdi, refreshing->inventory, NULL);
+    return NULL;
+}
+
+/* Whoever comes last has looked last: what an Allocate saw before does not replace what a scan saw since. */
+static void two_threads_write_what_the_later_saw(void **state)
+{
+    enum { ROUNDS = 2000 };
+    const struct host *host = *state;
+    gt_auto_inventory struct gt_inventory *many = machine_inventory(machine_new(GT_GPUS_MAX, 0), NULL);
+    struct refreshing refreshing = {.host = host, .inventory = many};
+    unsigned stale = 0;
+    assert_int_equal(pthread_barrier_init(&refreshing.start, NULL, 2), 0);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        touch(host, "dri/card0", true);
+        assert_int_equal(pthread_create(&thread, NULL, refresh_in_a_thread, &refreshing), 0);
+        pthread_barrier_wait(&refreshing.start);
+        touch(host, "dri/card0", false);
+        assert_int_equal(gt_cdi_refresh(host->cdi, many, NULL), 0);
+        pthread_join(thread, NULL);
+        stale += says(host, "GPU-0\"");
+    }
+    pthread_barrier_destroy(&refreshing.start);
+    touch(host, "dri/card0", true);
+    assert_int_equal(stale, 0);
+}
+
 static void says_why_it_cannot_write(void **state)
 {
     const struct host *host = *state;
@@ -395,6 +438,7 @@ int main(void)
         cmocka_unit_test(names_any_id),
         cmocka_unit_test_setup_teardown(follows_the_host, make_host, remove_host),
         cmocka_unit_test_setup_teardown(rights_what_others_did, make_host, remove_host),
+        cmocka_unit_test_setup_teardown(two_threads_write_what_the_later_saw, make_host, remove_host),
         cmocka_unit_test_setup_teardown(says_why_it_cannot_write, make_host, remove_host),
         cmocka_unit_test(checks_its_options),
     };
