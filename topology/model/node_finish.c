@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -104,7 +105,13 @@ static int check_links(const struct gt_node *node, struct gt_err **err)
     return 0;
 }
 
-static void drop_remotes(struct gt_node *node)
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* In an order of their own: the library names them in any. */
+static void settle_remotes(struct gt_node *node)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < node->remote_count; i++) {
@@ -118,6 +125,7 @@ static void drop_remotes(struct gt_node *node)
         kept++;
     }
     node->remote_count = kept;
+    qsort(node->remotes, kept, sizeof(node->remotes[0]), by_text);
 }
 
 static void derive_links(struct gt_node *node)
@@ -208,7 +216,7 @@ int gt_node_finish(struct gt_node *node, struct gt_err **err)
         gt_gpu_withhold_vfio(&node->gpus[i]);
         drop_nonsense(&node->gpus[i]);
     }
-    drop_remotes(node);
+    settle_remotes(node);
     derive_links(node);
     derive_zones(node);
     for (unsigned i = 0; i < node->nic_count; i++) {

@@ -10,6 +10,14 @@ static uint64_t mix_number(uint64_t digest, int64_t number)
     return gt_digest_bytes(digest, &number, sizeof(number));
 }
 
+/* The library may name servers in another order each time. */
+static bool is_unordered(const cJSON *value)
+{
+    return value->string && strcmp(value->string, "remotes") == 0;
+}
+
+static uint64_t sum_values(const cJSON *values);
+
 /* The numbers and texts of a value, however deep: it is small, and its depth has been limited by the reader.
  */
 static uint64_t mix_value(uint64_t digest, const cJSON *value)
@@ -19,8 +27,17 @@ static uint64_t mix_value(uint64_t digest, const cJSON *value)
         return gt_digest_bytes(digest, value->valuestring, strlen(value->valuestring) + 1);
     if (cJSON_IsNumber(value))
         return gt_digest_bytes(digest, &value->valuedouble, sizeof(value->valuedouble));
-    cJSON_ArrayForEach(child, value) digest = mix_value(digest, child);
+    cJSON_ArrayForEach(child, value) digest =
+        is_unordered(child) ? gt_digest_number(digest, sum_values(child)) : mix_value(digest, child);
     return digest;
+}
+
+static uint64_t sum_values(const cJSON *values)
+{
+    const cJSON *value;
+    uint64_t sum = 0;
+    cJSON_ArrayForEach(value, values) sum += mix_value(GT_DIGEST_EMPTY, value);
+    return sum;
 }
 
 int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err **err)

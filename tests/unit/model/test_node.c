@@ -332,8 +332,8 @@ static void derived(void **state)
     assert_true(node->gpus[1].pcie_now.speed == 0 && node->gpus[2].pcie_now.speed == 0);
     assert_string_equal(node->gpus[4].product, "a?[m???\xc3\xa9");
     assert_int_equal(node->remote_count, 2);
-    assert_string_equal(node->remotes[0], "b");
-    assert_string_equal(node->remotes[1], "a");
+    assert_string_equal(node->remotes[0], "a");
+    assert_string_equal(node->remotes[1], "b");
 }
 
 static void missing(void **state)

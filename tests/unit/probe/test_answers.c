@@ -338,6 +338,32 @@ static void unmatched_and_bdfs(void **state)
     assert_int_equal(apply(&log, node), 2);
 }
 
+static uint64_t digest_of_servers(const char *local, const char *remotes)
+{
+    struct vendor_log log;
+    uint64_t digest = 0;
+    log_begin(&log);
+    log_device(&log, 0);
+    log_call(&log, "mxSmlGetLocalAndMultipleRemoteUuid", "",
+             "\"rc\":0,\"value\":{\"local\":\"%s\",\"count\":2,\"remotes\":[%s]}", local, remotes);
+    log_end(&log, "");
+    assert_int_equal(gt_answers_digest(log.text, log.len, &digest, NULL), 0);
+    log_done(&log);
+    return digest;
+}
+
+/* A scan at every look at health would be the price of an order that changes. */
+static void servers_in_any_order(void **state)
+{
+    (void)state;
+    const char *const one_two = "{\"uuid\":\"s-1\"},{\"uuid\":\"s-2\"}";
+    uint64_t digest = digest_of_servers("s-0", one_two);
+    assert_true(digest == digest_of_servers("s-0", "{\"uuid\":\"s-2\"},{\"uuid\":\"s-1\"}"));
+    assert_true(digest != digest_of_servers("s-0", "{\"uuid\":\"s-1\"},{\"uuid\":\"s-3\"}"));
+    assert_true(digest != digest_of_servers("s-0", "{\"uuid\":\"s-1\"},{\"uuid\":\"s-1\"}"));
+    assert_true(digest != digest_of_servers("s-1", "{\"uuid\":\"s-0\"},{\"uuid\":\"s-2\"}"));
+}
+
 static void failures_are_noted(void **state)
 {
     (void)state;
@@ -383,6 +409,7 @@ int main(void)
         cmocka_unit_test(pci_events_all_or_none),
         cmocka_unit_test(details),
         cmocka_unit_test(unmatched_and_bdfs),
+        cmocka_unit_test(servers_in_any_order),
         cmocka_unit_test(failures_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
