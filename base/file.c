@@ -76,6 +76,19 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
+int gt_file_check(const char *dir, const char *name, struct gt_err **err)
+{
+    struct stat st;
+    gt_auto_free char *path = NULL;
+    if (asprintf(&path, "%s/%s", dir, name) < 0) {
+        path = NULL;
+        return gt_fail_sys(err, ENOMEM, "%s", name);
+    }
+    if (stat(path, &st) < 0)
+        return gt_fail_sys(err, errno, "%s", path);
+    return S_ISDIR(st.st_mode) ? gt_fail(err, ENOENT, "%s is a directory", path) : 0;
+}
+
 int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err)
 {
     struct stat st;

@@ -19,6 +19,10 @@ int gt_file_read(int dirfd, const char *path, size_t max, char **ret_data, size_
  */
 int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size);
 
+/* 0 where `dir`/`name` is there and no directory. By its path: it takes no descriptor, and opens no device.
+ */
+int gt_file_check(const char *dir, const char *name, struct gt_err **err);
+
 /* Writes a file whole or not at all: a temporary file beside it, fsync, rename. `mode` as in open(2). */
 int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
 

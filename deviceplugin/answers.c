@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "deviceplugin/answers_pack.h"
 #include "proto/deviceplugin.pb-c.h"
 
@@ -38,16 +39,42 @@ void gt_answer_register(const char *endpoint, const char *resource, bool prefers
     gt_pack(&request.base, to);
 }
 
-void gt_answer_options(bool prefers, struct gt_buf *to)
+static enum gt_rpc_status answer_options(bool prefers, struct gt_buf *to)
 {
     Dp__Options own = options(prefers);
     gt_pack(&own.base, to);
+    return GT_RPC_OK;
 }
 
-void gt_answer_prestart(struct gt_buf *to)
+enum gt_rpc_status gt_handle_options_preferring(void *arg, const uint8_t *request, size_t len,
+                                                struct gt_buf *reply, struct gt_err **err)
 {
+    (void)arg, (void)request, (void)len, (void)err;
+    return answer_options(true, reply);
+}
+
+enum gt_rpc_status gt_handle_options_plain(void *arg, const uint8_t *request, size_t len,
+                                           struct gt_buf *reply, struct gt_err **err)
+{
+    (void)arg, (void)request, (void)len, (void)err;
+    return answer_options(false, reply);
+}
+
+enum gt_rpc_status gt_handle_prestart(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
+                                      struct gt_err **err)
+{
+    (void)arg, (void)request, (void)len, (void)err;
     Dp__PreStartResponse response = DP__PRE_START_RESPONSE__INIT;
-    gt_pack(&response.base, to);
+    gt_pack(&response.base, reply);
+    return GT_RPC_OK;
+}
+
+int gt_answer_text(const char *what, const char *text, char **ret, struct gt_err **err)
+{
+    if (!gt_text_is_utf8(text))
+        return gt_fail(err, EINVAL, "device plugin: the %s is not UTF-8", what);
+    *ret = strdup(text);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "device plugin");
 }
 
 void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)

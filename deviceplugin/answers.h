@@ -16,12 +16,16 @@
 #define GT_PATH_ALLOCATE  "/v1beta1.DevicePlugin/Allocate"
 #define GT_PATH_PRESTART  "/v1beta1.DevicePlugin/PreStartContainer"
 
+/* A copy of a text that goes into messages: Go refuses one whose strings are not UTF-8 (-EINVAL). */
+int gt_answer_text(const char *what, const char *text, char **ret, struct gt_err **err);
+
 /* The request of Register; `endpoint` is the name of the plugin's socket. `prefers`: it wants to be asked for
  * preferred allocations. */
 void gt_answer_register(const char *endpoint, const char *resource, bool prefers, struct gt_buf *to);
 
-/* GetDevicePluginOptions, the same as in Register. PreStartContainer is never wanted. */
-void gt_answer_options(bool prefers, struct gt_buf *to);
+/* GetDevicePluginOptions, the same as in Register. PreStartContainer is never wanted, and has nothing to do.
+ */
+gt_rpc_handler gt_handle_options_preferring, gt_handle_options_plain, gt_handle_prestart;
 
 /* One message of ListAndWatch: the whole list. */
 void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to);
@@ -32,9 +36,6 @@ void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to);
  * written, where the bytes are none. */
 bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const *ids, unsigned count,
                            unsigned *ret);
-
-/* PreStartContainer: nothing to do. */
-void gt_answer_prestart(struct gt_buf *to);
 
 /*
  * GetPreferredAllocation, one response for each container of the request, of at most GT_DEVICES_MAX IDs.

@@ -3,27 +3,14 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "base/file.h"
 
 /* Paths only and no descriptor: an Allocate must not fail because a flood of connections holds them all. */
 
 static const char control_node[] = GT_CONTROL_NODE;
 static const char further_letters[] = "0123456789abcdefghijklmnopqrstuvwxyz"; /* of mx?d */
 _Static_assert(sizeof(further_letters) - 1 <= GT_DEVICE_NODES_MAX, "room for every mx?d");
-
-/* 0 where the node is there. */
-static int look(const char *dev_root, const char *name, struct gt_err **err)
-{
-    struct stat st;
-    gt_auto_free char *path = NULL;
-    if (asprintf(&path, "%s/%s", dev_root, name) < 0) {
-        path = NULL;
-        return gt_fail_sys(err, ENOMEM, "device node %s", name);
-    }
-    if (stat(path, &st) < 0)
-        return gt_fail_sys(err, errno, "device node %s", path);
-    return S_ISDIR(st.st_mode) ? gt_fail(err, ENOENT, "device node %s is a directory", path) : 0;
-}
 
 static void add(struct gt_device_nodes *nodes, const char *name)
 {
@@ -35,16 +22,17 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
 {
     if (nodes->count == GT_COUNT(nodes->names))
         return gt_fail(err, E2BIG, "more than %zu device nodes", GT_COUNT(nodes->names));
-    int r = look(dev_root, name, err);
-    if (r == 0)
-        add(nodes, name);
-    return r;
+    int r = gt_file_check(dev_root, name, err);
+    if (r < 0)
+        return gt_wrap(err, "device node");
+    add(nodes, name);
+    return 0;
 }
 
 /* A node that may be there or not. */
 static void add_if_there(const char *dev_root, const char *name, struct gt_device_nodes *nodes)
 {
-    if (nodes->count < GT_COUNT(nodes->names) && look(dev_root, name, NULL) == 0)
+    if (nodes->count < GT_COUNT(nodes->names) && gt_file_check(dev_root, name, NULL) == 0)
         add(nodes, name);
 }
 
@@ -122,5 +110,5 @@ void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struc
 
 bool gt_device_nodes_driver(const char *dev_root)
 {
-    return look(dev_root, control_node, NULL) == 0;
+    return gt_file_check(dev_root, control_node, NULL) == 0;
 }

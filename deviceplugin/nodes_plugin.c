@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/device_nodes.h"
 #include "deviceplugin/podresources.h"
@@ -61,22 +60,6 @@ static bool is_ready(struct gt_nodes_plugin *plugin)
 
 /* ---- the handlers, on gRPC's thread ---- */
 
-static enum gt_rpc_status handle_options(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                         struct gt_err **err)
-{
-    (void)arg, (void)request, (void)len, (void)err;
-    gt_answer_options(false, reply);
-    return GT_RPC_OK;
-}
-
-static enum gt_rpc_status handle_prestart(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                          struct gt_err **err)
-{
-    (void)arg, (void)request, (void)len, (void)err;
-    gt_answer_prestart(reply);
-    return GT_RPC_OK;
-}
-
 static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
                                       struct gt_err **err)
 {
@@ -116,10 +99,10 @@ static void on_ended(void *arg, const struct gt_rpc_caller *caller)
 
 /* No GetPreferredAllocation: there is nothing to choose. */
 static const struct gt_rpc_method methods[] = {
-    {GT_PATH_OPTIONS, handle_options, false},
+    {GT_PATH_OPTIONS, gt_handle_options_plain, false},
     {GT_PATH_LIST, handle_list, true},
     {GT_PATH_ALLOCATE, handle_allocate, false},
-    {GT_PATH_PRESTART, handle_prestart, false},
+    {GT_PATH_PRESTART, gt_handle_prestart, false},
 };
 
 /* ---- registration's news, on the loop's thread ---- */
@@ -158,15 +141,6 @@ static bool on_offered(void *arg, const struct gt_holdings *offered)
     return true;
 }
 
-/* Go refuses a message whose strings are not UTF-8. */
-static int copy_option(const char *what, const char *text, char **ret, struct gt_err **err)
-{
-    if (!gt_text_is_utf8(text))
-        return gt_fail(err, EINVAL, "device plugin: the %s is not UTF-8", what);
-    *ret = strdup(text);
-    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "device plugin");
-}
-
 int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_options *options,
                         const struct gt_nodes_plugin_events *events, struct gt_nodes_plugin **ret,
                         struct gt_err **err)
@@ -177,11 +151,11 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
     pthread_mutex_init(&plugin->lock, NULL);
     if (events)
         plugin->events = *events;
-    int r = copy_option("resource name", options->resource, &plugin->resource, err);
+    int r = gt_answer_text("resource name", options->resource, &plugin->resource, err);
     if (r == 0)
-        r = copy_option("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
+        r = gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
     if (r == 0)
-        r = copy_option("device directory", options->dev_root, &plugin->dev_root, err);
+        r = gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err);
     if (r == 0)
         r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
     if (r == 0)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/planner.h"
 #include "deviceplugin/plugin_news.h"
@@ -167,22 +166,6 @@ static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, 
         gt_news_allocated(plugin->mailbox, &allocation);
 }
 
-static enum gt_rpc_status handle_options(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                         struct gt_err **err)
-{
-    (void)arg, (void)request, (void)len, (void)err;
-    gt_answer_options(true, reply);
-    return GT_RPC_OK;
-}
-
-static enum gt_rpc_status handle_prestart(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
-                                          struct gt_err **err)
-{
-    (void)arg, (void)request, (void)len, (void)err;
-    gt_answer_prestart(reply);
-    return GT_RPC_OK;
-}
-
 static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
                                       struct gt_err **err)
 {
@@ -271,9 +254,9 @@ static void on_unknown(void *arg)
 }
 
 static const struct gt_rpc_method methods[] = {
-    {GT_PATH_OPTIONS, handle_options, false},     {GT_PATH_LIST, handle_list, true},
-    {GT_PATH_PREFERRED, handle_preferred, false}, {GT_PATH_ALLOCATE, handle_allocate, false},
-    {GT_PATH_PRESTART, handle_prestart, false},
+    {GT_PATH_OPTIONS, gt_handle_options_preferring, false}, {GT_PATH_LIST, handle_list, true},
+    {GT_PATH_PREFERRED, handle_preferred, false},           {GT_PATH_ALLOCATE, handle_allocate, false},
+    {GT_PATH_PRESTART, gt_handle_prestart, false},
 };
 
 static void on_registered(void *arg)
@@ -325,25 +308,16 @@ static bool on_offered(void *arg, const struct gt_holdings *offered)
     return false;
 }
 
-/* Go refuses a message whose strings are not UTF-8, and protobuf-c does not look. */
-static int copy_option(const char *what, const char *text, char **ret, struct gt_err **err)
-{
-    if (!gt_text_is_utf8(text))
-        return gt_fail(err, EINVAL, "device plugin: the %s is not UTF-8", what);
-    *ret = strdup(text);
-    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "device plugin");
-}
-
 static int copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
                         struct gt_err **err)
 {
-    int r = copy_option("resource name", options->resource, &plugin->resource, err);
+    int r = gt_answer_text("resource name", options->resource, &plugin->resource, err);
     if (r == 0)
-        r = copy_option("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
+        r = gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err);
     if (r == 0)
-        r = copy_option("device directory", options->dev_root, &plugin->dev_root, err);
+        r = gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err);
     if (r == 0 && options->uuid_variable)
-        r = copy_option("variable", options->uuid_variable, &plugin->uuid_variable, err);
+        r = gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err);
     return r;
 }
 

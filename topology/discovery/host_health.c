@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -70,13 +69,11 @@ void gt_look_pci(const char *root, struct gt_node *node)
         look_pci(rootfd, &node->gpus[i]);
 }
 
-/* Paths, no descriptors: where those run out, nodes must not look as if they were gone. */
+/* Where there is no memory to look, no GPU is to suffer. */
 static bool is_missing(const char *dev_root, const char *name)
 {
-    struct stat st;
-    char path[PATH_MAX];
-    return snprintf(path, sizeof(path), "%s/%s", dev_root, name) >= (int)sizeof(path) ||
-           stat(path, &st) < 0 || S_ISDIR(st.st_mode);
+    int r = gt_file_check(dev_root, name, NULL);
+    return r < 0 && r != -ENOMEM;
 }
 
 static void look_drm(const char *dev_root, struct gt_gpu *gpu)
