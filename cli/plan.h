@@ -4,12 +4,12 @@
 
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
+#include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/core/room.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
 
-struct cli_plan_room {
+struct cli_plan_capacity {
     uint32_t supernode, pods; /* pods of the job's size that it has room for */
 };
 
@@ -32,7 +32,7 @@ struct cli_plan {
     struct gt_plan_pod *pods;
     uint32_t *losses; /* [pod], aware: GB/s cut from what stayed free on its node */
 
-    struct cli_plan_room *room; /* of every tier-1 supernode, before the job; most room first */
+    struct cli_plan_capacity *room; /* of every tier-1 supernode, before the job; most room first */
     uint32_t room_count;
     struct gt_bounds bounds;      /* before the job */
     unsigned chain[GT_CHAIN_MAX]; /* sizes whose places are shown */

@@ -173,7 +173,7 @@ static void pass_over(struct gt_kube_informer *informer, bool is_gone, const cha
     free(entry);
 }
 
-static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_glimpse *object)
+static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_peek *object)
 {
     struct gt_kube_informer *informer = arg;
     enter(informer);

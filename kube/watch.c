@@ -115,8 +115,8 @@ static bool on_line(void *arg, const char *line, size_t len)
 static bool on_long(void *arg, const char *line, size_t len)
 {
     struct gt_kube_watch *watch = arg;
-    struct gt_kube_glimpse object;
-    gt_kube_glimpse(line, len, &object);
+    struct gt_kube_peek object;
+    gt_kube_peek(line, len, &object);
     watch->counters.last_heard_ms = gt_kube_now_ms();
     if (strcmp(object.type, "ERROR") == 0) {
         gt_fail(&watch->failed, EFBIG, "watch: an error of more than %zu bytes", len);

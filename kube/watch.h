@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_KUBE_WATCH_H
 #define GPUTOPO_KUBE_WATCH_H
 
-#include "kube/glimpse.h"
 #include "kube/list.h"
+#include "kube/peek.h"
 
 /*
  * A watch that keeps itself alive: on a connection of its own, resumed from the last resourceVersion seen
@@ -30,7 +30,7 @@ struct gt_kube_watch_spec {
     size_t line_max;              /* bytes of one event, 0: GT_KUBE_LINE_MAX */
     void (*on_event)(void *arg, enum gt_kube_event_type type, cJSON *object); /* freed afterwards */
     /* Of an object that is too large for one, whose name is told; may be NULL. */
-    void (*on_oversize)(void *arg, bool deleted, const struct gt_kube_glimpse *object);
+    void (*on_oversize)(void *arg, bool deleted, const struct gt_kube_peek *object);
     void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; may be NULL */
     void (*on_lost)(void *arg, const struct gt_err *error);  /* it does not; the watch is gone afterwards */
     void *arg;

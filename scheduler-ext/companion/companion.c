@@ -28,16 +28,16 @@ static void on_tell(void *arg, struct gt_buf *to)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->tell)
-            gt_parts[i]->tell(companion->parts[i], to);
+        if (companion->parts[i] && gt_parts[i]->write_note)
+            gt_parts[i]->write_note(companion->parts[i], to);
 }
 
 static void on_hear(void *arg, const char *note)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->hear)
-            gt_parts[i]->hear(companion->parts[i], note);
+        if (companion->parts[i] && gt_parts[i]->read_note)
+            gt_parts[i]->read_note(companion->parts[i], note);
 }
 
 static void on_released(void *arg)
@@ -122,13 +122,13 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-/* One feed for all parts that need it; it starts when each of them listens. */
+/* One cache for all parts that need it; it starts when each of them listens. */
 static int follow(struct gt_companion *companion, struct gt_err **err)
 {
-    if (companion->follow)
+    if (companion->informers)
         return 0;
-    int r = gt_follow_new(companion->loop, companion->kube, &companion->follow, err);
-    companion->env.follow = companion->follow;
+    int r = gt_informers_new(companion->loop, companion->kube, &companion->informers, err);
+    companion->env.informers = companion->informers;
     return r;
 }
 
@@ -144,7 +144,7 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
     for (unsigned i = 0; i < gt_part_count; i++) {
         if (!(companion->options->parts >> i & 1))
             continue;
-        int r = gt_parts[i]->follows ? follow(companion, err) : 0;
+        int r = gt_parts[i]->needs_cache ? follow(companion, err) : 0;
         if (r < 0)
             return r;
         r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
@@ -155,7 +155,7 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
         if (gt_parts[i]->placement)
             companion->env.placement = gt_parts[i]->placement(companion->parts[i]);
     }
-    return companion->follow ? gt_follow_start(companion->follow, err) : 0;
+    return companion->informers ? gt_informers_start(companion->informers, err) : 0;
 }
 
 static int start_election(struct gt_companion *companion, struct gt_err **err)
@@ -169,8 +169,8 @@ static int start_election(struct gt_companion *companion, struct gt_err **err)
                                        .identity = companion->instance,
                                        .on_lead = on_lead,
                                        .on_released = on_released,
-                                       .tell = on_tell,
-                                       .hear = on_hear,
+                                       .write_note = on_tell,
+                                       .read_note = on_hear,
                                        .arg = companion};
     return gt_elect_new(companion->loop, companion->kube, &spec, &companion->elect, err);
 }
@@ -218,7 +218,7 @@ static void stop(struct gt_companion *companion)
     for (unsigned i = gt_part_count; i-- > 0;)
         if (companion->parts[i])
             gt_parts[i]->free(companion->parts[i]);
-    gt_follow_free(companion->follow);
+    gt_informers_free(companion->informers);
     gt_kube_recorder_free(companion->recorder);
     gt_kube_free(companion->kube);
     gt_loop_free(companion->loop);

@@ -85,13 +85,13 @@ static void on_released(void *arg)
 static void tell(void *arg, struct gt_buf *to)
 {
     struct gt_elect *elect = arg;
-    elect->spec.tell(elect->spec.arg, to);
+    elect->spec.write_note(elect->spec.arg, to);
 }
 
 static void hear(void *arg, const char *note)
 {
     struct gt_elect *elect = arg;
-    elect->spec.hear(elect->spec.arg, note);
+    elect->spec.read_note(elect->spec.arg, note);
 }
 
 static void on_error(void *arg, const char *what)
@@ -133,8 +133,8 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_ele
                                           .on_lead = on_lead,
                                           .on_released = on_released,
                                           .on_error = on_error,
-                                          .tell = tell,
-                                          .hear = hear,
+                                          .write_note = tell,
+                                          .read_note = hear,
                                           .arg = elect};
     const struct gt_leader_port port = {port_now_ms,   port_now_text, port_random_below, port_wake, port_send,
                                         port_withdraw, elect};

@@ -14,8 +14,8 @@ struct gt_elect_spec {
     const char *namespace_, *identity; /* live as long as it does */
     void (*on_lead)(void *arg, bool leads);
     void (*on_released)(void *arg);
-    void (*tell)(void *arg, struct gt_buf *to); /* as of struct gt_leader_spec, these two */
-    void (*hear)(void *arg, const char *note);
+    void (*write_note)(void *arg, struct gt_buf *to); /* as of struct gt_leader_spec, these two */
+    void (*read_note)(void *arg, const char *note);
     void *arg;
 };
 

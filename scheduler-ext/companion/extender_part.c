@@ -2,12 +2,12 @@
 #include <errno.h>
 
 #include "scheduler-ext/companion/part.h"
-#include "scheduler-ext/doors/extender.h"
+#include "scheduler-ext/serve/extender.h"
 
-/* The part "extender": the doors of kube-scheduler and Volcano. It answers on every replica. */
+/* The part "extender": the endpoints of kube-scheduler and Volcano. It answers on every replica. */
 
 struct extender_part {
-    struct gt_follow *follow;
+    struct gt_informers *informers;
     struct gt_extender *extender;
 };
 
@@ -16,7 +16,7 @@ static void part_free(void *self)
     struct extender_part *part = self;
     if (!part)
         return;
-    gt_follow_forget(part->follow, part);
+    gt_informers_remove_handlers(part->informers, part);
     gt_extender_free(part->extender);
     free(part);
 }
@@ -29,25 +29,26 @@ static void on_synced(void *arg)
 
 static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
-    struct gt_feed *feed = gt_follow_feed(env->follow);
-    struct gt_extender_spec spec = {.feed = feed,
+    struct gt_cache *cache = gt_informers_cache(env->informers);
+    struct gt_extender_spec spec = {.cache = cache,
                                     .placement = env->placement,
                                     .client_wanted = env->options->tls.client_ca != NULL,
                                     .clients = env->options->extender_clients,
                                     .weights = env->options->weights};
-    int r = gt_score_set_weights(gt_feed_cluster(feed), &spec.weights, err);
+    int r = gt_score_set_weights(gt_cache_cluster(cache), &spec.weights, err);
     if (r < 0)
         return r;
     struct extender_part *part = calloc(1, sizeof(*part));
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the extender");
-    part->follow = env->follow;
+    part->informers = env->informers;
     r = gt_extender_new(&spec, &part->extender, err);
     if (r < 0) {
         part_free(part);
         return r;
     }
-    gt_follow_listen(env->follow, &(struct gt_follow_listener){.on_synced = on_synced, .arg = part});
+    gt_informers_add_handlers(env->informers,
+                              &(struct gt_cache_handlers){.on_synced = on_synced, .arg = part});
     *ret = part;
     return 0;
 }
@@ -55,7 +56,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
 static bool part_ready(const void *self, struct gt_buf *why)
 {
     const struct extender_part *part = self;
-    return gt_follow_is_synced(part->follow, why);
+    return gt_informers_is_synced(part->informers, why);
 }
 
 static void part_metrics(const void *self, struct gt_buf *to)
@@ -79,7 +80,7 @@ static bool part_take(void *self, const struct gt_http_request *request, struct 
 const struct gt_part gt_extender_part = {
     .name = "extender",
     .help = "scores nodes for kube-scheduler and Volcano",
-    .follows = true,
+    .needs_cache = true,
     .new = part_new,
     .free = part_free,
     .ready = part_ready,

@@ -128,10 +128,10 @@ static void add_member(struct gt_holders *holders, const char *holder, bool fore
         add_pattern(holders, holder, is_node, NULL);
 }
 
-void gt_holders_add(void *arg, const char *name, enum gt_mirror_state state, const char *have)
+void gt_holders_add(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
 {
     struct gt_holders *holders = arg;
-    bool foreign = state == GT_MIRROR_FOREIGN;
+    bool foreign = state == GT_APPLY_SET_FOREIGN;
     cJSON *object = cJSON_Parse(have);
     const cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec"), *member;
     cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(spec, "members"))
@@ -261,7 +261,7 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
                         struct gt_projected *ret, struct gt_buf *to)
 {
     const struct gt_supernode *supernode = &view->join->supernodes[s];
-    gt_auto_buf struct gt_buf text = GT_BUF(GT_MIRROR_BODY_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_APPLY_SET_BODY_MAX);
     struct members members = {.view = view,
                               .holders = holders,
                               .self = supernode->name,

@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_COMPANION_HYPERNODES_H
 #define GPUTOPO_COMPANION_HYPERNODES_H
 
-#include "scheduler-ext/companion/mirror.h"
+#include "scheduler-ext/companion/apply_set.h"
 #include "scheduler-ext/companion/view.h"
 
 /*
@@ -22,8 +22,8 @@ void gt_holders_free(struct gt_holders *holders);
 GT_DEFINE_CLEANUP(struct gt_holders *, gt_holders_free)
 #define gt_auto_holders GT_CLEANUP(gt_holders_free)
 
-/* One HyperNode that is there, its `have` as mirror.h gives it; a gt_mirror_visit. */
-void gt_holders_add(void *holders, const char *name, enum gt_mirror_state state, const char *have);
+/* One HyperNode that is there, its `have` as apply_set.h gives it; a gt_apply_set_visit. */
+void gt_holders_add(void *holders, const char *name, enum gt_apply_set_state state, const char *have);
 /* After the last one, before any question. False: one of them did not fit into memory. */
 bool gt_holders_end(struct gt_holders *holders);
 
@@ -32,9 +32,9 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
                             const char *self, bool *ret_foreign);
 
 /*
- * What is wished of supernode s: appends its wish and returns true, or returns false where it shall have no
- * HyperNode. Supernodes are asked about by ascending tier; `made` [supernode] says which children have one,
- * and is filled in.
+ * What is desired of supernode s: appends its desired and returns true, or returns false where it shall have
+ * no HyperNode. Supernodes are asked about by ascending tier; `made` [supernode] says which children have
+ * one, and is filled in.
  */
 bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_holders *holders, bool *made,
                         struct gt_projected *ret, struct gt_buf *to);

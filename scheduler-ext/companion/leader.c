@@ -151,7 +151,7 @@ static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_ku
     gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEADER_NOTE_MAX);
     if (leader->leads)
-        leader->spec.tell(leader->spec.arg, &note);
+        leader->spec.write_note(leader->spec.arg, &note);
     lease.note = note.failed ? NULL : note.data;
     leader->port.now_text(leader->port.arg, lease.renewed);
     if (strcmp(lease.holder, leader->spec.identity) != 0) {
@@ -197,7 +197,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
             claim(leader, GT_KUBE_UPDATE, leader->lease);
         } else {
             set_leads(leader, false);
-            leader->spec.hear(leader->spec.arg, gt_kube_lease_note(answer->object));
+            leader->spec.read_note(leader->spec.arg, gt_kube_lease_note(answer->object));
             wake(leader);
         }
     }

@@ -5,7 +5,7 @@
 
 static const char program[] = "gputopo-scheduler";
 
-/* Its doors take no more connections than a quarter of what there is. */
+/* Its endpoints take no more connections than a quarter of what there is. */
 enum { DESCRIPTORS_NEEDED = 128 };
 
 static int run(const struct gt_companion_options *options)

@@ -57,7 +57,7 @@ static const struct gt_option table[] = {
     {"tls-certificate", "FILE", "PEM, for --https; read again when it changes, as are the next two",
      OPTION_TLS_CERTIFICATE},
     {"tls-key", "FILE", "PEM", OPTION_TLS_KEY},
-    {"tls-client-ca", "FILE", "PEM; the kube-scheduler door then wants a certificate of it",
+    {"tls-client-ca", "FILE", "PEM; the kube-scheduler endpoint then wants a certificate of it",
      OPTION_TLS_CLIENT_CA},
     {"extender-clients", "NAMES",
      "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",

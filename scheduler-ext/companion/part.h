@@ -6,7 +6,7 @@
 #include "base/loop.h"
 #include "http/http.h"
 #include "kube/event.h"
-#include "scheduler-ext/companion/follow.h"
+#include "scheduler-ext/companion/informers.h"
 #include "scheduler-ext/companion/options.h"
 
 struct gt_placement;
@@ -19,7 +19,7 @@ struct gt_part_env {
     const struct gt_companion_options *options;
     const char *namespace_;               /* where its own objects are */
     const char *instance;                 /* this process among its replicas */
-    struct gt_follow *follow;             /* for a part that follows, else NULL */
+    struct gt_informers *informers;       /* for a part that needs the cache, else NULL */
     const struct gt_placement *placement; /* of the part that places; NULL: it is off, or comes later */
 };
 
@@ -29,7 +29,7 @@ struct gt_part_env {
  */
 struct gt_part {
     const char *name, *help;
-    bool follows; /* it needs the feed: env->follow */
+    bool needs_cache; /* it needs the cache: env->informers */
     int (*new)(const struct gt_part_env *env, void **ret, struct gt_err **err);
     void (*free)(void *self);
     /* Whether it knows what it needs; otherwise one line why not is appended. */
@@ -39,8 +39,8 @@ struct gt_part {
     void (*lead)(void *self, bool leads);
     /* What a replica that leads tells the others with each renewal of its lease, and what they hear: at most
      * one part does both (leader.h). */
-    void (*tell)(const void *self, struct gt_buf *to);
-    void (*hear)(void *self, const char *note);
+    void (*write_note)(const void *self, struct gt_buf *to);
+    void (*read_note)(void *self, const char *note);
     void (*metrics)(const void *self, struct gt_buf *to);
     /* False: this path is not its own. */
     bool (*serve)(void *self, const struct gt_http_request *request, struct gt_http_response *response);

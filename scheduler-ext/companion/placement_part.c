@@ -17,7 +17,7 @@ enum { SYNC_MS = 200 };
 static const char resource[] = "metax-tech.com/gpu";
 
 struct placement_part {
-    struct gt_follow *follow;
+    struct gt_informers *informers;
     struct gt_owners *owners;
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
@@ -34,7 +34,7 @@ struct placement_part {
 
 static bool is_synced(const struct placement_part *part)
 {
-    return gt_follow_is_synced(part->follow, NULL) && gt_owner_watch_is_synced(part->watch);
+    return gt_informers_is_synced(part->informers, NULL) && gt_owner_watch_is_synced(part->watch);
 }
 
 /* It starts when it leads and knows everything: a plan made on half of the cluster would be a bad one. */
@@ -65,13 +65,13 @@ static void part_lead(void *self, bool leads)
 static void part_tell(const void *self, struct gt_buf *to)
 {
     const struct placement_part *part = self;
-    gt_placement_tell(part->placement, to);
+    gt_placement_write_note(part->placement, to);
 }
 
 static void part_hear(void *self, const char *note)
 {
     struct placement_part *part = self;
-    gt_placement_hear(part->placement, note);
+    gt_placement_read_note(part->placement, note);
 }
 
 static void saw_pod(void *arg, const cJSON *object)
@@ -97,12 +97,12 @@ static void saw_pod_gone(void *arg, const char *namespace_, const char *name)
     gt_placement_saw_pod_gone(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
-static void on_pod(void *arg, struct gt_feed_pod *pod)
+static void on_pod(void *arg, struct gt_cache_pod *pod)
 {
     gt_placement_on_pod(((struct placement_part *)arg)->placement, pod);
 }
 
-static void on_pod_gone(void *arg, struct gt_feed_pod *pod)
+static void on_pod_gone(void *arg, struct gt_cache_pod *pod)
 {
     gt_placement_on_pod_gone(((struct placement_part *)arg)->placement, pod);
 }
@@ -112,9 +112,9 @@ static void on_refused(void *arg, const char *namespace_, const char *name, cons
     gt_placement_on_refused(((struct placement_part *)arg)->placement, namespace_, name, why);
 }
 
-static void on_room(void *arg)
+static void on_capacity(void *arg)
 {
-    gt_placement_on_room(((struct placement_part *)arg)->placement);
+    gt_placement_on_capacity(((struct placement_part *)arg)->placement);
 }
 
 static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
@@ -147,7 +147,7 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
     gt_auto_err struct gt_err *err = NULL;
     struct gt_webhook webhook = {.resource = resource,
                                  .owners = part->owners,
-                                 .feed = gt_follow_feed(part->follow),
+                                 .cache = gt_informers_cache(part->informers),
                                  .placement = part->placement};
     if (request->method != GT_HTTP_POST) {
         response->status = 405;
@@ -242,7 +242,7 @@ static void part_free(void *self)
     struct placement_part *part = self;
     if (!part)
         return;
-    gt_follow_forget(part->follow, part);
+    gt_informers_remove_handlers(part->informers, part);
     gt_source_free(part->sync_timer);
     gt_owner_watch_free(part->watch);
     gt_placement_free(part->placement);
@@ -257,7 +257,7 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
         .loop = env->loop,
         .kube = env->kube,
         .recorder = env->recorder,
-        .feed = gt_follow_feed(env->follow),
+        .cache = gt_informers_cache(env->informers),
         .owners = part->owners,
         .options = env->options->placement,
         .on_note = on_note,
@@ -281,7 +281,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     struct placement_part *part = made;
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
-    part->follow = env->follow;
+    part->informers = env->informers;
     part->namespace_ = env->namespace_;
     part->clients = env->options->webhook_clients;
     part->not_asked = env->options->webhook_except;
@@ -291,14 +291,14 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
         r = start_controller(env, part, err);
     if (r < 0)
         return r;
-    gt_follow_listen(env->follow, &(struct gt_follow_listener){.saw_pod = saw_pod,
-                                                               .made_pod = made_pod,
-                                                               .saw_pod_gone = saw_pod_gone,
-                                                               .on_pod = on_pod,
-                                                               .on_pod_gone = on_pod_gone,
-                                                               .on_refused = on_refused,
-                                                               .on_room = on_room,
-                                                               .arg = part});
+    gt_informers_add_handlers(env->informers, &(struct gt_cache_handlers){.saw_pod = saw_pod,
+                                                                          .made_pod = made_pod,
+                                                                          .saw_pod_gone = saw_pod_gone,
+                                                                          .on_pod = on_pod,
+                                                                          .on_pod_gone = on_pod_gone,
+                                                                          .on_refused = on_refused,
+                                                                          .on_capacity = on_capacity,
+                                                                          .arg = part});
     *ret = gt_steal(made);
     return 0;
 }
@@ -306,7 +306,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
 static bool part_ready(const void *self, struct gt_buf *why)
 {
     const struct placement_part *part = self;
-    if (!gt_follow_is_synced(part->follow, why))
+    if (!gt_informers_is_synced(part->informers, why))
         return false;
     if (!gt_owner_watch_is_synced(part->watch)) {
         gt_buf_puts(why, "waiting for the list of jobs");
@@ -349,7 +349,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
 static void write_jobs(const struct gt_placement_counters *counters, struct gt_buf *to)
 {
     static const char name[] = "gputopo_placement_jobs";
-    gt_prom_head(to, name, "gauge", "Jobs that the controller looks after, by state.");
+    gt_prom_head(to, name, "gauge", "Jobs that the controller reconciles after, by state.");
     for (unsigned i = GT_PLACEMENT_NONE + 1; i < GT_PLACEMENT_STATES; i++)
         gt_buf_printf(to, "%s{state=\"%s\"} %u\n", name, gt_placement_state_name((enum gt_placement_state)i),
                       counters->jobs[i]);
@@ -397,13 +397,13 @@ static void part_metrics(const void *self, struct gt_buf *to)
 const struct gt_part gt_placement_part = {
     .name = "placement",
     .help = "plans the gated pods of jobs with groups; its webhook sets the gates",
-    .follows = true,
+    .needs_cache = true,
     .new = part_new,
     .free = part_free,
     .ready = part_ready,
     .lead = part_lead,
-    .tell = part_tell,
-    .hear = part_hear,
+    .write_note = part_tell,
+    .read_note = part_hear,
     .metrics = part_metrics,
     .serve = part_serve,
     .take = part_take,

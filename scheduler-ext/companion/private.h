@@ -16,8 +16,8 @@ struct gt_companion {
     struct gt_elect *elect; /* NULL: --leader-elect=false */
     struct gt_source *end_timer;
     struct gt_part_env env;
-    struct gt_follow *follow;  /* NULL: no part follows */
-    void *parts[GT_PARTS_MAX]; /* NULL: not asked for */
+    struct gt_informers *informers; /* NULL: no part needs the cache */
+    void *parts[GT_PARTS_MAX];      /* NULL: not asked for */
     char instance[192];
     bool leads, ending;
 };

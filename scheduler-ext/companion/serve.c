@@ -128,8 +128,8 @@ static void serve_metrics(const struct gt_companion *companion, struct gt_http_r
     for (unsigned i = 0; i < gt_part_count; i++)
         if (companion->parts[i] && gt_parts[i]->metrics)
             gt_parts[i]->metrics(companion->parts[i], to);
-    if (companion->follow)
-        gt_follow_metrics(companion->follow, to);
+    if (companion->informers)
+        gt_informers_metrics(companion->informers, to);
     const struct gt_http_listener listeners[] = {
         {"http", companion->http}, {"https", companion->https}, {"health", companion->health}};
     gt_http_metrics(listeners, GT_COUNT(listeners), to);

@@ -63,11 +63,11 @@ static bool add(struct gt_servers *servers, const char *uuid, const char *node, 
     return true;
 }
 
-void gt_servers_learn(void *arg, const char *name, enum gt_mirror_state state, const char *have)
+void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
 {
     struct gt_servers *servers = arg;
     (void)name;
-    cJSON *object = state == GT_MIRROR_OURS ? cJSON_Parse(have) : NULL;
+    cJSON *object = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
     const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status"), *member;
     cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(status, "members"))
     {

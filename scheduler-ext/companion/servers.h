@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_COMPANION_SERVERS_H
 #define GPUTOPO_COMPANION_SERVERS_H
 
+#include "scheduler-ext/companion/apply_set.h"
 #include "scheduler-ext/companion/facts.h"
-#include "scheduler-ext/companion/mirror.h"
 
 /*
  * Which node holds which server UUID. A node says itself which server it is; so that none can take another's
@@ -22,9 +22,9 @@ void gt_servers_free(struct gt_servers *servers);
 GT_DEFINE_CLEANUP(struct gt_servers *, gt_servers_free)
 #define gt_auto_servers GT_CLEANUP(gt_servers_free)
 
-/* A gt_mirror_visit for Supernodes: `arg` are the servers. What is published counts more than what is
+/* A gt_apply_set_visit for Supernodes: `arg` are the servers. What is published counts more than what is
  * remembered. */
-void gt_servers_learn(void *arg, const char *name, enum gt_mirror_state state, const char *have);
+void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state, const char *have);
 
 /* Brings it up to date with the nodes that are there, sorted by name. -ENOMEM. */
 int gt_servers_settle(struct gt_servers *servers, const struct gt_fact *const *facts, uint32_t count,

@@ -32,7 +32,7 @@ static void changed(void *arg)
 static bool knows_enough(const struct gt_supernodes *self)
 {
     return self->nodes_synced && self->topologies_synced && gt_groups_source_is_known(self->source) &&
-           gt_mirror_is_synced(self->mirror);
+           gt_apply_set_is_synced(self->set);
 }
 
 /* ---- one round ---- */
@@ -45,28 +45,28 @@ static const struct gt_groups *groups_of(struct gt_supernodes *self)
         return groups;
     }
     if (!self->recovered)
-        self->recovered = gt_supernodes_recover(self->mirror);
+        self->recovered = gt_supernodes_recover(self->set);
     return self->recovered;
 }
 
-static bool wish_supernodes(struct gt_supernodes *self, const struct gt_view *view,
-                            const struct gt_projected *projected)
+static bool apply_supernodes(struct gt_supernodes *self, const struct gt_view *view,
+                             const struct gt_projected *projected)
 {
     bool whole = true;
-    gt_mirror_begin(self->mirror);
+    gt_apply_set_begin(self->set);
     for (uint32_t s = 0; s < view->join->supernode_count && whole; s++) {
-        gt_auto_buf struct gt_buf wish = GT_BUF(GT_MIRROR_BODY_MAX);
-        gt_view_write_supernode(view, s, projected ? &projected[s] : NULL, &wish);
-        whole = !wish.failed && gt_mirror_want(self->mirror, view->join->supernodes[s].name, wish.data);
+        gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
+        gt_view_write_supernode(view, s, projected ? &projected[s] : NULL, &desired);
+        whole = !desired.failed && gt_apply_set_want(self->set, view->join->supernodes[s].name, desired.data);
     }
     if (whole)
-        gt_mirror_end(self->mirror);
+        gt_apply_set_end(self->set);
     return whole;
 }
 
 /* Children before parents. */
-static bool wish_hypernodes(struct gt_supernodes *self, const struct gt_view *view,
-                            struct gt_projected *projected)
+static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *view,
+                             struct gt_projected *projected)
 {
     const struct gt_join *join = view->join;
     gt_auto_holders struct gt_holders *holders = NULL;
@@ -74,21 +74,22 @@ static bool wish_hypernodes(struct gt_supernodes *self, const struct gt_view *vi
     bool whole = made && gt_holders_new(&holders, NULL) >= 0;
     if (!whole)
         return false;
-    gt_mirror_each(self->hypernodes, gt_holders_add, holders);
+    gt_apply_set_each(self->hypernodes, gt_holders_add, holders);
     whole = gt_holders_end(holders);
-    gt_mirror_begin(self->hypernodes);
+    gt_apply_set_begin(self->hypernodes);
     self->stats.refused = 0;
     for (unsigned tier = 1; tier <= GT_JOIN_TIERS_MAX; tier++)
         for (uint32_t s = 0; s < join->supernode_count && whole; s++) {
-            gt_auto_buf struct gt_buf wish = GT_BUF(GT_MIRROR_BODY_MAX);
+            gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
             if (join->supernodes[s].tier != tier)
                 continue;
-            if (gt_hypernode_write(view, s, holders, made, &projected[s], &wish))
-                whole = !wish.failed && gt_mirror_want(self->hypernodes, join->supernodes[s].name, wish.data);
+            if (gt_hypernode_write(view, s, holders, made, &projected[s], &desired))
+                whole = !desired.failed &&
+                        gt_apply_set_want(self->hypernodes, join->supernodes[s].name, desired.data);
             self->stats.refused += !projected[s].good;
         }
     if (whole)
-        gt_mirror_end(self->hypernodes);
+        gt_apply_set_end(self->hypernodes);
     return whole;
 }
 
@@ -101,22 +102,22 @@ static void say_unknown_kind(struct gt_projected *projected, uint32_t count)
     }
 }
 
-static bool wish_nodefeatures(struct gt_supernodes *self, const struct gt_view *view)
+static bool apply_nodefeatures(struct gt_supernodes *self, const struct gt_view *view)
 {
     bool whole = true;
-    gt_mirror_begin(self->nodefeatures);
+    gt_apply_set_begin(self->nodefeatures);
     for (uint32_t i = 0; i < view->node_count && whole; i++) {
         const struct gt_fact *fact = view->facts[i];
-        gt_auto_buf struct gt_buf wish = GT_BUF(GT_MIRROR_BODY_MAX);
+        gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
         char name[GT_FACT_TEXT_MAX + 16];
         if (!fact->has_topology || strlen(fact->name) > NODE_LABEL_MAX)
             continue; /* nothing is known of it, or NFD cannot know its name */
         snprintf(name, sizeof(name), "gputopo-%s", fact->name);
-        gt_view_write_nodefeature(view, i, &wish);
-        whole = !wish.failed && gt_mirror_want(self->nodefeatures, name, wish.data);
+        gt_view_write_nodefeature(view, i, &desired);
+        whole = !desired.failed && gt_apply_set_want(self->nodefeatures, name, desired.data);
     }
     if (whole)
-        gt_mirror_end(self->nodefeatures);
+        gt_apply_set_end(self->nodefeatures);
     return whole;
 }
 
@@ -142,7 +143,7 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     gt_auto_view struct gt_view *view = NULL;
     gt_auto_free struct gt_projected *projected = NULL;
     if (!self->knows_servers)
-        gt_mirror_each(self->mirror, gt_servers_learn, self->servers);
+        gt_apply_set_each(self->set, gt_servers_learn, self->servers);
     int r = gt_view_make(self->facts, groups_of(self), self->servers, &view, err);
     if (r < 0)
         return r;
@@ -152,17 +153,17 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
         projected = calloc((size_t)view->join->supernode_count + 1, sizeof(*projected));
         if (!projected)
             return gt_fail_sys(err, ENOMEM, "supernodes");
-        if (gt_mirror_is_synced(self->hypernodes))
-            whole = wish_hypernodes(self, view, projected);
+        if (gt_apply_set_is_synced(self->hypernodes))
+            whole = apply_hypernodes(self, view, projected);
         else
             say_unknown_kind(projected, view->join->supernode_count);
     }
-    whole = wish_supernodes(self, view, projected) && whole;
+    whole = apply_supernodes(self, view, projected) && whole;
     if (self->nodefeatures)
-        whole = wish_nodefeatures(self, view) && whole;
+        whole = apply_nodefeatures(self, view) && whole;
     count(self, view);
     if (self->leads)
-        gt_supernodes_tell(self, view, projected);
+        gt_supernodes_events(self, view, projected);
     return whole ? 0 : gt_fail_sys(err, ENOMEM, "supernodes");
 }
 
@@ -273,15 +274,15 @@ static void on_topologies_error(void *arg, const struct gt_err *error)
 static void supernodes_free(void *arg)
 {
     struct gt_supernodes *self = arg;
-    gt_mirror_free(self->mirror);
-    gt_mirror_free(self->hypernodes);
-    gt_mirror_free(self->nodefeatures);
+    gt_apply_set_free(self->set);
+    gt_apply_set_free(self->hypernodes);
+    gt_apply_set_free(self->nodefeatures);
     gt_kube_informer_free(self->nodes);
     gt_kube_informer_free(self->topologies);
     gt_groups_source_free(self->source);
     gt_groups_free(self->recovered);
     gt_servers_free(self->servers);
-    gt_news_free(self->told);
+    gt_problem_events_free(self->told);
     gt_facts_free(self->facts);
     gt_source_free(self->timer);
     free(self);
@@ -314,20 +315,20 @@ static int start_informers(struct gt_supernodes *self, struct gt_err **err)
     return r;
 }
 
-static int start_mirrors(struct gt_supernodes *self, struct gt_err **err)
+static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
 {
     const struct gt_part_env *env = self->env;
-    const struct gt_mirror_spec own = {.loop = env->loop,
-                                       .kube = env->kube,
-                                       .resource = &supernodes,
-                                       .api_version = "topology.metax-tech.com/v1alpha1",
-                                       .kind = "Supernode",
-                                       .root = "status",
-                                       .is_status = true,
-                                       .is_strict = true,
-                                       .on_change = changed,
-                                       .arg = self};
-    struct gt_mirror_spec volcano = own, nfd = own;
+    const struct gt_apply_set_spec own = {.loop = env->loop,
+                                          .kube = env->kube,
+                                          .resource = &supernodes,
+                                          .api_version = "topology.metax-tech.com/v1alpha1",
+                                          .kind = "Supernode",
+                                          .root = "status",
+                                          .is_status = true,
+                                          .is_strict = true,
+                                          .on_change = changed,
+                                          .arg = self};
+    struct gt_apply_set_spec volcano = own, nfd = own;
     volcano.resource = &hypernodes;
     volcano.api_version = "topology.volcano.sh/v1alpha1";
     volcano.kind = "HyperNode";
@@ -341,12 +342,12 @@ static int start_mirrors(struct gt_supernodes *self, struct gt_err **err)
     nfd.root = "spec";
     nfd.is_status = false;
     nfd.is_optional = true;
-    nfd.selector = GT_MIRROR_LABEL "=" GT_MIRROR_MANAGER;
-    int r = gt_mirror_new(&own, &self->mirror, err);
+    nfd.selector = GT_APPLY_SET_LABEL "=" GT_APPLY_SET_MANAGER;
+    int r = gt_apply_set_new(&own, &self->set, err);
     if (r >= 0 && env->options->project_hypernodes)
-        r = gt_mirror_new(&volcano, &self->hypernodes, err);
+        r = gt_apply_set_new(&volcano, &self->hypernodes, err);
     if (r >= 0 && env->options->project_nodefeatures)
-        r = gt_mirror_new(&nfd, &self->nodefeatures, err);
+        r = gt_apply_set_new(&nfd, &self->nodefeatures, err);
     return r;
 }
 
@@ -363,12 +364,12 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (r >= 0)
         r = gt_servers_new(&self->servers, err);
     if (r >= 0)
-        r = gt_news_new(env->recorder, &self->told, err);
+        r = gt_problem_events_new(env->recorder, &self->told, err);
     if (r >= 0)
         r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config, changed,
                                  self, &self->source, err);
     if (r >= 0)
-        r = start_mirrors(self, err);
+        r = start_apply_set(self, err);
     if (r >= 0)
         r = start_informers(self, err);
     if (r < 0)
@@ -386,7 +387,7 @@ static bool supernodes_ready(const void *arg, struct gt_buf *why)
     } needs[] = {
         {self->nodes_synced, "Nodes", self->nodes_error},
         {self->topologies_synced, "NodeGPUTopologies", self->topologies_error},
-        {gt_mirror_is_synced(self->mirror), "Supernodes", ""},
+        {gt_apply_set_is_synced(self->set), "Supernodes", ""},
         {gt_groups_source_is_known(self->source), "the configuration of supernodes", ""},
     };
     for (unsigned i = 0; i < GT_COUNT(needs); i++)
@@ -401,14 +402,14 @@ static bool supernodes_ready(const void *arg, struct gt_buf *why)
 static void supernodes_lead(void *arg, bool leads)
 {
     struct gt_supernodes *self = arg;
-    struct gt_mirror *const mirrors[] = {self->mirror, self->hypernodes, self->nodefeatures};
+    struct gt_apply_set *const sets[] = {self->set, self->hypernodes, self->nodefeatures};
     self->leads = leads;
-    for (unsigned i = 0; i < GT_COUNT(mirrors); i++)
-        if (mirrors[i])
-            gt_mirror_lead(mirrors[i], leads);
+    for (unsigned i = 0; i < GT_COUNT(sets); i++)
+        if (sets[i])
+            gt_apply_set_lead(sets[i], leads);
     self->knows_servers = false;
     if (leads) {
-        gt_news_forget(self->told);
+        gt_problem_events_forget(self->told);
         changed(self);
     }
 }

@@ -6,23 +6,23 @@
 
 enum { KINDS = 3 };
 
-static unsigned mirrors_of(const struct gt_supernodes *self, struct gt_mirror_stats stats[KINDS],
+static unsigned mirrors_of(const struct gt_supernodes *self, struct gt_apply_set_stats stats[KINDS],
                            const char *names[KINDS])
 {
-    const struct gt_mirror *mirrors[KINDS] = {self->mirror, self->hypernodes, self->nodefeatures};
+    const struct gt_apply_set *sets[KINDS] = {self->set, self->hypernodes, self->nodefeatures};
     static const char *const kinds[KINDS] = {"Supernode", "HyperNode", "NodeFeature"};
     unsigned count = 0;
     for (unsigned i = 0; i < KINDS; i++)
-        if (mirrors[i]) {
-            gt_mirror_stats(mirrors[i], &stats[count]);
+        if (sets[i]) {
+            gt_apply_set_stats(sets[i], &stats[count]);
             names[count++] = kinds[i];
         }
     return count;
 }
 
-static void write_mirrors(const struct gt_supernodes *self, struct gt_buf *to)
+static void write_apply_set(const struct gt_supernodes *self, struct gt_buf *to)
 {
-    struct gt_mirror_stats stats[KINDS] = {0};
+    struct gt_apply_set_stats stats[KINDS] = {0};
     const char *names[KINDS] = {0};
     unsigned count = mirrors_of(self, stats, names);
     gt_prom_head(to, "gputopo_objects", "gauge",
@@ -74,5 +74,5 @@ void gt_supernodes_metrics(const void *arg, struct gt_buf *to)
     gt_prom_real(to, "gputopo_joins_seconds_total", "counter", "Time that this has taken.", stats->seconds);
     gt_prom_number(to, "gputopo_projections_incomplete", "gauge",
                    "Supernodes that are no HyperNode, or one without all members.", stats->refused);
-    write_mirrors(self, to);
+    write_apply_set(self, to);
 }

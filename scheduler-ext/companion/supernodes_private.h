@@ -6,8 +6,8 @@
 #include "scheduler-ext/companion/groups_source.h"
 #include "scheduler-ext/companion/hypernodes.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/companion/problem_events.h"
 #include "scheduler-ext/companion/servers.h"
-#include "scheduler-ext/companion/told.h"
 
 struct gt_supernodes_stats {
     uint64_t joins, joins_failed;
@@ -27,10 +27,10 @@ struct gt_supernodes {
     struct gt_kube_informer *nodes, *topologies;
     bool nodes_synced, topologies_synced;
     char nodes_error[256], topologies_error[256];
-    struct gt_mirror *mirror, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
+    struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
     struct gt_servers *servers;
     bool knows_servers; /* what was published before this replica led has been learnt */
-    struct gt_news *told;
+    struct gt_problem_events *told;
     struct gt_source *timer;
     uint64_t last_ms;
     bool is_due, leads;
@@ -38,14 +38,14 @@ struct gt_supernodes {
     struct gt_supernodes_stats stats;
 };
 
-/* supernodes_tell.c: what is wrong at this moment, as Events. */
-void gt_supernodes_tell(struct gt_supernodes *self, const struct gt_view *view,
-                        const struct gt_projected *projected);
+/* supernodes_events.c: what is wrong at this moment, as Events. */
+void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
+                          const struct gt_projected *projected);
 
 /* supernodes_metrics.c */
 void gt_supernodes_metrics(const void *self, struct gt_buf *to);
 
 /* supernodes_recover.c: the groups that the published Supernodes tell of. NULL: none, or no memory. */
-struct gt_groups *gt_supernodes_recover(const struct gt_mirror *mirror);
+struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set);
 
 #endif

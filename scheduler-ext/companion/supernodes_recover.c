@@ -32,11 +32,11 @@ static bool copy_nodes(const cJSON *members, struct gt_join_group *to)
     return true;
 }
 
-static void visit(void *arg, const char *name, enum gt_mirror_state state, const char *have)
+static void visit(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
 {
     struct recovery *recovery = arg;
     struct gt_groups *groups = recovery->groups;
-    cJSON *object = state == GT_MIRROR_OURS ? cJSON_Parse(have) : NULL;
+    cJSON *object = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
     const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
     const cJSON *tier = cJSON_GetObjectItemCaseSensitive(status, "tier");
     if (strcmp(gt_kube_text(status, "source"), "config") == 0 && cJSON_IsNumber(tier) &&
@@ -52,17 +52,17 @@ static void visit(void *arg, const char *name, enum gt_mirror_state state, const
     cJSON_Delete(object);
 }
 
-struct gt_groups *gt_supernodes_recover(const struct gt_mirror *mirror)
+struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set)
 {
     gt_auto_groups struct gt_groups *groups = calloc(1, sizeof(*groups));
-    struct gt_mirror_stats stats;
-    gt_mirror_stats(mirror, &stats);
+    struct gt_apply_set_stats stats;
+    gt_apply_set_stats(set, &stats);
     struct recovery recovery = {.groups = groups,
                                 .room = stats.ours < GT_JOIN_GROUPS_MAX ? stats.ours : GT_JOIN_GROUPS_MAX};
     if (groups)
         groups->items = calloc((size_t)recovery.room + 1, sizeof(*groups->items));
     if (!groups || !groups->items)
         return NULL;
-    gt_mirror_each(mirror, visit, &recovery);
+    gt_apply_set_each(set, visit, &recovery);
     return recovery.failed ? NULL : gt_steal(groups);
 }

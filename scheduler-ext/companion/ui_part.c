@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
-#include "scheduler-ext/doors/explain.h"
-#include "scheduler-ext/doors/model_json.h"
-#include "scheduler-ext/doors/query.h"
-#include "scheduler-ext/doors/ui.h"
+#include "scheduler-ext/serve/explain.h"
+#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/query.h"
+#include "scheduler-ext/serve/ui.h"
 
 /* The part "ui": what people look at. /ui, /debug/model and /explain, on every replica. */
 
@@ -41,15 +41,15 @@ static uint64_t wall_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static struct gt_window window_of(const struct ui_part *part)
+static struct gt_debug_view view_of(const struct ui_part *part)
 {
-    return (struct gt_window){.feed = gt_follow_feed(part->env->follow),
-                              .placement = part->env->placement,
-                              .weights = part->env->options->weights,
-                              .leads = part->leads,
-                              .synced = gt_follow_is_synced(part->env->follow, NULL),
-                              .now_ms = gt_clock_ms(),
-                              .wall_ms = wall_ms()};
+    return (struct gt_debug_view){.cache = gt_informers_cache(part->env->informers),
+                                  .placement = part->env->placement,
+                                  .weights = part->env->options->weights,
+                                  .leads = part->leads,
+                                  .synced = gt_informers_is_synced(part->env->informers, NULL),
+                                  .now_ms = gt_clock_ms(),
+                                  .wall_ms = wall_ms()};
 }
 
 static void take_model(struct ui_part *part)
@@ -67,14 +67,14 @@ static void take_model(struct ui_part *part)
 /* Writes for so long at the model that is wanted; true when one is complete. */
 static bool go_on(struct ui_part *part, uint64_t ms)
 {
-    const struct gt_window window = window_of(part);
+    const struct gt_debug_view view = view_of(part);
     for (unsigned i = 0; i < VARIANTS && !part->making; i++) {
         struct snapshot *snapshot = &part->snapshots[i];
         if (!snapshot->wanted)
             continue;
         snapshot->wanted = false;
         part->making_variant = (enum variant)i;
-        gt_model_new(&window, i == WITH_PODS, MODEL_MAX, &part->making, NULL);
+        gt_model_new(&view, i == WITH_PODS, MODEL_MAX, &part->making, NULL);
     }
     if (!part->making || !gt_model_write(part->making, ms * UINT64_C(1000000)))
         return false;
@@ -179,9 +179,9 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
         response->content_type = "application/json";
         serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
     } else if (explain) {
-        const struct gt_window window = window_of(part);
-        if (window.synced) {
-            gt_explain(&window, request->query, response);
+        const struct gt_debug_view view = view_of(part);
+        if (view.synced) {
+            gt_explain(&view, request->query, response);
         } else {
             response->status = 503;
             gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
@@ -193,7 +193,7 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
 const struct gt_part gt_ui_part = {
     .name = "ui",
     .help = "answers people: the page /ui, /debug/model and /explain",
-    .follows = true,
+    .needs_cache = true,
     .new = part_new,
     .free = part_free,
     .lead = part_lead,

@@ -41,11 +41,12 @@ struct gt_projected {
     char message[512];
 };
 
-/* Appends the wish (mirror.h) of one Supernode: {"status":{...}}, without times. `projected` may be NULL. */
+/* Appends the desired (apply_set.h) of one Supernode: {"status":{...}}, without times. `projected` may be
+ * NULL. */
 void gt_view_write_supernode(const struct gt_view *view, uint32_t supernode,
                              const struct gt_projected *projected, struct gt_buf *to);
 
-/* Appends the wish of a node's NodeFeature of NFD. */
+/* Appends the desired of a node's NodeFeature of NFD. */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to);
 
 #define GT_VIEW_NFD_LABEL "topology.metax-tech.com/member-of" /* that NFD puts on the Node */

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "scheduler-ext/core/advise_internal.h"
-#include "scheduler-ext/core/room.h"
+#include "scheduler-ext/core/capacity.h"
 
 enum { DEFAULT_WORK = 100000000 };
 
@@ -133,7 +133,7 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_advise_pod *pods
     struct advisor advisor = {.job = job, .err = err};
     struct gt_advice advice = {.exact = true};
     gt_auto_free uint32_t *room = NULL;
-    int r = gt_room_of(cluster, job->gpus, &room, err);
+    int r = gt_capacity_of(cluster, job->gpus, &room, err);
     if (r < 0)
         return r;
     advisor.items = calloc((size_t)pod_count + 1, sizeof(*advisor.items));

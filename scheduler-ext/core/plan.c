@@ -3,7 +3,7 @@
 
 #include "scheduler-ext/core/plan_internal.h"
 
-bool gt_plan_room(struct gt_cluster *cluster, unsigned gpus, struct room *ret)
+bool gt_plan_capacity(struct gt_cluster *cluster, unsigned gpus, struct room *ret)
 {
     if (gpus == 0 || gpus > GT_GPUS_MAX)
         return false;
@@ -97,7 +97,7 @@ static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_
     struct room room;
     uint32_t number = (uint32_t)(kind - job->units);
     *ret_failed = number;
-    if (!gt_plan_room(job->cluster, kind->gpus, &room))
+    if (!gt_plan_capacity(job->cluster, kind->gpus, &room))
         return false;
     /* Whole units first, also of those that may be split: each takes just its share of the room for atoms
      * wherever it goes. */

@@ -302,7 +302,7 @@ static bool small_units(struct job *job, const struct gt_plan_unit *kind, struct
 {
     uint64_t gpus = (uint64_t)kind->pods * kind->gpus;
     unsigned node = gpus < GT_GPUS_MAX ? node_above(job->cluster, (unsigned)gpus) : 0;
-    return node && gt_plan_room(job->cluster, node, ret_nodes);
+    return node && gt_plan_capacity(job->cluster, node, ret_nodes);
 }
 
 void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const struct room *room, uint32_t fresh)

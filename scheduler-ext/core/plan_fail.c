@@ -55,7 +55,7 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
     struct room room;
     count_runs(job, unit, &failure.wanted, &placed, &failure.beside);
     uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots = 0;
-    if (gt_plan_room(job->cluster, unit->gpus, &room)) {
+    if (gt_plan_capacity(job->cluster, unit->gpus, &room)) {
         /* The cluster as it is now: runs that still fit are held too, what they leave is the largest rest. */
         uint32_t largest = 0;
         for (uint32_t s = 0; s < room.count; s++) {
@@ -102,7 +102,7 @@ void gt_plan_fail_started(struct job *job, uint32_t number, uint32_t first, uint
     if (super != GT_NONE)
         failure.largest = failure.held * unit->gpus;
     struct room room;
-    if (gt_plan_room(job->cluster, unit->gpus, &room)) {
+    if (gt_plan_capacity(job->cluster, unit->gpus, &room)) {
         uint64_t slots = 0;
         for (uint32_t s = 0; s < room.count; s++)
             slots += room.slots[s];

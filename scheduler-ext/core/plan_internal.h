@@ -29,7 +29,7 @@ struct room {
 };
 
 /* False: no such pod fits anywhere, or no memory to count. */
-bool gt_plan_room(struct gt_cluster *cluster, unsigned gpus, struct room *ret);
+bool gt_plan_capacity(struct gt_cluster *cluster, unsigned gpus, struct room *ret);
 
 /* ---- the min-loss rule ---- */
 

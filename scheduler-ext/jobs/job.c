@@ -41,7 +41,7 @@ struct role {
 };
 
 /* A pod on its way into the job. */
-struct seat {
+struct slot {
     uint32_t role, index, pod; /* pod GT_NONE: not made yet */
     const char *name;
 };
@@ -54,8 +54,8 @@ struct maker {
     struct gt_pod_identity *identities;
     struct role roles[ROLES_MAX];
     uint32_t role_count;
-    struct seat *seats;
-    uint32_t seat_count;
+    struct slot *slots;
+    uint32_t slot_count;
     struct gt_job *job;
 };
 
@@ -117,8 +117,8 @@ static int identify_pods(struct maker *maker)
         if (identity->index < first)
             return gt_fail(maker->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
                            maker->pods[i].name, identity->index, first);
-        maker->seats[maker->seat_count++] =
-            (struct seat){(uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
+        maker->slots[maker->slot_count++] =
+            (struct slot){(uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
     }
     return 0;
 }
@@ -151,14 +151,14 @@ static void set_bases(struct maker *maker)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct seat *x = a, *y = b;
+    const struct slot *x = a, *y = b;
     int order = gt_natural_order(x->name, y->name);
     return order ? order : strcmp(x->name, y->name);
 }
 
 static int by_place(const void *a, const void *b)
 {
-    const struct seat *x = a, *y = b;
+    const struct slot *x = a, *y = b;
     if (x->role != y->role)
         return x->role < y->role ? -1 : 1;
     if (x->index != y->index)
@@ -169,24 +169,24 @@ static int by_place(const void *a, const void *b)
 /* Pods of a kind without an index get one by the order of their names. */
 static void count_by_name(struct maker *maker)
 {
-    qsort(maker->seats, maker->seat_count, sizeof(*maker->seats), by_name);
+    qsort(maker->slots, maker->slot_count, sizeof(*maker->slots), by_name);
     uint32_t next[ROLES_MAX] = {0};
-    for (uint32_t i = 0; i < maker->seat_count; i++) {
-        struct seat *seat = &maker->seats[i];
-        seat->index = next[seat->role]++;
-        struct role *role = &maker->roles[seat->role];
-        if (!role->template && seat->index >= role->replicas)
-            role->replicas = seat->index + 1;
+    for (uint32_t i = 0; i < maker->slot_count; i++) {
+        struct slot *slot = &maker->slots[i];
+        slot->index = next[slot->role]++;
+        struct role *role = &maker->roles[slot->role];
+        if (!role->template && slot->index >= role->replicas)
+            role->replicas = slot->index + 1;
     }
 }
 
 /* Sorts the pods, refuses two at one place, and adds those that are not made yet. */
-static int fill_seats(struct maker *maker)
+static int fill_reservations(struct maker *maker)
 {
-    uint32_t there = maker->seat_count;
-    qsort(maker->seats, there, sizeof(*maker->seats), by_place);
+    uint32_t there = maker->slot_count;
+    qsort(maker->slots, there, sizeof(*maker->slots), by_place);
     for (uint32_t i = 1; i < there; i++) {
-        const struct seat *a = &maker->seats[i - 1], *b = &maker->seats[i];
+        const struct slot *a = &maker->slots[i - 1], *b = &maker->slots[i];
         if (a->role == b->role && a->index == b->index)
             return gt_fail(maker->err, EINVAL, "pods %.100s and %.100s are both number %u of the job%s%.60s",
                            a->name, b->name, b->index, maker->roles[b->role].name[0] ? "'s " : "",
@@ -194,14 +194,14 @@ static int fill_seats(struct maker *maker)
     }
     for (uint32_t r = 0, at = 0; r < maker->role_count; r++) {
         uint32_t replicas = maker->roles[r].template ? maker->roles[r].replicas : 0;
-        while (at < there && maker->seats[at].role < r)
+        while (at < there && maker->slots[at].role < r)
             at++;
         for (uint32_t index = 0; index < replicas; index++) {
-            while (at < there && maker->seats[at].role == r && maker->seats[at].index < index)
+            while (at < there && maker->slots[at].role == r && maker->slots[at].index < index)
                 at++;
-            if (at < there && maker->seats[at].role == r && maker->seats[at].index == index)
+            if (at < there && maker->slots[at].role == r && maker->slots[at].index == index)
                 continue;
-            maker->seats[maker->seat_count++] = (struct seat){r, index, GT_NONE, ""};
+            maker->slots[maker->slot_count++] = (struct slot){r, index, GT_NONE, ""};
         }
     }
     return 0;
@@ -216,15 +216,15 @@ static int by_rank(const void *a, const void *b)
 static int add_members(struct maker *maker)
 {
     struct gt_job *job = maker->job;
-    job->members = calloc((size_t)maker->seat_count + 1, sizeof(*job->members));
+    job->members = calloc((size_t)maker->slot_count + 1, sizeof(*job->members));
     if (!job->members)
         return gt_fail_sys(maker->err, ENOMEM, "job");
-    for (uint32_t i = 0; i < maker->seat_count; i++) {
-        const struct seat *seat = &maker->seats[i];
-        const struct role *role = &maker->roles[seat->role];
-        struct gt_job_member member = {.rank = role->base + seat->index, .pod = seat->pod};
-        if (seat->pod != GT_NONE)
-            member.gpus = (struct gt_job_pod){maker->pods[seat->pod].gpus, maker->pods[seat->pod].containers};
+    for (uint32_t i = 0; i < maker->slot_count; i++) {
+        const struct slot *slot = &maker->slots[i];
+        const struct role *role = &maker->roles[slot->role];
+        struct gt_job_member member = {.rank = role->base + slot->index, .pod = slot->pod};
+        if (slot->pod != GT_NONE)
+            member.gpus = (struct gt_job_pod){maker->pods[slot->pod].gpus, maker->pods[slot->pod].containers};
         else
             member.gpus = (struct gt_job_pod){role->template->gpus, role->template->containers};
         if (gt_job_pod_gpus(&member.gpus))
@@ -270,12 +270,12 @@ static int make(struct maker *maker)
     int r = add_templates(maker);
     if (r < 0)
         return r;
-    uint64_t seats = maker->count;
+    uint64_t slots = maker->count;
     for (uint32_t i = 0; i < maker->role_count; i++)
-        seats += maker->roles[i].replicas;
+        slots += maker->roles[i].replicas;
     maker->identities = calloc((size_t)maker->count + 1, sizeof(*maker->identities));
-    maker->seats = calloc(seats + 1, sizeof(*maker->seats));
-    if (!maker->identities || !maker->seats)
+    maker->slots = calloc(slots + 1, sizeof(*maker->slots));
+    if (!maker->identities || !maker->slots)
         return gt_fail_sys(maker->err, ENOMEM, "job");
     r = identify_pods(maker);
     if (r < 0)
@@ -284,7 +284,7 @@ static int make(struct maker *maker)
     if (maker->job->kind == GT_JOB_OWNED || maker->job->kind == GT_JOB_POD)
         count_by_name(maker);
     set_bases(maker);
-    r = fill_seats(maker);
+    r = fill_reservations(maker);
     if (r >= 0)
         r = add_members(maker);
     if (r >= 0)
@@ -303,7 +303,7 @@ int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_
     struct maker maker = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
     int r = make(&maker);
     free(maker.identities);
-    free(maker.seats);
+    free(maker.slots);
     if (r >= 0)
         *ret = gt_steal(job);
     return r;

@@ -35,30 +35,31 @@ static bool find_place(struct gt_placement *placement, const struct gt_pod_meta 
     const struct gt_owner *owner =
         kind < GT_OWNER_KINDS ? gt_owners_find(placement->spec.owners, kind, meta->namespace_, name) : NULL;
     gt_job_key(meta, identity, &key);
-    const struct gt_feed_job *job = key.data ? gt_feed_find_job(placement->spec.feed, key.data) : NULL;
+    const struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
     ret->pjob = job ? job->user : NULL;
     if (!owner || !ret->pjob || !identity->has_index ||
         gt_job_make(meta, 1, &owner->spec, &ret->job, NULL) < 0 ||
-        ret->job->member_count != ret->pjob->seats.count)
+        ret->job->member_count != ret->pjob->reservations.count)
         return false;
     while (ret->at < ret->job->member_count && ret->job->members[ret->at].pod == GT_NONE)
         ret->at++;
-    return ret->at < ret->job->member_count && ret->pjob->seats.seats[ret->at].state == GT_SEAT_RESERVED;
+    return ret->at < ret->job->member_count &&
+           ret->pjob->reservations.reservations[ret->at].state == GT_RESERVATION_HELD;
 }
 
-static bool is_alike(const struct gt_feed_pod *pod, const struct gt_pod_meta *meta,
+static bool is_alike(const struct gt_cache_pod *pod, const struct gt_pod_meta *meta,
                      const struct gt_pod_identity *identity)
 {
-    return (pod->plan == GT_FEED_PLAN_HELD || pod->plan == GT_FEED_PLAN_KEPT) && !pod->other_gates &&
+    return (pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT) && !pod->other_gates &&
            strcmp(pod->identity.role, identity->role) == 0 && pod->meta.containers == meta->containers &&
            memcmp(pod->meta.gpus, meta->gpus, sizeof(*meta->gpus) * meta->containers) == 0;
 }
 
 /* A planned pod of the same template: where that one may run, this one may, too. */
-static const struct gt_feed_pod *model_of(const struct pjob *pjob, const struct gt_pod_meta *meta,
-                                          const struct gt_pod_identity *identity)
+static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct gt_pod_meta *meta,
+                                           const struct gt_pod_identity *identity)
 {
-    const struct gt_feed_pod *pod = pjob->job->pods;
+    const struct gt_cache_pod *pod = pjob->job->pods;
     while (pod && !is_alike(pod, meta, identity))
         pod = pod->next;
     return pod;
@@ -67,7 +68,7 @@ static const struct gt_feed_pod *model_of(const struct pjob *pjob, const struct 
 static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
     return (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->queued &&
-           !gt_yield_until(placement, pjob->job);
+           !gt_eviction_backoff_until(placement, pjob->job);
 }
 
 bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta *meta,
@@ -75,24 +76,26 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
                         struct gt_placement_offer *ret)
 {
     auto_place struct kept_place place = {0};
-    struct gt_cluster *cluster = gt_feed_cluster(placement->spec.feed);
+    struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     struct gt_cluster_node info;
     if (!placement->started || !find_place(placement, meta, identity, api_version, &place) ||
         !is_settled(placement, place.pjob))
         return false;
-    struct gt_seat *seat = &place.pjob->seats.seats[place.at];
-    const struct gt_feed_pod *model = model_of(place.pjob, meta, identity);
-    uint32_t node = gt_seats_node(&place.pjob->seats, cluster, place.at), unit = 0;
-    if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible || seat->mask & ~info.healthy)
+    struct gt_reservation *reservation = &place.pjob->reservations.reservations[place.at];
+    const struct gt_cache_pod *model = model_of(place.pjob, meta, identity);
+    uint32_t node = gt_reservations_node(&place.pjob->reservations, cluster, place.at), unit = 0;
+    if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
+        reservation->mask & ~info.healthy)
         return false;
     const struct gt_job_units *units = &place.job->units;
     while (unit < units->count && place.at >= units->units[unit].first + units->units[unit].pods)
         unit++;
-    if (unit == units->count || gt_plan_texts_make(placement->spec.feed, model, node, seat->mask, unit,
-                                                   place.job->members[place.at].rank, &ret->texts, NULL) < 0)
+    if (unit == units->count ||
+        gt_plan_texts_make(placement->spec.cache, model, node, reservation->mask, unit,
+                           place.job->members[place.at].rank, &ret->texts, NULL) < 0)
         return false;
-    ret->promised_ms = &seat->promised_ms;
-    ret->promised = seat->promised_ms > gt_clock_ms();
+    ret->promised_ms = &reservation->promised_ms;
+    ret->promised = reservation->promised_ms > gt_clock_ms();
     return true;
 }
 
@@ -101,7 +104,7 @@ void gt_placement_promise(struct gt_placement_offer *offer)
     *offer->promised_ms = gt_clock_ms() + PROMISE_MS;
 }
 
-/* Before the feed sees it: the place is no longer kept for it, but its own. */
+/* Before the cache sees it: the place is no longer kept for it, but its own. */
 void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
 {
     auto_place struct kept_place place = {0};
@@ -109,7 +112,7 @@ void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
     struct gt_pod_pairs pairs = {0};
     struct gt_pod_meta meta;
     struct gt_pod_identity identity;
-    struct gt_cluster *cluster = gt_feed_cluster(placement->spec.feed);
+    struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     const char *api_version, *node = gt_pod_json_text(json, "spec.nodeName");
     const cJSON *annotations = gt_pod_json_at(json, "metadata.annotations");
     if (!placement->started ||
@@ -119,13 +122,13 @@ void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
     if (gt_pod_identify(&meta, &identity, NULL) < 0 ||
         !find_place(placement, &meta, &identity, api_version, &place))
         return;
-    struct gt_seats *seats = &place.pjob->seats;
+    struct gt_reservations *reservations = &place.pjob->reservations;
     const char *planned =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION_NODE));
     if (!planned || (node && *node && strcmp(node, planned) != 0) ||
-        gt_index_digest(planned) != seats->seats[place.at].node_digest)
+        gt_index_digest(planned) != reservations->reservations[place.at].node_digest)
         return;
-    gt_seats_release(seats, cluster, place.at);
+    gt_reservations_release(reservations, cluster, place.at);
     placement->counters.pods_admitted++;
     placement->counters.pods_planned++;
 }

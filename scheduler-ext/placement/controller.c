@@ -39,14 +39,14 @@ void gt_placement_mark(struct pjob *pjob)
     wake(pjob->placement);
 }
 
-void gt_placement_mark_strays(struct gt_placement *placement)
+void gt_placement_mark_no_gpus(struct gt_placement *placement)
 {
-    placement->strays_ms = 0;
+    placement->no_gpus_ms = 0;
     if (placement->started)
         wake(placement);
 }
 
-static struct pjob *pjob_of(struct gt_placement *placement, struct gt_feed_job *job, bool make)
+static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
 {
     if (job->user || !make)
         return job->user;
@@ -92,9 +92,9 @@ static void drop(struct pjob *pjob)
         placement->jobs = pjob->next;
     if (pjob->next)
         pjob->next->previous = pjob->previous;
-    if (gt_seats_gpus(&pjob->seats))
+    if (gt_reservations_gpus(&pjob->reservations))
         gt_queue_wake(placement->queue);
-    gt_seats_done(&pjob->seats, gt_feed_cluster(placement->spec.feed));
+    gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
     pjob->job->user = NULL;
     free(pjob->text);
     free(pjob->plan);
@@ -103,12 +103,12 @@ static void drop(struct pjob *pjob)
 }
 
 /* Pods that were never gated nor planned are none of ours. */
-static bool concerns_us(const struct gt_feed_pod *pod)
+static bool concerns_us(const struct gt_cache_pod *pod)
 {
-    return pod->state == GT_FEED_GATED || pod->plan != GT_FEED_PLAN_NONE;
+    return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE;
 }
 
-void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod)
+void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod)
 {
     if (!placement->started)
         return;
@@ -121,27 +121,27 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod
     gt_placement_mark(pjob);
 }
 
-void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_feed_pod *pod)
+void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod)
 {
     struct pjob *pjob = pod->job->user;
     gt_refuse_forget(placement, pod->node);
     if (!placement->started || !pjob)
         return;
     pjob->pods_seen = pod->job->pod_count;
-    gt_yield_gone(placement, pod);
+    gt_eviction_backoff_gone(placement, pod);
     if (!pod->job->pod_count)
         drop(pjob);
     else
         gt_placement_mark(pjob);
 }
 
-void gt_placement_on_room(struct gt_placement *placement)
+void gt_placement_on_capacity(struct gt_placement *placement)
 {
     if (!placement->started)
         return;
     gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->wishes || pjob->keeps) /* what was kept may be gone */
+        if (pjob->wants || pjob->keeps) /* what was kept may be gone */
             gt_placement_mark(pjob);
     wake(placement);
 }
@@ -155,7 +155,7 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind ki
         gt_auto_buf struct gt_buf key = GT_BUF(2048);
         if (!gt_owner_job_key(kind, namespace_, name, number, &key))
             return;
-        struct gt_feed_job *job = key.data ? gt_feed_find_job(placement->spec.feed, key.data) : NULL;
+        struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
         if (job && job->user)
             gt_placement_mark(job->user);
     }
@@ -191,16 +191,16 @@ static uint64_t on_now(void *arg)
 
 /* ---- turns ---- */
 
-static void look_at_marked(struct gt_placement *placement)
+static void reconcile_marked(struct gt_placement *placement)
 {
-    /* Those that are marked meanwhile have their look in the next turn. */
+    /* Jobs that are marked meanwhile are reconciled in the next round. */
     struct pjob *pjob = placement->marked;
     placement->marked = NULL;
     while (pjob) {
         struct pjob *next = pjob->next_marked;
         pjob->marked = false;
         pjob->next_marked = NULL;
-        gt_placement_look(pjob);
+        gt_placement_reconcile(pjob);
         pjob = next;
     }
 }
@@ -238,21 +238,21 @@ static void look_at_strays(struct gt_placement *placement, uint64_t now)
     bool left = false;
     for (uint32_t i = 0; i < placement->record_count; i++) {
         struct record *record = placement->records[i];
-        if (!record || !record->object.gated || (!record->stray && !record->unread))
+        if (!record || !record->object.gated || (!record->no_gpus && !record->unread))
             continue;
         left = true;
         if (record->write || record->lifted ||
             (record->stale_until_ms > now && record->stale == gt_index_digest(record->object.version)))
             continue;
-        if (!record->stray_told)
-            gt_placement_tell_stray(placement, record);
-        record->stray_told = true;
+        if (!record->no_gpus_told)
+            gt_placement_report_no_gpus(placement, record);
+        record->no_gpus_told = true;
         if (record->unread)
             tell_unread(placement, record);
         else
-            gt_write_lift_stray(placement, record);
+            gt_write_lift_no_gpus(placement, record);
     }
-    placement->strays_ms = left ? now + placement->spec.options.retry_ms : UINT64_MAX;
+    placement->no_gpus_ms = left ? now + placement->spec.options.retry_ms : UINT64_MAX;
 }
 
 static void on_turn(void *arg)
@@ -267,10 +267,10 @@ static void on_turn(void *arg)
         mark_keepers(placement);
         placement->next_wake_ms = now + placement->spec.options.retry_ms;
     }
-    if (now >= placement->strays_ms)
+    if (now >= placement->no_gpus_ms)
         look_at_strays(placement, now);
     mark_due(placement, now);
-    look_at_marked(placement);
+    reconcile_marked(placement);
     bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
     if (placement->room) {
         placement->room = false;
@@ -297,11 +297,17 @@ static void set_defaults(struct gt_placement_options *options)
 {
     const struct {
         uint64_t *value, standard;
-    } defaults[] = {
-        {&options->unschedulable_ms, 60000}, {&options->patience_ms, 60000}, {&options->settle_ms, 2000},
-        {&options->gang_ms, 2000},           {&options->owner_ms, 30000},    {&options->reserve_ms, 600000},
-        {&options->return_ms, 30000},        {&options->retry_ms, 10000},    {&options->yield_ms, 15000},
-        {&options->ahead_ms, 1800000},       {&options->ahead_gpus, 512}};
+    } defaults[] = {{&options->unschedulable_ms, 60000},
+                    {&options->patience_ms, 60000},
+                    {&options->settle_ms, 2000},
+                    {&options->gang_ms, 2000},
+                    {&options->owner_ms, 30000},
+                    {&options->reserve_ms, 600000},
+                    {&options->return_ms, 30000},
+                    {&options->retry_ms, 10000},
+                    {&options->eviction_backoff_ms, 15000},
+                    {&options->ahead_ms, 1800000},
+                    {&options->ahead_gpus, 512}};
     for (unsigned i = 0; i < GT_COUNT(defaults); i++)
         if (!*defaults[i].value)
             *defaults[i].value = defaults[i].standard;
@@ -313,7 +319,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     if (!placement)
         return gt_fail_sys(err, ENOMEM, "placement controller");
     placement->spec = *spec;
-    placement->index.max = GT_FEED_PODS_MAX;
+    placement->index.max = GT_CACHE_PODS_MAX;
     set_defaults(&placement->spec.options);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
                                         .try = on_try,
@@ -339,7 +345,7 @@ void gt_placement_free(struct gt_placement *placement)
     if (placement->queue)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->kept);
-    gt_heard_done(&placement->heard);
+    gt_remote_reservations_done(&placement->remote);
     gt_source_free(placement->timer);
     free(placement);
 }
@@ -349,13 +355,13 @@ void gt_placement_start(struct gt_placement *placement)
     if (placement->started)
         return;
     placement->started = true;
-    gt_heard_done(&placement->heard);
+    gt_remote_reservations_done(&placement->remote);
     placement->next_due_ms = UINT64_MAX;
-    placement->strays_ms = 0;
+    placement->no_gpus_ms = 0;
     placement->next_wake_ms = gt_clock_ms() + placement->spec.options.retry_ms;
-    for (struct gt_feed_job *job = gt_feed_next_job(placement->spec.feed, NULL); job;
-         job = gt_feed_next_job(placement->spec.feed, job))
-        for (struct gt_feed_pod *pod = job->pods; pod; pod = pod->next)
+    for (struct gt_cache_job *job = gt_cache_next_job(placement->spec.cache, NULL); job;
+         job = gt_cache_next_job(placement->spec.cache, job))
+        for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
     wake(placement);
 }
@@ -364,12 +370,12 @@ void gt_placement_start(struct gt_placement *placement)
 static void forget_unwritten(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
-    for (struct gt_feed_pod *pod = pjob->job->pods; pod; pod = pod->next) {
-        const struct record *record = pod->state == GT_FEED_GATED && pod->plan != GT_FEED_PLAN_NONE
+    for (struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
+        const struct record *record = pod->state == GT_CACHE_GATED && pod->plan != GT_CACHE_PLAN_NONE
                                           ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
                                           : NULL;
         if (record && !record->object.planned)
-            gt_feed_unplan_pod(placement->spec.feed, pod);
+            gt_cache_unplan_pod(placement->spec.cache, pod);
     }
 }
 
@@ -387,14 +393,14 @@ void gt_placement_stop(struct gt_placement *placement)
     }
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i] && placement->records[i]->write)
-            gt_write_drop(placement->records[i]->write); /* of strays */
+            gt_write_drop(placement->records[i]->write); /* of pods without GPUs */
     placement->in_turn = false;
     gt_source_disarm(placement->timer);
 }
 
 /* ---- for others to read ---- */
 
-void gt_placement_job(const struct gt_placement *placement, const struct gt_feed_job *job,
+void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret)
 {
     const struct pjob *pjob = placement->started ? job->user : NULL;
@@ -407,15 +413,15 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_feed
     ret->text = pjob->text ? pjob->text : "";
     ret->plan = pjob->plan ? pjob->plan : "";
     ret->holds = placement->holder == pjob;
-    ret->reserved_gpus = gt_seats_gpus(&pjob->seats);
+    ret->reserved_gpus = gt_reservations_gpus(&pjob->reservations);
     ret->tries = pjob->tries;
     ret->place = gt_queue_place(placement->queue, pjob);
 }
 
-bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_feed_pod *pod, uint32_t node)
+bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_cache_pod *pod, uint32_t node)
 {
     if (!placement->started)
-        return gt_node_set_has(&placement->heard.kept, node);
+        return gt_node_set_has(&placement->remote.kept, node);
     return placement->holder && gt_node_set_has(&placement->kept, node) &&
            (!pod || pod->job->user != placement->holder);
 }
@@ -427,6 +433,6 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
     ret->writes_waiting = placement->writes_waiting + placement->writes_running;
     for (const struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
-        ret->reserved_gpus += gt_seats_gpus(&pjob->seats);
+        ret->reserved_gpus += gt_reservations_gpus(&pjob->reservations);
     }
 }

@@ -3,8 +3,8 @@
 #define GPUTOPO_PLACEMENT_CONTROLLER_H
 
 #include "kube/event.h"
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/feed/feed.h"
 #include "scheduler-ext/placement/owners.h"
 #include "scheduler-ext/placement/patch.h"
 
@@ -14,8 +14,8 @@
  * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the pods'
  * annotations.
  *
- * All on the loop's thread. Who feeds the feed also tells the controller, in this order for each object:
- * gt_placement_saw_pod(), then gt_feed_pod(); the feed's callbacks are handed on to gt_placement_on_*().
+ * All on the loop's thread. Who feeds the cache also tells the controller, in this order for each object:
+ * gt_placement_saw_pod(), then gt_cache_pod(); the cache's callbacks are handed on to gt_placement_on_*().
  */
 struct gt_placement;
 
@@ -36,7 +36,8 @@ struct gt_placement_options { /* 0: the default */
     uint64_t ahead_ms;   /* where pods come one by one: for so long after the last one; 30 min */
     uint64_t ahead_gpus; /* then, of units of which no pod is there, for at most so many GPUs of a job; 512 */
     uint64_t return_ms;  /* the place of a pod that left a running job is kept for so long; 30 s */
-    uint64_t yield_ms; /* a job whose pods a scheduler evicted for others is not planned for so long; 15 s */
+    uint64_t eviction_backoff_ms; /* a job whose pods a scheduler evicted for others is not planned for so
+                                     long; 15 s */
     uint64_t retry_ms; /* after a failed write, and at least so often waiting jobs are tried; 10 s */
 };
 
@@ -44,7 +45,7 @@ struct gt_placement_spec {
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_kube_recorder *recorder; /* NULL: no events */
-    struct gt_feed *feed;
+    struct gt_cache *cache;
     const struct gt_owners *owners;
     struct gt_placement_options options;
     /* Something that an operator may want to read in the log. May be NULL. */
@@ -53,23 +54,23 @@ struct gt_placement_spec {
 };
 
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err);
-/* Before the feed, the client and the recorder. NULL is allowed. */
+/* Before the cache, the client and the recorder. NULL is allowed. */
 void gt_placement_free(struct gt_placement *placement);
 GT_DEFINE_CLEANUP(struct gt_placement *, gt_placement_free)
 #define gt_auto_placement GT_CLEANUP(gt_placement_free)
 
-/* To be called when the feed has seen all there is: nodes, topologies, pods. */
+/* To be called when the cache has seen all there is: nodes, topologies, pods. */
 void gt_placement_start(struct gt_placement *placement);
 /* Nothing is on its way afterwards; what was planned and not written is forgotten. */
 void gt_placement_stop(struct gt_placement *placement);
 
 void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *object);
 void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name);
-void gt_placement_on_pod(struct gt_placement *placement, struct gt_feed_pod *pod);
-void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_feed_pod *pod);
+void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);
+void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
                              const char *why);
-void gt_placement_on_room(struct gt_placement *placement);
+void gt_placement_on_capacity(struct gt_placement *placement);
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
                            const char *name);
 
@@ -116,11 +117,12 @@ struct gt_placement_job { /* texts live until the controller runs again; "" wher
     uint32_t reserved_gpus; /* kept for pods that are not there */
     uint64_t tries;
 };
-void gt_placement_job(const struct gt_placement *placement, const struct gt_feed_job *job,
+void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret);
 
 /* Whether a node is kept for a job that waits, and this pod should leave it alone. */
-bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_feed_pod *pod, uint32_t node);
+bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_cache_pod *pod,
+                          uint32_t node);
 
 /*
  * What only the replica that acts knows: places that are kept for pods which are not there, and nodes that
@@ -128,11 +130,11 @@ bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_
  * "NODE=0-3,7", GPUs of the node, and "NODE=*", the whole node. What the buffer cannot
  * hold is left out.
  */
-void gt_placement_tell(const struct gt_placement *placement, struct gt_buf *to);
+void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to);
 /* In the place of what was heard before; words that make no sense are passed over. */
-void gt_placement_hear(struct gt_placement *placement, const char *note);
-/* GPUs of a node that are kept as another replica told, and so are not assumed in the feed. */
-uint64_t gt_placement_heard(const struct gt_placement *placement, uint32_t node);
+void gt_placement_read_note(struct gt_placement *placement, const char *note);
+/* GPUs of a node that are kept as another replica told, and so are not assumed in the cache. */
+uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node);
 
 enum { GT_PLACEMENT_BUCKETS = 12 };
 /* Upper limits of the buckets, in microseconds; the last one has none. */
@@ -146,7 +148,7 @@ struct gt_placement_counters {
     uint64_t refused;                         /* by a rule */
     uint64_t lost, recreated;                 /* pods */
     uint64_t writes, conflicts, write_failures;
-    uint64_t looks;                                        /* at a job, for whatever reason */
+    uint64_t reconciles;                                   /* at a job, for whatever reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* each try, and the sum */
     uint32_t jobs[GT_PLACEMENT_STATES];
     uint32_t reserved_gpus, kept_nodes, writes_waiting;

@@ -13,7 +13,7 @@ void gt_attempt_done(struct attempt *attempt)
     *attempt = (struct attempt){0};
 }
 
-static uint32_t place_of(const struct gt_job_view *view, const struct gt_seats *seats,
+static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
                          const struct gt_cluster *cluster, uint32_t at)
 {
     const struct gt_job_view_member *member = &view->members[at];
@@ -25,14 +25,14 @@ static uint32_t place_of(const struct gt_job_view *view, const struct gt_seats *
     case GT_MEMBER_PLANNED:
         return member->pod->plan_node;
     case GT_MEMBER_RESERVED:
-        return gt_seats_node(seats, cluster, at);
+        return gt_reservations_node(reservations, cluster, at);
     default:
         return GT_NONE;
     }
 }
 
-int gt_attempt_make(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
-                    struct attempt *ret, struct gt_err **err)
+int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, struct attempt *ret, struct gt_err **err)
 {
     struct gt_plan_pod *pods = calloc((size_t)view->count + 1, sizeof(*pods));
     if (!pods)
@@ -42,18 +42,18 @@ int gt_attempt_make(struct gt_feed *feed, const struct gt_job_view *view, const 
             pods[i].node = GT_NONE;
         else
             pods[i] = (struct gt_plan_pod){.running = true,
-                                           .node = place_of(view, seats, gt_feed_cluster(feed), i)};
+                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i)};
     *ret = (struct attempt){.pods = pods};
     return 0;
 }
 
 /* Pods of one role are made from one template: one of each is asked. */
-static unsigned representatives(const struct gt_feed *feed, const struct gt_job_view *view,
-                                const struct gt_feed_pod *to[static ROLES_MAX])
+static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
+                                const struct gt_cache_pod *to[static ROLES_MAX])
 {
     unsigned count = 0;
     for (uint32_t i = 0; i < view->count && count < ROLES_MAX; i++) {
-        const struct gt_feed_pod *pod = view->members[i].pod;
+        const struct gt_cache_pod *pod = view->members[i].pod;
         unsigned known = 0;
         if (!pod || !gt_is_to_place(&view->members[i]))
             continue;
@@ -64,26 +64,26 @@ static unsigned representatives(const struct gt_feed *feed, const struct gt_job_
     }
     unsigned choosy = 0;
     for (unsigned i = 0; i < count; i++)
-        if (gt_feed_pod_is_choosy(feed, to[i]))
+        if (gt_cache_pod_is_constrained(cache, to[i]))
             to[choosy++] = to[i];
     return choosy;
 }
 
-static bool suits_all(const struct gt_feed *feed, const struct gt_feed_pod *const *pods, unsigned count,
+static bool suits_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
                       uint32_t node)
 {
     for (unsigned i = 0; i < count; i++)
-        if (!gt_feed_pod_suits(feed, pods[i], node))
+        if (!gt_cache_pod_fits_node(cache, pods[i], node))
             return false;
     return true;
 }
 
-int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_node_set *avoid,
+int gt_attempt_bar(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
                    struct attempt *attempt, struct gt_err **err)
 {
-    struct gt_cluster *cluster = gt_feed_cluster(feed);
-    const struct gt_feed_pod *pods[ROLES_MAX];
-    unsigned choosy = representatives(feed, view, pods);
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cache_pod *pods[ROLES_MAX];
+    unsigned choosy = representatives(cache, view, pods);
     uint32_t nodes = gt_cluster_nodes(cluster);
     const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
     if (!choosy && !avoid && !refused)
@@ -95,7 +95,7 @@ int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const s
         struct gt_cluster_node info;
         if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
             continue;
-        bool suits = !choosy || suits_all(feed, pods, choosy, n), is_refused = gt_node_set_has(refused, n);
+        bool suits = !choosy || suits_all(cache, pods, choosy, n), is_refused = gt_node_set_has(refused, n);
         if (suits && !is_refused && !gt_node_set_has(avoid, n))
             continue;
         attempt->unsuitable += !suits;
@@ -106,10 +106,10 @@ int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const s
     return 0;
 }
 
-void gt_attempt_open(struct gt_feed *feed, struct attempt *attempt)
+void gt_attempt_open(struct gt_cache *cache, struct attempt *attempt)
 {
     for (uint32_t i = 0; i < attempt->barred_count; i++)
-        gt_cluster_set_eligible(gt_feed_cluster(feed), attempt->barred[i], true);
+        gt_cluster_set_eligible(gt_cache_cluster(cache), attempt->barred[i], true);
     attempt->barred_count = 0;
 }
 
@@ -129,26 +129,27 @@ static uint32_t supernode_of(const struct gt_cluster *cluster, uint32_t node)
 }
 
 /* A pod that comes to a kept place gets it, where the others of its run are still in that supernode. */
-static bool comes_home(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats, uint32_t at)
+static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                       uint32_t at)
 {
-    struct gt_cluster *cluster = gt_feed_cluster(feed);
-    struct gt_seat *seat = &seats->seats[at];
-    struct gt_feed_pod *pod = view->members[at].pod;
-    uint32_t first, end, node = gt_seats_node(seats, cluster, at);
-    if (seat->state != GT_SEAT_RESERVED || node == GT_NONE ||
-        (unsigned)__builtin_popcountll(seat->mask) != pod->gpus)
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_reservation *reservation = &reservations->reservations[at];
+    struct gt_cache_pod *pod = view->members[at].pod;
+    uint32_t first, end, node = gt_reservations_node(reservations, cluster, at);
+    if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
+        (unsigned)__builtin_popcountll(reservation->mask) != pod->gpus)
         return false;
-    if (gt_feed_pod_is_choosy(feed, pod) && !gt_feed_pod_suits(feed, pod, node))
+    if (gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node))
         return false;
     run_of(view, at, &first, &end);
     for (uint32_t i = first; i < end; i++) {
-        uint32_t other = place_of(view, seats, cluster, i);
+        uint32_t other = place_of(view, reservations, cluster, i);
         if (i != at && other != GT_NONE && supernode_of(cluster, other) != supernode_of(cluster, node))
             return false;
     }
-    uint64_t mask = seat->mask;
-    gt_seats_release(seats, cluster, at);
-    if (gt_feed_plan_pod(feed, pod, node, mask, NULL) < 0)
+    uint64_t mask = reservation->mask;
+    gt_reservations_release(reservations, cluster, at);
+    if (gt_cache_plan_pod(cache, pod, node, mask, NULL) < 0)
         return false;
     view->members[at].state = GT_MEMBER_PLANNED;
     view->states[GT_MEMBER_TO_PLACE]--;
@@ -156,51 +157,52 @@ static bool comes_home(struct gt_feed *feed, struct gt_job_view *view, struct gt
     return true;
 }
 
-static void take_home(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats)
+static void take_home(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
 {
     for (uint32_t i = 0; i < view->count; i++)
-        if (view->members[i].state == GT_MEMBER_TO_PLACE && !comes_home(feed, view, seats, i))
-            gt_seats_release(seats, gt_feed_cluster(feed), i);
+        if (view->members[i].state == GT_MEMBER_TO_PLACE && !comes_home(cache, view, reservations, i))
+            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
 }
 
-static void undo(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats, uint32_t until)
+static void undo(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                 uint32_t until)
 {
     for (uint32_t i = 0; i < until; i++) {
         if (view->members[i].state == GT_MEMBER_TO_PLACE)
-            gt_feed_unplan_pod(feed, view->members[i].pod);
+            gt_cache_unplan_pod(cache, view->members[i].pod);
         else if (view->members[i].state == GT_MEMBER_TO_RESERVE)
-            gt_seats_release(seats, gt_feed_cluster(feed), i);
+            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
     }
 }
 
-/* Writes the plan into the feed and the seats: all or none of it. */
-static int commit(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
+/* Writes the plan into the cache and the reservations: all or none of it. */
+static int commit(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                   const struct gt_plan_pod *pods, uint64_t reserve_until, struct gt_err **err)
 {
-    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
     bool reserved = false;
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_job_view_member *member = &view->members[i];
         if (member->state == GT_MEMBER_TO_RESERVE) {
-            gt_seats_reserve(seats, cluster, i, pods[i].node, pods[i].mask, reserve_until);
+            gt_reservations_reserve(reservations, cluster, i, pods[i].node, pods[i].mask, reserve_until);
             reserved = true;
         } else if (member->state == GT_MEMBER_TO_PLACE) {
-            int r = gt_feed_plan_pod(feed, member->pod, pods[i].node, pods[i].mask, err);
+            int r = gt_cache_plan_pod(cache, member->pod, pods[i].node, pods[i].mask, err);
             if (r < 0) {
-                undo(feed, view, seats, i);
+                undo(cache, view, reservations, i);
                 return r;
             }
         }
     }
     if (reserved)
-        gt_seats_sync(seats, cluster, 0);
+        gt_reservations_sync(reservations, cluster, 0);
     return 0;
 }
 
-static enum gt_decision explain(struct gt_feed *feed, const struct attempt *attempt,
+static enum gt_decision explain(struct gt_cache *cache, const struct attempt *attempt,
                                 const struct gt_plan_failure *failure, bool avoiding, struct gt_buf *text)
 {
-    gt_plan_failure_text(gt_feed_cluster(feed), failure, text);
+    gt_plan_failure_text(gt_cache_cluster(cache), failure, text);
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
@@ -214,25 +216,25 @@ static enum gt_decision explain(struct gt_feed *feed, const struct attempt *atte
     return GT_DECISION_WAITS;
 }
 
-static enum gt_decision try_once(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
-                                 const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
-                                 struct gt_buf *text)
+static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *view,
+                                 struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                                 struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
-    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
     auto_attempt struct attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    int r = gt_attempt_make(feed, view, seats, &attempt, &error);
+    int r = gt_attempt_make(cache, view, reservations, &attempt, &error);
     if (r >= 0)
-        r = gt_attempt_bar(feed, view, spec->avoid, &attempt, &error);
+        r = gt_attempt_bar(cache, view, spec->avoid, &attempt, &error);
     if (r < 0) {
-        gt_attempt_open(feed, &attempt);
+        gt_attempt_open(cache, &attempt);
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
     if (!gt_plan_job(cluster, units->units, units->count, attempt.pods, view->count, ret_failure)) {
-        enum gt_decision decision = explain(feed, &attempt, ret_failure, spec->avoid, text);
-        gt_attempt_open(feed, &attempt);
+        enum gt_decision decision = explain(cache, &attempt, ret_failure, spec->avoid, text);
+        gt_attempt_open(cache, &attempt);
         return decision;
     }
     for (uint32_t u = 0; u < units->count; u++) {
@@ -240,8 +242,8 @@ static enum gt_decision try_once(struct gt_feed *feed, struct gt_job_view *view,
         if (text->len && text->data[text->len - 1] != '\n')
             gt_buf_puts(text, "\n");
     }
-    gt_attempt_open(feed, &attempt);
-    if (commit(feed, view, seats, attempt.pods, spec->reserve_until, &error) < 0) {
+    gt_attempt_open(cache, &attempt);
+    if (commit(cache, view, reservations, attempt.pods, spec->reserve_until, &error) < 0) {
         gt_buf_consume(text, text->len);
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
@@ -250,17 +252,17 @@ static enum gt_decision try_once(struct gt_feed *feed, struct gt_job_view *view,
 }
 
 /* Gives up what is only promised: plans of gated pods, and places of pods that are not made. */
-static bool give_up(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats)
+static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
 {
     bool any = false;
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_job_view_member *member = &view->members[i];
         enum gt_member_state to;
         if (member->state == GT_MEMBER_PLANNED) {
-            gt_feed_unplan_pod(feed, member->pod);
+            gt_cache_unplan_pod(cache, member->pod);
             to = GT_MEMBER_TO_PLACE;
         } else if (member->state == GT_MEMBER_RESERVED) {
-            gt_seats_release(seats, gt_feed_cluster(feed), i);
+            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
             to = GT_MEMBER_TO_RESERVE;
         } else {
             continue;
@@ -274,14 +276,14 @@ static bool give_up(struct gt_feed *feed, struct gt_job_view *view, struct gt_se
 }
 
 /* Whether the members of a run that have a place have it in different supernodes. */
-static bool is_torn(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
-                    uint32_t first, uint32_t count)
+static bool is_torn(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, uint32_t first, uint32_t count)
 {
-    const struct gt_cluster *cluster = gt_feed_cluster(feed);
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
     uint32_t super = GT_NONE;
     for (uint32_t i = first; i < first + count && i < view->count; i++) {
         struct gt_cluster_node node;
-        if (!gt_cluster_get_node(cluster, place_of(view, seats, cluster, i), &node))
+        if (!gt_cluster_get_node(cluster, place_of(view, reservations, cluster, i), &node))
             continue;
         if (super != GT_NONE && super != node.supernode)
             return true;
@@ -290,7 +292,7 @@ static bool is_torn(struct gt_feed *feed, const struct gt_job_view *view, const 
     return false;
 }
 
-bool gt_decide_mend(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats)
+bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
 {
     const struct gt_job_units *units = &view->job->units;
     if (gt_job_view_has_begun(view))
@@ -299,25 +301,25 @@ bool gt_decide_mend(struct gt_feed *feed, struct gt_job_view *view, struct gt_se
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
         for (uint32_t at = 0; at < unit->pods; at += run)
-            if (is_torn(feed, view, seats, unit->first + at, run))
-                return give_up(feed, view, seats);
+            if (is_torn(cache, view, reservations, unit->first + at, run))
+                return give_up(cache, view, reservations);
     }
     return false;
 }
 
-enum gt_decision gt_decide(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
-                           const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
-                           struct gt_buf *text)
+enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
+                           struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                           struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     if (!view->grouped)
         return GT_DECISION_NOTHING;
-    take_home(feed, view, seats);
+    take_home(cache, view, reservations);
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
-    enum gt_decision decision = try_once(feed, view, seats, spec, ret_failure, text);
-    if (decision == GT_DECISION_WAITS && give_up(feed, view, seats)) {
+    enum gt_decision decision = try_once(cache, view, reservations, spec, ret_failure, text);
+    if (decision == GT_DECISION_WAITS && give_up(cache, view, reservations)) {
         gt_buf_consume(text, text->len);
-        decision = try_once(feed, view, seats, spec, ret_failure, text);
+        decision = try_once(cache, view, reservations, spec, ret_failure, text);
     }
     return decision;
 }

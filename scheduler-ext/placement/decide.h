@@ -7,7 +7,7 @@
 /* Places the members of one job that have no place, all or none. No I/O, no clock. */
 
 enum gt_decision {
-    GT_DECISION_PLACED,  /* they are planned in the feed, and reserved in the seats */
+    GT_DECISION_PLACED,  /* they are planned in the cache, and reserved in the reservations */
     GT_DECISION_NOTHING, /* there was nothing to place */
     GT_DECISION_WAITS,   /* it does not fit; *failure and the text say why */
     GT_DECISION_FAILED,  /* something else went wrong; the text says what */
@@ -23,22 +23,22 @@ struct gt_decide_spec {
  * that are planned but still gated are planned again with the rest. The view is of no use afterwards but for
  * its texts: make a new one.
  */
-enum gt_decision gt_decide(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats,
-                           const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
-                           struct gt_buf *text);
+enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
+                           struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                           struct gt_plan_failure *ret_failure, struct gt_buf *text);
 
 /*
  * Before the first gate of a job goes: gives up a plan whose runs do not lie together, and says whether it
  * was so. Such a one is left where a leader ended while it wrote a new plan over an old one: pods have some
  * of each.
  */
-bool gt_decide_mend(struct gt_feed *feed, struct gt_job_view *view, struct gt_seats *seats);
+bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations);
 
 /*
  * The nodes that a job which does not fit would need if nobody were on them: those that are least in use, as
  * few as will do. False where it would not even fit then. Nothing is changed.
  */
-bool gt_decide_drain(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
-                     struct gt_node_set *ret);
+bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
+                     const struct gt_reservations *reservations, struct gt_node_set *ret);
 
 #endif

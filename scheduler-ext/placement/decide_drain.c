@@ -101,22 +101,22 @@ static bool find(struct drain *drain)
     return fits(drain, high);
 }
 
-bool gt_decide_drain(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
-                     struct gt_node_set *ret)
+bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
+                     const struct gt_reservations *reservations, struct gt_node_set *ret)
 {
     auto_attempt struct attempt attempt = {0};
-    struct drain drain = {.cluster = gt_feed_cluster(feed), .view = view, .attempt = &attempt};
+    struct drain drain = {.cluster = gt_cache_cluster(cache), .view = view, .attempt = &attempt};
     struct gt_node_set set = {0};
-    if (!view->grouped || gt_attempt_make(feed, view, seats, &attempt, NULL) < 0)
+    if (!view->grouped || gt_attempt_make(cache, view, reservations, &attempt, NULL) < 0)
         return false;
-    bool found = gt_attempt_bar(feed, view, NULL, &attempt, NULL) == 0 &&
+    bool found = gt_attempt_bar(cache, view, NULL, &attempt, NULL) == 0 &&
                  (drain.list = collect(drain.cluster, &drain.count)) && drain.count;
     if (found) {
         qsort(drain.list, drain.count, sizeof(*drain.list), by_drain);
         found = find(&drain);
         empty(&drain, 0);
     }
-    gt_attempt_open(feed, &attempt);
+    gt_attempt_open(cache, &attempt);
     for (uint32_t i = 0; found && i < view->count; i++)
         if (gt_is_to_place(&view->members[i]))
             found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;

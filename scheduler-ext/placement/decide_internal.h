@@ -22,12 +22,12 @@ static inline bool gt_is_to_place(const struct gt_job_view_member *member)
     return member->state == GT_MEMBER_TO_PLACE || member->state == GT_MEMBER_TO_RESERVE;
 }
 
-int gt_attempt_make(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_seats *seats,
-                    struct attempt *ret, struct gt_err **err);
+int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, struct attempt *ret, struct gt_err **err);
 /* Bars the nodes that the job's pods may not use, that its scheduler refused, and those of `avoid`; undone by
  * gt_attempt_open(). */
-int gt_attempt_bar(struct gt_feed *feed, const struct gt_job_view *view, const struct gt_node_set *avoid,
+int gt_attempt_bar(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
                    struct attempt *attempt, struct gt_err **err);
-void gt_attempt_open(struct gt_feed *feed, struct attempt *attempt);
+void gt_attempt_open(struct gt_cache *cache, struct attempt *attempt);
 
 #endif

@@ -11,14 +11,15 @@
 
 /*
  * What the files of the controller share. Every event only marks a job; once a turn of the loop each marked
- * job is looked at as a whole (look.c), waiting jobs are tried (controller.c), and writes are sent (write.c).
+ * job is looked at as a whole (reconcile.c), waiting jobs are tried (controller.c), and writes are sent
+ * (write.c).
  */
 enum {
     WRITES_RUNNING_MAX = 32, /* the client runs 16 at a time */
     ROUND_BUDGET_MS = 10,
     REASON_TEXT_MAX = 4096,
     PLAN_TEXT_MAX = 256 << 10,
-    LOOK_REST = 16,             /* after a look a job rests for so many times as long as its view took */
+    RECONCILE_REST = 16,        /* after a look a job rests for so many times as long as its view took */
     CONDITIONS_MAX = 16,        /* pods of a job whose condition tells why it waits */
     CONDITION_AGAIN_MS = 60000, /* the same reason in other words */
 };
@@ -38,15 +39,15 @@ struct record {
     bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
     bool hinted;             /* it had its hint from here */
     bool lost_told;          /* that its plan was lost */
-    bool stray, stray_told;  /* it asks for no GPUs: no job of the feed has it */
-    const char *unread;      /* nor has one this: why the feed did not take it; NULL: it did */
-    struct write *write;     /* waiting, or on its way */
+    bool no_gpus, no_gpus_told; /* it asks for no GPUs: no job of the cache has it */
+    const char *unread;         /* nor has one this: why the cache did not take it; NULL: it did */
+    struct write *write;        /* waiting, or on its way */
 };
 
 struct write {
     struct gt_placement *placement;
     struct record *record;
-    struct pjob *job; /* NULL: of a stray */
+    struct pjob *job; /* NULL: of a pod without GPUs */
     enum write_kind kind;
     bool plans;                 /* LIFT: with a plan */
     bool before_lift;           /* CONDITION: the gate goes when it is written */
@@ -64,13 +65,13 @@ struct write_line { /* those that wait */
 
 struct pjob {
     struct gt_placement *placement;
-    struct gt_feed_job *job;
+    struct gt_cache_job *job;
     struct pjob *next, *previous;
     struct pjob *next_marked;
     bool marked, queued;
-    bool wishes; /* some of its seats do */
-    bool keeps;  /* some of its seats are kept */
-    struct gt_seats seats;
+    bool wants; /* some of its reservations do */
+    bool keeps; /* some of its reservations are kept */
+    struct gt_reservations reservations;
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
     uint64_t new_pod_ms;
@@ -89,10 +90,10 @@ struct pjob {
 };
 
 /* A job that lets others go first, by the digest of its key. */
-struct yielding {
+struct eviction_backoff {
     uint64_t key, until_ms; /* 0: none */
 };
-enum { YIELDING_MAX = 256 }; /* more at a time: the oldest is forgotten */
+enum { EVICTION_BACKOFFS_MAX = 256 }; /* more at a time: the oldest is forgotten */
 
 /* A node where the scheduler refused a planned pod of a job: it lacks what is no GPU. By the digest of the
  * job's key: all of its pods may go. */
@@ -104,20 +105,20 @@ struct refusing {
 enum { REFUSING_MAX = 256, REFUSING_MS = 600000 }; /* more at a time: the oldest is forgotten */
 
 /* What another replica keeps. */
-struct heard_seat {
+struct remote_reservation {
     uint32_t node;
     uint64_t mask;
 };
-struct heard {
-    struct heard_seat *seats; /* by node */
+struct remote_reservations {
+    struct remote_reservation *reservations; /* by node */
     uint32_t count;
     struct gt_node_set kept;
 };
 
 struct gt_placement {
     struct gt_placement_spec spec;
-    struct heard heard; /* while it does not act */
-    struct yielding yielding[YIELDING_MAX];
+    struct remote_reservations remote; /* while it does not act */
+    struct eviction_backoff eviction_backoffs[EVICTION_BACKOFFS_MAX];
     struct refusing refusing[REFUSING_MAX];
     struct gt_source *timer;
     bool started, in_turn;
@@ -135,7 +136,7 @@ struct gt_placement {
     uint64_t kept_digest;
     uint64_t next_wake_ms; /* waiting jobs are tried then at the latest */
     uint64_t next_due_ms;  /* no job is due before */
-    uint64_t strays_ms;    /* strays are looked at then; UINT64_MAX: there are none */
+    uint64_t no_gpus_ms;   /* pods without GPUs are reconciled then; UINT64_MAX: there are none */
     bool room;             /* something was given up while the queue ran */
     struct gt_placement_counters counters;
 };
@@ -157,10 +158,10 @@ static inline const char *gt_record_name(const struct record *record)
     return record->entry->key + record->entry->name_at;
 }
 
-/* ---- look.c, turn.c ---- */
+/* ---- reconcile.c, attempt.c ---- */
 void gt_placement_mark(struct pjob *pjob);
-void gt_placement_mark_strays(struct gt_placement *placement);
-void gt_placement_look(struct pjob *pjob);
+void gt_placement_mark_no_gpus(struct gt_placement *placement);
+void gt_placement_reconcile(struct pjob *pjob);
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
@@ -168,39 +169,40 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
 /* No memory, for instance: who calls has it tried again. */
 void gt_placement_fail(struct pjob *pjob, const char *text);
 
-/* ---- yield.c ---- */
-/* A pod's object as it is now, and what the feed knew of it until now; may be NULL. */
-void gt_yield_see(struct gt_placement *placement, const struct gt_feed_pod *known, const cJSON *pod);
-void gt_yield_gone(struct gt_placement *placement, const struct gt_feed_pod *pod);
+/* ---- eviction_backoff.c ---- */
+/* A pod's object as it is now, and what the cache knew of it until now; may be NULL. */
+void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cache_pod *known,
+                             const cJSON *pod);
+void gt_eviction_backoff_gone(struct gt_placement *placement, const struct gt_cache_pod *pod);
 /* Until when a job is not planned, and keeps no places; 0: it does not yield. */
-uint64_t gt_yield_until(struct gt_placement *placement, const struct gt_feed_job *job);
+uint64_t gt_eviction_backoff_until(struct gt_placement *placement, const struct gt_cache_job *job);
 
 /* ---- refuse.c ---- */
 /* The scheduler refuses the node that a pod of the job is planned for. */
-void gt_refuse_see(struct gt_placement *placement, const struct gt_feed_job *job, uint32_t node,
+void gt_refuse_see(struct gt_placement *placement, const struct gt_cache_job *job, uint32_t node,
                    uint64_t now);
 /* A pod has left the node: what it lacked may be what that pod had. */
 void gt_refuse_forget(struct gt_placement *placement, uint32_t node);
 /* Adds the nodes where the job is not to be planned. */
-void gt_refuse_find(const struct gt_placement *placement, const struct gt_feed_job *job, uint64_t now,
+void gt_refuse_find(const struct gt_placement *placement, const struct gt_cache_job *job, uint64_t now,
                     struct gt_node_set *to);
 
-/* ---- heard.c ---- */
-void gt_heard_done(struct heard *heard);
+/* ---- lease_note.c ---- */
+void gt_remote_reservations_done(struct remote_reservations *remote);
 
 /* ---- admit.c ---- */
-/* A pod that the feed does not know yet has come with a plan. */
+/* A pod that the cache does not know yet has come with a plan. */
 void gt_placement_admitted(struct gt_placement *placement, const cJSON *json);
 
 /* ---- report.c ---- */
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning);
 /* Tells of a pod that is no job's. */
-void gt_placement_tell_stray(struct gt_placement *placement, const struct record *record);
-void gt_placement_event(struct pjob *pjob, const struct gt_feed_pod *pod, bool warning, const char *reason,
+void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record);
+void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
                         const char *action, const char *text);
 
 /* ---- write.c ---- */
-void gt_write_lift_stray(struct gt_placement *placement, struct record *record);
+void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record);
 /* `texts` NULL: there is no plan. */
 void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts);
 void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition);

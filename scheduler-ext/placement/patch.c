@@ -115,7 +115,7 @@ static int read_lists(const cJSON *object, struct gt_pod_object *to, struct gt_e
         to->terms = cJSON_PrintUnformatted(terms);
         if (!to->terms)
             return gt_fail_sys(err, ENOMEM, "pod");
-        if (strlen(to->terms) > GT_POD_OBJECT_TEXT_MAX) { /* the feed takes no such pod: it gets no plan */
+        if (strlen(to->terms) > GT_POD_OBJECT_TEXT_MAX) { /* the cache takes no such pod: it gets no plan */
             free(to->terms);
             to->terms = NULL;
         }
@@ -166,13 +166,13 @@ struct plan_draft {
     const char *ids[GT_POD_PLAN_CONTAINERS_MAX * GT_GPUS_MAX];
 };
 
-static int add_container(const struct gt_feed *feed, uint32_t node, const char *name, uint64_t mask,
+static int add_container(const struct gt_cache *cache, uint32_t node, const char *name, uint64_t mask,
                          struct plan_draft *draft, struct gt_err **err)
 {
     const char **ids = &draft->ids[draft->id_count];
     unsigned count = 0;
     for (uint64_t left = mask; left; left &= left - 1)
-        if (!(ids[count++] = gt_feed_device_id(feed, node, (unsigned)__builtin_ctzll(left))))
+        if (!(ids[count++] = gt_cache_device_id(cache, node, (unsigned)__builtin_ctzll(left))))
             return gt_fail(err, ENOENT, "a planned GPU is gone");
     draft->containers[draft->count++] = (struct gt_planned_container){name, ids, count};
     draft->id_count += count;
@@ -184,7 +184,7 @@ static int add_container(const struct gt_feed *feed, uint32_t node, const char *
  * order, so they are of the containers' in that order; then what nobody else has. Restartable init containers
  * that were started before keep theirs, so those come last, and from behind.
  */
-static uint64_t mask_of_init(const struct gt_class *class, const struct gt_feed_pod *pod,
+static uint64_t mask_of_init(const struct gt_class *class, const struct gt_cache_pod *pod,
                              const uint64_t *masks, unsigned asked)
 {
     unsigned containers = pod->meta.containers, others = containers - pod->sidecars;
@@ -198,7 +198,7 @@ static uint64_t mask_of_init(const struct gt_class *class, const struct gt_feed_
 }
 
 /* The ordinary init container that is listed among the containers, as one that needs more than they have. */
-static unsigned find_init(const struct gt_feed_pod *pod, unsigned container)
+static unsigned find_init(const struct gt_cache_pod *pod, unsigned container)
 {
     unsigned c = pod->meta.containers, end = c + pod->inits;
     while (c < end && strcmp(pod->container_names[c], pod->container_names[container]) != 0)
@@ -206,7 +206,7 @@ static unsigned find_init(const struct gt_feed_pod *pod, unsigned container)
     return c < end ? c : GT_NONE;
 }
 
-static int add_containers(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+static int add_containers(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
                           const struct gt_class *class, const uint64_t *masks, struct plan_draft *draft,
                           struct gt_err **err)
 {
@@ -216,11 +216,11 @@ static int add_containers(const struct gt_feed *feed, const struct gt_feed_pod *
         unsigned init = find_init(pod, c);
         uint64_t mask = init == GT_NONE ? masks[c] : mask_of_init(class, pod, masks, pod->meta.gpus[init]);
         listed = init == GT_NONE ? listed : init;
-        r = add_container(feed, node, pod->container_names[c], mask, draft, err);
+        r = add_container(cache, node, pod->container_names[c], mask, draft, err);
     }
     for (unsigned c = containers; c < containers + pod->inits && r >= 0; c++)
         if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
-            r = add_container(feed, node, pod->container_names[c],
+            r = add_container(cache, node, pod->container_names[c],
                               mask_of_init(class, pod, masks, pod->meta.gpus[c]), draft, err);
     return r;
 }
@@ -237,7 +237,7 @@ static int write_gpus(const struct plan_draft *draft, unsigned at_least, struct 
     }
 }
 
-int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
                        uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret,
                        struct gt_err **err)
 {
@@ -245,7 +245,7 @@ int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod
     struct gt_plan_texts texts = {0};
     uint64_t masks[GT_POD_CONTAINERS_MAX] = {0};
     gt_auto_buf struct gt_buf gpus = GT_BUF(GT_POD_PLAN_TEXT_MAX);
-    if (!gt_cluster_get_node(gt_feed_cluster((struct gt_feed *)(uintptr_t)feed), node, &info) ||
+    if (!gt_cluster_get_node(gt_cache_cluster((struct gt_cache *)(uintptr_t)cache), node, &info) ||
         !gt_text_copy(texts.node, sizeof(texts.node), info.name))
         return gt_fail(err, ENOENT, "the planned node is gone");
     if (pod->gpus != (unsigned)__builtin_popcountll(mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
@@ -254,7 +254,7 @@ int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
     if (!draft)
         return gt_fail_sys(err, ENOMEM, "plan");
-    int r = add_containers(feed, pod, node, info.class, masks, draft, err);
+    int r = add_containers(cache, pod, node, info.class, masks, draft, err);
     if (r >= 0)
         r = write_gpus(draft, pod->meta.containers, &gpus, err);
     if (r < 0)

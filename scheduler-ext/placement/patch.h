@@ -4,7 +4,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/cache/cache.h"
 
 /*
  * What is remembered of a pod's object to change it, and the changes. Every patch names the pod's uid and the
@@ -38,7 +38,7 @@ struct gt_plan_texts {
     char *gpus; /* owned */
 };
 /* -ENOENT where the node or a GPU is gone. `mask` is split over the pod's containers. */
-int gt_plan_texts_make(const struct gt_feed *feed, const struct gt_feed_pod *pod, uint32_t node,
+int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
                        uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret,
                        struct gt_err **err);
 void gt_plan_texts_done(struct gt_plan_texts *texts);

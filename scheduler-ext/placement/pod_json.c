@@ -98,8 +98,8 @@ static int add_gpus(struct gt_pod_shape *shape, unsigned gpus, struct gt_err **e
     return 0;
 }
 
-/* As Kubernetes counts, and the feed: the sum of the containers and of the restartable init containers, or an
- * ordinary init container with the restartable ones before it where that is more. */
+/* As Kubernetes counts, and the cache: the sum of the containers and of the restartable init containers, or
+ * an ordinary init container with the restartable ones before it where that is more. */
 static int add_containers(const cJSON *pod, const char *resource, struct gt_pod_shape *shape,
                           struct gt_err **err)
 {

@@ -32,7 +32,7 @@ struct gt_queue_entry {
 enum gt_queue_result {
     GT_QUEUE_DONE,    /* it left: it is placed, or needs nothing */
     GT_QUEUE_BLOCKED, /* there is no room for it */
-    GT_QUEUE_FAILED,  /* something else is wrong; others are not judged by it */
+    GT_QUEUE_FAILED,  /* something else is wrong; others are not affected */
 };
 
 struct gt_queue_spec {

@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "kube/status.h"
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/feed/feed.h"
 #include "scheduler-ext/placement/pod_json.h"
 
 void gt_ranks_set(struct gt_ranks *ranks, const char *namespace_, const char *name, uint32_t rank)

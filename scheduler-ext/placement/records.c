@@ -110,22 +110,23 @@ static void put_record(struct gt_placement *placement, const char *namespace_, c
         record->unschedulable_ms = gt_clock_ms();
     if (!record->object.version || strcmp(record->object.version, object->version) != 0)
         record->lifted = false;
-    record->unread = NULL; /* the feed has its say after us */
+    record->unread = NULL; /* the cache has its say after us */
     gt_pod_object_done(&record->object);
     record->object = *object;
     *object = (struct gt_pod_object){0};
 }
 
 /* Templates without GPUs may have our gate, written by hand: nobody else would lift it. */
-static void judge_stray(struct gt_placement *placement, const cJSON *json, struct record *record)
+static void report_no_gpus(struct gt_placement *placement, const cJSON *json, struct record *record)
 {
     struct gt_pod_shape shape;
     if (!record || !record->object.gated)
         return;
-    record->stray = gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) == 0 &&
-                    !shape.total;
-    if (record->stray)
-        gt_placement_mark_strays(placement);
+    record->no_gpus =
+        gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) == 0 &&
+        !shape.total;
+    if (record->no_gpus)
+        gt_placement_mark_no_gpus(placement);
 }
 
 /* The scheduler may bind a pod, and the watch tell of it, before the answer to the write that lifted its
@@ -144,20 +145,20 @@ void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *json)
     const char *namespace_ = gt_kube_meta(json, "namespace"), *name = gt_kube_meta(json, "name");
     struct gt_pod_object object;
     gt_ranks_read(&placement->ranks, json);
-    gt_yield_see(placement, gt_feed_find_pod(placement->spec.feed, namespace_, name), json);
+    gt_eviction_backoff_see(placement, gt_cache_find_pod(placement->spec.cache, namespace_, name), json);
     if (gt_pod_object_read(json, &object, NULL) < 0) {
         remove_record(placement, namespace_, name);
         return;
     }
     if (object.planned && !object.gated && !object.ended &&
-        !gt_feed_find_pod(placement->spec.feed, namespace_, name))
+        !gt_cache_find_pod(placement->spec.cache, namespace_, name))
         gt_placement_admitted(placement, json);
     if (!object.bound && !object.ended && (object.gated || object.planned)) {
         put_record(placement, namespace_, name, &object);
-        judge_stray(placement, json, gt_record_find(placement, namespace_, name));
-        /* The feed tells of what it reads; conditions and versions are read here alone. */
-        const struct gt_feed_pod *pod =
-            placement->started ? gt_feed_find_pod(placement->spec.feed, namespace_, name) : NULL;
+        report_no_gpus(placement, json, gt_record_find(placement, namespace_, name));
+        /* The cache tells of what it reads; conditions and versions are read here alone. */
+        const struct gt_cache_pod *pod =
+            placement->started ? gt_cache_find_pod(placement->spec.cache, namespace_, name) : NULL;
         if (pod && pod->job->user)
             gt_placement_mark(pod->job->user);
     } else {
@@ -175,7 +176,7 @@ void gt_placement_on_refused(struct gt_placement *placement, const char *namespa
     if (!record || !record->object.gated)
         return;
     record->unread = why;
-    gt_placement_mark_strays(placement);
+    gt_placement_mark_no_gpus(placement);
 }
 
 void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name)

@@ -16,10 +16,11 @@ static struct refusing *oldest(struct gt_placement *placement)
     return found;
 }
 
-void gt_refuse_see(struct gt_placement *placement, const struct gt_feed_job *job, uint32_t node, uint64_t now)
+void gt_refuse_see(struct gt_placement *placement, const struct gt_cache_job *job, uint32_t node,
+                   uint64_t now)
 {
     const struct refusing seen = {gt_index_digest(job->key), now + REFUSING_MS, node,
-                                  gt_seats_node_digest(gt_feed_cluster(placement->spec.feed), node)};
+                                  gt_reservations_node_digest(gt_cache_cluster(placement->spec.cache), node)};
     struct refusing *to = oldest(placement);
     if (!seen.node_digest)
         return;
@@ -31,21 +32,21 @@ void gt_refuse_see(struct gt_placement *placement, const struct gt_feed_job *job
 
 void gt_refuse_forget(struct gt_placement *placement, uint32_t node)
 {
-    uint64_t digest = gt_seats_node_digest(gt_feed_cluster(placement->spec.feed), node);
+    uint64_t digest = gt_reservations_node_digest(gt_cache_cluster(placement->spec.cache), node);
     for (unsigned i = 0; i < REFUSING_MAX; i++)
         if (placement->refusing[i].node_digest == digest)
             placement->refusing[i] = (struct refusing){0};
 }
 
-void gt_refuse_find(const struct gt_placement *placement, const struct gt_feed_job *job, uint64_t now,
+void gt_refuse_find(const struct gt_placement *placement, const struct gt_cache_job *job, uint64_t now,
                     struct gt_node_set *to)
 {
-    const struct gt_cluster *cluster = gt_feed_cluster(placement->spec.feed);
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint64_t key = gt_index_digest(job->key);
     for (unsigned i = 0; i < REFUSING_MAX; i++) {
         const struct refusing *one = &placement->refusing[i];
         if (one->key == key && one->until_ms > now &&
-            gt_seats_node_digest(cluster, one->node) == one->node_digest)
+            gt_reservations_node_digest(cluster, one->node) == one->node_digest)
             gt_node_set_add(to, one->node, NULL);
     }
 }

@@ -14,7 +14,7 @@ uint64_t gt_placement_now_s(void)
     return (uint64_t)now.tv_sec;
 }
 
-void gt_placement_event(struct pjob *pjob, const struct gt_feed_pod *pod, bool warning, const char *reason,
+void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
                         const char *action, const char *text)
 {
     struct gt_placement *placement = pjob->placement;
@@ -41,13 +41,13 @@ void gt_placement_event(struct pjob *pjob, const struct gt_feed_pod *pod, bool w
     gt_kube_record(placement->spec.recorder, &event);
 }
 
-static bool may_write(const struct record *record, const struct gt_feed_pod *pod)
+static bool may_write(const struct record *record, const struct gt_cache_pod *pod)
 {
     return !record->write && !record->lifted && !record->deleted && record->stale_until_ms <= gt_clock_ms() &&
            strcmp(record->object.uid, pod->uid) == 0;
 }
 
-void gt_placement_tell_stray(struct gt_placement *placement, const struct record *record)
+void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record)
 {
     const char *text =
         record->unread ? record->unread : "it asks for no GPUs: there is nothing to plan, its gate goes";
@@ -67,7 +67,7 @@ void gt_placement_tell_stray(struct gt_placement *placement, const struct record
 }
 
 /* `again`: though it says something already. */
-static void tell_pod(struct pjob *pjob, const struct gt_feed_pod *pod, bool again)
+static void tell_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool again)
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
     const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
@@ -80,20 +80,20 @@ static void tell_pod(struct pjob *pjob, const struct gt_feed_pod *pod, bool agai
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning)
 {
     uint64_t digest = gt_index_digest(pjob->reason), now = gt_clock_ms();
-    const struct gt_feed_pod *first = NULL;
+    const struct gt_cache_pod *first = NULL;
     unsigned told = 0;
     bool again = digest != pjob->told_digest || now - pjob->told_ms >= CONDITION_AGAIN_MS;
     for (uint32_t i = 0; view && i < view->count && told < CONDITIONS_MAX; i++) {
-        const struct gt_feed_pod *pod = view->members[i].pod;
-        if (!pod || pod->state != GT_FEED_GATED)
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        if (!pod || pod->state != GT_CACHE_GATED)
             continue;
         first = first ? first : pod;
         told++;
         tell_pod(pjob, pod, again);
     }
-    for (const struct gt_feed_pod *pod = pjob->job->pods; !view && pod && told < CONDITIONS_MAX;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; !view && pod && told < CONDITIONS_MAX;
          pod = pod->next) {
-        if (pod->state != GT_FEED_GATED || pod->deleting)
+        if (pod->state != GT_CACHE_GATED || pod->deleting)
             continue;
         first = first ? first : pod;
         told++;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/jobs/identity.h"
 #include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/wire/scan.h"

@@ -18,7 +18,7 @@ void gt_job_view_free(struct gt_job_view *view)
 /* What the job is made from; parallel arrays. */
 struct makings {
     struct gt_pod_meta *metas;
-    struct gt_feed_pod **pods;
+    struct gt_cache_pod **pods;
     uint32_t count;
     char (*names)[RANK_NAME_MAX];
     uint32_t *ranks; /* ascending, as the names are */
@@ -33,13 +33,13 @@ static void free_makings(struct makings *makings)
 }
 #define auto_makings __attribute__((cleanup(free_makings)))
 
-static int collect(const struct gt_feed_job *job, struct makings *to, struct gt_err **err)
+static int collect(const struct gt_cache_job *job, struct makings *to, struct gt_err **err)
 {
     to->metas = calloc((size_t)job->pod_count + 1, sizeof(*to->metas));
     to->pods = calloc((size_t)job->pod_count + 1, sizeof(*to->pods));
     if (!to->metas || !to->pods)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
-    for (struct gt_feed_pod *pod = job->pods; pod && to->count < job->pod_count; pod = pod->next) {
+    for (struct gt_cache_pod *pod = job->pods; pod && to->count < job->pod_count; pod = pod->next) {
         if (!gt_job_view_counts(pod))
             continue;
         to->metas[to->count] = pod->meta;
@@ -50,7 +50,7 @@ static int collect(const struct gt_feed_job *job, struct makings *to, struct gt_
 
 static int by_name(const void *a, const void *b)
 {
-    const struct gt_feed_pod *const *x = a, *const *y = b;
+    const struct gt_cache_pod *const *x = a, *const *y = b;
     int order = gt_natural_order((*x)->meta.name, (*y)->meta.name);
     return order ? order : strcmp((*x)->meta.name, (*y)->meta.name);
 }
@@ -111,30 +111,31 @@ static void spread(const struct makings *makings, struct gt_job *job)
 }
 
 /* A pod that has a place, or the promise of one. */
-static bool has_place(const struct gt_feed_pod *pod)
+static bool has_place(const struct gt_cache_pod *pod)
 {
-    return pod->state >= GT_FEED_BOUND || pod->plan == GT_FEED_PLAN_HELD;
+    return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_HELD;
 }
 
-static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const struct gt_feed_pod *pod)
+static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const struct gt_cache_pod *pod)
 {
-    if (pod->state >= GT_FEED_BOUND)
+    if (pod->state >= GT_CACHE_BOUND)
         return GT_MEMBER_PLACED;
-    bool held = pod->plan == GT_FEED_PLAN_HELD;
-    if (pod->state == GT_FEED_GATED && !(spec->is_lifted && spec->is_lifted(spec->arg, pod)))
+    bool held = pod->plan == GT_CACHE_PLAN_HELD;
+    if (pod->state == GT_CACHE_GATED && !(spec->is_lifted && spec->is_lifted(spec->arg, pod)))
         return held ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
-    return held ? GT_MEMBER_LIFTED : pod->plan == GT_FEED_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
+    return held ? GT_MEMBER_LIFTED : pod->plan == GT_CACHE_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
 }
 
 /* Where the pod of a member is, for the day when it is gone. */
-static void take_seat(struct gt_seat *seat, const struct gt_cluster *cluster, const struct gt_feed_pod *pod)
+static void take_reservations(struct gt_reservation *reservation, const struct gt_cluster *cluster,
+                              const struct gt_cache_pod *pod)
 {
-    uint32_t node = pod->state >= GT_FEED_BOUND ? pod->node : pod->plan_node;
-    *seat = (struct gt_seat){
-        .state = GT_SEAT_TAKEN,
+    uint32_t node = pod->state >= GT_CACHE_BOUND ? pod->node : pod->plan_node;
+    *reservation = (struct gt_reservation){
+        .state = GT_RESERVATION_POD,
         .node = node,
-        .node_digest = gt_seats_node_digest(cluster, node),
-        .mask = pod->plan == GT_FEED_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask};
+        .node_digest = gt_reservations_node_digest(cluster, node),
+        .mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask};
 }
 
 /* Whether nobody will come for a member that is missing. */
@@ -143,26 +144,29 @@ static bool has_ended(const struct gt_job_view *view, const struct gt_owner *own
     return owner && (view->missing <= owner->ended || gt_owner_has_ended(owner, view->job->members[at].rank));
 }
 
-/* Members of a started job that left wish for their places; a job that is gone as a whole wishes nothing:
+/* Members of a started job that left want their places back; a job that is gone as a whole wants nothing:
  * who evicted it wants the room. */
-static void update_seats(struct gt_job_view *view, const struct gt_job_view_spec *spec,
-                         struct gt_seats *seats, struct gt_cluster *cluster)
+static void update_reservations(struct gt_job_view *view, const struct gt_job_view_spec *spec,
+                                struct gt_reservations *reservations, struct gt_cluster *cluster)
 {
     for (uint32_t i = 0; i < view->count; i++) {
-        struct gt_seat *seat = &seats->seats[i];
-        const struct gt_feed_pod *pod = view->members[i].pod;
+        struct gt_reservation *reservation = &reservations->reservations[i];
+        const struct gt_cache_pod *pod = view->members[i].pod;
         if (pod && has_place(pod)) {
-            gt_seats_release(seats, cluster, i); /* it has come with a place of its own */
-            take_seat(seat, cluster, pod);
-        } else if (gt_node_set_has(spec->refused, gt_seats_node(seats, cluster, i)) ||
+            gt_reservations_release(reservations, cluster, i); /* it has come with a place of its own */
+            take_reservations(reservation, cluster, pod);
+        } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
                    (!pod && has_ended(view, spec->owner, i)))
-            gt_seats_release(seats, cluster, i);
-        else if (seat->state == GT_SEAT_TAKEN && seat->mask && view->states[GT_MEMBER_PLACED] &&
+            gt_reservations_release(reservations, cluster, i);
+        else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
+                 view->states[GT_MEMBER_PLACED] &&
                  view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
-            *seat = (struct gt_seat){GT_SEAT_WISHED, seat->node,       seat->node_digest,
-                                     seat->mask,     spec->wish_until, 0};
-        else if (seat->state == GT_SEAT_TAKEN || (seat->state == GT_SEAT_WISHED && view->whole))
-            seat->state = GT_SEAT_EMPTY;
+            *reservation =
+                (struct gt_reservation){GT_RESERVATION_WANTED, reservation->node,  reservation->node_digest,
+                                        reservation->mask,     spec->wanted_until, 0};
+        else if (reservation->state == GT_RESERVATION_POD ||
+                 (reservation->state == GT_RESERVATION_WANTED && view->whole))
+            reservation->state = GT_RESERVATION_NONE;
     }
 }
 
@@ -195,7 +199,7 @@ static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *
  * place kept. A job begins until its first gate goes: a new leader, or one whose kept place was taken, plans
  * for them again. Where some have ended and nothing says which, no places are kept. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
-                          const struct gt_seats *seats)
+                          const struct gt_reservations *reservations)
 {
     const struct gt_owner *owner = spec->owner;
     bool begins = !gt_job_view_has_begun(view), sequential = owner && owner->sequential;
@@ -210,11 +214,11 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
         bool wants = (wanted && ahead <= spec->ahead_gpus) || (known && is_fresh(view, unit));
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
             struct gt_job_view_member *member = &view->members[i];
-            enum gt_seat_state seat = seats->seats[i].state;
+            enum gt_reservation_state reservation = reservations->reservations[i].state;
             if (member->pod)
                 continue;
-            member->state = seat == GT_SEAT_RESERVED ? GT_MEMBER_RESERVED
-                            : wants && seat != GT_SEAT_WISHED && !has_ended(view, owner, i)
+            member->state = reservation == GT_RESERVATION_HELD ? GT_MEMBER_RESERVED
+                            : wants && reservation != GT_RESERVATION_WANTED && !has_ended(view, owner, i)
                                 ? GT_MEMBER_TO_RESERVE
                                 : GT_MEMBER_ABSENT;
             view->states[member->state]++;
@@ -231,13 +235,13 @@ static void set_units(struct gt_job_view *view)
     }
 }
 
-int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct gt_job_view_spec *given,
-                     struct gt_seats *seats, struct gt_job_view **ret, struct gt_err **err)
+int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const struct gt_job_view_spec *given,
+                     struct gt_reservations *reservations, struct gt_job_view **ret, struct gt_err **err)
 {
     const struct gt_owner *owner = given->owner;
     auto_makings struct makings makings = {0};
     gt_auto_job_view struct gt_job_view *view = calloc(1, sizeof(*view));
-    struct gt_cluster *cluster = gt_feed_cluster(feed);
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
     if (!view)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
@@ -276,17 +280,17 @@ int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct
         view->missing--;
         view->whole = view->whole && member->state == GT_MEMBER_TO_PLACE;
     }
-    seats->owner = GT_SEATS_OWNER(job->number);
-    r = gt_seats_resize(seats, cluster, view->grouped ? view->count : 0, err);
+    reservations->owner = GT_RESERVATIONS_OWNER(job->number);
+    r = gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err);
     if (r < 0)
         return r;
     if (view->grouped) {
         set_units(view);
-        update_seats(view, given, seats, cluster);
+        update_reservations(view, given, reservations, cluster);
         if (owner && owner->sequential)
-            gt_seats_set_end(seats, given->ahead_until);
-        gt_seats_sync(seats, cluster, given->now);
-        judge_missing(view, given, seats);
+            gt_reservations_set_end(reservations, given->ahead_until);
+        gt_reservations_sync(reservations, cluster, given->now);
+        judge_missing(view, given, reservations);
     }
     *ret = gt_steal(view);
     return 0;

@@ -2,15 +2,15 @@
 #ifndef GPUTOPO_PLACEMENT_VIEW_H
 #define GPUTOPO_PLACEMENT_VIEW_H
 
-#include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/placement/node_set.h"
 #include "scheduler-ext/placement/owners.h"
 #include "scheduler-ext/placement/ranks.h"
-#include "scheduler-ext/placement/seats.h"
+#include "scheduler-ext/placement/reservations.h"
 
 /*
  * One job as it stands at this moment: its members in rank order, where each of them is with its placing, and
- * the units. Made anew from the feed whenever something is to be decided, so that no event can be missed. No
+ * the units. Made anew from the cache whenever something is to be decided, so that no event can be missed. No
  * I/O, no clock.
  */
 enum gt_member_state {
@@ -27,7 +27,7 @@ enum gt_member_state {
 };
 
 struct gt_job_view_member {
-    struct gt_feed_pod *pod; /* NULL: not made */
+    struct gt_cache_pod *pod; /* NULL: not made */
     enum gt_member_state state;
     uint32_t unit;
 };
@@ -48,26 +48,26 @@ struct gt_job_view_spec {
     const struct gt_owner *owner;      /* NULL: not known, the pods at hand are all there is */
     const struct gt_ranks *ranks;      /* may be NULL */
     const struct gt_node_set *refused; /* nodes that its scheduler refused; NULL: none */
-    /* Whether a gated pod's gate has gone, of which the feed is still to be told. NULL: of none. */
-    bool (*is_lifted)(const void *arg, const struct gt_feed_pod *pod);
+    /* Whether a gated pod's gate has gone, of which the cache is still to be told. NULL: of none. */
+    bool (*is_lifted)(const void *arg, const struct gt_cache_pod *pod);
     const void *arg;
     uint64_t now;
-    uint64_t wish_until; /* a pod that left a running job leaves a wish for its place until then */
+    uint64_t wanted_until; /* a pod that left a running job wants its place back until then */
     /* Where pods come one by one: places are kept for those to come until then, and for units of which no pod
      * is there as long as they have no more GPUs in all. */
     uint64_t ahead_until;
     uint64_t ahead_gpus;
 };
 
-/* `seats` are brought in line. -EINVAL with a sentence where the job breaks a rule. */
-int gt_job_view_make(struct gt_feed *feed, struct gt_feed_job *job, const struct gt_job_view_spec *spec,
-                     struct gt_seats *seats, struct gt_job_view **ret, struct gt_err **err);
+/* `reservations` are brought in line. -EINVAL with a sentence where the job breaks a rule. */
+int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const struct gt_job_view_spec *spec,
+                     struct gt_reservations *reservations, struct gt_job_view **ret, struct gt_err **err);
 void gt_job_view_free(struct gt_job_view *view);
 GT_DEFINE_CLEANUP(struct gt_job_view *, gt_job_view_free)
 #define gt_auto_job_view GT_CLEANUP(gt_job_view_free)
 
 /* Whether a pod takes part in the plans of its job: it is not about to go. */
-static inline bool gt_job_view_counts(const struct gt_feed_pod *pod)
+static inline bool gt_job_view_counts(const struct gt_cache_pod *pod)
 {
     return !pod->deleting;
 }

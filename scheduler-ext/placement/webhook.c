@@ -166,9 +166,9 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
 {
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     gt_job_key(&seen->meta, &seen->identity, &key);
-    const struct gt_feed_job *job =
-        webhook->feed && key.data ? gt_feed_find_job(webhook->feed, key.data) : NULL;
-    const struct gt_feed_pod *pod = job ? job->pods : NULL;
+    const struct gt_cache_job *job =
+        webhook->cache && key.data ? gt_cache_find_job(webhook->cache, key.data) : NULL;
+    const struct gt_cache_pod *pod = job ? job->pods : NULL;
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
         if (gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
             return true;

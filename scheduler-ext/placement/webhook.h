@@ -3,7 +3,7 @@
 #define GPUTOPO_PLACEMENT_WEBHOOK_H
 
 #include "base/buf.h"
-#include "scheduler-ext/feed/feed.h"
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/placement/controller.h"
 
 /*
@@ -13,7 +13,7 @@
 struct gt_webhook {
     const char *resource;           /* "metax-tech.com/gpu" */
     const struct gt_owners *owners; /* NULL: none are known */
-    const struct gt_feed *feed;     /* NULL: no siblings are known */
+    const struct gt_cache *cache;   /* NULL: no siblings are known */
     struct gt_placement *placement; /* NULL: no plans are known */
 };
 

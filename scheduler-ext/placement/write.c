@@ -98,7 +98,7 @@ static struct write *new_write(const struct write *what)
     return write;
 }
 
-void gt_write_lift_stray(struct gt_placement *placement, struct record *record)
+void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record)
 {
     struct write *write =
         new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_LIFT});
@@ -240,7 +240,8 @@ static void note_refusal(struct write *write, const struct gt_err *error)
         tell(write, gt_err_text(error));
     if (pjob && !pjob->refusal_told)
         gt_placement_event(
-            pjob, gt_feed_find_pod(placement->spec.feed, gt_record_namespace(record), gt_record_name(record)),
+            pjob,
+            gt_cache_find_pod(placement->spec.cache, gt_record_namespace(record), gt_record_name(record)),
             true, "WriteRefused", "Place", gt_err_text(error));
     if (pjob)
         pjob->refusal_told = true;

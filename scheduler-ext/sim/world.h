@@ -4,7 +4,7 @@
 
 #include "scheduler-ext/sim/site.h"
 
-/* The state of a simulated cluster: which GPUs are free. It is the judge: taking a GPU that is taken is
+/* The state of a simulated cluster: which GPUs are free. Taking a GPU that is taken is
  * caught here, whatever a policy believes. */
 struct gt_world {
     const struct gt_site *site;

@@ -5,7 +5,7 @@
 #include "api/names.h"
 #include "scheduler-ext/wire/scan.h"
 
-/* The part of a Pod that the doors need, read out of a request. */
+/* The part of a Pod that the endpoints need, read out of a request. */
 
 enum {
     GT_WIRE_CONTAINERS_MAX = 2 * GT_POD_CONTAINERS_MAX, /* that ask for GPUs, init containers too */

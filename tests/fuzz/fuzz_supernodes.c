@@ -37,10 +37,10 @@ static void hand_in(struct gt_facts *facts, struct gt_servers *servers, struct g
     else if (object && *piece == 't')
         gt_facts_topology(facts, object);
     else if (object && *piece == 's')
-        gt_servers_learn(servers, "x", GT_MIRROR_OURS, piece + 1);
+        gt_servers_learn(servers, "x", GT_APPLY_SET_OURS, piece + 1);
     else if (object && (*piece == 'h' || *piece == 'H')) {
         char name[3] = {*piece, piece[1] ? 'x' : 'y', 0};
-        gt_holders_add(holders, name, *piece == 'h' ? GT_MIRROR_OURS : GT_MIRROR_FOREIGN, piece + 1);
+        gt_holders_add(holders, name, *piece == 'h' ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN, piece + 1);
     }
     cJSON_Delete(object);
 }
@@ -58,14 +58,15 @@ static void write_all(const struct gt_view *view, const struct gt_holders *holde
     gt_auto_free bool *made = calloc((size_t)view->join->supernode_count + 1, sizeof(*made));
     for (uint32_t s = 0; made && s < view->join->supernode_count; s++) {
         struct gt_projected projected = {0};
-        gt_auto_buf struct gt_buf hyper = GT_BUF(GT_MIRROR_BODY_MAX), status = GT_BUF(GT_MIRROR_BODY_MAX);
+        gt_auto_buf struct gt_buf hyper = GT_BUF(GT_APPLY_SET_BODY_MAX),
+                                  status = GT_BUF(GT_APPLY_SET_BODY_MAX);
         if (gt_hypernode_write(view, s, holders, made, &projected, &hyper))
             expect_json(&hyper);
         gt_view_write_supernode(view, s, &projected, &status);
         expect_json(&status);
     }
     for (uint32_t i = 0; i < view->node_count; i++) {
-        gt_auto_buf struct gt_buf feature = GT_BUF(GT_MIRROR_BODY_MAX);
+        gt_auto_buf struct gt_buf feature = GT_BUF(GT_APPLY_SET_BODY_MAX);
         gt_view_write_nodefeature(view, i, &feature);
         expect_json(&feature);
     }

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/glimpse.h"
 #include "kube/lines.h"
 #include "kube/page.h"
+#include "kube/peek.h"
 #include "kube/status.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -35,10 +35,10 @@ static bool see_line(void *arg, const char *line, size_t len)
 static bool see_long(void *arg, const char *line, size_t len)
 {
     struct seen *seen = arg;
-    struct gt_kube_glimpse object;
+    struct gt_kube_peek object;
     if (len != LINE_MAX_BYTES)
         abort();
-    gt_kube_glimpse(line, len, &object);
+    gt_kube_peek(line, len, &object);
     if (strlen(object.name) >= sizeof(object.name) || strchr(object.name, '"'))
         abort();
     seen->digest = seen->digest * 31 + '!';
@@ -46,7 +46,7 @@ static bool see_long(void *arg, const char *line, size_t len)
 }
 
 /* Feeds it in chunks of `step` bytes; returns what the splitter did. */
-static int feed(const char *text, size_t size, size_t step, struct seen *seen)
+static int cache(const char *text, size_t size, size_t step, struct seen *seen)
 {
     struct gt_lines lines = {.rest = GT_BUF(LINE_MAX_BYTES), .on_line = see_line, .on_long = see_long};
     int r = 0;
@@ -72,10 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     const char *text = (const char *)data + 1;
-    struct gt_kube_glimpse object;
-    gt_kube_glimpse(text, size - 1, &object);
+    struct gt_kube_peek object;
+    gt_kube_peek(text, size - 1, &object);
     struct seen whole = {0}, cut = {0};
-    int r = feed(text, size - 1, size, &whole), other = feed(text, size - 1, data[0] % 64U + 1, &cut);
+    int r = cache(text, size - 1, size, &whole), other = cache(text, size - 1, data[0] % 64U + 1, &cut);
     if (r != other || whole.count != cut.count || whole.bytes != cut.bytes || whole.digest != cut.digest)
         abort();
     unsigned items = 0;

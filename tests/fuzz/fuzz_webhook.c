@@ -82,10 +82,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char nothing[1],
         pod[] = "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"set-0\",\"uid\":\"u\"}," POD_SPEC "}";
     static struct gt_owners *owners;
-    static struct gt_feed *feed;
-    const struct gt_feed_spec spec = {.stale_ms = 1000};
+    static struct gt_cache *cache;
+    const struct gt_cache_spec spec = {.stale_ms = 1000};
     if (!owners) { /* the questions change nothing: made once */
-        if (gt_owners_new(resource, &owners, NULL) < 0 || gt_feed_new(&spec, &feed, NULL) < 0)
+        if (gt_owners_new(resource, &owners, NULL) < 0 || gt_cache_new(&spec, &cache, NULL) < 0)
             abort();
         for (unsigned i = 0; i < GT_COUNT(known); i++) {
             cJSON *object = cJSON_Parse(known[i].object);
@@ -94,10 +94,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             cJSON_Delete(object);
         }
         cJSON *object = cJSON_Parse(pod);
-        gt_feed_pod(feed, object);
+        gt_cache_pod(cache, object);
         cJSON_Delete(object);
     }
-    const struct gt_webhook webhook = {.resource = resource, .owners = owners, .feed = feed};
+    const struct gt_webhook webhook = {.resource = resource, .owners = owners, .cache = cache};
     const char *body = size ? (const char *)data : nothing;
     ask(gt_webhook_mutate, &webhook, body, size);
     ask(gt_webhook_validate, &webhook, body, size);

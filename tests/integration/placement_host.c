@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The placement controller alone, for tests: informers, the feed, and the controller against an API server.
+ * The placement controller alone, for tests: informers, the cache, and the controller against an API server.
  *
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
@@ -39,7 +39,7 @@ static struct host {
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_kube_recorder *recorder;
-    struct gt_feed *feed;
+    struct gt_cache *cache;
     struct gt_owners *owners;
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
@@ -72,17 +72,17 @@ static void on_object(void *arg, cJSON *object)
     const struct follower *follower = arg;
     switch (follower->kind) {
     case KIND_TOPOLOGY:
-        gt_feed_topology(host.feed, object, gt_clock_ms());
+        gt_cache_topology(host.cache, object, gt_clock_ms());
         break;
     case KIND_NODE:
-        gt_feed_node(host.feed, object);
+        gt_cache_node(host.cache, object);
         break;
     case KIND_SUPERNODE:
-        gt_feed_supernode(host.feed, object);
+        gt_cache_supernode(host.cache, object);
         break;
     default:
         gt_placement_saw_pod(host.placement, object);
-        gt_feed_pod(host.feed, object);
+        gt_cache_pod(host.cache, object);
     }
 }
 
@@ -92,17 +92,17 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
     (void)object;
     switch (follower->kind) {
     case KIND_TOPOLOGY:
-        gt_feed_topology_gone(host.feed, name);
+        gt_cache_topology_gone(host.cache, name);
         break;
     case KIND_NODE:
-        gt_feed_node_gone(host.feed, name);
+        gt_cache_node_gone(host.cache, name);
         break;
     case KIND_SUPERNODE:
-        gt_feed_supernode_gone(host.feed, name);
+        gt_cache_supernode_gone(host.cache, name);
         break;
     default:
         gt_placement_saw_pod_gone(host.placement, namespace_, name);
-        gt_feed_pod_gone(host.feed, namespace_, name);
+        gt_cache_pod_gone(host.cache, namespace_, name);
     }
 }
 
@@ -131,13 +131,13 @@ static void on_synced(void *arg)
     start_when_synced();
 }
 
-static void on_pod(void *arg, struct gt_feed_pod *pod)
+static void on_pod(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
     gt_placement_on_pod(host.placement, pod);
 }
 
-static void on_pod_gone(void *arg, struct gt_feed_pod *pod)
+static void on_pod_gone(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
     gt_placement_on_pod_gone(host.placement, pod);
@@ -149,10 +149,10 @@ static void on_refused(void *arg, const char *namespace_, const char *name, cons
     gt_placement_on_refused(host.placement, namespace_, name, why);
 }
 
-static void on_room(void *arg)
+static void on_capacity(void *arg)
 {
     (void)arg;
-    gt_placement_on_room(host.placement);
+    gt_placement_on_capacity(host.placement);
 }
 
 static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
@@ -164,7 +164,7 @@ static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_,
 static void on_tick(void *arg)
 {
     (void)arg;
-    gt_feed_tick(host.feed, gt_clock_ms());
+    gt_cache_tick(host.cache, gt_clock_ms());
     start_when_synced();
     gt_source_arm(host.tick, TICK_MS);
 }
@@ -213,13 +213,13 @@ static void say_counters(void)
                    {"writes", c.writes},
                    {"conflicts", c.conflicts},
                    {"writeFailures", c.write_failures},
-                   {"looks", c.looks},
+                   {"reconciles", c.reconciles},
                    {"decisions", decisions},
                    {"decisionMicroseconds", c.decision_us},
                    {"reservedGPUs", c.reserved_gpus},
                    {"keptNodes", c.kept_nodes},
                    {"writesWaiting", c.writes_waiting},
-                   {"assumptions", gt_cluster_assumptions(gt_feed_cluster(host.feed))}};
+                   {"assumptions", gt_cluster_assumptions(gt_cache_cluster(host.cache))}};
     for (size_t i = 0; i < GT_COUNT(numbers); i++)
         cJSON_AddNumberToObject(json, numbers[i].key, (double)numbers[i].value);
     say(json);
@@ -227,7 +227,7 @@ static void say_counters(void)
 
 static void say_job(const char *key)
 {
-    const struct gt_feed_job *job = gt_feed_find_job(host.feed, key);
+    const struct gt_cache_job *job = gt_cache_find_job(host.cache, key);
     struct gt_placement_job info;
     cJSON *json = cJSON_CreateObject();
     if (job) {
@@ -246,7 +246,7 @@ static void say_job(const char *key)
 
 static void say_kept(const char *name)
 {
-    uint32_t node = gt_cluster_find_node(gt_feed_cluster(host.feed), name);
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(host.cache), name);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddBoolToObject(json, "kept", gt_placement_is_kept(host.placement, NULL, node));
     say(json);
@@ -256,7 +256,7 @@ static void say_review(const char *text, bool mutate)
 {
     const struct gt_webhook webhook = {.resource = "metax-tech.com/gpu",
                                        .owners = host.owners,
-                                       .feed = host.feed,
+                                       .cache = host.cache,
                                        .placement = host.placement};
     gt_auto_buf struct gt_buf answer = GT_BUF(1 << 20);
     gt_auto_err struct gt_err *error = NULL;
@@ -332,7 +332,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                  {"ahead", &to->ahead_ms},
                  {"aheadgpus", &to->ahead_gpus},
                  {"return", &to->return_ms},
-                 {"yield", &to->yield_ms},
+                 {"yield", &to->eviction_backoff_ms},
                  {"retry", &to->retry_ms}};
     const char *value = strchr(text, '=');
     uint64_t number;
@@ -378,8 +378,8 @@ static int start_informers(struct gt_err **err)
 static int start(int argc, char **argv, struct gt_err **err)
 {
     gt_auto_kube_config struct gt_kube_config config = {0};
-    const struct gt_feed_spec feed = {
-        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_room = on_room};
+    const struct gt_cache_spec cache = {
+        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_capacity = on_capacity};
     struct gt_placement_spec spec = {.on_note = on_note};
     if (argc < 3 || strcmp(argv[1], "--kubeconfig") != 0)
         return gt_fail(err, EINVAL, "usage: placement-host --kubeconfig FILE [OPTION=VALUE]...");
@@ -394,13 +394,13 @@ static int start(int argc, char **argv, struct gt_err **err)
         r = gt_kube_recorder_new(host.kube, "metax-tech.com/gputopo-scheduler", "test", 600, &host.recorder,
                                  err);
     if (r == 0)
-        r = gt_feed_new(&feed, &host.feed, err);
+        r = gt_cache_new(&cache, &host.cache, err);
     if (r == 0)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
     spec.loop = host.loop;
     spec.kube = host.kube;
     spec.recorder = host.recorder;
-    spec.feed = host.feed;
+    spec.cache = host.cache;
     spec.owners = host.owners;
     if (r == 0)
         r = gt_placement_new(&spec, &host.placement, err);
@@ -427,8 +427,8 @@ static void end(void)
         gt_kube_recorder_free(host.recorder);
     if (host.owners)
         gt_owners_free(host.owners);
-    if (host.feed)
-        gt_feed_free(host.feed);
+    if (host.cache)
+        gt_cache_free(host.cache);
     if (host.kube)
         gt_kube_free(host.kube);
     if (host.loop)

@@ -178,7 +178,7 @@ class Answers(Case):
         metrics = self.companion.metrics()
         self.assertEqual(metrics["gputopo_extender_decision_seconds_count"], 3)
         self.assertEqual(metrics['gputopo_extender_decision_seconds_bucket{le="+Inf"}'], 3)
-        self.assertEqual((metrics["gputopo_feed_nodes"], metrics["gputopo_leader"]), (3, 1))
+        self.assertEqual((metrics["gputopo_cache_nodes"], metrics["gputopo_leader"]), (3, 1))
         prometheus_text.parse(self.companion.get("/metrics")[1])
         self.assertEqual(self.companion.get("/readyz"), (200, "ok, leads\n"))
         self.assertEqual(self.companion.get("/healthz")[0], 200)

@@ -5,9 +5,10 @@
  *     ui-host [--racks N] [--nodes N] [--listen ADDRESS:PORT] [--hostile] [--fail-after N] [--no-placement]
  *             [--patience MILLISECONDS]
  *
- * Racks of nodes with 8 GPUs in two halls, jobs that run, are planned, wait and are refused, by the real feed
- * and the real placement controller; its API server does not exist. Says "port N" on standard output. The end
- * of standard input ends it. --hostile: names that try to be HTML. --fail-after: so many models, then 503.
+ * Racks of nodes with 8 GPUs in two halls, jobs that run, are planned, wait and are refused, by the real
+ * cache and the real placement controller; its API server does not exist. Says "port N" on standard output.
+ * The end of standard input ends it. --hostile: names that try to be HTML. --fail-after: so many models, then
+ * 503.
  */
 #include <argp.h>
 #include <errno.h>
@@ -19,11 +20,11 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "scheduler-ext/doors/explain.h"
-#include "scheduler-ext/doors/model_json.h"
-#include "scheduler-ext/doors/query.h"
-#include "scheduler-ext/doors/ui.h"
-#include "tests/unit/feed/feed_world.h"
+#include "scheduler-ext/serve/explain.h"
+#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/query.h"
+#include "scheduler-ext/serve/ui.h"
+#include "tests/unit/cache/cache_world.h"
 
 enum { RACKS_MAX = 4096, NODES_MAX = 16, STALE_MS = 15 * 60 * 1000, NAME_SIZE = 128 };
 
@@ -33,7 +34,7 @@ static struct {
     bool hostile, fails, no_placement;
     struct gt_loop *loop;
     struct gt_kube *kube;
-    struct gt_feed *feed;
+    struct gt_cache *cache;
     struct gt_owners *owners;
     struct gt_placement *placement;
     struct gt_http *http;
@@ -56,9 +57,9 @@ static const char *name_of(uint64_t rack, uint64_t node)
     return name;
 }
 
-static void feed_object(cJSON *object, void (*give)(struct gt_feed *, const cJSON *))
+static void cache_object(cJSON *object, void (*give)(struct gt_cache *, const cJSON *))
 {
-    give(host.feed, object);
+    give(host.cache, object);
     cJSON_Delete(object);
 }
 
@@ -74,7 +75,7 @@ static void give_pod_object(const struct world_pod *pod)
     cJSON *object = world_pod(&made);
     if (host.placement)
         gt_placement_saw_pod(host.placement, object);
-    gt_feed_pod(host.feed, object);
+    gt_cache_pod(host.cache, object);
     cJSON_Delete(object);
 }
 
@@ -196,18 +197,18 @@ static void give_rack(uint64_t rack, uint64_t now)
         gt_text_copy(members[n - 1], NAME_SIZE, name_of(rack, n));
         super.members[n - 1] = members[n - 1];
     }
-    feed_object(world_supernode(&super), gt_feed_supernode);
+    cache_object(world_supernode(&super), gt_cache_supernode);
     for (uint64_t n = 1; n <= host.nodes; n++) {
         const char *name = members[n - 1];
         struct world_topology topology = {.name = name, .gpus = 8, .version = "1"};
         topology.link_down = rack == 3 && n == 2;
         describe(&topology, rack, n);
-        feed_object(
+        cache_object(
             world_node(NODE(.name = name, .cordoned = rack == 4 && n == 8, .not_ready = rack == 4 && n == 7)),
-            gt_feed_node);
+            gt_cache_node);
         give_owners(&topology);
         cJSON *object = world_topology(&topology);
-        gt_feed_topology(host.feed, object, now + 20);
+        gt_cache_topology(host.cache, object, now + 20);
         cJSON_Delete(object);
     }
 }
@@ -218,7 +219,7 @@ static void make_world(void)
     for (uint64_t hall = 0; hall <= (host.racks - 1) / (host.racks <= 5 ? 3 : 16); hall++) {
         char name[32];
         snprintf(name, sizeof(name), "hall-%" PRIu64, hall + 1);
-        feed_object(world_supernode(SUPERNODE(.name = name, .tier = 2)), gt_feed_supernode);
+        cache_object(world_supernode(SUPERNODE(.name = name, .tier = 2)), gt_cache_supernode);
     }
     give_torch_job(
         (struct torch){
@@ -236,7 +237,7 @@ static void make_world(void)
                                    .unit = i / 4});
     /* one was heard long before the others: the same version is no news */
     cJSON *silent = world_topology(TOPOLOGY(.name = name_of(4, 6), .gpus = 8, .version = "1"));
-    gt_feed_topology(host.feed, silent, now);
+    gt_cache_topology(host.cache, silent, now);
     cJSON_Delete(silent);
     for (uint64_t rack = 0; rack < host.racks; rack++)
         give_rack(rack, now);
@@ -252,30 +253,30 @@ static void make_world(void)
         give_pod_object(POD(.name = "<script>alert(2)</script>", .job = "\\\"><svg onload=alert(3)>",
                             .gpus = 1, .node = name_of(2, 6)));
     }
-    gt_feed_tick(host.feed, now + STALE_MS + 10);
+    gt_cache_tick(host.cache, now + STALE_MS + 10);
 }
 
 /* ---- what is around it ---- */
 
-static void on_pod(void *arg, struct gt_feed_pod *pod)
+static void on_pod(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
     if (host.placement)
         gt_placement_on_pod(host.placement, pod);
 }
 
-static void on_pod_gone(void *arg, struct gt_feed_pod *pod)
+static void on_pod_gone(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
     if (host.placement)
         gt_placement_on_pod_gone(host.placement, pod);
 }
 
-static void on_room(void *arg)
+static void on_capacity(void *arg)
 {
     (void)arg;
     if (host.placement)
-        gt_placement_on_room(host.placement);
+        gt_placement_on_capacity(host.placement);
 }
 
 static void serve(void *arg, const struct gt_http_request *request, struct gt_http_response *response)
@@ -283,14 +284,14 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
     struct timespec wall;
     (void)arg;
     clock_gettime(CLOCK_REALTIME, &wall);
-    const struct gt_window window = {.feed = host.feed,
-                                     .placement = host.placement,
-                                     .weights = GT_AWARE_DEFAULT,
-                                     .leads = true,
-                                     .synced = true,
-                                     .now_ms = gt_clock_ms(),
-                                     .wall_ms =
-                                         (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000};
+    const struct gt_debug_view view = {.cache = host.cache,
+                                       .placement = host.placement,
+                                       .weights = GT_AWARE_DEFAULT,
+                                       .leads = true,
+                                       .synced = true,
+                                       .now_ms = gt_clock_ms(),
+                                       .wall_ms =
+                                           (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000};
     if (strcmp(request->path, "/debug/model") == 0) {
         char pods[8];
         uint64_t began = gt_clock_ns();
@@ -300,11 +301,11 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
         }
         gt_query_get(request->query, "pods", pods, sizeof(pods));
         response->content_type = "application/json";
-        gt_model_json(&window, strcmp(pods, "no") != 0, &response->body);
+        gt_model_json(&view, strcmp(pods, "no") != 0, &response->body);
         fprintf(stderr, "model: %zu bytes in %.2f ms\n", response->body.len,
                 (double)(gt_clock_ns() - began) * 1e-6);
     } else if (strcmp(request->path, "/explain") == 0) {
-        gt_explain(&window, request->query, response);
+        gt_explain(&view, request->query, response);
     } else if (!gt_ui_serve(request->path, response)) {
         response->status = 404;
     }
@@ -322,8 +323,8 @@ static void on_input(void *arg, uint32_t events)
 
 static int start(struct gt_err **err)
 {
-    const struct gt_feed_spec feed = {
-        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_room = on_room, .stale_ms = STALE_MS};
+    const struct gt_cache_spec cache = {
+        .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_capacity = on_capacity, .stale_ms = STALE_MS};
     char nowhere[] = "https://127.0.0.1:1", token[] = "none";
     const struct gt_kube_config config = {.server = nowhere, .token = token};
     struct gt_http_spec http = {.address = host.listen, .handler = serve, .answer_max = 64 << 20};
@@ -331,12 +332,12 @@ static int start(struct gt_err **err)
     if (r == 0)
         r = gt_kube_new(host.loop, &config, "ui-host", &host.kube, err);
     if (r == 0)
-        r = gt_feed_new(&feed, &host.feed, err);
+        r = gt_cache_new(&cache, &host.cache, err);
     if (r == 0)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
     const struct gt_placement_spec placement = {.loop = host.loop,
                                                 .kube = host.kube,
-                                                .feed = host.feed,
+                                                .cache = host.cache,
                                                 .owners = host.owners,
                                                 .options = {.settle_ms = 1,
                                                             .gang_ms = 3600000,
@@ -358,7 +359,7 @@ static void end(void)
     gt_http_free(host.http);
     gt_placement_free(host.placement);
     gt_owners_free(host.owners);
-    gt_feed_free(host.feed);
+    gt_cache_free(host.cache);
     if (host.kube)
         gt_kube_free(host.kube);
     if (host.loop)

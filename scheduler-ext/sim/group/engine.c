@@ -110,7 +110,7 @@ static int run_open(struct run *run, const struct gt_site *site, struct gt_err *
 
 /* ---- the policy's work, judged ---- */
 
-static int judge(const struct run *run, const struct gt_sim_job *job, struct gt_err **err)
+static int check_units(const struct run *run, const struct gt_sim_job *job, struct gt_err **err)
 {
     const struct gt_site *site = run->world->site;
     uint32_t together = job->atom ? job->atom : job->unit;
@@ -140,7 +140,7 @@ static int start(struct run *run, uint32_t number, struct gt_err **err)
         return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);
     if (!placed)
         return 0;
-    int r = judge(run, job, err);
+    int r = check_units(run, job, err);
     if (r < 0)
         return r;
     struct running *running = &run->running[number];

@@ -136,14 +136,14 @@ static void keeps_its_limits(void **state)
     assert_int_equal(set(table, "more", "1", "{\"c\": [\"GPU-a\"]}"), 1);
 }
 
-struct heard {
+struct remote_reservations {
     unsigned count;
     char container[32], planned[128], actual[128];
 };
 
 static void hear(void *arg, const struct gt_plan_mismatch *mismatch)
 {
-    struct heard *heard = arg;
+    struct remote_reservations *heard = arg;
     heard->count++;
     snprintf(heard->container, sizeof(heard->container), "%s", mismatch->container);
     snprintf(heard->planned, sizeof(heard->planned), "%s", mismatch->planned);
@@ -151,7 +151,7 @@ static void hear(void *arg, const struct gt_plan_mismatch *mismatch)
 }
 
 static void compare(struct gt_plan_table *table, const struct gt_holder *holders, unsigned count,
-                    bool settling, struct heard *heard)
+                    bool settling, struct remote_reservations *heard)
 {
     const struct gt_holdings holdings = {.holders = holders, .count = count, .settling = settling};
     gt_plan_table_compare(table, &holdings, hear, heard);
@@ -163,7 +163,7 @@ static void compares(void **state)
         {"default", "p", "c", "GPU-b"}, {"default", "p", "c", "GPU-a"}, {"other", "p", "c", "GPU-x"}};
     const struct gt_holder wrong[] = {{"default", "p", "c", "GPU-a"}, {"default", "p", "c", "GPU-x"}};
     const struct gt_holder fewer[] = {{"default", "p", "c", "GPU-a"}};
-    struct heard heard = {0};
+    struct remote_reservations heard = {0};
     (void)state;
     gt_auto_plan_table struct gt_plan_table *table = new_table();
     assert_int_equal(set(table, "p", "1", "{\"c\": [\"GPU-a\", \"GPU-b\"], \"init\": [\"GPU-a\"]}"), 1);

@@ -32,13 +32,13 @@ static void test_holders(void **state)
     gt_auto_holders struct gt_holders *holders = NULL;
     (void)state;
     assert_int_equal(gt_holders_new(&holders, NULL), 0);
-    gt_holders_add(holders, "ours", GT_MIRROR_OURS, MEMBERS(EXACT("Node", "a") "," EXACT("Node", "b")));
-    gt_holders_add(holders, "theirs", GT_MIRROR_FOREIGN,
+    gt_holders_add(holders, "ours", GT_APPLY_SET_OURS, MEMBERS(EXACT("Node", "a") "," EXACT("Node", "b")));
+    gt_holders_add(holders, "theirs", GT_APPLY_SET_FOREIGN,
                    MEMBERS(EXACT("Node", "b") "," EXACT("HyperNode", "x")));
-    gt_holders_add(holders, "regex", GT_MIRROR_FOREIGN,
+    gt_holders_add(holders, "regex", GT_APPLY_SET_FOREIGN,
                    MEMBERS(REGEX("Node", "^rack-(1|2)-n[0-9]+$") "," REGEX("HyperNode", "s[12]")));
-    gt_holders_add(holders, "odd", GT_MIRROR_FOREIGN, MEMBERS("7,null,{},{\"type\":7,\"selector\":[]}"));
-    gt_holders_add(holders, "odder", GT_MIRROR_FOREIGN, "{\"spec\":{\"members\":{\"a\":1}}}");
+    gt_holders_add(holders, "odd", GT_APPLY_SET_FOREIGN, MEMBERS("7,null,{},{\"type\":7,\"selector\":[]}"));
+    gt_holders_add(holders, "odder", GT_APPLY_SET_FOREIGN, "{\"spec\":{\"members\":{\"a\":1}}}");
     assert_true(gt_holders_end(holders));
     expect(holders, true, "a", "ours", NULL, false);
     expect(holders, true, "a", "other", "ours", false);
@@ -63,7 +63,7 @@ static void test_what_may_hold_anything(void **state)
         char text[512];
         assert_int_equal(gt_holders_new(&holders, NULL), 0);
         snprintf(text, sizeof(text), MEMBERS("%s"), selectors[i]);
-        gt_holders_add(holders, "any", GT_MIRROR_FOREIGN, text);
+        gt_holders_add(holders, "any", GT_APPLY_SET_FOREIGN, text);
         assert_true(gt_holders_end(holders));
         expect(holders, true, "whatever", "ours", "any", true);
         expect(holders, false, "whatever", "ours", NULL, false);
@@ -71,13 +71,13 @@ static void test_what_may_hold_anything(void **state)
     gt_auto_holders struct gt_holders *many = NULL;
     assert_int_equal(gt_holders_new(&many, NULL), 0);
     for (unsigned i = 0; i < 1000; i++)
-        gt_holders_add(many, "many", GT_MIRROR_FOREIGN, MEMBERS(REGEX("Node", "^no$")));
-    gt_holders_add(many, "last", GT_MIRROR_FOREIGN, MEMBERS(REGEX("Node", "^yes$")));
+        gt_holders_add(many, "many", GT_APPLY_SET_FOREIGN, MEMBERS(REGEX("Node", "^no$")));
+    gt_holders_add(many, "last", GT_APPLY_SET_FOREIGN, MEMBERS(REGEX("Node", "^yes$")));
     assert_true(gt_holders_end(many));
     expect(many, true, "any", "ours", "last", true); /* too many to keep: none is passed over */
     gt_auto_holders struct gt_holders *none = NULL;
     assert_int_equal(gt_holders_new(&none, NULL), 0);
-    gt_holders_add(none, "broken", GT_MIRROR_FOREIGN, "{");
+    gt_holders_add(none, "broken", GT_APPLY_SET_FOREIGN, "{");
     assert_false(gt_holders_end(none));
 }
 

@@ -218,8 +218,8 @@ static void join(struct world *world, unsigned i, const char *name)
                                         .on_lead = on_lead,
                                         .on_released = on_released,
                                         .on_error = on_error,
-                                        .tell = tell,
-                                        .hear = hear,
+                                        .write_note = tell,
+                                        .read_note = hear,
                                         .arg = c};
     assert_int_equal(gt_leader_new(&spec, &port, &c->leader, NULL), 0);
     c->wake_at = world->now;

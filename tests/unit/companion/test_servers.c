@@ -90,12 +90,12 @@ static void test_what_is_published(void **state)
         "{\"node\":\"gone\",\"server\":\"u2\"},{\"node\":\"d\"},{\"server\":\"u3\"},7,null]}}";
     gt_auto_servers struct gt_servers *servers = NULL;
     assert_int_equal(gt_servers_new(&servers, NULL), 0);
-    gt_servers_learn(servers, "theirs", GT_MIRROR_FOREIGN, have);
-    gt_servers_learn(servers, "odd", GT_MIRROR_OURS, "{\"status\":{\"members\":{\"a\":[]}}}");
-    gt_servers_learn(servers, "odd", GT_MIRROR_OURS, "no JSON");
+    gt_servers_learn(servers, "theirs", GT_APPLY_SET_FOREIGN, have);
+    gt_servers_learn(servers, "odd", GT_APPLY_SET_OURS, "{\"status\":{\"members\":{\"a\":[]}}}");
+    gt_servers_learn(servers, "odd", GT_APPLY_SET_OURS, "no JSON");
     SETTLE(servers, "a u1", "b u1", "c u2");
     expect(servers, "u1", NULL);
-    gt_servers_learn(servers, "mx-1", GT_MIRROR_OURS, have);
+    gt_servers_learn(servers, "mx-1", GT_APPLY_SET_OURS, have);
     SETTLE(servers, "a u1", "b u1", "c u2");
     expect(servers, "u1", "b"); /* a new process knows it */
     expect(servers, "u2", "c");
@@ -103,7 +103,7 @@ static void test_what_is_published(void **state)
     assert_int_equal(gt_servers_new(&other, NULL), 0);
     SETTLE(other, "a u1", "b u7");
     expect(other, "u1", "a");
-    gt_servers_learn(other, "mx-1", GT_MIRROR_OURS, have);
+    gt_servers_learn(other, "mx-1", GT_APPLY_SET_OURS, have);
     SETTLE(other, "a u1", "b u1");
     expect(other, "u1", "b"); /* it counts more than what a follower has seen itself */
 }

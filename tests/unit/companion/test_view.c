@@ -48,10 +48,10 @@ static cJSON *status_of(const struct gt_view *view, const char *name, const stru
             continue;
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
         gt_view_write_supernode(view, s, projected, &text);
-        cJSON *wish = cJSON_ParseWithOpts(text.data, NULL, true);
-        assert_non_null(wish);
-        cJSON *status = cJSON_DetachItemFromObject(wish, "status");
-        cJSON_Delete(wish);
+        cJSON *desired = cJSON_ParseWithOpts(text.data, NULL, true);
+        assert_non_null(desired);
+        cJSON *status = cJSON_DetachItemFromObject(desired, "status");
+        cJSON_Delete(desired);
         return status;
     }
     fail_msg("there is no %s", name);
@@ -154,16 +154,17 @@ static void test_nodefeature(void **state)
     for (uint32_t i = 0; i < 5; i++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
         gt_view_write_nodefeature(view, i, &text);
-        cJSON *wish = cJSON_ParseWithOpts(text.data, NULL, true);
-        assert_non_null(wish);
-        const cJSON *spec = cJSON_GetObjectItem(wish, "spec"), *labels = cJSON_GetObjectItem(spec, "labels"),
+        cJSON *desired = cJSON_ParseWithOpts(text.data, NULL, true);
+        assert_non_null(desired);
+        const cJSON *spec = cJSON_GetObjectItem(desired, "spec"),
+                    *labels = cJSON_GetObjectItem(spec, "labels"),
                     *features = cJSON_GetObjectItem(spec, "features");
         assert_string_equal(gt_kube_text(labels, GT_VIEW_NFD_LABEL), i ? "" : "a");
         assert_int_equal(cJSON_GetArraySize(features), 3);
         const cJSON *gpus = cJSON_GetObjectItem(
             cJSON_GetObjectItem(cJSON_GetObjectItem(features, "instances"), "metax.gpu"), "elements");
         assert_int_equal(cJSON_GetArraySize(gpus), i != 3);
-        cJSON_Delete(wish);
+        cJSON_Delete(desired);
     }
 }
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "scheduler-ext/core/advise.h"
+#include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/core/room.h"
 
 enum { NODES = 6, GPUS = 8, PODS_MAX = 12 };
 

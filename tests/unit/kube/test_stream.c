@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "kube/glimpse.h"
 #include "kube/lines.h"
 #include "kube/page.h"
+#include "kube/peek.h"
 #include "kube/status.h"
 
 struct seen {
@@ -110,9 +110,9 @@ static void test_glimpse(void **state)
         "\"uid\":\"u-1\",\"n\":1.5e3,\"resourceVersion\":\"77\",\"labels\":{}},\"spec\":{\"name\":\"no\",";
     for (size_t len = 0; len < sizeof(pod); len++) {
         char *copy = malloc(len ? len : 1);
-        struct gt_kube_glimpse seen;
+        struct gt_kube_peek seen;
         memcpy(copy, pod, len);
-        gt_kube_glimpse(copy, len, &seen);
+        gt_kube_peek(copy, len, &seen);
         free(copy);
         const struct {
             const char *text, *whole, *ends;
@@ -140,8 +140,8 @@ static void test_glimpse(void **state)
                                           "{\"\\",
                                           "{\"a\":}{"};
     for (size_t i = 0; i < GT_COUNT(nothing); i++) {
-        struct gt_kube_glimpse seen;
-        gt_kube_glimpse(nothing[i], strlen(nothing[i]), &seen);
+        struct gt_kube_peek seen;
+        gt_kube_peek(nothing[i], strlen(nothing[i]), &seen);
         if (*seen.type || *seen.name)
             fail_msg("%s: '%s' '%s'", nothing[i], seen.type, seen.name);
     }

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/feed/feed_world.h"
+#include "tests/unit/cache/cache_world.h"
 
 /* Decisions on one job: what is placed, what stays, what is kept for pods that are not there. */
 
@@ -29,14 +29,14 @@ static const char *node_name(unsigned supernode, unsigned node)
     return name;
 }
 
-static struct gt_feed *new_world(void)
+static struct gt_cache *new_world(void)
 {
-    struct gt_feed *feed = new_feed(NULL);
+    struct gt_cache *cache = new_cache(NULL);
     for (unsigned s = 0; s < SUPERNODES; s++) {
         char supernode[16];
         struct world_supernode object = {.tier = 1};
         for (unsigned n = 0; n < NODES_EACH; n++)
-            give_plain_node(feed, node_name(s, n));
+            give_plain_node(cache, node_name(s, n));
         snprintf(supernode, sizeof(supernode), "s%u", s);
         object.name = supernode;
         char members[NODES_EACH][16];
@@ -44,9 +44,9 @@ static struct gt_feed *new_world(void)
             snprintf(members[n], sizeof(members[n]), "s%u-n%u", s, n);
             object.members[n] = members[n];
         }
-        give_supernode(feed, &object);
+        give_supernode(cache, &object);
     }
-    return feed;
+    return cache;
 }
 
 struct pod_spec {
@@ -56,7 +56,7 @@ struct pod_spec {
     const char *node, *uid, *spec;
 };
 
-static struct gt_feed_pod *give(struct gt_feed *feed, const struct pod_spec *spec)
+static struct gt_cache_pod *give(struct gt_cache *cache, const struct pod_spec *spec)
 {
     char name[32], labels[256], annotations[128];
     snprintf(name, sizeof(name), "%s-%u", spec->job, spec->index);
@@ -64,13 +64,14 @@ static struct gt_feed_pod *give(struct gt_feed *feed, const struct pod_spec *spe
              "\"batch.kubernetes.io/job-name\":\"%s\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
              spec->job, spec->index);
     snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%u\",", spec->group);
-    give_pod(feed, POD(.name = name, .uid = spec->uid, .gpus = spec->gpus, .gated = !spec->ungated,
-                       .node = spec->node, .labels = labels, .annotations = annotations, .spec = spec->spec));
-    struct gt_feed_pod *pod = gt_feed_find_pod(feed, "ns", name);
+    give_pod(cache,
+             POD(.name = name, .uid = spec->uid, .gpus = spec->gpus, .gated = !spec->ungated,
+                 .node = spec->node, .labels = labels, .annotations = annotations, .spec = spec->spec));
+    struct gt_cache_pod *pod = gt_cache_find_pod(cache, "ns", name);
     assert_non_null(pod);
     return pod;
 }
-#define GIVE(feed, ...) give(feed, &(struct pod_spec){__VA_ARGS__})
+#define GIVE(cache, ...) give(cache, &(struct pod_spec){__VA_ARGS__})
 
 static struct gt_owner *owner_of(unsigned pods, unsigned gpus, unsigned group)
 {
@@ -88,192 +89,196 @@ static struct gt_owner *owner_of(unsigned pods, unsigned gpus, unsigned group)
     return owner;
 }
 
-static struct gt_job_view *view_of(struct gt_feed *feed, const char *key, const struct gt_owner *owner,
-                                   struct gt_seats *seats, uint64_t now)
+static struct gt_job_view *view_of(struct gt_cache *cache, const char *key, const struct gt_owner *owner,
+                                   struct gt_reservations *reservations, uint64_t now)
 {
     struct gt_job_view *view = NULL;
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_feed_job *job = gt_feed_find_job(feed, key);
+    struct gt_cache_job *job = gt_cache_find_job(cache, key);
     assert_non_null(job);
     const struct gt_job_view_spec spec = {
-        .owner = owner, .now = now, .wish_until = now + 10, .ahead_until = 1000, .ahead_gpus = 64};
-    if (gt_job_view_make(feed, job, &spec, seats, &view, &err) < 0)
+        .owner = owner, .now = now, .wanted_until = now + 10, .ahead_until = 1000, .ahead_gpus = 64};
+    if (gt_job_view_make(cache, job, &spec, reservations, &view, &err) < 0)
         fail_msg("%s", gt_err_text(err));
     return view;
 }
 
-static enum gt_decision decide(struct gt_feed *feed, const char *key, const struct gt_owner *owner,
-                               struct gt_seats *seats, const struct gt_decide_spec *spec, struct gt_buf *text)
+static enum gt_decision decide(struct gt_cache *cache, const char *key, const struct gt_owner *owner,
+                               struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+                               struct gt_buf *text)
 {
-    gt_auto_job_view struct gt_job_view *view = view_of(feed, key, owner, seats, 1);
+    gt_auto_job_view struct gt_job_view *view = view_of(cache, key, owner, reservations, 1);
     struct gt_plan_failure failure;
-    enum gt_decision decision = gt_decide(feed, view, seats, spec, &failure, text);
-    check_feed(feed);
+    enum gt_decision decision = gt_decide(cache, view, reservations, spec, &failure, text);
+    check_cache(cache);
     return decision;
 }
 
-static uint32_t supernode_of(struct gt_feed *feed, uint32_t node)
+static uint32_t supernode_of(struct gt_cache *cache, uint32_t node)
 {
     struct gt_cluster_node info;
-    assert_true(gt_cluster_get_node(gt_feed_cluster(feed), node, &info));
+    assert_true(gt_cluster_get_node(gt_cache_cluster(cache), node, &info));
     return info.supernode;
 }
 
-static unsigned available(struct gt_feed *feed)
+static unsigned available(struct gt_cache *cache)
 {
     unsigned gpus = 0;
     for (unsigned s = 0; s < SUPERNODES; s++)
         for (unsigned n = 0; n < NODES_EACH; n++)
-            gpus += (unsigned)__builtin_popcountll(cluster_node(feed, node_name(s, n)).available);
+            gpus += (unsigned)__builtin_popcountll(cluster_node(cache, node_name(s, n)).available);
     return gpus;
 }
 
-static void end(struct gt_feed *feed, struct gt_seats *seats, struct gt_owner *owner)
+static void end(struct gt_cache *cache, struct gt_reservations *reservations, struct gt_owner *owner)
 {
-    gt_seats_done(seats, gt_feed_cluster(feed));
+    gt_reservations_done(reservations, gt_cache_cluster(cache));
     if (owner)
         gt_owner_free(owner);
-    gt_feed_free(feed);
+    gt_cache_free(cache);
 }
 
 /* The first pod of eight: the job is planned as a whole. */
 static void test_whole_job_at_its_first_pod(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
+    struct gt_cache *cache = new_world();
     struct gt_owner *owner = owner_of(8, 8, 32);
-    struct gt_seats seats = {0};
+    struct gt_reservations reservations = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
-    struct gt_feed_pod *first = GIVE(feed, .job = "a", .index = 5, .gpus = 8, .group = 32);
-    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(first->plan, GT_FEED_PLAN_HELD);
-    assert_int_equal(gt_seats_gpus(&seats), 56);
-    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8 - 64);
+    struct gt_cache_pod *first = GIVE(cache, .job = "a", .index = 5, .gpus = 8, .group = 32);
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(first->plan, GT_CACHE_PLAN_HELD);
+    assert_int_equal(gt_reservations_gpus(&reservations), 56);
+    assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8 - 64);
     assert_non_null(strstr(text.data, "unit 1"));
-    uint32_t home = supernode_of(feed, first->plan_node);
+    uint32_t home = supernode_of(cache, first->plan_node);
     for (unsigned i = 0; i < 8; i++) {
-        struct gt_feed_pod *pod = i == 5 ? first : GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
-        uint32_t kept = i == 5 ? first->plan_node : gt_seats_node(&seats, gt_feed_cluster(feed), i);
-        assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
+        struct gt_cache_pod *pod =
+            i == 5 ? first : GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
+        uint32_t kept =
+            i == 5 ? first->plan_node : gt_reservations_node(&reservations, gt_cache_cluster(cache), i);
+        assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text),
+                         GT_DECISION_PLACED);
         assert_int_equal(pod->plan_node, kept);
-        assert_int_equal(supernode_of(feed, kept) == home, i >= 4);
+        assert_int_equal(supernode_of(cache, kept) == home, i >= 4);
     }
-    assert_int_equal(gt_seats_gpus(&seats), 0);
-    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8 - 64);
-    end(feed, &seats, owner);
+    assert_int_equal(gt_reservations_gpus(&reservations), 0);
+    assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8 - 64);
+    end(cache, &reservations, owner);
 }
 
 /* Without an owner the pods at hand are all there is. */
 static void test_job_without_owner(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     for (unsigned i = 0; i < 4; i++)
-        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 16);
-    gt_auto_job_view struct gt_job_view *view = view_of(feed, "ns/Job/a", NULL, &seats, 1);
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 16);
+    gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", NULL, &reservations, 1);
     assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
     assert_int_equal(view->job->units.count, 2);
     assert_true(view->whole);
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(gt_seats_gpus(&seats), 0);
-    end(feed, &seats, NULL);
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(gt_reservations_gpus(&reservations), 0);
+    end(cache, &reservations, NULL);
 }
 
 /* Planned in part by a leader that is gone: the rest is planned for again, until a gate has gone. */
 static void test_rest_is_wanted_until_a_gate_goes(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
+    struct gt_cache *cache = new_world();
     struct gt_owner *owner = owner_of(4, 8, 32);
-    struct gt_seats seats = {0};
+    struct gt_reservations reservations = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
-    struct gt_feed_pod *pod = GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 32);
+    struct gt_cache_pod *pod = GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 32);
     assert_int_equal(
-        gt_feed_plan_pod(feed, pod, gt_cluster_find_node(gt_feed_cluster(feed), "s1-n2"), 0xff, NULL), 0);
-    struct gt_job_view *view = view_of(feed, "ns/Job/a", owner, &seats, 1);
+        gt_cache_plan_pod(cache, pod, gt_cluster_find_node(gt_cache_cluster(cache), "s1-n2"), 0xff, NULL), 0);
+    struct gt_job_view *view = view_of(cache, "ns/Job/a", owner, &reservations, 1);
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 1);
     assert_int_equal(view->states[GT_MEMBER_TO_RESERVE], 3);
     gt_job_view_free(view);
-    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(gt_seats_gpus(&seats), 24);
-    gt_seats_done(&seats, gt_feed_cluster(feed));
-    GIVE(feed, .job = "b", .index = 0, .gpus = 8, .group = 32, .node = "s0-n0", .ungated = true);
-    struct gt_seats others = {0};
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(gt_reservations_gpus(&reservations), 24);
+    gt_reservations_done(&reservations, gt_cache_cluster(cache));
+    GIVE(cache, .job = "b", .index = 0, .gpus = 8, .group = 32, .node = "s0-n0", .ungated = true);
+    struct gt_reservations others = {0};
     struct gt_owner *same = owner_of(4, 8, 32);
-    view = view_of(feed, "ns/Job/b", same, &others, 1);
+    view = view_of(cache, "ns/Job/b", same, &others, 1);
     assert_int_equal(view->states[GT_MEMBER_PLACED], 1);
     assert_int_equal(view->states[GT_MEMBER_ABSENT], 3);
     gt_job_view_free(view);
-    gt_seats_done(&others, gt_feed_cluster(feed));
+    gt_reservations_done(&others, gt_cache_cluster(cache));
     gt_owner_free(same);
-    end(feed, &seats, owner);
+    end(cache, &reservations, owner);
 }
 
 static void test_too_big_says_why_and_changes_nothing(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
+    struct gt_cache *cache = new_world();
     struct gt_owner *owner = owner_of(8, 8, 64);
-    struct gt_seats seats = {0};
+    struct gt_reservations reservations = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
-    struct gt_feed_pod *pod = GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 64);
-    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_WAITS);
+    struct gt_cache_pod *pod = GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 64);
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "64"));
-    assert_int_equal(pod->plan, GT_FEED_PLAN_NONE);
-    assert_int_equal(gt_cluster_assumptions(gt_feed_cluster(feed)), 0);
-    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8);
-    end(feed, &seats, owner);
+    assert_int_equal(pod->plan, GT_CACHE_PLAN_NONE);
+    assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
+    assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8);
+    end(cache, &reservations, owner);
 }
 
 /* Kept places run out, and die with their node, even where its id is used again. */
 static void test_places_end(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
+    struct gt_cache *cache = new_world();
     struct gt_owner *owner = owner_of(4, 8, 32);
-    struct gt_seats seats = {0};
+    struct gt_reservations reservations = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
-    GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 32);
-    assert_int_equal(decide(feed, "ns/Job/a", owner, &seats, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(gt_seats_gpus(&seats), 24);
-    assert_int_equal(gt_seats_next_end(&seats), 1000);
+    GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 32);
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(gt_reservations_gpus(&reservations), 24);
+    assert_int_equal(gt_reservations_next_end(&reservations), 1000);
     struct gt_cluster_node info;
-    assert_true(
-        gt_cluster_get_node(gt_feed_cluster(feed), gt_seats_node(&seats, gt_feed_cluster(feed), 2), &info));
+    assert_true(gt_cluster_get_node(gt_cache_cluster(cache),
+                                    gt_reservations_node(&reservations, gt_cache_cluster(cache), 2), &info));
     char gone[64];
     snprintf(gone, sizeof(gone), "%s", info.name);
-    gt_feed_topology_gone(feed, gone);
-    give_topology(feed, TOPOLOGY(.name = "another", .gpus = 8), 1);
-    give_node(feed, NODE(.name = "another"));
-    gt_seats_sync(&seats, gt_feed_cluster(feed), 2);
-    assert_int_equal(gt_seats_gpus(&seats), 16);
-    assert_int_equal(cluster_node(feed, "another").assumed, 0);
-    assert_true(gt_seats_sync(&seats, gt_feed_cluster(feed), 1000));
-    assert_int_equal(gt_seats_gpus(&seats), 0);
-    assert_int_equal(gt_cluster_assumptions(gt_feed_cluster(feed)), 1); /* of the pod that is there */
-    check_feed(feed);
-    end(feed, &seats, owner);
+    gt_cache_topology_gone(cache, gone);
+    give_topology(cache, TOPOLOGY(.name = "another", .gpus = 8), 1);
+    give_node(cache, NODE(.name = "another"));
+    gt_reservations_sync(&reservations, gt_cache_cluster(cache), 2);
+    assert_int_equal(gt_reservations_gpus(&reservations), 16);
+    assert_int_equal(cluster_node(cache, "another").assumed, 0);
+    assert_true(gt_reservations_sync(&reservations, gt_cache_cluster(cache), 1000));
+    assert_int_equal(gt_reservations_gpus(&reservations), 0);
+    assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 1); /* of the pod that is there */
+    check_cache(cache);
+    end(cache, &reservations, owner);
 }
 
 /* Seconds for keeping so many places of one GPU, looking at them, and giving up one after the other. */
-static double cpu_of_places(struct gt_feed *feed, uint32_t count)
+static double cpu_of_places(struct gt_cache *cache, uint32_t count)
 {
-    struct gt_cluster *cluster = gt_feed_cluster(feed);
-    struct gt_seats seats = {.owner = GT_SEATS_OWNER(1)};
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_reservations reservations = {.owner = GT_RESERVATIONS_OWNER(1)};
     struct timespec from, to;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-    assert_int_equal(gt_seats_resize(&seats, cluster, count, NULL), 0);
+    assert_int_equal(gt_reservations_resize(&reservations, cluster, count, NULL), 0);
     for (uint32_t i = 0; i < count; i++)
-        gt_seats_reserve(&seats, cluster, i, i / 8, (uint64_t)1 << i % 8, UINT64_MAX);
-    assert_false(gt_seats_sync(&seats, cluster, 1));
-    assert_int_equal(gt_seats_gpus(&seats), count);
+        gt_reservations_reserve(&reservations, cluster, i, i / 8, (uint64_t)1 << i % 8, UINT64_MAX);
+    assert_false(gt_reservations_sync(&reservations, cluster, 1));
+    assert_int_equal(gt_reservations_gpus(&reservations), count);
     assert_int_equal(gt_cluster_assumptions(cluster), count);
     for (uint32_t i = 0; i < count; i++)
-        assert_true(gt_seats_release(&seats, cluster, i));
+        assert_true(gt_reservations_release(&reservations, cluster, i));
     assert_int_equal(gt_cluster_assumptions(cluster), 0);
-    gt_seats_done(&seats, cluster);
+    gt_reservations_done(&reservations, cluster);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
     return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
 }
@@ -283,24 +288,24 @@ static void test_many_places(void **state)
 {
     (void)state;
     enum { PLACES = 8000 };
-    struct gt_feed *feed = new_feed(NULL);
+    struct gt_cache *cache = new_cache(NULL);
     double few = 1e9;
     for (unsigned n = 0; n < PLACES / 8; n++) {
         char name[16];
         snprintf(name, sizeof(name), "n%u", n);
         cJSON *objects[] = {world_topology(TOPOLOGY(.name = name, .gpus = 8)),
                             world_node(NODE(.name = name))};
-        gt_feed_topology(feed, objects[0], 1);
-        gt_feed_node(feed, objects[1]);
+        gt_cache_topology(cache, objects[0], 1);
+        gt_cache_node(cache, objects[1]);
         cJSON_Delete(objects[0]);
         cJSON_Delete(objects[1]);
     }
     for (unsigned i = 0; i < 5; i++) {
-        double took = cpu_of_places(feed, PLACES / 8);
+        double took = cpu_of_places(cache, PLACES / 8);
         few = took < few ? took : few;
     }
-    assert_true(cpu_of_places(feed, PLACES) < 25 * few);
-    gt_feed_free(feed);
+    assert_true(cpu_of_places(cache, PLACES) < 25 * few);
+    gt_cache_free(cache);
 }
 
 /* A gang that is planned in part (the rest has no room any more) gives its promises up and is planned anew.
@@ -308,22 +313,22 @@ static void test_many_places(void **state)
 static void test_promises_give_way(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
-    struct gt_feed_pod *pods[4];
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
+    struct gt_cache_pod *pods[4];
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     for (unsigned i = 0; i < 4; i++)
-        pods[i] = GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
-    uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "s0-n0");
-    assert_int_equal(gt_feed_plan_pod(feed, pods[0], node, 0xff, NULL), 0);
-    give_topology(feed, TOPOLOGY(.name = "s0-n1", .gpus = 8, .unnamed = 1), 1);
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+        pods[i] = GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "s0-n0");
+    assert_int_equal(gt_cache_plan_pod(cache, pods[0], node, 0xff, NULL), 0);
+    give_topology(cache, TOPOLOGY(.name = "s0-n1", .gpus = 8, .unnamed = 1), 1);
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(pods[i]->plan, GT_FEED_PLAN_HELD);
-        assert_int_equal(supernode_of(feed, pods[i]->plan_node), supernode_of(feed, pods[0]->plan_node));
+        assert_int_equal(pods[i]->plan, GT_CACHE_PLAN_HELD);
+        assert_int_equal(supernode_of(cache, pods[i]->plan_node), supernode_of(cache, pods[0]->plan_node));
     }
     assert_true(pods[0]->plan_node != node);
-    end(feed, &seats, NULL);
+    end(cache, &reservations, NULL);
 }
 
 /* A leader that ended while it wrote a new plan over an old one leaves pods with some of each. Before the
@@ -331,114 +336,115 @@ static void test_promises_give_way(void **state)
 static void test_mixed_plans_are_given_up(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
-    struct gt_feed_pod *pods[4];
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
+    struct gt_cache_pod *pods[4];
     for (unsigned i = 0; i < 4; i++) {
-        pods[i] = GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
-        uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), node_name(i < 2 ? 0 : 1, i));
-        assert_int_equal(gt_feed_plan_pod(feed, pods[i], node, 0xff, NULL), 0);
+        pods[i] = GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
+        uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), node_name(i < 2 ? 0 : 1, i));
+        assert_int_equal(gt_cache_plan_pod(cache, pods[i], node, 0xff, NULL), 0);
     }
     struct gt_job_view *view = NULL;
-    struct gt_feed_job *job = gt_feed_find_job(feed, "ns/Job/a");
-    assert_int_equal(gt_job_view_make(feed, job, &(struct gt_job_view_spec){.now = 1, .wish_until = 1},
-                                      &seats, &view, NULL),
+    struct gt_cache_job *job = gt_cache_find_job(cache, "ns/Job/a");
+    assert_int_equal(gt_job_view_make(cache, job, &(struct gt_job_view_spec){.now = 1, .wanted_until = 1},
+                                      &reservations, &view, NULL),
                      0);
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
-    assert_true(gt_decide_mend(feed, view, &seats));
+    assert_true(gt_decide_mend(cache, view, &reservations));
     assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
-    assert_false(gt_decide_mend(feed, view, &seats));
+    assert_false(gt_decide_mend(cache, view, &reservations));
     gt_job_view_free(view);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned i = 1; i < 4; i++)
-        assert_int_equal(supernode_of(feed, pods[i]->plan_node), supernode_of(feed, pods[0]->plan_node));
-    end(feed, &seats, NULL);
+        assert_int_equal(supernode_of(cache, pods[i]->plan_node), supernode_of(cache, pods[0]->plan_node));
+    end(cache, &reservations, NULL);
 }
 
 /* What runs stays, and the missing pod returns to its supernode or waits. */
 static void test_running_pods_bind(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     for (unsigned i = 0; i < 3; i++)
-        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32, .ungated = true, .node = node_name(1, i));
-    struct gt_feed_pod *last = GIVE(feed, .job = "a", .index = 3, .gpus = 8, .group = 32);
-    give_topology(feed, TOPOLOGY(.name = "s1-n3", .gpus = 8, .unnamed = 4), 1);
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_WAITS);
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32, .ungated = true, .node = node_name(1, i));
+    struct gt_cache_pod *last = GIVE(cache, .job = "a", .index = 3, .gpus = 8, .group = 32);
+    give_topology(cache, TOPOLOGY(.name = "s1-n3", .gpus = 8, .unnamed = 4), 1);
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "s1"));
-    give_topology(feed, TOPOLOGY(.name = "s1-n3", .gpus = 8), 1);
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(last->plan_node, gt_cluster_find_node(gt_feed_cluster(feed), "s1-n3"));
-    end(feed, &seats, NULL);
+    give_topology(cache, TOPOLOGY(.name = "s1-n3", .gpus = 8), 1);
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(last->plan_node, gt_cluster_find_node(gt_cache_cluster(cache), "s1-n3"));
+    end(cache, &reservations, NULL);
 }
 
 static void test_selector_and_kept_nodes(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
     struct gt_node_set kept = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     for (unsigned n = 0; n < NODES_EACH; n++)
-        give_node(feed, NODE(.name = node_name(2, n), .labels = "{\"hall\":\"b\"}"));
+        give_node(cache, NODE(.name = node_name(2, n), .labels = "{\"hall\":\"b\"}"));
     for (unsigned i = 0; i < 4; i++)
-        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32,
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32,
              .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
-    assert_int_equal(gt_node_set_add(&kept, gt_cluster_find_node(gt_feed_cluster(feed), "s2-n1"), NULL), 0);
+    assert_int_equal(gt_node_set_add(&kept, gt_cluster_find_node(gt_cache_cluster(cache), "s2-n1"), NULL), 0);
     const struct gt_decide_spec avoiding = {.avoid = &kept, .reserve_until = 1000};
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &avoiding, &text), GT_DECISION_WAITS);
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "exclude 8 nodes"));
     assert_non_null(strstr(text.data, "1 node is kept for a job that waits longer"));
-    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
-    assert_int_equal(decide(feed, "ns/Job/a", NULL, &seats, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned n = 0; n < NODES_EACH; n++)
-        assert_int_equal(cluster_node(feed, node_name(2, n)).assumed, 0xff);
+        assert_int_equal(cluster_node(cache, node_name(2, n)).assumed, 0xff);
     gt_node_set_done(&kept);
-    end(feed, &seats, NULL);
+    end(cache, &reservations, NULL);
 }
 
 /* The nodes that run empty soonest: of the supernode that is least in use. */
 static void test_drain(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
     struct gt_node_set set = {0};
     for (unsigned s = 0; s < SUPERNODES; s++)
         for (unsigned n = 0; n < NODES_EACH; n++)
             if (s != 1 || n == 2)
-                give_topology(feed,
+                give_topology(cache,
                               TOPOLOGY(.name = node_name(s, n), .gpus = 8, .unnamed = s == 1 ? 1 : 0xff), 1);
     for (unsigned i = 0; i < 4; i++)
-        GIVE(feed, .job = "a", .index = i, .gpus = 8, .group = 32);
-    unsigned before = available(feed);
-    gt_auto_job_view struct gt_job_view *view = view_of(feed, "ns/Job/a", NULL, &seats, 1);
-    assert_true(gt_decide_drain(feed, view, &seats, &set));
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
+    unsigned before = available(cache);
+    gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", NULL, &reservations, 1);
+    assert_true(gt_decide_drain(cache, view, &reservations, &set));
     for (unsigned s = 0; s < SUPERNODES; s++)
         for (unsigned n = 0; n < NODES_EACH; n++)
             assert_int_equal(
-                gt_node_set_has(&set, gt_cluster_find_node(gt_feed_cluster(feed), node_name(s, n))), s == 1);
-    assert_int_equal(available(feed), before);
-    check_feed(feed);
+                gt_node_set_has(&set, gt_cluster_find_node(gt_cache_cluster(cache), node_name(s, n))),
+                s == 1);
+    assert_int_equal(available(cache), before);
+    check_cache(cache);
     gt_node_set_done(&set);
-    end(feed, &seats, NULL);
+    end(cache, &reservations, NULL);
 }
 
 static void test_drain_of_what_never_fits(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats = {0};
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
     struct gt_node_set set = {0};
     struct gt_owner *owner = owner_of(8, 8, 64); /* no supernode has 64 GPUs */
-    GIVE(feed, .job = "a", .index = 0, .gpus = 8, .group = 64);
-    gt_auto_job_view struct gt_job_view *view = view_of(feed, "ns/Job/a", owner, &seats, 1);
-    assert_false(gt_decide_drain(feed, view, &seats, &set));
+    GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 64);
+    gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", owner, &reservations, 1);
+    assert_false(gt_decide_drain(cache, view, &reservations, &set));
     assert_null(set.bits);
-    end(feed, &seats, owner);
+    end(cache, &reservations, owner);
 }
 
 /* Jobs come, in any order of their pods, and go; at every moment units lie in one supernode, no GPU is
@@ -449,8 +455,8 @@ static void test_random_lives(void **state)
     enum { JOBS = 6, PODS = 8, STEPS = 1500 };
     unsigned seed = (unsigned)time(NULL);
     print_message("seed %u\n", seed);
-    struct gt_feed *feed = new_world();
-    struct gt_seats seats[JOBS] = {{0}};
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations[JOBS] = {{0}};
     struct gt_owner *owners[JOBS];
     bool there[JOBS][PODS] = {{false}};
     unsigned placed = 0;
@@ -464,30 +470,30 @@ static void test_random_lives(void **state)
         snprintf(key, sizeof(key), "ns/Job/%s", job);
         snprintf(name, sizeof(name), "%s-%u", job, i);
         if (what < 6 && !there[j][i]) {
-            GIVE(feed, .job = job, .index = i, .gpus = 8, .group = 16U << j % 2);
+            GIVE(cache, .job = job, .index = i, .gpus = 8, .group = 16U << j % 2);
             there[j][i] = true;
         } else if (what >= 6 && there[j][i]) {
-            gt_feed_pod_gone(feed, "ns", name);
+            gt_cache_pod_gone(cache, "ns", name);
             there[j][i] = false;
         }
-        if (!gt_feed_find_job(feed, key)) {
-            gt_seats_done(&seats[j], gt_feed_cluster(feed));
+        if (!gt_cache_find_job(cache, key)) {
+            gt_reservations_done(&reservations[j], gt_cache_cluster(cache));
             continue;
         }
-        placed += decide(feed, key, owners[j], &seats[j], &plainly, &text) == GT_DECISION_PLACED;
-        gt_auto_job_view struct gt_job_view *view = view_of(feed, key, owners[j], &seats[j], 1);
+        placed += decide(cache, key, owners[j], &reservations[j], &plainly, &text) == GT_DECISION_PLACED;
+        gt_auto_job_view struct gt_job_view *view = view_of(cache, key, owners[j], &reservations[j], 1);
         for (uint32_t u = 0; u < view->job->units.count; u++) {
             const struct gt_plan_unit *unit = &view->job->units.units[u];
             uint32_t home = GT_NONE;
             for (uint32_t m = unit->first; m < unit->first + unit->pods; m++) {
-                const struct gt_feed_pod *pod = view->members[m].pod;
-                uint32_t node = pod && pod->plan == GT_FEED_PLAN_HELD ? pod->plan_node : GT_NONE;
-                if (node == GT_NONE && seats[j].seats[m].state == GT_SEAT_RESERVED)
-                    node = gt_seats_node(&seats[j], gt_feed_cluster(feed), m);
+                const struct gt_cache_pod *pod = view->members[m].pod;
+                uint32_t node = pod && pod->plan == GT_CACHE_PLAN_HELD ? pod->plan_node : GT_NONE;
+                if (node == GT_NONE && reservations[j].reservations[m].state == GT_RESERVATION_HELD)
+                    node = gt_reservations_node(&reservations[j], gt_cache_cluster(cache), m);
                 if (node == GT_NONE)
                     continue;
-                assert_true(home == GT_NONE || home == supernode_of(feed, node));
-                home = supernode_of(feed, node);
+                assert_true(home == GT_NONE || home == supernode_of(cache, node));
+                home = supernode_of(cache, node);
             }
         }
     }
@@ -496,14 +502,14 @@ static void test_random_lives(void **state)
         for (unsigned i = 0; i < PODS; i++) {
             char name[8];
             snprintf(name, sizeof(name), "%c-%u", (char)('a' + j), i);
-            gt_feed_pod_gone(feed, "ns", name);
+            gt_cache_pod_gone(cache, "ns", name);
         }
-        gt_seats_done(&seats[j], gt_feed_cluster(feed));
+        gt_reservations_done(&reservations[j], gt_cache_cluster(cache));
         gt_owner_free(owners[j]);
     }
-    assert_int_equal(gt_cluster_assumptions(gt_feed_cluster(feed)), 0);
-    assert_int_equal(available(feed), SUPERNODES * NODES_EACH * 8);
-    gt_feed_free(feed);
+    assert_int_equal(gt_cluster_assumptions(gt_cache_cluster(cache)), 0);
+    assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8);
+    gt_cache_free(cache);
 }
 
 int main(void)

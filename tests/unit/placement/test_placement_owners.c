@@ -298,7 +298,7 @@ static void test_kinds(void **state)
     assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_OWNER_KINDS);
 }
 
-/* The keys under which the feed has the jobs of an owner. */
+/* The keys under which the cache has the jobs of an owner. */
 static void test_keys(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "kube/index.h"
 #include "scheduler-ext/placement/pod_json.h"
-#include "tests/unit/feed/feed_world.h"
+#include "tests/unit/cache/cache_world.h"
 
 /* What is read of a pod's object, and the patches made from it. */
 
@@ -115,14 +115,14 @@ static void test_terms_of_the_user(void **state)
 static void test_plan(void **state)
 {
     (void)state;
-    struct gt_feed *feed = new_feed(NULL);
+    struct gt_cache *cache = new_cache(NULL);
     struct gt_buf buf = GT_BUF(1 << 16);
-    give_plain_node(feed, "n1");
-    give_pod(feed, POD(.name = "p", .gpus = 3, .gated = true));
-    struct gt_feed_pod *pod = pod_of(feed, "p");
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "p", .gpus = 3, .gated = true));
+    struct gt_cache_pod *pod = pod_of(cache, "p");
     struct gt_plan_texts texts;
-    uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "n1");
-    assert_int_equal(gt_plan_texts_make(feed, pod, node, 0x92, 4, 17, &texts, NULL), 0);
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
+    assert_int_equal(gt_plan_texts_make(cache, pod, node, 0x92, 4, 17, &texts, NULL), 0);
     assert_string_equal(texts.gpus, "{\"main\":[\"GPU-n1-1\",\"GPU-n1-4\",\"GPU-n1-7\"]}");
     struct gt_pod_object object = read_object("{" HEAD "}}");
     assert_false(object.planned);
@@ -141,9 +141,9 @@ static void test_plan(void **state)
     gt_pod_object_done(&object);
     cJSON_Delete(json);
     gt_plan_texts_done(&texts);
-    assert_true(gt_plan_texts_make(feed, pod, node, 0x12, 4, 17, &texts, NULL) < 0); /* two GPUs for three */
-    assert_true(gt_plan_texts_make(feed, pod, node + 1, 0x92, 4, 17, &texts, NULL) < 0); /* no such node */
-    gt_feed_free(feed);
+    assert_true(gt_plan_texts_make(cache, pod, node, 0x12, 4, 17, &texts, NULL) < 0); /* two GPUs for three */
+    assert_true(gt_plan_texts_make(cache, pod, node + 1, 0x92, 4, 17, &texts, NULL) < 0); /* no such node */
+    gt_cache_free(cache);
 }
 
 /* Our condition and the hint; other conditions stay. */
@@ -182,21 +182,21 @@ static void test_condition(void **state)
     gt_pod_object_done(&object);
 }
 
-/* What the feed reads of the written plan is what was planned. */
+/* What the cache reads of the written plan is what was planned. */
 static void test_containers_share_a_plan(void **state)
 {
     (void)state;
     static const char two[] =
         "\"initContainers\":[{\"name\":\"side\",\"restartPolicy\":\"Always\",\"resources\":{\"limits\":{"
         "\"metax-tech.com/gpu\":2}}},{\"name\":\"none\"}],";
-    struct gt_feed *feed = new_feed(NULL);
-    give_plain_node(feed, "n1");
-    give_pod(feed, POD(.name = "p", .gpus = 3, .gated = true, .spec = two));
-    struct gt_feed_pod *pod = pod_of(feed, "p");
+    struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "p", .gpus = 3, .gated = true, .spec = two));
+    struct gt_cache_pod *pod = pod_of(cache, "p");
     struct gt_plan_texts texts;
     assert_int_equal(pod->gpus, 5);
-    assert_int_equal(gt_plan_texts_make(feed, pod, gt_cluster_find_node(gt_feed_cluster(feed), "n1"), 0x1f, 0,
-                                        0, &texts, NULL),
+    assert_int_equal(gt_plan_texts_make(cache, pod, gt_cluster_find_node(gt_cache_cluster(cache), "n1"), 0x1f,
+                                        0, 0, &texts, NULL),
                      0);
     cJSON *json = cJSON_Parse(texts.gpus);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "side")), 2);
@@ -204,7 +204,7 @@ static void test_containers_share_a_plan(void **state)
     assert_int_equal(cJSON_GetArraySize(json), 2);
     cJSON_Delete(json);
     gt_plan_texts_done(&texts);
-    gt_feed_free(feed);
+    gt_cache_free(cache);
 }
 
 /* An ordinary init container has its GPUs of those of the containers, who take them over. */
@@ -233,29 +233,29 @@ static void test_init_containers_share_a_plan(void **state)
     };
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {
         char spec[1024];
-        struct gt_feed *feed = new_feed(NULL);
+        struct gt_cache *cache = new_cache(NULL);
         struct gt_plan_texts texts;
-        give_plain_node(feed, "n1");
-        uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "n1");
+        give_plain_node(cache, "n1");
+        uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
         snprintf(spec, sizeof(spec), "\"initContainers\":[%s],", cases[i].inits);
-        give_pod(feed, POD(.name = "p", .gpus = cases[i].main, .gated = true, .spec = spec));
-        struct gt_feed_pod *pod = pod_of(feed, "p");
+        give_pod(cache, POD(.name = "p", .gpus = cases[i].main, .gated = true, .spec = spec));
+        struct gt_cache_pod *pod = pod_of(cache, "p");
         uint64_t mask = (1U << cases[i].gpus) - 1;
         assert_int_equal(pod->gpus, cases[i].gpus);
-        assert_int_equal(gt_plan_texts_make(feed, pod, node, mask, 0, 0, &texts, NULL), 0);
+        assert_int_equal(gt_plan_texts_make(cache, pod, node, mask, 0, 0, &texts, NULL), 0);
         assert_string_equal(texts.gpus, cases[i].plan);
         /* Read again, it is the same. */
         struct gt_buf annotations = GT_BUF(4096);
         gt_buf_puts(&annotations, "\"" GT_PLAN_ANNOTATION_NODE "\":\"n1\",\"" GT_PLAN_ANNOTATION_GPUS "\":");
         gt_text_quote(&annotations, texts.gpus);
         gt_buf_puts(&annotations, ",");
-        give_pod(feed,
+        give_pod(cache,
                  POD(.name = "p", .gpus = cases[i].main, .spec = spec, .annotations = annotations.data));
-        assert_int_equal(pod_of(feed, "p")->plan, GT_FEED_PLAN_HELD);
-        assert_int_equal(pod_of(feed, "p")->plan_mask, mask);
+        assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_HELD);
+        assert_int_equal(pod_of(cache, "p")->plan_mask, mask);
         gt_buf_done(&annotations);
         gt_plan_texts_done(&texts);
-        gt_feed_free(feed);
+        gt_cache_free(cache);
     }
 }
 
@@ -321,22 +321,22 @@ static void test_many_containers_share_a_plan(void **state)
 {
     (void)state;
     enum { INITS = 20 };
-    struct gt_feed *feed = new_feed(NULL);
+    struct gt_cache *cache = new_cache(NULL);
     struct gt_plan_texts texts;
     gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
     gt_auto_buf struct gt_buf spec = GT_BUF(1 << 14);
     for (unsigned i = 0; i < INITS; i++)
         gt_buf_printf(&spec, "%s" INIT("i%u", "", "2"), i ? "," : "\"initContainers\":[", i);
     gt_buf_puts(&spec, "],");
-    give_plain_node(feed, "n1");
-    give_pod(feed, POD(.name = "p", .gpus = 4, .gated = true, .spec = spec.data));
-    uint32_t node = gt_cluster_find_node(gt_feed_cluster(feed), "n1");
-    assert_int_equal(gt_plan_texts_make(feed, pod_of(feed, "p"), node, 0xf, 0, 0, &texts, NULL), 0);
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "p", .gpus = 4, .gated = true, .spec = spec.data));
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
+    assert_int_equal(gt_plan_texts_make(cache, pod_of(cache, "p"), node, 0xf, 0, 0, &texts, NULL), 0);
     assert_int_equal(gt_pod_plan_read(texts.gpus, &plan, NULL), 0);
     assert_int_equal(plan->count, INITS + 1);
     assert_int_equal(plan->containers[INITS].count, 2);
     gt_plan_texts_done(&texts);
-    gt_feed_free(feed);
+    gt_cache_free(cache);
 }
 
 int main(void)

@@ -384,7 +384,7 @@ static double cpu_of(uint32_t count)
 {
     struct timespec from, to;
     struct world *world = new_world(60000);
-    char *jobs = calloc(count, 1); /* places for names, nobody looks into them */
+    char *jobs = calloc(count, 1); /* places for names, nobody reads them */
     assert_non_null(jobs);
     world->now = 1;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);

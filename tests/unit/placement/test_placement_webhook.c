@@ -13,7 +13,7 @@
 
 #include "kube/base64.h"
 #include "scheduler-ext/placement/pod_json.h"
-#include "tests/unit/feed/feed_world.h"
+#include "tests/unit/cache/cache_world.h"
 
 /* Which pods are gated, and what is refused. */
 
@@ -34,7 +34,7 @@
 struct world {
     struct gt_webhook webhook;
     struct gt_owners *owners;
-    struct gt_feed *feed;
+    struct gt_cache *cache;
 };
 
 static int set_up(void **state)
@@ -42,9 +42,9 @@ static int set_up(void **state)
     struct world *world = calloc(1, sizeof(*world));
     if (!world)
         return -1;
-    world->feed = new_feed(NULL);
+    world->cache = new_cache(NULL);
     assert_int_equal(gt_owners_new(RESOURCE, &world->owners, NULL), 0);
-    world->webhook = (struct gt_webhook){RESOURCE, world->owners, world->feed, NULL};
+    world->webhook = (struct gt_webhook){RESOURCE, world->owners, world->cache, NULL};
     *state = world;
     return 0;
 }
@@ -53,7 +53,7 @@ static int tear_down(void **state)
 {
     struct world *world = *state;
     gt_owners_free(world->owners);
-    gt_feed_free(world->feed);
+    gt_cache_free(world->cache);
     free(world);
     return 0;
 }
@@ -216,10 +216,10 @@ static void test_siblings(void **state)
     static const char pod[] = "{\"metadata\":{\"name\":\"x-2\"" OWNED_BY("example.com/v1", "Thing", "x") //
         "},\"spec\":{" SPEC("8") "}}";
     mutate(world, pod, "", NULL);
-    give_pod(world->feed, POD(.name = "x-w-0", .gpus = 8, .gated = true,
-                              .labels = "\"volcano.sh/job-name\":\"x\",\"volcano.sh/task-spec\":\"w\","
-                                        "\"volcano.sh/task-index\":\"0\"",
-                              .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
+    give_pod(world->cache, POD(.name = "x-w-0", .gpus = 8, .gated = true,
+                               .labels = "\"volcano.sh/job-name\":\"x\",\"volcano.sh/task-spec\":\"w\","
+                                         "\"volcano.sh/task-index\":\"0\"",
+                               .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
     put_owner(world, GT_OWNER_VOLCANO, "y", "{\"tasks\":[{\"name\":\"w\",\"template\":" TEMPLATE("") "}]}");
     mutate(world,
            "{\"metadata\":{\"name\":\"x-w-1\",\"labels\":{\"volcano.sh/job-name\":\"x\",\"volcano.sh/"

@@ -40,7 +40,7 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
     return 0;
 }
 
-static int feed(struct gt_scan *scan, const char *text, size_t len, struct gt_err **err)
+static int cache(struct gt_scan *scan, const char *text, size_t len, struct gt_err **err)
 {
     char *copy = malloc(len ? len : 1);
     if (!copy)
@@ -62,9 +62,9 @@ static char *trace(const struct gt_scan_shape *root, const char *text, size_t le
         abort();
     if (way)
         gt_scan_set_masks(scan, way->fn);
-    int r = feed(scan, text, first, &err);
+    int r = cache(scan, text, first, &err);
     for (size_t at = first; at < len && r == 0; at += step)
-        r = feed(scan, text + at, len - at < step ? len - at : step, &err);
+        r = cache(scan, text + at, len - at < step ? len - at : step, &err);
     if (r == 0)
         r = gt_scan_finish(scan, &err);
     if (r == 0)

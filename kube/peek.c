@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/peek.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+struct reader {
+    const char *at, *end;
+    struct gt_kube_peek *to;
+};
+
+static bool take(struct reader *reader, char c)
+{
+    while (reader->at < reader->end && strchr(" \t\r\n", *reader->at) && *reader->at)
+        reader->at++;
+    if (reader->at == reader->end || *reader->at != c)
+        return false;
+    reader->at++;
+    return true;
+}
+
+/* A whole string, as it stands between its quotes. */
+static bool read_string(struct reader *reader, const char **ret, size_t *ret_len)
+{
+    if (!take(reader, '"'))
+        return false;
+    const char *begin = reader->at;
+    for (; reader->at < reader->end; reader->at++) {
+        if (*reader->at == '\\' && reader->at + 1 < reader->end)
+            reader->at++;
+        else if (*reader->at == '"') {
+            *ret = begin;
+            *ret_len = (size_t)(reader->at++ - begin);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Up to the comma or bracket behind a value. */
+static bool skip_value(struct reader *reader)
+{
+    const char *text;
+    size_t len, depth = 0;
+    while (reader->at < reader->end) {
+        char c = *reader->at;
+        if (c == '"') {
+            if (!read_string(reader, &text, &len))
+                return false;
+            continue;
+        }
+        if (depth == 0 && (c == ',' || c == '}' || c == ']'))
+            return true;
+        depth += c == '{' || c == '[';
+        depth -= c == '}' || c == ']';
+        reader->at++;
+    }
+    return false;
+}
+
+static bool is(const char *text, size_t len, const char *what)
+{
+    return len == strlen(what) && memcmp(text, what, len) == 0;
+}
+
+/* Texts with escapes are no names. */
+static bool read_text(struct reader *reader, char *to, size_t size)
+{
+    const char *text;
+    size_t len;
+    if (!read_string(reader, &text, &len))
+        return false;
+    if (len < size && !memchr(text, '\\', len)) {
+        memcpy(to, text, len);
+        to[len] = '\0';
+    }
+    return true;
+}
+
+enum level { EVENT, OBJECT, METADATA };
+
+/* The members of an object, as far as they come. */
+static bool read_members(struct reader *reader, enum level level)
+{
+    struct gt_kube_peek *to = reader->to;
+    const struct {
+        enum level level;
+        const char *key;
+        char *text;
+        size_t size;
+    } texts[] = {
+        {EVENT, "type", to->type, sizeof(to->type)},
+        {METADATA, "namespace", to->namespace_, sizeof(to->namespace_)},
+        {METADATA, "name", to->name, sizeof(to->name)},
+        {METADATA, "uid", to->uid, sizeof(to->uid)},
+        {METADATA, "resourceVersion", to->resource_version, sizeof(to->resource_version)},
+    };
+    static const char *const below[] = {[EVENT] = "object", [OBJECT] = "metadata", [METADATA] = ""};
+    if (!take(reader, '{'))
+        return false;
+    do {
+        const char *key;
+        size_t len, i = 0;
+        if (!read_string(reader, &key, &len) || !take(reader, ':'))
+            return false;
+        while (i < GT_COUNT(texts) && !(texts[i].level == level && is(key, len, texts[i].key)))
+            i++;
+        bool good = i < GT_COUNT(texts) ? read_text(reader, texts[i].text, texts[i].size)
+                    : level < METADATA && is(key, len, below[level]) ? read_members(reader, level + 1)
+                                                                     : skip_value(reader);
+        if (!good)
+            return false;
+    } while (take(reader, ','));
+    return take(reader, '}');
+}
+
+void gt_kube_peek(const char *text, size_t len, struct gt_kube_peek *ret)
+{
+    struct reader reader = {.at = text, .end = text + len, .to = ret};
+    *ret = (struct gt_kube_peek){0};
+    read_members(&reader, EVENT);
+}

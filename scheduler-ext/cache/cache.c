@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/cache/cache.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+enum { STALE_MS = 15 * 60 * 1000 };
+
+int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct gt_err **err)
+{
+    gt_auto_cache struct gt_cache *cache = calloc(1, sizeof(*cache));
+    if (!cache)
+        return gt_fail_sys(err, ENOMEM, "cache");
+    if (spec)
+        cache->spec = *spec;
+    if (!cache->spec.stale_ms)
+        cache->spec.stale_ms = STALE_MS;
+    /* Where memory lies is nobody's to foretell: names cannot be made to meet in one place of a table. */
+    cache->seed = gt_cache_mix((uint64_t)(uintptr_t)cache, (uint64_t)(uintptr_t)&gt_cache_new);
+    cache->resource = strdup(cache->spec.resource ? cache->spec.resource : "metax-tech.com/gpu");
+    if (!cache->resource)
+        return gt_fail_sys(err, ENOMEM, "cache");
+    int r = gt_cluster_new(&cache->cluster, err);
+    if (r >= 0)
+        r = gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(cache);
+    return 0;
+}
+
+static void free_pods(struct gt_cache *cache)
+{
+    for (struct cache_pod *next = gt_cache_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
+        next = gt_cache_table_after(&cache->pods, pod->hash, pod);
+        gt_cache_leave_job(pod);
+        gt_cache_free_pod(cache, pod);
+    }
+}
+
+static void free_nodes(struct gt_cache *cache)
+{
+    for (struct cache_node *next = gt_cache_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
+        next = gt_cache_table_after(&cache->nodes, node->hash, node);
+        gt_cache_forget_topology(cache, node);
+        gt_cache_forget_labels(cache, node);
+        gt_cache_string_drop(cache, node->name);
+        gt_cache_release(&cache->bytes, node);
+    }
+}
+
+void gt_cache_free(struct gt_cache *cache)
+{
+    if (!cache)
+        return;
+    free_pods(cache);
+    gt_cache_supernodes_done(cache);
+    free_nodes(cache);
+    struct cache_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->nodes,
+                                          &cache->suits, &cache->taints, &cache->texts};
+    for (size_t i = 0; i < GT_COUNT(tables); i++)
+        gt_cache_table_done(tables[i], &cache->bytes);
+    gt_cache_release(&cache->bytes, cache->by_id);
+    gt_cluster_free(cache->cluster);
+    gt_class_cache_free(cache->classes);
+    free(cache->resource);
+    free(cache);
+}
+
+struct gt_cluster *gt_cache_cluster(struct gt_cache *cache)
+{
+    return cache->cluster;
+}
+
+/* ---- telling ---- */
+
+void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod)
+{
+    if (pod->changed || pod == cache->silent)
+        return;
+    pod->changed = true;
+    pod->next_changed = NULL;
+    if (cache->last_changed)
+        cache->last_changed->next_changed = pod;
+    else
+        cache->first_changed = pod;
+    cache->last_changed = pod;
+}
+
+void gt_cache_notify(struct gt_cache *cache)
+{
+    for (struct cache_pod *pod; (pod = cache->first_changed);) {
+        cache->first_changed = pod->next_changed;
+        if (!cache->first_changed)
+            cache->last_changed = NULL;
+        pod->changed = false;
+        if (cache->spec.on_pod)
+            cache->spec.on_pod(cache->spec.arg, &pod->pub);
+    }
+    if (cache->room) {
+        cache->room = false;
+        if (cache->spec.on_capacity)
+            cache->spec.on_capacity(cache->spec.arg);
+    }
+}
+
+void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
+{
+    if (now_ms > cache->now_ms)
+        cache->now_ms = now_ms;
+    bool expired = gt_cluster_expire(cache->cluster, cache->now_ms);
+    for (struct cache_node *node = gt_cache_table_after(&cache->nodes, 0, NULL); node;
+         node = gt_cache_table_after(&cache->nodes, node->hash, node)) {
+        if (!node->has_topology)
+            continue;
+        bool stale = cache->now_ms - node->heard_ms > cache->spec.stale_ms;
+        if (stale == node->stale && !node->is_shared) /* callers may have ended what they assumed there */
+            continue;
+        node->stale = stale;
+        gt_cache_recompute(cache, node);
+    }
+    cache->room |= expired;
+    gt_cache_notify(cache);
+}
+
+/* ---- questions ---- */
+
+const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
+{
+    const struct cache_node *node = gt_cache_node_of(cache, node_id);
+    return node && gpu < gt_class_gpus(node->class) ? node->device_ids[gpu] : NULL;
+}
+
+const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
+{
+    const struct cache_node *node = gt_cache_node_of(cache, node_id);
+    if (!node || gpu >= gt_class_gpus(node->class))
+        return NULL;
+    uint64_t bit = UINT64_C(1) << gpu;
+    for (uint32_t i = 0; i < node->owner_count; i++)
+        if (node->owners[i].mask & bit) {
+            struct cache_pod *pod =
+                gt_cache_pod_named(cache, node->owners[i].namespace_, node->owners[i].pod);
+            return pod && pod->node == node && gt_cache_may_be_named(node, pod) ? &pod->pub : NULL;
+        }
+    for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
+        if (pod->hold & bit)
+            return &pod->pub;
+    return NULL;
+}
+
+bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt_cache_node *ret)
+{
+    const struct cache_node *node = gt_cache_node_of(cache, node_id);
+    if (!node)
+        return false;
+    *ret = (struct gt_cache_node){.has_node = node->has_node,
+                                  .ready = node->ready,
+                                  .cordoned = node->cordoned,
+                                  .stale = node->stale,
+                                  .links_down = node->links_down,
+                                  .left_alone = node->left_alone,
+                                  .health_unknown = node->health_unknown,
+                                  .heard_ms = node->heard_ms,
+                                  .product = node->product};
+    return true;
+}
+
+void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *ret)
+{
+    struct gt_cache_counters counters = {
+        .jobs = cache->jobs.count, .refused = cache->refused, .pods_beyond = cache->pods_beyond};
+    memcpy(counters.pods, cache->pods_in, sizeof(counters.pods));
+    for (const struct cache_node *node = gt_cache_table_after(&cache->nodes, 0, NULL); node;
+         node = gt_cache_table_after(&cache->nodes, node->hash, node)) {
+        counters.nodes += node->id != GT_NONE;
+        counters.nodes_without_topology += node->has_node && node->has_gpus && !node->has_topology;
+        counters.nodes_stale += node->stale;
+    }
+    for (const struct cache_supernode *at = gt_cache_table_after(&cache->supernodes, 0, NULL); at;
+         at = gt_cache_table_after(&cache->supernodes, at->hash, at))
+        counters.supernodes += at->known;
+    *ret = counters;
+}
+
+size_t gt_cache_bytes(const struct gt_cache *cache)
+{
+    return sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster);
+}

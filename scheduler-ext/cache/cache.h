@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CACHE_CACHE_H
+#define GPUTOPO_CACHE_CACHE_H
+
+#include <cjson/cJSON.h>
+
+#include "api/names.h"
+#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/jobs/identity.h"
+
+/*
+ * The cache: from objects of the Kubernetes API to the cluster that decisions are made on. No I/O and no
+ * clock: informers hand objects in, endpoints and the placement controller read. One thread.
+ *
+ * A node is in the cluster once its NodeGPUTopology is known; a node without one is unknown, never empty.
+ * It is eligible while its object is not older than `stale_ms`, and the Node is Ready and not cordoned. Its
+ * id stays while its NodeGPUTopology is there.
+ *
+ * What is free: the CR says which GPUs are used and by whom. Until it names a pod that has a node or a plan,
+ * the pod's GPUs are an assumption: those of its plan, else those that the node's agent would choose. So an
+ * assumption ends when the CR names the pod, or when the pod is gone; after a restart all of them come back
+ * from the pods.
+ */
+enum {
+    GT_CACHE_PODS_MAX = 1 << 18, /* pods that ask for GPUs; further ones are counted, not kept */
+    GT_CACHE_TAINTS_MAX = 32,    /* of a node */
+};
+
+struct gt_cache;
+struct gt_cache_pod;
+struct gt_cache_job;
+
+struct gt_cache_spec {
+    const char *resource; /* NULL: "metax-tech.com/gpu" */
+    uint64_t stale_ms;    /* 0: 15 minutes, three heartbeats of an agent */
+    /* All may be NULL. Called after the change is made; they must not hand objects in. */
+    void (*on_pod)(void *arg, struct gt_cache_pod *pod); /* new or changed */
+    /* Its last call: freed afterwards. It is not found any more, nor among the job's pods:
+     * pod->job->pod_count is how many are left, and where it is 0 the job is freed too. A pod whose labels
+     * make it another job's is gone and new. */
+    void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
+    /* A pod that asks for GPUs could not be taken: a sentence that lives for ever. What was known of it
+     * before stays. */
+    void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);
+    /* GPUs became available somewhere, so who waits may try again; or some that a caller had assumed are no
+     * longer to be had. */
+    void (*on_capacity)(void *arg);
+    void *arg;
+};
+
+int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct gt_err **err);
+void gt_cache_free(struct gt_cache *cache);
+GT_DEFINE_CLEANUP(struct gt_cache *, gt_cache_free)
+#define gt_auto_cache GT_CLEANUP(gt_cache_free)
+
+/* The cluster that it keeps. Callers may score and plan on it and make assumptions of their own. These are
+ * forgotten when the node moves to another supernode or changes its hardware: after an object was handed in,
+ * end them by owner (a number from 2^63 up, which no job has), not by id. */
+struct gt_cluster *gt_cache_cluster(struct gt_cache *cache);
+
+/* Objects, added or changed; the name of what is gone. An object that makes no sense changes nothing but the
+ * counter `refused`, and the last state stays. `now_ms` is a time of gt_clock_ms(). */
+void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
+void gt_cache_topology_gone(struct gt_cache *cache, const char *name);
+void gt_cache_node(struct gt_cache *cache, const cJSON *object);
+void gt_cache_node_gone(struct gt_cache *cache, const char *name);
+void gt_cache_supernode(struct gt_cache *cache, const cJSON *object);
+void gt_cache_supernode_gone(struct gt_cache *cache, const char *name);
+void gt_cache_pod(struct gt_cache *cache, const cJSON *object);
+void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name);
+
+/* Now and then: nodes that have fallen silent become ineligible, assumptions of callers expire (those of the
+ * cache do not). */
+void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms);
+
+enum gt_cache_pod_state {
+    GT_CACHE_GATED,   /* GT_GATE stands */
+    GT_CACHE_WAITING, /* not gated by it, and on no node */
+    GT_CACHE_BOUND,   /* on a node, whose CR does not name it yet */
+    GT_CACHE_RUNNING, /* the CR names it */
+};
+
+enum gt_cache_plan {
+    GT_CACHE_PLAN_NONE,
+    GT_CACHE_PLAN_HELD,   /* its GPUs are assumed */
+    GT_CACHE_PLAN_LOST,   /* somebody else has one of them, or a GPU is ill or gone, or the node is; for a pod
+                            on no node also: the node is cordoned or not Ready, or it is `refused` */
+    GT_CACHE_PLAN_KEPT,   /* it runs on them */
+    GT_CACHE_PLAN_BROKEN, /* it runs on others, or is on another node */
+};
+
+/* A pod that asks for GPUs and has not ended. Read only; texts live as long as the pod does. */
+struct gt_cache_pod {
+    struct gt_pod_meta meta; /* namespace, name, owner, GPUs a container; the labels and annotations that
+                                jobs/ reads, the plan's unit and rank, and no others */
+    const char *uid;
+    const char *owner_api_version, *owner_uid;
+    /* meta.containers of them: those that ask for GPUs, restartable init containers first. An ordinary init
+     * container that needs more than all others together is the last, with what it needs beyond them. */
+    const char *const *container_names;
+    unsigned sidecars; /* how many of them are restartable init containers */
+    /* Behind those, here and in meta.gpus, all ordinary init containers, with what they ask for. They are
+     * gone when the others start, who take over their GPUs. */
+    unsigned inits;
+    const char *scheduler; /* spec.schedulerName */
+    const char *priority_class;
+    int32_t priority;
+    uint64_t created_s; /* Unix time */
+    bool deleting;
+    bool other_gates; /* besides GT_GATE */
+    bool refused;     /* its condition says that its scheduler refuses the plan: nothing is held for it */
+    unsigned gpus;    /* of all containers */
+    enum gt_cache_pod_state state;
+    uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */
+    const char *node_name;
+
+    enum gt_cache_plan plan;
+    uint32_t plan_node;  /* GT_NONE: unknown, or the pod is on another one */
+    uint64_t plan_mask;  /* those of its GPUs that the node has */
+    uint32_t assumption; /* GT_NONE: none; another one whenever an object was handed in */
+
+    struct gt_pod_identity identity;
+    const char *identity_error; /* a sentence where jobs/ refused it; then it is a job of itself */
+    struct gt_cache_job *job;
+    struct gt_cache_pod *next; /* of the job, in no order */
+};
+
+struct gt_cache_job {
+    const char *key; /* of gt_job_key(), see jobs/identity.h */
+    uint64_t number; /* the owner number of its assumptions; never used again for another job */
+    struct gt_cache_pod *pods;
+    uint32_t pod_count;
+    void *user; /* the placement controller's; it frees it when the last pod goes, and before the cache */
+};
+
+struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_,
+                                       const char *name);
+struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key);
+/* One after the other, in no order; NULL: begin, no more. Nothing may be handed in meanwhile. */
+struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod);
+struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struct gt_cache_job *job);
+
+/* Plans a pod that is on no node: assumes these GPUs for it until its object says so, it is unplanned, or it
+ * is gone. They take the place of an earlier plan's, and may be the same. -EBUSY where one is not available,
+ * -EINVAL where they are not as many as the pod asks for; nothing has changed then. Nothing is called back
+ * before the next object or tick. */
+int gt_cache_plan_pod(struct gt_cache *cache, struct gt_cache_pod *pod, uint32_t node, uint64_t mask,
+                      struct gt_err **err);
+/* Gives the plan up, although the pod's object may still tell of it; a new one may follow, from
+ * gt_cache_plan_pod() or as another text in the object. */
+void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pod);
+
+/* Whether the pod may run on the node at all, its GPUs apart: node selector, required node affinity, taints
+ * (but those that only repeat what makes a node ineligible). False also for a node without a Node object. A
+ * pod that is on a node suits that one alone. */
+bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
+/* False where gt_cache_pod_fits_node() is true for every node that is Ready: no need to ask one by one. */
+bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pod);
+
+/* The device ID that the kubelet knows a GPU by; NULL where there is no such GPU. */
+const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node, unsigned gpu);
+/* Who uses a GPU, or else for whom it is assumed: a pod of the cache, or NULL (nobody, or one that the API
+ * does not know). */
+const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint32_t node, unsigned gpu);
+
+struct gt_cache_node {
+    bool has_node; /* the Node object is known */
+    bool ready, cordoned, stale;
+    bool links_down; /* a direct link is not up */
+    bool left_alone; /* its GPUs are not whole cards: the vendor's plugin serves them, and it is not eligible
+                      */
+    uint64_t health_unknown; /* GPUs of which nobody says whether they are well; they may be given out */
+    uint64_t heard_ms;       /* when the CR came last, in another version */
+    const char *product;
+};
+bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node, struct gt_cache_node *ret);
+
+struct gt_cache_counters {
+    uint32_t nodes;                  /* in the cluster */
+    uint32_t nodes_without_topology; /* Nodes that offer GPUs, without a CR */
+    uint32_t nodes_stale, supernodes, jobs;
+    uint32_t pods[GT_CACHE_RUNNING + 1];
+    uint64_t refused, pods_beyond;
+};
+void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *ret);
+size_t gt_cache_bytes(const struct gt_cache *cache);
+
+#endif

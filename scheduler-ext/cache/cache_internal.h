@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CACHE_INTERNAL_H
+#define GPUTOPO_CACHE_INTERNAL_H
+
+#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/cache/cache_table.h"
+
+/*
+ * What the files of the cache share. Facts are kept as records, by name, and records may be named before
+ * their object is there. What follows from facts about one node (is it in the cluster, what is free, assumed,
+ * lost) is computed anew from all of them whenever one changes (gt_cache_recompute), so that the order in
+ * which objects come does not matter.
+ */
+enum {
+    CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
+    CACHE_LABELS_MAX = 1024,  /* of a node */
+    CACHE_MEMBERS_MAX = 8192, /* of a supernode */
+    CACHE_PAIRS_MAX = 24,     /* labels, or annotations, of a pod that are kept */
+    CACHE_SEARCH_US = 500,    /* for a guess on a node of more than 16 GPUs */
+};
+
+/* ---- texts that many share ---- */
+
+/* The same text gives the same pointer; NULL without memory, and for NULL. */
+const char *gt_cache_string(struct gt_cache *cache, const char *text);
+void gt_cache_string_drop(struct gt_cache *cache, const char *text);
+
+/* ---- nodes ---- */
+
+struct cache_owner { /* one pod that a CR names */
+    const char *namespace_, *pod;
+    uint64_t mask;
+};
+
+struct cache_taint {
+    const char *key, *value, *effect;
+    uint32_t refs, ready_nodes; /* nodes that have it; those of them where pods may be placed */
+    uint32_t hash;
+};
+
+struct cache_label {
+    const char *key, *value;
+};
+
+struct cache_node {
+    const char *name;
+    uint32_t hash;
+    uint32_t refs; /* pods, plans and claims that name it */
+    uint32_t id;   /* in the cluster, GT_NONE: it is not */
+    bool has_topology, has_node, is_pulled;
+    bool is_shared; /* callers have assumptions of their own on it */
+
+    /* of the CR */
+    struct gt_class *class;
+    const char *product;
+    char **device_ids; /* one block, class GPUs of them */
+    uint32_t devices_version;
+    uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: of `used`, what a named pod has */
+    uint64_t health_unknown;       /* of the healthy ones */
+    struct cache_owner *owners;
+    uint32_t owner_count;
+    uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */
+    uint64_t heard_ms, resource_version;
+    bool left_alone, links_down, stale;
+
+    /* of the Node */
+    struct cache_label *labels; /* by key */
+    struct cache_taint **taints;
+    uint32_t label_count, taint_count;
+    bool ready, cordoned, has_gpus, taints_counted;
+
+    struct cache_membership *claims;
+    struct cache_supernode *supernode; /* where it is in the cluster */
+    struct cache_pod *pods;            /* pods on it, and pods planned for it that are on none: by age */
+    uint64_t freed;                    /* by pods that left since it was recomputed */
+    struct cache_node *next_pulled;
+};
+
+/* The record of that name, made if need be; NULL without memory. */
+struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name);
+struct cache_node *gt_cache_find_node(const struct gt_cache *cache, const char *name);
+/* One reference less, or a fact less: frees the record when nothing is left. */
+void gt_cache_node_drop(struct gt_cache *cache, struct cache_node *node);
+void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node);
+struct cache_node *gt_cache_node_of(const struct gt_cache *cache, uint32_t id);
+void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node);
+void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node);
+void gt_cache_count_taints(struct cache_node *node);
+
+static inline bool gt_cache_is_open(const struct cache_node *node) /* new pods may come */
+{
+    return node->has_node && node->ready && !node->cordoned;
+}
+
+/* ---- supernodes ---- */
+
+struct cache_membership { /* a supernode says that a node is its member */
+    struct cache_supernode *supernode;
+    struct cache_node *node;
+    struct cache_membership *next; /* of the node */
+};
+
+struct cache_supernode {
+    const char *name;
+    uint32_t hash;
+    uint32_t id; /* in the cluster */
+    bool known;  /* its object is there; else only its children name it */
+    uint8_t tier;
+    struct cache_supernode *parent;     /* that it names */
+    struct cache_supernode *above;      /* that it lies below in the cluster */
+    struct cache_supernode *children;   /* that name it */
+    struct cache_supernode *next_child; /* of its parent */
+    struct cache_membership *claims;
+    uint32_t claim_count;
+};
+
+/* The supernode that a node is to be in; NULL: none. */
+struct cache_supernode *gt_cache_supernode_of(const struct cache_node *node);
+void gt_cache_supernodes_done(struct gt_cache *cache);
+
+/* ---- pods ---- */
+
+struct cache_plan {
+    struct cache_node *node;
+    unsigned count; /* GPUs */
+    char ids[];     /* one behind the other */
+};
+
+struct pod_constraints; /* where a pod may run, shared by pods that say the same */
+
+struct cache_pod {
+    struct gt_cache_pod pub; /* first */
+    uint64_t digest;         /* of all that is read of its object */
+    struct cache_body *body; /* what pub points to and nobody shares */
+    char *error;             /* pub.identity_error */
+    struct pod_constraints *suit;
+    struct cache_node *at;   /* spec.nodeName */
+    struct cache_plan *plan; /* that counts: of its object, or of gt_cache_plan_pod() */
+    uint64_t told;           /* digest of the object's plan, 0: none */
+    uint64_t overridden;     /* where `overrides`: the object's plan that does not count any more */
+    uint64_t resolved;       /* the plan's GPUs */
+    uint64_t hold;           /* the mask of pub.assumption */
+    uint64_t owned;          /* in the making: what the CR names it for */
+    uint64_t next_hold;      /* in the making: the next hold */
+    struct cache_node *node;
+    struct cache_pod *node_next, *node_previous;
+    struct cache_pod *job_previous;
+    struct cache_pod *next_changed;
+    uint32_t hash;
+    uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
+    unsigned need;             /* in the making: GPUs to be guessed */
+    bool whole;                /* all GPUs of the plan are there */
+    bool overrides;
+    bool gated; /* spec: GT_GATE stands */
+    bool changed;
+};
+
+struct cache_job {
+    struct gt_cache_job pub; /* first */
+    uint32_t hash;
+};
+
+/* What is read of a pod's object; texts are borrowed from it. */
+struct cache_pod_draft {
+    const char *namespace_, *name, *uid;
+    const char *owner_kind, *owner_name, *owner_uid, *owner_api_version;
+    const char *scheduler, *priority_class, *node_name;
+    struct gt_pair labels[CACHE_PAIRS_MAX], annotations[CACHE_PAIRS_MAX];
+    unsigned label_count, annotation_count, containers;
+    const char *container_names[GT_POD_CONTAINERS_MAX];
+    unsigned gpus[GT_POD_CONTAINERS_MAX];
+    unsigned gpu_sum, sidecars, inits;
+    const char *init_names[GT_POD_CONTAINERS_MAX];
+    unsigned init_gpus[GT_POD_CONTAINERS_MAX];
+    int32_t priority;
+    uint64_t created_s;
+    bool owner_controls, deleting, ended, gated, other_gates, refused;
+    const char *plan_gpus, *plan_node; /* annotations */
+    bool bad_plan;
+    const cJSON *spec;
+    uint64_t digest;
+};
+
+/* False where it makes no sense. */
+bool gt_cache_read_pod(const struct gt_cache *cache, const cJSON *object, struct cache_pod_draft *ret);
+struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
+void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
+
+/* The job of a key, made if need be; the pod is put into it. */
+int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key);
+void gt_cache_leave_job(struct cache_pod *pod);
+/* Frees a job without pods. */
+void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *job);
+
+/* From the annotations; NULL and 0 where there is none, NULL and -EINVAL where it makes no sense. */
+int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpus, unsigned count,
+                       struct cache_plan **ret);
+void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan);
+/* Resolves the plan's IDs on its node. */
+void gt_cache_resolve(struct cache_pod *pod);
+
+/* Puts a pod among the pods of the node that it belongs to now; the one it left is to be recomputed too. */
+void gt_cache_attach_pod(struct cache_pod *pod);
+void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod);
+/* Whether the CR may mean this pod by its name. Its predecessor of the same name had the GPUs where the CR
+ * was written before the pod was made. */
+bool gt_cache_may_be_named(const struct cache_node *node, const struct cache_pod *pod);
+/* State and plan of a pod that is on no node. */
+void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod);
+
+/* Selectors, affinity, tolerations of a spec: *ret is NULL where it says nothing. -EINVAL where it makes no
+ * sense. */
+int gt_cache_constraints_of(struct gt_cache *cache, const cJSON *spec, struct pod_constraints **ret);
+void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *suit);
+struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
+                                   const char *effect);
+void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
+
+/* ---- together ---- */
+
+struct gt_cache {
+    struct gt_cache_spec spec;
+    char *resource;
+    struct gt_cluster *cluster;
+    struct gt_class_cache *classes;
+    size_t bytes;
+    uint64_t seed, now_ms, next_job;
+    struct cache_table texts, nodes, supernodes, pods, jobs, suits, taints;
+    struct cache_node **by_id; /* [id of the cluster] */
+    uint32_t by_id_size;
+    struct cache_node *pulled; /* out of the cluster for a moment */
+    struct cache_pod *first_changed, *last_changed;
+    struct cache_pod *silent; /* whom the caller changes and need not be told of */
+    bool room, delivering;
+    uint32_t pods_in[GT_CACHE_RUNNING + 1];
+    uint64_t refused, pods_beyond;
+};
+
+/* Brings the cluster and the pods of a node in line with what is known of it. */
+void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);
+/* Takes a node out of the cluster; it comes back when recomputed. */
+void gt_cache_pull(struct gt_cache *cache, struct cache_node *node);
+void gt_cache_recompute_pulled(struct gt_cache *cache);
+
+/* A change to be told, and the telling at the end of a call. */
+void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod);
+void gt_cache_notify(struct gt_cache *cache);
+
+/* ---- reading JSON ---- */
+
+const cJSON *gt_cache_get(const cJSON *object, const char *key); /* NULL: missing or null */
+/* The text; NULL: missing, or none of 1 to max bytes; *ret_bad then tells the latter. */
+const char *gt_cache_get_text(const cJSON *object, const char *key, size_t max, bool *ret_bad);
+/* metadata.name, a valid length; NULL: none */
+const char *gt_cache_name_of(const cJSON *object);
+/* "2026-01-31T12:00:00Z" as Unix time; 0 for anything else */
+uint64_t gt_cache_time(const char *text);
+/* A whole number of things, as a number or a text; false for anything else. */
+bool gt_cache_quantity(const cJSON *json, unsigned max, unsigned *ret);
+
+#endif

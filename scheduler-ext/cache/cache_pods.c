@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/* Pods that ask for GPUs and have not ended: made, changed in place, gone. */
+
+struct cache_body { /* one block; arrays and texts stand behind it */
+    struct gt_pair *labels, *annotations;
+    const char **names;
+    unsigned *gpus;
+};
+
+struct name {
+    const char *namespace_, *name;
+};
+
+static bool is(const void *item, const void *key)
+{
+    const struct cache_pod *pod = item;
+    const struct name *name = key;
+    return strcmp(pod->pub.meta.name, name->name) == 0 &&
+           strcmp(pod->pub.meta.namespace_, name->namespace_) == 0;
+}
+
+static uint32_t hash_of(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    return gt_cache_hash(gt_cache_mix_text(gt_cache_mix_text(cache->seed, namespace_), name));
+}
+
+struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    struct name key = {namespace_, name};
+    return gt_cache_table_find(&cache->pods, hash_of(cache, namespace_, name), is, &key);
+}
+
+struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
+    return pod ? &pod->pub : NULL;
+}
+
+struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod)
+{
+    return gt_cache_table_after(&cache->pods, pod ? ((const struct cache_pod *)pod)->hash : 0, pod);
+}
+
+/* ---- what is kept of an object ---- */
+
+static bool share_pairs(struct gt_cache *cache, const struct gt_pair *from, unsigned count,
+                        struct gt_pair *to)
+{
+    for (unsigned i = 0; i < count; i++) {
+        to[i] = (struct gt_pair){from[i].key, gt_cache_string(cache, from[i].value)};
+        if (!to[i].value)
+            return false;
+    }
+    return true;
+}
+
+static char *put_text(char **to, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *start = memcpy(*to, text, size);
+    *to += size;
+    return start;
+}
+
+/* Shares a text that may be missing; false without memory. */
+static bool share(struct gt_cache *cache, const char *text, const char **ret)
+{
+    *ret = gt_cache_string(cache, text);
+    return *ret || !text;
+}
+
+static bool fill_body(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+{
+    unsigned containers = draft->containers + draft->inits;
+    size_t size =
+        sizeof(struct cache_body) + (draft->label_count + draft->annotation_count) * sizeof(struct gt_pair) +
+        containers * (sizeof(char *) + sizeof(unsigned)) + strlen(draft->name) + strlen(draft->uid) + 2;
+    struct cache_body *body = gt_cache_alloc(&cache->bytes, size);
+    if (!body)
+        return false;
+    pod->body = body;
+    body->labels = (struct gt_pair *)(body + 1);
+    body->annotations = body->labels + draft->label_count;
+    body->names = (const char **)(body->annotations + draft->annotation_count);
+    body->gpus = (unsigned *)(body->names + containers);
+    char *texts = (char *)(body->gpus + containers);
+    struct gt_pod_meta *meta = &pod->pub.meta;
+    meta->name = put_text(&texts, draft->name);
+    pod->pub.uid = put_text(&texts, draft->uid);
+    meta->labels = body->labels;
+    meta->label_count = draft->label_count;
+    meta->annotations = body->annotations;
+    meta->annotation_count = draft->annotation_count;
+    meta->containers = draft->containers;
+    meta->gpus = body->gpus;
+    pod->pub.container_names = body->names;
+    pod->pub.sidecars = draft->sidecars;
+    pod->pub.inits = draft->inits;
+    for (unsigned i = 0; i < containers; i++) {
+        bool init = i >= draft->containers;
+        unsigned at = init ? i - draft->containers : i;
+        body->gpus[i] = init ? draft->init_gpus[at] : draft->gpus[at];
+        body->names[i] = gt_cache_string(cache, init ? draft->init_names[at] : draft->container_names[at]);
+        if (!body->names[i])
+            return false;
+    }
+    return share_pairs(cache, draft->labels, draft->label_count, body->labels) &&
+           share_pairs(cache, draft->annotations, draft->annotation_count, body->annotations);
+}
+
+static bool fill(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+{
+    struct gt_cache_pod *pub = &pod->pub;
+    struct gt_pod_meta *meta = &pub->meta;
+    if (!fill_body(cache, draft, pod) || !share(cache, draft->namespace_, &meta->namespace_) ||
+        !share(cache, draft->owner_kind, &meta->owner_kind) ||
+        !share(cache, draft->owner_name, &meta->owner_name) ||
+        !share(cache, draft->owner_api_version, &pub->owner_api_version) ||
+        !share(cache, draft->owner_uid, &pub->owner_uid) ||
+        !share(cache, draft->scheduler, &pub->scheduler) ||
+        !share(cache, draft->priority_class, &pub->priority_class))
+        return false;
+    if (draft->node_name) {
+        struct cache_node *node = gt_cache_node_record(cache, draft->node_name);
+        if (!node)
+            return false;
+        node->refs++;
+        pod->at = node;
+        pub->node_name = node->name;
+    }
+    meta->owner_controls = draft->owner_controls;
+    pub->priority = draft->priority;
+    pub->created_s = draft->created_s;
+    pub->deleting = draft->deleting;
+    pub->other_gates = draft->other_gates;
+    pub->refused = draft->refused;
+    pub->gpus = draft->gpu_sum;
+    pod->gated = draft->gated;
+    pod->digest = draft->digest;
+    return true;
+}
+
+/* Who it is, or why jobs/ cannot tell. */
+static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_buf *key)
+{
+    struct gt_cache_pod *pub = &pod->pub;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_pod_identify(&pub->meta, &pub->identity, &err) < 0) {
+        const char *text = gt_err_text(err);
+        size_t size = strlen(text) + 1;
+        pod->error = gt_cache_alloc(&cache->bytes, size);
+        if (!pod->error)
+            return false;
+        pub->identity_error = memcpy(pod->error, text, size);
+        pub->identity = (struct gt_pod_identity){.kind = GT_JOB_POD, .job = pub->meta.name, .role = ""};
+    }
+    gt_job_key(&pub->meta, &pub->identity, key);
+    return !key->failed && key->data;
+}
+
+/* Gives back what fill() and identify() took. */
+static void empty(struct gt_cache *cache, struct cache_pod *pod)
+{
+    const struct gt_pod_meta *meta = &pod->pub.meta;
+    for (unsigned i = 0; pod->body && i < meta->label_count; i++)
+        gt_cache_string_drop(cache, meta->labels[i].value);
+    for (unsigned i = 0; pod->body && i < meta->annotation_count; i++)
+        gt_cache_string_drop(cache, meta->annotations[i].value);
+    for (unsigned i = 0; pod->body && i < meta->containers + pod->pub.inits; i++)
+        gt_cache_string_drop(cache, pod->pub.container_names[i]);
+    const char *const texts[] = {meta->namespace_,           meta->owner_kind,   meta->owner_name,
+                                 pod->pub.owner_api_version, pod->pub.owner_uid, pod->pub.scheduler,
+                                 pod->pub.priority_class};
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        gt_cache_string_drop(cache, texts[i]);
+    if (pod->at)
+        gt_cache_node_drop(cache, pod->at);
+    gt_cache_constraints_drop(cache, pod->suit);
+    gt_cache_release(&cache->bytes, pod->body);
+    gt_cache_release(&cache->bytes, pod->error);
+}
+
+/* ---- pods of a node ---- */
+
+static bool is_older(const struct cache_pod *a, const struct cache_pod *b)
+{
+    if (a->pub.created_s != b->pub.created_s)
+        return a->pub.created_s < b->pub.created_s;
+    int order = strcmp(a->pub.uid, b->pub.uid);
+    if (order == 0)
+        order = strcmp(a->pub.meta.namespace_, b->pub.meta.namespace_);
+    return order == 0 ? strcmp(a->pub.meta.name, b->pub.meta.name) < 0 : order < 0;
+}
+
+void gt_cache_attach_pod(struct cache_pod *pod)
+{
+    struct cache_node *node = pod->at ? pod->at : pod->plan ? pod->plan->node : NULL;
+    pod->node = node;
+    if (!node)
+        return;
+    struct cache_pod *previous = NULL, *next = node->pods;
+    for (; next && is_older(next, pod); next = next->node_next)
+        previous = next;
+    pod->node_previous = previous;
+    pod->node_next = next;
+    if (next)
+        next->node_previous = pod;
+    if (previous)
+        previous->node_next = pod;
+    else
+        node->pods = pod;
+}
+
+void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_node *node = pod->node;
+    if (!node)
+        return;
+    if (pod->node_previous)
+        pod->node_previous->node_next = pod->node_next;
+    else
+        node->pods = pod->node_next;
+    if (pod->node_next)
+        pod->node_next->node_previous = pod->node_previous;
+    pod->node = NULL;
+    pod->node_next = pod->node_previous = NULL;
+    if (pod->hold) {
+        gt_cluster_forget(cache->cluster, pod->pub.assumption);
+        node->freed |= pod->hold;
+    }
+    pod->pub.assumption = GT_NONE;
+    pod->hold = 0;
+}
+
+/* ---- changes ---- */
+
+/* The plan that counts now that the object tells of `told`. */
+static void take_plan(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+{
+    struct cache_plan *plan = NULL;
+    if (draft->bad_plan ||
+        gt_cache_read_plan(cache, draft->plan_node, draft->plan_gpus, draft->gpu_sum, &plan) < 0)
+        cache->refused++;
+    uint64_t digest = gt_cache_mix_text(gt_cache_mix_text(cache->seed, draft->plan_node), draft->plan_gpus);
+    pod->told = plan ? digest | 1 : 0;
+    if (pod->overrides && (!plan || pod->told == pod->overridden)) {
+        if (!plan)
+            pod->overridden = 0;
+        gt_cache_free_plan(cache, plan);
+        return;
+    }
+    pod->overrides = false;
+    pod->plan = plan;
+    pod->resolved_version = 0;
+}
+
+/* Puts what was read of the object into the pod; `new` then holds what was there. */
+static void exchange(struct cache_pod *pod, struct cache_pod *new)
+{
+    struct cache_pod old = *pod;
+    const struct gt_cache_pod *kept = &old.pub;
+    pod->pub = new->pub;
+    pod->pub.state = kept->state;
+    pod->pub.node = kept->node;
+    pod->pub.plan = kept->plan;
+    pod->pub.plan_node = kept->plan_node;
+    pod->pub.plan_mask = kept->plan_mask;
+    pod->pub.assumption = kept->assumption;
+    pod->pub.job = kept->job;
+    pod->pub.next = kept->next;
+    pod->body = new->body;
+    pod->error = new->error;
+    pod->suit = new->suit;
+    pod->at = new->at;
+    pod->gated = new->gated;
+    pod->digest = new->digest;
+    *new = old;
+}
+
+static void change(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod,
+                   struct cache_pod *new)
+{
+    struct cache_node *left = pod->node;
+    struct cache_plan *old_plan = pod->plan;
+    gt_cache_detach_pod(cache, pod);
+    exchange(pod, new);
+    take_plan(cache, draft, pod);
+    gt_cache_attach_pod(pod);
+    if (left && left != pod->node)
+        gt_cache_recompute(cache, left);
+    if (pod->node)
+        gt_cache_recompute(cache, pod->node);
+    else
+        gt_cache_recompute_detached(cache, pod);
+    gt_cache_changed(cache, pod);
+    if (old_plan != pod->plan)
+        gt_cache_free_plan(cache, old_plan);
+    empty(cache, new); /* what was before */
+}
+
+/* An empty pod in the table and in its job; `new` has its name and stays the caller's. */
+static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *new, const char *key)
+{
+    struct cache_pod *pod = gt_cache_alloc(&cache->bytes, sizeof(*pod));
+    if (!pod)
+        return NULL;
+    pod->pub.state = GT_CACHE_WAITING;
+    pod->pub.node = pod->pub.plan_node = pod->pub.assumption = GT_NONE;
+    pod->hash = hash_of(cache, new->pub.meta.namespace_, new->pub.meta.name);
+    if (gt_cache_join_job(cache, pod, key) < 0) {
+        gt_cache_release(&cache->bytes, pod);
+        return NULL;
+    }
+    if (gt_cache_table_add(&cache->pods, &cache->bytes, pod->hash, pod) < 0) {
+        struct gt_cache_job *job = pod->pub.job;
+        gt_cache_leave_job(pod);
+        gt_cache_drop_job(cache, job);
+        gt_cache_release(&cache->bytes, pod);
+        return NULL;
+    }
+    cache->pods_in[GT_CACHE_WAITING]++;
+    return pod;
+}
+
+static void unqueue(struct gt_cache *cache, const struct cache_pod *pod)
+{
+    struct cache_pod *previous = NULL;
+    if (!pod->changed)
+        return;
+    for (struct cache_pod *at = cache->first_changed; at != pod; at = at->next_changed)
+        previous = at;
+    if (previous)
+        previous->next_changed = pod->next_changed;
+    else
+        cache->first_changed = pod->next_changed;
+    if (cache->last_changed == pod)
+        cache->last_changed = previous;
+}
+
+void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
+{
+    gt_cache_drop_job(cache, pod->pub.job);
+    gt_cache_free_plan(cache, pod->plan);
+    empty(cache, pod);
+    gt_cache_release(&cache->bytes, pod);
+}
+
+static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_node *left = pod->node;
+    gt_cache_table_remove(&cache->pods, pod->hash, pod);
+    gt_cache_detach_pod(cache, pod);
+    gt_cache_leave_job(pod);
+    unqueue(cache, pod);
+    cache->pods_in[pod->pub.state]--;
+    if (left)
+        gt_cache_recompute(cache, left);
+    if (cache->spec.on_pod_gone)
+        cache->spec.on_pod_gone(cache->spec.arg, &pod->pub);
+    gt_cache_free_pod(cache, pod);
+}
+
+static void refuse(struct gt_cache *cache, const struct cache_pod_draft *draft, const char *why)
+{
+    cache->refused++;
+    if (cache->spec.on_refused && draft->namespace_ && draft->name)
+        cache->spec.on_refused(cache->spec.arg, draft->namespace_, draft->name, why);
+}
+
+/* A pod that asks for GPUs: new, or another state of `pod`. */
+static void take_pod(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+{
+    struct cache_pod new = {0};
+    gt_auto_buf struct gt_buf key = GT_BUF(2048);
+    /* A pod that is on a node stays there: where else it might go does not matter. */
+    int r = draft->node_name ? 0 : gt_cache_constraints_of(cache, draft->spec, &new.suit);
+    bool sound = r == 0;
+    if (sound && pod && pod->digest == draft->digest && pod->suit == new.suit) {
+        gt_cache_constraints_drop(cache, new.suit);
+        return;
+    }
+    sound = sound && fill(cache, draft, &new) && identify(cache, &new, &key);
+    if (sound && pod && strcmp(pod->pub.job->key, key.data) != 0) {
+        drop_pod(cache, pod); /* its labels say now that it is of another job */
+        pod = NULL;
+    }
+    if (sound && !pod)
+        pod = make(cache, &new, key.data);
+    if (sound && pod)
+        change(cache, draft, pod, &new);
+    else {
+        empty(cache, &new);
+        refuse(cache, draft,
+               r == -EINVAL ? "its node selector, node affinity and tolerations have more than 64 KiB, or "
+                              "more than 4096 parts, or make no sense"
+                            : "gputopo-scheduler has no memory for it");
+    }
+}
+
+void gt_cache_pod(struct gt_cache *cache, const cJSON *object)
+{
+    struct cache_pod_draft draft;
+    if (!gt_cache_read_pod(cache, object, &draft)) {
+        refuse(
+            cache, &draft,
+            "it has more than 64 containers with GPUs, more GPUs than any node has, or fields that make no "
+            "sense");
+        return;
+    }
+    struct cache_pod *pod = gt_cache_pod_named(cache, draft.namespace_, draft.name);
+    bool counts = !draft.ended && draft.gpu_sum;
+    if (pod && (!counts || strcmp(pod->pub.uid, draft.uid) != 0)) {
+        drop_pod(cache, pod);
+        pod = NULL;
+    }
+    if (counts && !pod && cache->pods.count == GT_CACHE_PODS_MAX) {
+        cache->pods_beyond++;
+        if (cache->spec.on_refused)
+            cache->spec.on_refused(cache->spec.arg, draft.namespace_, draft.name,
+                                   "more pods ask for GPUs than gputopo-scheduler keeps");
+    } else if (counts)
+        take_pod(cache, &draft, pod);
+    gt_cache_notify(cache);
+}
+
+void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
+    if (pod)
+        drop_pod(cache, pod);
+    gt_cache_notify(cache);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/cache/cache_internal.h"
+
+/*
+ * What follows from the facts about one node. GPUs that nobody uses are given to the pods that sit on it:
+ * first to those on the node with a plan; then to those that are planned for it, as long as enough is left
+ * for pods on the node without a plan; these get the agent's choice among the rest. Each kind by age, but of
+ * the planned ones those without a gate first: theirs can no more be planned anew.
+ */
+struct scene {
+    struct gt_cache *cache;
+    struct cache_node *node;
+    uint64_t room;    /* nobody has it */
+    uint64_t unnamed; /* the CR says that it is in use and not by whom */
+};
+
+static unsigned bits(uint64_t mask)
+{
+    return (unsigned)__builtin_popcountll(mask);
+}
+
+/* ---- in and out of the cluster ---- */
+
+void gt_cache_pull(struct gt_cache *cache, struct cache_node *node)
+{
+    if (node->id == GT_NONE)
+        return;
+    gt_cluster_remove_node(cache->cluster, node->id);
+    cache->by_id[node->id] = NULL;
+    node->id = GT_NONE;
+    node->supernode = NULL;
+    for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
+        pod->pub.assumption = GT_NONE;
+        pod->hold = 0;
+    }
+    if (!node->is_pulled) {
+        node->is_pulled = true;
+        node->next_pulled = cache->pulled;
+        cache->pulled = node;
+    }
+}
+
+/* Those that went last come first, so that each gets its number back. */
+void gt_cache_recompute_pulled(struct gt_cache *cache)
+{
+    while (cache->pulled) {
+        struct cache_node *node = cache->pulled;
+        cache->pulled = node->next_pulled;
+        node->is_pulled = false;
+        gt_cache_recompute(cache, node);
+    }
+}
+
+static bool reserve_id(struct gt_cache *cache)
+{
+    if (gt_cluster_nodes(cache->cluster) < cache->by_id_size)
+        return true;
+    uint32_t size = cache->by_id_size ? cache->by_id_size * 2 : 64;
+    struct cache_node **by_id = gt_cache_alloc(&cache->bytes, size * sizeof(struct cache_node *));
+    if (!by_id)
+        return false;
+    for (uint32_t i = 0; i < cache->by_id_size; i++)
+        by_id[i] = cache->by_id[i];
+    gt_cache_release(&cache->bytes, cache->by_id);
+    cache->by_id = by_id;
+    cache->by_id_size = size;
+    return true;
+}
+
+static void enter(struct gt_cache *cache, struct cache_node *node, struct cache_supernode *supernode)
+{
+    uint32_t class, id;
+    if (!reserve_id(cache) || gt_cluster_add_class(cache->cluster, node->class, &class, NULL) < 0 ||
+        gt_cluster_add_node(cache->cluster, node->name, class, supernode ? supernode->id : GT_NONE, &id,
+                            NULL) < 0) {
+        cache->refused++;
+        return;
+    }
+    node->id = id;
+    node->supernode = supernode;
+    cache->by_id[id] = node;
+    gt_cluster_set_eligible(cache->cluster, id, false); /* until its state is known */
+}
+
+/* In the cluster as it should be: in its class and supernode, or not at all. */
+static void place(struct gt_cache *cache, struct cache_node *node)
+{
+    struct cache_supernode *supernode = gt_cache_supernode_of(node);
+    struct gt_cluster_node at;
+    bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
+    if (in && (!node->has_topology || at.class != node->class || node->supernode != supernode)) {
+        gt_cache_pull(cache, node);
+        cache->pulled = node->next_pulled;
+        node->is_pulled = false;
+        in = false;
+    }
+    if (!in && node->has_topology)
+        enter(cache, node, supernode);
+}
+
+/* ---- who has what ---- */
+
+bool gt_cache_may_be_named(const struct cache_node *node, const struct cache_pod *pod)
+{
+    return !node->owners_since_s || node->owners_since_s >= pod->pub.created_s;
+}
+
+static void find_owned(const struct scene *scene)
+{
+    const struct cache_node *node = scene->node;
+    for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
+        pod->owned = pod->next_hold = 0;
+        pod->need = 0;
+    }
+    for (uint32_t i = 0; i < node->owner_count; i++) {
+        struct cache_pod *pod =
+            gt_cache_pod_named(scene->cache, node->owners[i].namespace_, node->owners[i].pod);
+        if (pod && pod->node == node && gt_cache_may_be_named(node, pod))
+            pod->owned = node->owners[i].mask;
+    }
+}
+
+static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_cache_pod *is)
+{
+    struct gt_cache_pod *pub = &pod->pub;
+    if (pub->state == is->state && pub->plan == is->plan && pub->node == is->node &&
+        pub->plan_node == is->plan_node && pub->plan_mask == is->plan_mask)
+        return;
+    cache->pods_in[pub->state]--;
+    cache->pods_in[is->state]++;
+    pub->state = is->state;
+    pub->plan = is->plan;
+    pub->node = is->node;
+    pub->plan_node = is->plan_node;
+    pub->plan_mask = is->plan_mask;
+    gt_cache_changed(cache, pod);
+}
+
+void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod)
+{
+    set(cache, pod,
+        &(struct gt_cache_pod){.state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING,
+                               .plan = GT_CACHE_PLAN_NONE,
+                               .node = GT_NONE,
+                               .plan_node = GT_NONE});
+}
+
+static void set_seated(const struct scene *scene, struct cache_pod *pod, enum gt_cache_pod_state state,
+                       enum gt_cache_plan plan)
+{
+    bool planned_here = pod->plan && pod->plan->node == scene->node;
+    set(scene->cache, pod,
+        &(struct gt_cache_pod){.state = state,
+                               .plan = plan,
+                               .node = pod->at ? scene->node->id : GT_NONE,
+                               .plan_node = planned_here ? scene->node->id : GT_NONE,
+                               .plan_mask = planned_here ? pod->resolved : 0});
+}
+
+/* Gives a plan's GPUs to its pod, those that it does not have already. */
+static void take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
+{
+    pod->next_hold |= mask & scene->room;
+    scene->room &= ~mask;
+    scene->unnamed &= ~mask;
+}
+
+/* A pod on the node, which the CR names for `owned`. */
+static void seat_bound(struct scene *scene, struct cache_pod *pod)
+{
+    enum gt_cache_pod_state state = pod->owned ? GT_CACHE_RUNNING : GT_CACHE_BOUND;
+    unsigned owned = bits(pod->owned), missing = owned < pod->pub.gpus ? pod->pub.gpus - owned : 0;
+    uint64_t plan = pod->resolved, rest = plan & ~pod->owned;
+    bool here = pod->plan && pod->plan->node == scene->node;
+    if (here && pod->whole && pod->owned == plan)
+        set_seated(scene, pod, state, GT_CACHE_PLAN_KEPT);
+    else if (here && pod->whole && !(pod->owned & ~plan) && !(rest & ~(scene->room | scene->unnamed))) {
+        take(scene, pod, rest);
+        set_seated(scene, pod, state, GT_CACHE_PLAN_HELD);
+        missing = 0;
+    } else if (!pod->plan)
+        set_seated(scene, pod, state, GT_CACHE_PLAN_NONE);
+    else
+        set_seated(scene, pod, state,
+                   here && !(pod->owned & ~plan) ? GT_CACHE_PLAN_LOST : GT_CACHE_PLAN_BROKEN);
+    pod->need = missing;
+}
+
+/* GPUs in use by an unnamed pod count as those of pods on the node: the CR must not make them count twice.
+ * Returns how many GPUs are to be guessed all in all. */
+static unsigned count_needs(struct scene *scene)
+{
+    unsigned needs = 0;
+    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
+        for (; pod->need && scene->unnamed; pod->need--)
+            scene->unnamed &= scene->unnamed - 1;
+        needs += pod->need;
+    }
+    return needs;
+}
+
+/* A pod that is planned for the node and on none. It is held while pods on the node need no more than what
+ * the plan leaves them. */
+static void seat_planned(struct scene *scene, struct cache_pod *pod, unsigned needs)
+{
+    enum gt_cache_pod_state state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING;
+    uint64_t plan = pod->resolved;
+    bool held = !pod->pub.refused && scene->node->id != GT_NONE && gt_cache_is_open(scene->node) &&
+                !scene->node->left_alone && pod->whole && !(plan & ~(scene->room | pod->owned)) &&
+                (!(plan & ~pod->owned) || bits(scene->room & ~plan) >= needs);
+    if (held)
+        take(scene, pod, plan);
+    set_seated(scene, pod, state, held ? GT_CACHE_PLAN_HELD : GT_CACHE_PLAN_LOST);
+}
+
+/* What the node's agent would give, in number at least. */
+static void guess(struct scene *scene, struct cache_pod *pod)
+{
+    unsigned room = bits(scene->room), need = pod->need < room ? pod->need : room;
+    struct gt_choice choice;
+    if (need && gt_choose(scene->node->class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
+        take(scene, pod, choice.mask);
+}
+
+static void seat_all(struct scene *scene)
+{
+    struct cache_pod *pods = scene->node->pods;
+    for (struct cache_pod *pod = pods; pod; pod = pod->node_next) {
+        gt_cache_resolve(pod);
+        if (pod->at)
+            seat_bound(scene, pod);
+    }
+    unsigned needs = count_needs(scene);
+    for (struct cache_pod *pod = pods; pod; pod = pod->node_next)
+        if (!pod->at && !pod->gated)
+            seat_planned(scene, pod, needs);
+    for (struct cache_pod *pod = pods; pod; pod = pod->node_next)
+        if (!pod->at && pod->gated)
+            seat_planned(scene, pod, needs);
+    for (struct cache_pod *pod = pods; pod; pod = pod->node_next)
+        if (pod->need)
+            guess(scene, pod);
+}
+
+/* ---- into the cluster ---- */
+
+static void forget_holds(const struct scene *scene)
+{
+    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next)
+        if (pod->hold && pod->hold != pod->next_hold) {
+            gt_cluster_forget(scene->cache->cluster, pod->pub.assumption);
+            pod->pub.assumption = GT_NONE;
+            pod->hold = 0;
+        }
+}
+
+static void assume_holds(const struct scene *scene)
+{
+    struct gt_cluster *cluster = scene->cache->cluster;
+    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
+        if (pod->hold == pod->next_hold)
+            continue;
+        /* An assumption is one of available GPUs, and those of a node that is not eligible are not. */
+        gt_cluster_set_eligible(cluster, scene->node->id, true);
+        if (gt_cluster_assume(cluster, scene->node->id, pod->next_hold, pod->pub.job->number, UINT64_MAX,
+                              &pod->pub.assumption, NULL) == 0)
+            pod->hold = pod->next_hold;
+        else
+            scene->cache->refused++;
+    }
+}
+
+static bool is_eligible(const struct cache_node *node)
+{
+    return gt_cache_is_open(node) && !node->stale && !node->left_alone;
+}
+
+/* What callers have assumed on the node. */
+static uint64_t others_assumed(const struct cache_node *node, const struct gt_cluster_node *at)
+{
+    uint64_t ours = 0;
+    for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
+        ours |= pod->hold;
+    return at->assumed & ~ours;
+}
+
+static uint64_t usable(const struct gt_cluster_node *at)
+{
+    return at->eligible ? at->free & at->healthy : 0;
+}
+
+void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
+{
+    struct scene scene = {.cache = cache, .node = node};
+    struct gt_cluster_node before = {0}, at = {0};
+    if (node->id != GT_NONE)
+        gt_cluster_get_node(cache->cluster, node->id, &before);
+    before.available &= ~node->freed;
+    node->freed = 0;
+    gt_cache_count_taints(node);
+    place(cache, node);
+    bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
+    if (in) {
+        uint64_t others = others_assumed(node, &at);
+        node->is_shared = others != 0;
+        scene.room = at.all & node->healthy & ~node->used & ~others;
+        scene.unnamed = node->used & ~node->owned;
+    }
+    find_owned(&scene);
+    seat_all(&scene);
+    if (!in) {
+        cache->room = cache->room || node->is_shared;
+        node->is_shared = false;
+        return;
+    }
+    forget_holds(&scene);
+    gt_cluster_set_free(cache->cluster, node->id, ~node->used);
+    gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
+    assume_holds(&scene);
+    gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));
+    gt_cluster_get_node(cache->cluster, node->id, &at);
+    if (at.available & ~before.available || others_assumed(node, &at) & usable(&before) & ~usable(&at))
+        cache->room = true;
+}

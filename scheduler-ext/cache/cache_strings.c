@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+struct text {
+    uint32_t refs, hash;
+    char bytes[];
+};
+
+static bool is(const void *item, const void *key)
+{
+    return strcmp(((const struct text *)item)->bytes, key) == 0;
+}
+
+const char *gt_cache_string(struct gt_cache *cache, const char *text)
+{
+    if (!text)
+        return NULL;
+    uint32_t hash = gt_cache_hash(gt_cache_mix_text(cache->seed, text));
+    struct text *shared = gt_cache_table_find(&cache->texts, hash, is, text);
+    if (!shared) {
+        size_t len = strlen(text);
+        shared = gt_cache_alloc(&cache->bytes, sizeof(*shared) + len + 1);
+        if (!shared)
+            return NULL;
+        shared->hash = hash;
+        memcpy(shared->bytes, text, len + 1);
+        if (gt_cache_table_add(&cache->texts, &cache->bytes, hash, shared) < 0) {
+            gt_cache_release(&cache->bytes, shared);
+            return NULL;
+        }
+    }
+    shared->refs++;
+    return shared->bytes;
+}
+
+/* From its bytes back to the text that they are in. */
+static struct text *text_of(const char *bytes)
+{
+    union { /* what is shared is constant for those who share it */
+        const char *in;
+        char *out;
+    } same = {bytes};
+    return (struct text *)(void *)(same.out - offsetof(struct text, bytes));
+}
+
+void gt_cache_string_drop(struct gt_cache *cache, const char *bytes)
+{
+    if (!bytes)
+        return;
+    struct text *text = text_of(bytes);
+    if (--text->refs)
+        return;
+    gt_cache_table_remove(&cache->texts, text->hash, text);
+    gt_cache_release(&cache->bytes, text);
+}

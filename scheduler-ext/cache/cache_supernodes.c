@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/*
+ * Supernode objects come in any order. A record says what its object says; where it stands in the cluster
+ * follows: below the parent that it names if that is known and of a higher tier, else at the top. The core
+ * cannot move a supernode, so one that moves is taken out with all below it and put in again.
+ */
+
+static bool is(const void *item, const void *key)
+{
+    return strcmp(((const struct cache_supernode *)item)->name, key) == 0;
+}
+
+static struct cache_supernode *find(const struct gt_cache *cache, const char *name)
+{
+    return gt_cache_table_find(&cache->supernodes, gt_cache_hash(gt_cache_mix_text(cache->seed, name)), is,
+                               name);
+}
+
+static struct cache_supernode *record_of(struct gt_cache *cache, const char *name)
+{
+    struct cache_supernode *supernode = find(cache, name);
+    if (supernode)
+        return supernode;
+    supernode = gt_cache_alloc(&cache->bytes, sizeof(*supernode));
+    const char *text = supernode ? gt_cache_string(cache, name) : NULL;
+    if (!text) {
+        gt_cache_release(&cache->bytes, supernode);
+        return NULL;
+    }
+    supernode->name = text;
+    supernode->hash = gt_cache_hash(gt_cache_mix_text(cache->seed, name));
+    supernode->id = GT_NONE;
+    if (gt_cache_table_add(&cache->supernodes, &cache->bytes, supernode->hash, supernode) < 0) {
+        gt_cache_string_drop(cache, text);
+        gt_cache_release(&cache->bytes, supernode);
+        return NULL;
+    }
+    return supernode;
+}
+
+/* Frees the record when neither an object nor a child names it. */
+static void forget(struct gt_cache *cache, struct cache_supernode *supernode)
+{
+    if (supernode->known || supernode->children)
+        return;
+    gt_cache_table_remove(&cache->supernodes, supernode->hash, supernode);
+    gt_cache_string_drop(cache, supernode->name);
+    gt_cache_release(&cache->bytes, supernode);
+}
+
+/* ---- where it stands in the cluster ---- */
+
+static struct cache_supernode *parent_that_counts(const struct cache_supernode *supernode)
+{
+    struct cache_supernode *parent = supernode->parent;
+    return parent && parent->known && parent->tier > supernode->tier ? parent : NULL;
+}
+
+/* Tiers ascend, so that recursion is no deeper than there are tiers. */
+static void take_out(struct gt_cache *cache, struct cache_supernode *supernode)
+{
+    if (supernode->id == GT_NONE)
+        return;
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        if (child->above == supernode)
+            take_out(cache, child);
+    for (uint32_t i = 0; i < supernode->claim_count; i++)
+        if (supernode->claims[i].node->supernode == supernode)
+            gt_cache_pull(cache, supernode->claims[i].node);
+    gt_cluster_remove_supernode(cache->cluster, supernode->id, NULL);
+    supernode->id = GT_NONE;
+    supernode->above = NULL;
+}
+
+static void put_in(struct gt_cache *cache, struct cache_supernode *supernode)
+{
+    if (!supernode->known || supernode->id != GT_NONE)
+        return;
+    struct cache_supernode *above = parent_that_counts(supernode);
+    if (above && above->id == GT_NONE)
+        return; /* it will be put in below it */
+    if (gt_cluster_add_supernode(cache->cluster, supernode->name, supernode->tier,
+                                 above ? above->id : GT_NONE, &supernode->id, NULL) < 0) {
+        supernode->id = GT_NONE;
+        cache->refused++;
+        return;
+    }
+    supernode->above = above;
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        put_in(cache, child);
+}
+
+/* Out with it, and with the children that it has or will have. */
+static void take_out_all(struct gt_cache *cache, struct cache_supernode *supernode)
+{
+    take_out(cache, supernode);
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        take_out(cache, child);
+}
+
+static void put_in_all(struct gt_cache *cache, struct cache_supernode *supernode)
+{
+    put_in(cache, supernode);
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        put_in(cache, child);
+}
+
+struct cache_supernode *gt_cache_supernode_of(const struct cache_node *node)
+{
+    struct cache_supernode *best = NULL;
+    for (const struct cache_membership *claim = node->claims; claim; claim = claim->next) {
+        struct cache_supernode *other = claim->supernode;
+        if (other->id == GT_NONE)
+            continue;
+        if (!best || other->tier < best->tier ||
+            (other->tier == best->tier && strcmp(other->name, best->name) < 0))
+            best = other;
+    }
+    return best;
+}
+
+/* ---- its members ---- */
+
+static void unlink_claim(struct cache_membership *claim)
+{
+    struct cache_membership **at = &claim->node->claims;
+    while (*at != claim)
+        at = &(*at)->next;
+    *at = claim->next;
+}
+
+static void drop_unlinked(struct gt_cache *cache, struct cache_membership *claims, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        gt_cache_node_drop(cache, claims[i].node);
+    gt_cache_release(&cache->bytes, claims);
+}
+
+/* Reads the members; claims are not linked to their nodes yet. */
+static bool read_members(struct gt_cache *cache, const cJSON *status, struct cache_membership **ret,
+                         uint32_t *ret_count)
+{
+    const cJSON *members = gt_cache_get(status, "members");
+    int count = members ? cJSON_GetArraySize(members) : 0;
+    *ret = NULL;
+    *ret_count = 0;
+    if (!count)
+        return true;
+    if (!cJSON_IsArray(members) || count > CACHE_MEMBERS_MAX)
+        return false;
+    struct cache_membership *claims = gt_cache_alloc(&cache->bytes, (size_t)count * sizeof(*claims));
+    bool sound = claims;
+    for (const cJSON *item = members->child; item && sound; item = item->next) {
+        bool bad = false;
+        const char *name = gt_cache_get_text(item, "node", GT_CLUSTER_NAME_MAX, &bad);
+        struct cache_node *node = name ? gt_cache_node_record(cache, name) : NULL;
+        sound = node;
+        if (node) {
+            node->refs++;
+            claims[(*ret_count)++].node = node;
+        }
+    }
+    if (!sound) {
+        drop_unlinked(cache, claims, *ret_count);
+        *ret_count = 0;
+        return false;
+    }
+    *ret = claims;
+    return true;
+}
+
+static bool same_members(const struct cache_supernode *supernode, const struct cache_membership *claims,
+                         uint32_t count)
+{
+    if (supernode->claim_count != count)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (supernode->claims[i].node != claims[i].node)
+            return false;
+    return true;
+}
+
+/* Nodes that were taken out come back, each below the supernode that it belongs to now; then the others that
+ * were or are members follow. */
+static void set_members(struct gt_cache *cache, struct cache_supernode *supernode,
+                        struct cache_membership *claims, uint32_t count)
+{
+    struct cache_membership *old = supernode->claims;
+    uint32_t old_count = supernode->claim_count;
+    for (uint32_t i = 0; i < old_count; i++)
+        unlink_claim(&old[i]);
+    supernode->claims = claims;
+    supernode->claim_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        claims[i].supernode = supernode;
+        claims[i].next = claims[i].node->claims;
+        claims[i].node->claims = &claims[i];
+    }
+    gt_cache_recompute_pulled(cache);
+    for (uint32_t i = 0; i < old_count; i++)
+        gt_cache_recompute(cache, old[i].node);
+    for (uint32_t i = 0; i < count; i++)
+        gt_cache_recompute(cache, claims[i].node);
+    drop_unlinked(cache, old, old_count);
+}
+
+/* ---- objects ---- */
+
+static void leave_parent(struct gt_cache *cache, struct cache_supernode *supernode)
+{
+    struct cache_supernode *parent = supernode->parent;
+    if (!parent)
+        return;
+    struct cache_supernode **at = &parent->children;
+    while (*at != supernode)
+        at = &(*at)->next_child;
+    *at = supernode->next_child;
+    supernode->parent = supernode->next_child = NULL;
+    forget(cache, parent);
+}
+
+static void move(struct gt_cache *cache, struct cache_supernode *supernode, bool known, unsigned tier,
+                 struct cache_supernode *parent)
+{
+    take_out_all(cache, supernode);
+    if (supernode->parent != parent) {
+        leave_parent(cache, supernode);
+        supernode->parent = parent;
+        if (parent) {
+            supernode->next_child = parent->children;
+            parent->children = supernode;
+        }
+    }
+    supernode->known = known;
+    supernode->tier = (uint8_t)tier;
+    put_in_all(cache, supernode);
+    cache->room = true;
+}
+
+struct said {
+    const char *name, *parent;
+    unsigned tier;
+    struct cache_membership *claims;
+    uint32_t claim_count;
+};
+
+static bool read_object(struct gt_cache *cache, const cJSON *object, struct said *said)
+{
+    const cJSON *status = gt_cache_get(object, "status"), *tier = gt_cache_get(status, "tier");
+    bool bad = false;
+    said->name = gt_cache_name_of(object);
+    said->parent = gt_cache_get_text(status, "parent", GT_CLUSTER_NAME_MAX, &bad);
+    if (!said->name || bad || !gt_cache_quantity(tier, GT_TIERS_MAX, &said->tier) || !said->tier)
+        return false;
+    if (said->parent && strcmp(said->parent, said->name) == 0)
+        return false;
+    return read_members(cache, status, &said->claims, &said->claim_count);
+}
+
+void gt_cache_supernode(struct gt_cache *cache, const cJSON *object)
+{
+    struct said said = {0};
+    if (!gt_cache_get(gt_cache_get(object, "status"),
+                      "tier")) /* somebody has made it and not filled it yet */
+        return;
+    bool sound = read_object(cache, object, &said);
+    struct cache_supernode *supernode = sound ? record_of(cache, said.name) : NULL;
+    struct cache_supernode *parent = supernode && said.parent ? record_of(cache, said.parent) : NULL;
+    if (!supernode || (said.parent && !parent)) {
+        drop_unlinked(cache, said.claims, said.claim_count);
+        if (supernode)
+            forget(cache, supernode);
+        cache->refused++;
+        gt_cache_notify(cache);
+        return;
+    }
+    if (parent && parent->known && parent->tier <= said.tier)
+        cache->refused++; /* a parent of that tier cannot be one */
+    bool moves = !supernode->known || supernode->tier != said.tier || supernode->parent != parent;
+    bool same = same_members(supernode, said.claims, said.claim_count);
+    if (moves)
+        move(cache, supernode, true, said.tier, parent);
+    if (moves || !same) {
+        set_members(cache, supernode, said.claims, said.claim_count);
+        cache->room = true;
+    } else
+        drop_unlinked(cache, said.claims, said.claim_count);
+    gt_cache_notify(cache);
+}
+
+void gt_cache_supernode_gone(struct gt_cache *cache, const char *name)
+{
+    struct cache_supernode *supernode = find(cache, name);
+    if (supernode && supernode->known) {
+        move(cache, supernode, false, 0, NULL);
+        set_members(cache, supernode, NULL, 0);
+        forget(cache, supernode);
+    }
+    gt_cache_notify(cache);
+}
+
+void gt_cache_supernodes_done(struct gt_cache *cache)
+{
+    for (struct cache_supernode *at = NULL, *next = gt_cache_table_after(&cache->supernodes, 0, NULL);
+         (at = next);) {
+        next = gt_cache_table_after(&cache->supernodes, at->hash, at);
+        for (uint32_t i = 0; i < at->claim_count; i++)
+            unlink_claim(&at->claims[i]);
+        drop_unlinked(cache, at->claims, at->claim_count);
+        gt_cache_string_drop(cache, at->name);
+        gt_cache_release(&cache->bytes, at);
+    }
+    gt_cache_table_done(&cache->supernodes, &cache->bytes);
+}

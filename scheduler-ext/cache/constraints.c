@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/cache/constraints.h"
+
+/* Node selectors, required node affinity and tolerations are compiled once for all pods that say the same. */
+
+enum {
+    TEXT_MAX = 1 << 16, /* of the three as JSON */
+    PARTS_MAX = 4096,   /* terms, expressions, values, tolerations: each */
+};
+
+struct parts { /* of a spec */
+    const cJSON *selector, *terms, *tolerations;
+    bool has_terms;
+};
+
+/* Counts at first, then fills what was counted. */
+struct maker {
+    struct pod_constraints *suit; /* NULL: counting */
+    char *text;
+    size_t text_size;
+    uint32_t expressions, values, terms, tolerations;
+    bool bad;
+};
+
+static const char *keep(struct maker *maker, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    maker->text_size += size;
+    if (!maker->suit)
+        return NULL;
+    char *start = memcpy(maker->text, text, size);
+    maker->text += size;
+    return start;
+}
+
+static void add_value(struct maker *maker, const char *text)
+{
+    const char *kept = keep(maker, text);
+    if (maker->suit)
+        maker->suit->values[maker->values] = kept;
+    maker->values++;
+}
+
+static enum constraint_operator how_of(const char *name)
+{
+    static const char *const names[] = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
+    for (unsigned i = 0; name && i < GT_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum constraint_operator)i;
+    return CONSTRAINT_NEVER;
+}
+
+static void add_expression(struct maker *maker, const cJSON *item, bool is_name)
+{
+    const char *key = gt_cache_get_text(item, "key", TEXT_MAX, &maker->bad);
+    const char *name = gt_cache_get_text(item, "operator", TEXT_MAX, &maker->bad);
+    const cJSON *values = gt_cache_get(item, "values");
+    struct constraint_expression made = {
+        .how = how_of(name), .is_name = is_name, .first_value = maker->values};
+    if (is_name && (!key || strcmp(key, "metadata.name") != 0))
+        made.how = CONSTRAINT_NEVER;
+    made.key = keep(maker, key ? key : "");
+    for (const cJSON *value = cJSON_IsArray(values) ? values->child : NULL; value; value = value->next) {
+        if (!cJSON_IsString(value) || !value->valuestring)
+            maker->bad = true;
+        else
+            add_value(maker, value->valuestring);
+    }
+    made.value_count = maker->values - made.first_value;
+    if (maker->suit)
+        maker->suit->expressions[maker->expressions] = made;
+    maker->expressions++;
+}
+
+static void add_selector(struct maker *maker, const cJSON *selector)
+{
+    for (const cJSON *item = selector ? selector->child : NULL; item; item = item->next) {
+        if (!cJSON_IsString(item) || !item->valuestring || !item->string) {
+            maker->bad = true;
+            return;
+        }
+        struct constraint_expression made = {
+            .how = CONSTRAINT_IN, .first_value = maker->values, .value_count = 1};
+        made.key = keep(maker, item->string);
+        add_value(maker, item->valuestring);
+        if (maker->suit)
+            maker->suit->expressions[maker->expressions] = made;
+        maker->expressions++;
+    }
+    if (maker->suit)
+        maker->suit->selector_count = maker->expressions;
+}
+
+static void add_terms(struct maker *maker, const struct parts *parts)
+{
+    for (const cJSON *term = parts->terms ? parts->terms->child : NULL; term; term = term->next) {
+        const cJSON *labels = gt_cache_get(term, "matchExpressions"),
+                    *fields = gt_cache_get(term, "matchFields");
+        uint32_t first = maker->expressions;
+        for (const cJSON *item = cJSON_IsArray(labels) ? labels->child : NULL; item; item = item->next)
+            add_expression(maker, item, false);
+        for (const cJSON *item = cJSON_IsArray(fields) ? fields->child : NULL; item; item = item->next)
+            add_expression(maker, item, true);
+        if (maker->suit)
+            maker->suit->terms[maker->terms] = (struct constraint_term){first, maker->expressions - first};
+        maker->terms++;
+    }
+    if (maker->suit)
+        maker->suit->has_terms = parts->has_terms;
+}
+
+static void add_tolerations(struct maker *maker, const cJSON *tolerations)
+{
+    for (const cJSON *item = tolerations ? tolerations->child : NULL; item; item = item->next) {
+        const char *key = gt_cache_get_text(item, "key", TEXT_MAX, &maker->bad);
+        const char *name = gt_cache_get_text(item, "operator", TEXT_MAX, &maker->bad);
+        const char *value = gt_cache_get_text(item, "value", TEXT_MAX, &maker->bad);
+        const char *effect = gt_cache_get_text(item, "effect", TEXT_MAX, &maker->bad);
+        bool exists = name && strcmp(name, "Exists") == 0;
+        if (!exists && name && strcmp(name, "Equal") != 0)
+            continue; /* tolerates nothing that is known here */
+        if (!key && !exists)
+            continue; /* the API server lets no such one pass */
+        /* The two that every pod gets say nothing: a node that is not ready takes no pods. */
+        if (key && (strcmp(key, "node.kubernetes.io/not-ready") == 0 ||
+                    strcmp(key, "node.kubernetes.io/unreachable") == 0))
+            continue;
+        struct constraint_toleration made = {.exists = exists};
+        made.key = key ? keep(maker, key) : NULL;
+        made.value = keep(maker, value ? value : "");
+        made.effect = effect ? keep(maker, effect) : NULL;
+        if (maker->suit)
+            maker->suit->tolerations[maker->tolerations] = made;
+        maker->tolerations++;
+    }
+}
+
+static void make_parts(struct maker *maker, const struct parts *parts)
+{
+    add_selector(maker, parts->selector);
+    add_terms(maker, parts);
+    add_tolerations(maker, parts->tolerations);
+}
+
+/* The parts as one text; NULL without memory. The caller frees it (cJSON_free). */
+static char *print(const struct parts *parts)
+{
+    cJSON *all = cJSON_CreateArray();
+    const cJSON *const given[] = {parts->selector, parts->terms, parts->tolerations};
+    bool whole = all;
+    for (size_t i = 0; whole && i < GT_COUNT(given); i++) {
+        cJSON *part = given[i] ? cJSON_Duplicate(given[i], true) : cJSON_CreateNull();
+        whole = part && cJSON_AddItemToArray(all, part);
+    }
+    char *text = whole ? cJSON_PrintUnformatted(all) : NULL;
+    cJSON_Delete(all);
+    return text;
+}
+
+static bool is(const void *item, const void *key)
+{
+    return strcmp(((const struct pod_constraints *)item)->text, key) == 0;
+}
+
+static struct pod_constraints *allocate(struct gt_cache *cache, const struct maker *counted, const char *text)
+{
+    size_t text_size = strlen(text) + 1;
+    struct pod_constraints *suit = gt_cache_alloc(
+        &cache->bytes, sizeof(*suit) + counted->expressions * sizeof(*suit->expressions) +
+                           counted->values * sizeof(*suit->values) + counted->terms * sizeof(*suit->terms) +
+                           counted->tolerations * sizeof(*suit->tolerations) + counted->text_size +
+                           text_size);
+    if (!suit)
+        return NULL;
+    suit->expressions = (struct constraint_expression *)(suit + 1);
+    suit->values = (const char **)(suit->expressions + counted->expressions);
+    suit->tolerations = (struct constraint_toleration *)(suit->values + counted->values);
+    suit->terms = (struct constraint_term *)(suit->tolerations + counted->tolerations);
+    suit->term_count = counted->terms;
+    suit->toleration_count = counted->tolerations;
+    char *texts = (char *)(suit->terms + counted->terms);
+    suit->text = memcpy(texts + counted->text_size, text, text_size);
+    return suit;
+}
+
+static int make(struct gt_cache *cache, const struct parts *parts, const char *text,
+                struct pod_constraints **ret)
+{
+    struct maker maker = {0};
+    make_parts(&maker, parts);
+    if (maker.bad || maker.expressions > PARTS_MAX || maker.values > PARTS_MAX || maker.terms > PARTS_MAX ||
+        maker.tolerations > PARTS_MAX)
+        return -EINVAL;
+    if (!maker.expressions && !parts->has_terms && !maker.tolerations) {
+        *ret = NULL;
+        return 0;
+    }
+    struct pod_constraints *suit = allocate(cache, &maker, text);
+    if (!suit)
+        return -ENOMEM;
+    maker = (struct maker){.suit = suit, .text = (char *)(suit->terms + maker.terms)};
+    make_parts(&maker, parts);
+    suit->hash = gt_cache_hash(gt_cache_mix_text(cache->seed, text));
+    if (gt_cache_table_add(&cache->suits, &cache->bytes, suit->hash, suit) < 0) {
+        gt_cache_release(&cache->bytes, suit);
+        return -ENOMEM;
+    }
+    suit->refs = 1;
+    *ret = suit;
+    return 0;
+}
+
+/* Finds the parts; false where one has a wrong form. */
+static bool find_parts(const cJSON *spec, struct parts *ret)
+{
+    const cJSON *required = gt_cache_get(gt_cache_get(gt_cache_get(spec, "affinity"), "nodeAffinity"),
+                                         "requiredDuringSchedulingIgnoredDuringExecution");
+    *ret = (struct parts){.selector = gt_cache_get(spec, "nodeSelector"),
+                          .terms = gt_cache_get(required, "nodeSelectorTerms"),
+                          .tolerations = gt_cache_get(spec, "tolerations"),
+                          .has_terms = required != NULL};
+    return (!ret->selector || cJSON_IsObject(ret->selector)) && (!ret->terms || cJSON_IsArray(ret->terms)) &&
+           (!ret->tolerations || cJSON_IsArray(ret->tolerations));
+}
+
+int gt_cache_constraints_of(struct gt_cache *cache, const cJSON *spec, struct pod_constraints **ret)
+{
+    struct parts parts;
+    if (!find_parts(spec, &parts))
+        return -EINVAL;
+    *ret = NULL;
+    if (!parts.selector && !parts.has_terms && !parts.tolerations)
+        return 0;
+    char *text = print(&parts);
+    if (!text)
+        return -ENOMEM;
+    int r = 0;
+    struct pod_constraints *suit = NULL;
+    if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
+        r = -EINVAL;
+    else
+        suit =
+            gt_cache_table_find(&cache->suits, gt_cache_hash(gt_cache_mix_text(cache->seed, text)), is, text);
+    if (suit) {
+        suit->refs++;
+        *ret = suit;
+    } else if (r == 0)
+        r = make(cache, &parts, text, ret);
+    cJSON_free(text);
+    return r;
+}
+
+void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *suit)
+{
+    if (!suit || --suit->refs)
+        return;
+    gt_cache_table_remove(&cache->suits, suit->hash, suit);
+    gt_cache_release(&cache->bytes, suit);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/cache/constraints.h"
+
+/* ---- taints, shared by the nodes that have them ---- */
+
+struct taint_key {
+    const char *key, *value, *effect;
+};
+
+static bool is(const void *item, const void *wanted)
+{
+    const struct cache_taint *taint = item;
+    const struct taint_key *key = wanted;
+    return strcmp(taint->key, key->key) == 0 && strcmp(taint->value, key->value) == 0 &&
+           strcmp(taint->effect, key->effect) == 0;
+}
+
+struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
+                                   const char *effect)
+{
+    struct taint_key wanted = {key, value, effect};
+    uint64_t digest =
+        gt_cache_mix_text(gt_cache_mix_text(gt_cache_mix_text(cache->seed, key), value), effect);
+    uint32_t hash = gt_cache_hash(digest);
+    struct cache_taint *taint = gt_cache_table_find(&cache->taints, hash, is, &wanted);
+    if (taint) {
+        taint->refs++;
+        return taint;
+    }
+    size_t sizes[] = {strlen(key) + 1, strlen(value) + 1, strlen(effect) + 1};
+    taint = gt_cache_alloc(&cache->bytes, sizeof(*taint) + sizes[0] + sizes[1] + sizes[2]);
+    if (!taint)
+        return NULL;
+    char *text = (char *)(taint + 1);
+    taint->key = memcpy(text, key, sizes[0]);
+    taint->value = memcpy(text + sizes[0], value, sizes[1]);
+    taint->effect = memcpy(text + sizes[0] + sizes[1], effect, sizes[2]);
+    taint->hash = hash;
+    taint->refs = 1;
+    if (gt_cache_table_add(&cache->taints, &cache->bytes, hash, taint) < 0) {
+        gt_cache_release(&cache->bytes, taint);
+        return NULL;
+    }
+    return taint;
+}
+
+void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint)
+{
+    if (--taint->refs)
+        return;
+    gt_cache_table_remove(&cache->taints, taint->hash, taint);
+    gt_cache_release(&cache->bytes, taint);
+}
+
+static bool tolerates(const struct pod_constraints *suit, const struct cache_taint *taint)
+{
+    for (uint32_t i = 0; suit && i < suit->toleration_count; i++) {
+        const struct constraint_toleration *by = &suit->tolerations[i];
+        if ((!by->key || strcmp(by->key, taint->key) == 0) &&
+            (!by->effect || strcmp(by->effect, taint->effect) == 0) &&
+            (by->exists || strcmp(by->value, taint->value) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* ---- labels ---- */
+
+static const char *label_of(const struct cache_node *node, const char *key)
+{
+    uint32_t low = 0, high = node->label_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int order = strcmp(key, node->labels[middle].key);
+        if (order == 0)
+            return node->labels[middle].value;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+static bool to_integer(const char *text, int64_t *ret)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || strchr(" \t\n\v\f\r", text[0]))
+        return false;
+    *ret = value;
+    return true;
+}
+
+static bool is_among(const struct pod_constraints *suit, const struct constraint_expression *expression,
+                     const char *text)
+{
+    for (uint32_t i = 0; i < expression->value_count; i++)
+        if (strcmp(suit->values[expression->first_value + i], text) == 0)
+            return true;
+    return false;
+}
+
+static bool holds(const struct pod_constraints *suit, const struct constraint_expression *expression,
+                  const struct cache_node *node)
+{
+    const char *value = expression->is_name ? node->name : label_of(node, expression->key);
+    int64_t is, limit;
+    switch (expression->how) {
+    case CONSTRAINT_IN:
+        return value && is_among(suit, expression, value);
+    case CONSTRAINT_NOT_IN:
+        return !value || !is_among(suit, expression, value);
+    case CONSTRAINT_EXISTS:
+        return value;
+    case CONSTRAINT_DOES_NOT_EXIST:
+        return !value;
+    case CONSTRAINT_GT:
+    case CONSTRAINT_LT:
+        if (!value || expression->value_count != 1 || !to_integer(value, &is) ||
+            !to_integer(suit->values[expression->first_value], &limit))
+            return false;
+        return expression->how == CONSTRAINT_GT ? is > limit : is < limit;
+    case CONSTRAINT_NEVER:
+        break;
+    }
+    return false;
+}
+
+static bool matches(const struct pod_constraints *suit, const struct cache_node *node)
+{
+    for (uint32_t i = 0; i < suit->selector_count; i++)
+        if (!holds(suit, &suit->expressions[i], node))
+            return false;
+    for (uint32_t t = 0; t < suit->term_count; t++) {
+        uint32_t held = 0;
+        while (held < suit->terms[t].count &&
+               holds(suit, &suit->expressions[suit->terms[t].first + held], node))
+            held++;
+        if (held && held == suit->terms[t].count)
+            return true;
+    }
+    return !suit->has_terms;
+}
+
+/* ---- questions ---- */
+
+bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub, uint32_t node_id)
+{
+    const struct cache_pod *pod = (const struct cache_pod *)pub;
+    const struct cache_node *node = gt_cache_node_of(cache, node_id);
+    if (!node || !node->has_node)
+        return false;
+    if (pod->at)
+        return pod->at == node;
+    for (uint32_t i = 0; i < node->taint_count; i++)
+        if (!tolerates(pod->suit, node->taints[i]))
+            return false;
+    return !pod->suit || matches(pod->suit, node);
+}
+
+bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pub)
+{
+    const struct cache_pod *pod = (const struct cache_pod *)pub;
+    if (pod->at || (pod->suit && (pod->suit->selector_count || pod->suit->has_terms)))
+        return true;
+    for (const struct cache_taint *taint = gt_cache_table_after(&cache->taints, 0, NULL); taint;
+         taint = gt_cache_table_after(&cache->taints, taint->hash, taint))
+        if (taint->ready_nodes && !tolerates(pod->suit, taint))
+            return true;
+    return false;
+}

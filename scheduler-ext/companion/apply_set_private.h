@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_APPLY_SET_PRIVATE_H
+#define GPUTOPO_COMPANION_APPLY_SET_PRIVATE_H
+
+#include "kube/backoff.h"
+#include "kube/informer.h"
+#include "scheduler-ext/companion/apply_set.h"
+
+/* An object as it was seen. */
+struct gt_apply_set_seen {
+    enum gt_apply_set_state state;
+    char *uid, *version, *have; /* NULL where it is absent */
+};
+
+struct gt_apply_set_entry {
+    struct gt_apply_set *set;
+    char *name;
+    struct gt_apply_set_seen there, later; /* later: told by the watch while it lags behind our own write */
+    bool has_later;
+    char
+        *awaited; /* the resourceVersion of our own write, "" for a deletion; NULL: the watch has caught up */
+    uint64_t awaited_until;
+    char *desired; /* NULL: it shall not be */
+    uint32_t round;
+    bool is_queued;
+    struct gt_apply_set_entry *next; /* of the queue */
+    struct gt_kube_call *call;       /* the write that is on its way */
+    enum gt_kube_verb verb;
+    uint64_t applied; /* digest of the desired that it carries; 0: none */
+    struct gt_backoff backoff;
+    uint64_t not_before;
+};
+
+struct gt_apply_set {
+    struct gt_apply_set_spec spec;
+    struct gt_kube_informer *informer;
+    struct gt_source *timer;
+    struct gt_jitter jitter;
+    void *tree; /* of search.h, by name */
+    uint32_t count;
+    struct gt_apply_set_entry *first, **last; /* the queue of those that are not known to be as desired */
+    unsigned running;
+    double tokens;
+    uint64_t tokens_at;
+    uint32_t round;
+    bool leads, synced, has_round;
+    struct gt_apply_set_stats stats;
+};
+
+enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
+
+/* apply_set.c */
+void gt_apply_set_seen_done(struct gt_apply_set_seen *seen);
+/* Forgets an entry that stands for nothing any more. */
+void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
+/* What our own write has led to; NULL: the object is gone. */
+void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);
+
+/* apply_set_queue.c: when what is written. gt_apply_set_run() is the timer. */
+gt_timer_callback gt_apply_set_run;
+void gt_apply_set_queue(struct gt_apply_set_entry *entry);
+void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms);
+/* Counts and logs it, and makes the entry wait. */
+void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
+
+/*
+ * apply_set_write.c: the next write that brings an entry nearer to its desired.
+ * 1: it has begun; 0: nothing is to be done; negative: it could not begin.
+ */
+int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err);
+
+#endif

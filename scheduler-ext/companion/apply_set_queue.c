@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler-ext/companion/apply_set_private.h"
+
+enum { RUNNING_MAX = 8, PER_SECOND = 50 };
+
+void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms)
+{
+    gt_source_arm(set->timer, ms);
+}
+
+void gt_apply_set_queue(struct gt_apply_set_entry *entry)
+{
+    struct gt_apply_set *set = entry->set;
+    if (!entry->is_queued) {
+        entry->is_queued = true;
+        entry->next = NULL;
+        *set->last = entry;
+        set->last = &entry->next;
+    }
+    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+}
+
+static void refill(struct gt_apply_set *set, uint64_t now)
+{
+    set->tokens += (double)(now - set->tokens_at) * PER_SECOND / 1000;
+    set->tokens_at = now;
+    if (set->tokens > GT_APPLY_SET_BURST)
+        set->tokens = GT_APPLY_SET_BURST;
+}
+
+static bool may_write(const struct gt_apply_set *set)
+{
+    return set->leads && gt_apply_set_is_synced(set) && set->has_round && set->running < RUNNING_MAX &&
+           set->tokens >= 1;
+}
+
+void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
+{
+    struct gt_apply_set *set = entry->set;
+    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
+    set->stats.failed++;
+    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
+           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
+    entry->not_before = gt_clock_ms() + gt_backoff_next(&entry->backoff, 0, &set->jitter);
+}
+
+/* False: it stays in the queue. */
+static bool work_on(struct gt_apply_set_entry *entry, uint64_t now)
+{
+    struct gt_apply_set *set = entry->set;
+    gt_auto_err struct gt_err *err = NULL;
+    if (entry->call || now < entry->not_before || !may_write(set))
+        return false;
+    int r = gt_apply_set_step(entry, &err);
+    if (r < 0)
+        gt_apply_set_failed(entry, gt_err_text(err));
+    if (r > 0) {
+        set->running++;
+        set->tokens -= 1;
+    }
+    return r == 0;
+}
+
+/* The watch had its time to catch up: what it tells is so. */
+static void end_awaiting(struct gt_apply_set_entry *entry)
+{
+    free(gt_steal(entry->awaited));
+    if (entry->has_later) {
+        gt_apply_set_seen_done(&entry->there);
+        entry->there = entry->later;
+        entry->later = (struct gt_apply_set_seen){0};
+        entry->has_later = false;
+        entry->set->spec.on_change(entry->set->spec.arg);
+    }
+}
+
+/* When something may be done about an entry by the clock alone. */
+static uint64_t next_look(const struct gt_apply_set_entry *entry, bool done, uint64_t now)
+{
+    const struct gt_apply_set *set = entry->set;
+    uint64_t at = entry->awaited ? entry->awaited_until : UINT64_MAX;
+    if (!done && !entry->call && set->leads && gt_apply_set_is_synced(set) && set->has_round) {
+        uint64_t turn = entry->not_before > now ? entry->not_before : now + 1000 / PER_SECOND;
+        at = turn < at ? turn : at;
+    }
+    return at;
+}
+
+void gt_apply_set_run(void *arg)
+{
+    struct gt_apply_set *set = arg;
+    uint64_t now = gt_clock_ms(), next = UINT64_MAX;
+    struct gt_apply_set_entry *entry = set->first;
+    refill(set, now);
+    set->first = NULL;
+    set->last = &set->first;
+    while (entry) {
+        struct gt_apply_set_entry *following = entry->next;
+        if (entry->awaited && now >= entry->awaited_until)
+            end_awaiting(entry);
+        bool done = work_on(entry, now);
+        entry->is_queued = false;
+        if (!done || entry->awaited) {
+            uint64_t at = next_look(entry, done, now);
+            next = at < next ? at : next;
+            entry->is_queued = true;
+            entry->next = NULL;
+            *set->last = entry;
+            set->last = &entry->next;
+        } else
+            gt_apply_set_drop_if_over(entry);
+        entry = following;
+    }
+    if (next != UINT64_MAX)
+        gt_apply_set_kick(set, next > now ? next - now : GT_APPLY_SET_SOON_MS);
+}

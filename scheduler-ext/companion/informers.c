@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/informers.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prometheus.h"
+#include "kube/informer.h"
+#include "scheduler-ext/core/capacity.h"
+
+enum { TICK_MS = 5000 };
+
+enum source { TOPOLOGIES, SUPERNODES, NODES, PODS, SOURCES };
+
+static const char group[] = "topology.metax-tech.com", version[] = "v1alpha1";
+static const struct gt_kube_resource topologies = {group, version, "nodegputopologies", false},
+                                     supernodes = {group, version, "supernodes", false};
+
+static const struct {
+    const char *name;
+    const struct gt_kube_resource *resource;
+    const char *field_selector;
+} sources[SOURCES] = {
+    [TOPOLOGIES] = {"nodegputopologies", &topologies, NULL},
+    [SUPERNODES] = {"supernodes", &supernodes, NULL},
+    [NODES] = {"nodes", &gt_kube_nodes, NULL},
+    [PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed"},
+};
+
+struct channel { /* an informer's way back */
+    struct gt_informers *informers;
+    enum source source;
+    struct gt_kube_informer *informer;
+    bool synced, troubled;
+};
+
+struct gt_informers {
+    struct gt_loop *loop;
+    struct gt_kube *kube;
+    struct gt_cache *cache;
+    struct gt_source *tick;
+    struct channel channels[SOURCES];
+    struct gt_cache_handlers handlers[GT_INFORMERS_HANDLERS_MAX];
+    unsigned handler_count;
+    bool synced;
+};
+
+/* ---- to the handlers ---- */
+
+#define TELL(informers, call, ...)                                                                           \
+    for (unsigned i_ = 0; i_ < (informers)->handler_count; i_++)                                             \
+        if ((informers)->handlers[i_].call)                                                                  \
+    (informers)->handlers[i_].call(__VA_ARGS__)
+
+static void cache_pod(void *arg, struct gt_cache_pod *pod)
+{
+    struct gt_informers *informers = arg;
+    TELL(informers, on_pod, informers->handlers[i_].arg, pod);
+}
+
+static void cache_pod_gone(void *arg, struct gt_cache_pod *pod)
+{
+    struct gt_informers *informers = arg;
+    TELL(informers, on_pod_gone, informers->handlers[i_].arg, pod);
+}
+
+static void cache_refused(void *arg, const char *namespace_, const char *name, const char *why)
+{
+    struct gt_informers *informers = arg;
+    TELL(informers, on_refused, informers->handlers[i_].arg, namespace_, name, why);
+}
+
+static void cache_room(void *arg)
+{
+    struct gt_informers *informers = arg;
+    TELL(informers, on_capacity, informers->handlers[i_].arg);
+}
+
+/* ---- from the informers ---- */
+
+static void came(void *arg, cJSON *object)
+{
+    struct channel *channel = arg;
+    struct gt_informers *informers = channel->informers;
+    switch (channel->source) {
+    case TOPOLOGIES:
+        gt_cache_topology(informers->cache, object, gt_clock_ms());
+        break;
+    case SUPERNODES:
+        gt_cache_supernode(informers->cache, object);
+        break;
+    case NODES:
+        gt_cache_node(informers->cache, object);
+        break;
+    case PODS:
+    case SOURCES:
+        TELL(informers, saw_pod, informers->handlers[i_].arg, object);
+        gt_cache_pod(informers->cache, object);
+        break;
+    }
+}
+
+static void came_new(void *arg, cJSON *object)
+{
+    struct channel *channel = arg;
+    struct gt_informers *informers = channel->informers;
+    if (channel->source == PODS && informers->synced)
+        TELL(informers, made_pod, informers->handlers[i_].arg, object);
+    came(arg, object);
+}
+
+static void went(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct channel *channel = arg;
+    struct gt_informers *informers = channel->informers;
+    (void)object;
+    switch (channel->source) {
+    case TOPOLOGIES:
+        gt_cache_topology_gone(informers->cache, name);
+        break;
+    case SUPERNODES:
+        gt_cache_supernode_gone(informers->cache, name);
+        break;
+    case NODES:
+        gt_cache_node_gone(informers->cache, name);
+        break;
+    case PODS:
+    case SOURCES:
+        TELL(informers, saw_pod_gone, informers->handlers[i_].arg, namespace_, name);
+        gt_cache_pod_gone(informers->cache, namespace_, name);
+        break;
+    }
+}
+
+static void synced(void *arg)
+{
+    struct channel *channel = arg;
+    struct gt_informers *informers = channel->informers;
+    channel->synced = true;
+    if (channel->troubled)
+        gt_info("follows again", GT_STR("resource", sources[channel->source].name));
+    channel->troubled = false;
+    if (informers->synced || !gt_informers_is_synced(informers, NULL))
+        return;
+    informers->synced = true;
+    TELL(informers, on_synced, informers->handlers[i_].arg);
+}
+
+static void failed(void *arg, const struct gt_err *error)
+{
+    struct channel *channel = arg;
+    gt_log(channel->troubled ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+           GT_STR("resource", sources[channel->source].name), GT_STR("error", gt_err_text(error)));
+    channel->troubled = true;
+}
+
+static void tick(void *arg)
+{
+    struct gt_informers *informers = arg;
+    gt_cache_tick(informers->cache, gt_clock_ms());
+    gt_source_arm(informers->tick, TICK_MS);
+}
+
+/* ---- life ---- */
+
+int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, struct gt_informers **ret,
+                     struct gt_err **err)
+{
+    gt_auto_informers struct gt_informers *informers = calloc(1, sizeof(*informers));
+    if (!informers)
+        return gt_fail(err, ENOMEM, "no memory to follow the cluster");
+    informers->loop = loop;
+    informers->kube = kube;
+    struct gt_cache_spec spec = {.on_pod = cache_pod,
+                                 .on_pod_gone = cache_pod_gone,
+                                 .on_refused = cache_refused,
+                                 .on_capacity = cache_room,
+                                 .arg = informers};
+    int r = gt_cache_new(&spec, &informers->cache, err);
+    if (r < 0)
+        return r;
+    r = gt_loop_add_timer(loop, tick, informers, &informers->tick, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(informers);
+    return 0;
+}
+
+int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
+{
+    for (enum source source = 0; source < SOURCES; source++) {
+        struct channel *channel = &informers->channels[source];
+        channel->informers = informers;
+        channel->source = source;
+        struct gt_kube_informer_spec spec = {
+            .selection = {.resource = sources[source].resource,
+                          .field_selector = sources[source].field_selector},
+            .on_add = came_new,
+            .on_update = came,
+            .on_delete = went,
+            .on_synced = synced,
+            .on_error = failed,
+            .arg = channel,
+        };
+        int r = gt_kube_informer_start(informers->kube, &spec, &channel->informer, err);
+        if (r < 0)
+            return gt_wrap(err, "following %s", sources[source].name);
+    }
+    gt_source_arm(informers->tick, TICK_MS);
+    return 0;
+}
+
+void gt_informers_free(struct gt_informers *informers)
+{
+    if (!informers)
+        return;
+    for (enum source source = 0; source < SOURCES; source++)
+        gt_kube_informer_free(informers->channels[source].informer);
+    gt_source_free(informers->tick);
+    informers->handler_count = 0;
+    gt_cache_free(informers->cache);
+    free(informers);
+}
+
+bool gt_informers_add_handlers(struct gt_informers *informers, const struct gt_cache_handlers *handler)
+{
+    if (informers->handler_count == GT_INFORMERS_HANDLERS_MAX)
+        return false;
+    informers->handlers[informers->handler_count++] = *handler;
+    return true;
+}
+
+void gt_informers_remove_handlers(struct gt_informers *informers, const void *arg)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < informers->handler_count; i++)
+        if (informers->handlers[i].arg != arg)
+            informers->handlers[kept++] = informers->handlers[i];
+    informers->handler_count = kept;
+}
+
+struct gt_cache *gt_informers_cache(struct gt_informers *informers)
+{
+    return informers->cache;
+}
+
+bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf *why)
+{
+    bool all = true;
+    for (enum source source = 0; source < SOURCES; source++) {
+        if (informers->channels[source].synced)
+            continue;
+        if (why)
+            gt_buf_printf(why, "%s%s", all ? "waiting for the list of " : ", ", sources[source].name);
+        all = false;
+    }
+    return all;
+}
+
+/* ---- metrics ---- */
+
+static void write_informers(const struct gt_informers *informers, struct gt_buf *to)
+{
+    static const char objects[] = "gputopo_informer_objects", events[] = "gputopo_informer_events_total",
+                      silent[] = "gputopo_informer_silence_seconds";
+    struct gt_kube_informer_counters counters[SOURCES] = {0};
+    for (enum source source = 0; source < SOURCES; source++)
+        if (informers->channels[source].informer)
+            gt_kube_informer_counters(informers->channels[source].informer, &counters[source]);
+    gt_prom_head(to, objects, "gauge", "Objects that are followed, by resource.");
+    for (enum source source = 0; source < SOURCES; source++)
+        gt_buf_printf(to, "%s{resource=\"%s\"} %zu\n", objects, sources[source].name,
+                      counters[source].objects);
+    gt_prom_head(to, events, "counter", "Additions, updates and deletions of them.");
+    for (enum source source = 0; source < SOURCES; source++)
+        gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", events, sources[source].name,
+                      (unsigned long long)counters[source].added +
+                          (unsigned long long)counters[source].updated +
+                          (unsigned long long)counters[source].deleted);
+    gt_prom_head(to, silent, "gauge", "Time since the API server said anything on this watch.");
+    for (enum source source = 0; source < SOURCES; source++)
+        if (counters[source].watch.last_heard_ms)
+            gt_buf_printf(to, "%s{resource=\"%s\"} %.3f\n", silent, sources[source].name,
+                          (double)(gt_clock_ms() - counters[source].watch.last_heard_ms) * 1e-3);
+}
+
+/* Of the available GPUs, the share that no unit of a size could use: units lie in one supernode, their pods
+ * have 8 GPUs. */
+static void write_fragmentation(const struct gt_informers *informers, struct gt_buf *to)
+{
+    enum { POD = 8 };
+    static const unsigned sizes[] = {8, 16, 32, 64, 128};
+    static const char name[] = "gputopo_fragmentation_ratio";
+    struct gt_cluster *cluster = gt_cache_cluster(informers->cache);
+    gt_auto_free uint32_t *room = NULL;
+    uint64_t available = 0;
+    struct gt_cluster_node node;
+    for (uint32_t i = 0; i < gt_cluster_nodes(cluster); i++)
+        if (gt_cluster_get_node(cluster, i, &node))
+            available += (unsigned)__builtin_popcountll(node.available);
+    if (!available || gt_capacity_of(cluster, POD, &room, NULL) < 0)
+        return;
+    gt_prom_head(to, name, "gauge", "Share of the available GPUs that no unit of so many GPUs could use.");
+    for (unsigned i = 0; i < GT_COUNT(sizes); i++) {
+        struct gt_bounds bounds;
+        if (gt_bounds_of(room, gt_cluster_supernodes(cluster), sizes[i] / POD, 0, &bounds, NULL) == 0)
+            gt_buf_printf(to, "%s{unit=\"%u\"} %.6f\n", name, sizes[i],
+                          1 - (double)(bounds.whole * sizes[i]) / (double)available);
+    }
+}
+
+/* What the cache holds, under the names of this release, or under those of the one before it. */
+static void write_cache(const struct gt_cache_counters *counters, size_t bytes, bool old, struct gt_buf *to)
+{
+    static const char *const states[] = {"gated", "waiting", "bound", "running"};
+    const struct {
+        const char *name, *old_name, *type, *help;
+        uint64_t value;
+    } numbers[] = {
+        {"gputopo_cache_nodes", "gputopo_feed_nodes", "gauge", "Nodes whose topology is known.",
+         counters->nodes},
+        {"gputopo_cache_nodes_without_topology", "gputopo_feed_nodes_without_topology", "gauge",
+         "Nodes without a NodeGPUTopology: unknown, not empty.", counters->nodes_without_topology},
+        {"gputopo_cache_nodes_stale", "gputopo_feed_nodes_stale", "gauge",
+         "Nodes whose agent has been silent for too long.", counters->nodes_stale},
+        {"gputopo_cache_jobs", "gputopo_feed_jobs", "gauge", "Jobs with pods that ask for GPUs.",
+         counters->jobs},
+        {"gputopo_cache_refused_total", "gputopo_feed_refused_total", "counter",
+         "Objects that made no sense.", counters->refused},
+        {"gputopo_cache_bytes", "gputopo_feed_bytes", "gauge", "Memory of the cache.", bytes},
+    };
+    const char *pods = old ? "gputopo_feed_pods" : "gputopo_cache_pods";
+    for (unsigned i = 0; i < GT_COUNT(numbers); i++)
+        gt_prom_number(to, old ? numbers[i].old_name : numbers[i].name, numbers[i].type,
+                       old ? "Deprecated: the name begins with gputopo_cache_ now." : numbers[i].help,
+                       numbers[i].value);
+    gt_prom_head(to, pods, "gauge",
+                 old ? "Deprecated: gputopo_cache_pods." : "Pods that ask for GPUs, by state.");
+    for (unsigned i = 0; i < GT_COUNT(states); i++)
+        gt_buf_printf(to, "%s{state=\"%s\"} %u\n", pods, states[i], counters->pods[i]);
+}
+
+void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *to)
+{
+    struct gt_cache_counters counters;
+    gt_cache_counters(informers->cache, &counters);
+    write_informers(informers, to);
+    write_fragmentation(informers, to);
+    for (int old = 0; old < 2; old++)
+        write_cache(&counters, gt_cache_bytes(informers->cache), old, to);
+}

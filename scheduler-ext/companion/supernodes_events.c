@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/companion/supernodes_private.h"
+
+/* The Event's object: the ConfigMap, where the configuration is one. */
+static struct gt_kube_event about_config(const struct gt_supernodes *self)
+{
+    struct gt_kube_event event = {.warning = true, .action = "Join"};
+    if (gt_groups_source_is_configmap(self->source)) {
+        event.api_version = "v1";
+        event.kind = "ConfigMap";
+        event.namespace_ = self->env->namespace_;
+        event.name = self->env->options->supernodes_config;
+    }
+    return event;
+}
+
+static struct gt_kube_event about_supernode(const char *name)
+{
+    return (struct gt_kube_event){.api_version = "topology.metax-tech.com/v1alpha1",
+                                  .kind = "Supernode",
+                                  .name = name,
+                                  .warning = true,
+                                  .action = "Join"};
+}
+
+static void tell_config(struct gt_supernodes *self)
+{
+    const struct gt_groups *groups = gt_groups_source_get(self->source);
+    struct gt_kube_event event = about_config(self);
+    const char *error = gt_groups_source_error(self->source);
+    char note[700];
+    if (error[0]) {
+        snprintf(note, sizeof(note),
+                 "the configuration of supernodes cannot be read, the one before it stays: %s", error);
+        event.reason = "BadConfiguration";
+        event.note = note;
+        gt_problem_events_add(self->told, &event);
+    }
+    for (uint32_t i = 0; groups && i < groups->note_count; i++) {
+        event.reason = "BadConfiguration";
+        event.note = groups->notes[i];
+        gt_problem_events_add(self->told, &event);
+    }
+}
+
+static void tell_problem(struct gt_supernodes *self, const struct gt_view *view,
+                         const struct gt_join_problem *problem)
+{
+    struct gt_kube_event event;
+    if (problem->in_config)
+        event = about_config(self);
+    else if (problem->node != GT_JOIN_NONE) {
+        const struct gt_fact *fact = view->facts[problem->node];
+        /* As the kubelet does: `kubectl describe node` looks for events by the name in place of the UID. */
+        event = (struct gt_kube_event){.api_version = "v1",
+                                       .kind = "Node",
+                                       .name = fact->name,
+                                       .uid = fact->name,
+                                       .warning = true,
+                                       .action = "Join"};
+    } else
+        event = about_supernode(
+            problem->supernode == GT_JOIN_NONE ? NULL : view->join->supernodes[problem->supernode].name);
+    event.reason = gt_join_problem_name(problem->kind);
+    event.note = problem->text;
+    gt_problem_events_add(self->told, &event);
+}
+
+void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
+                          const struct gt_projected *projected)
+{
+    const struct gt_join *join = view->join;
+    gt_problem_events_begin(self->told);
+    tell_config(self);
+    for (uint32_t i = 0; i < join->problem_count; i++)
+        tell_problem(self, view, &join->problems[i]);
+    for (uint32_t s = 0; s < join->supernode_count; s++) {
+        struct gt_kube_event event = about_supernode(join->supernodes[s].name);
+        char note[200];
+        if (gt_apply_set_state_of(self->set, event.name) == GT_APPLY_SET_FOREIGN) {
+            snprintf(note, sizeof(note),
+                     "the Supernode %s has not our label " GT_APPLY_SET_LABEL "=" GT_APPLY_SET_MANAGER
+                     ": somebody else has made it, it is left as it is",
+                     event.name);
+            event.reason = "NameTaken";
+            event.note = note;
+            gt_problem_events_add(self->told, &event);
+        }
+        if (projected && projected[s].reason && !projected[s].good &&
+            (strcmp(projected[s].reason, "MemberHeld") == 0 ||
+             strcmp(projected[s].reason, "NameTaken") == 0)) {
+            event.action = "Project";
+            event.reason = projected[s].reason;
+            event.note = projected[s].message;
+            gt_problem_events_add(self->told, &event);
+        }
+    }
+    gt_problem_events_end(self->told);
+}

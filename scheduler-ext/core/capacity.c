@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/capacity.h"
+
+#include <errno.h>
+
+int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
+{
+    uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
+    if (!room)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    struct gt_cluster_node node;
+    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
+        if (gt_cluster_get_node(cluster, id, &node))
+            room[node.supernode] += (unsigned)__builtin_popcountll(node.available) / gpus;
+    *ret = room;
+    return 0;
+}
+
+static int descending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x < y) - (x > y);
+}
+
+int gt_bounds_of(const uint32_t *room, uint32_t count, uint32_t pods, uint32_t atom, struct gt_bounds *ret,
+                 struct gt_err **err)
+{
+    struct gt_bounds bounds = {.supernode = GT_NONE};
+    gt_auto_free uint32_t *atoms = calloc((size_t)count + 1, sizeof(*atoms));
+    if (!atoms)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    if (!atom)
+        atom = pods;
+    for (uint32_t s = 0; s < count; s++) {
+        bounds.slots += room[s];
+        bounds.whole += room[s] / pods;
+        atoms[s] = room[s] / atom;
+        if (room[s] > bounds.largest) {
+            bounds.largest = room[s];
+            bounds.supernode = s;
+        }
+    }
+    bounds.anywhere = bounds.slots / pods;
+    qsort(atoms, count, sizeof(*atoms), descending);
+    uint64_t held = 0;
+    for (uint32_t s = 0; s < count && atoms[s]; s++) {
+        held += atoms[s];
+        if (held >= pods / atom) {
+            bounds.spread = s + 1;
+            break;
+        }
+    }
+    *ret = bounds;
+    return 0;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "scheduler-ext/placement/reconcile.h"
+
+/* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
+
+static void count_decision(struct gt_placement *placement, uint64_t ns)
+{
+    unsigned bucket = 0;
+    while (bucket < GT_PLACEMENT_BUCKETS - 1 && ns > (uint64_t)gt_placement_bucket_us[bucket] * 1000)
+        bucket++;
+    placement->counters.decisions[bucket]++;
+    placement->counters.decision_us += ns / 1000;
+}
+
+/* With --on-lost-plan=recreate, planned pods that are on no node give way where they alone block their job.
+ */
+static void unblock(struct reconcile *reconcile, const struct gt_plan_failure *failure)
+{
+    if (failure->reason != GT_PLAN_UNIT_STUCK && failure->reason != GT_PLAN_UNIT_TORN)
+        return;
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        struct record *record = member->state == GT_MEMBER_LIFTED && member->unit == failure->unit
+                                    ? gt_reconcile_writable(reconcile, member->pod)
+                                    : NULL;
+        if (record)
+            gt_reconcile_recreate(reconcile, member->pod, record);
+    }
+}
+
+static void remember_ranks(struct reconcile *reconcile)
+{
+    for (uint32_t i = 0; reconcile->view->job->kind == GT_JOB_OWNED && i < reconcile->view->count; i++) {
+        const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
+        if (pod)
+            gt_ranks_set(&reconcile->placement->ranks, pod->meta.namespace_, pod->meta.name,
+                         reconcile->view->job->members[i].rank);
+    }
+}
+
+static const char *reason_name(enum gt_plan_reason reason)
+{
+    static const char *const names[] = {
+        [GT_PLAN_PLACED] = "Placed",
+        [GT_PLAN_TOO_FEW_GPUS] = "TooFewGPUs",
+        [GT_PLAN_NO_SUPERNODE] = "NoSupernode",
+        [GT_PLAN_UNIT_TORN] = "UnitTorn",
+        [GT_PLAN_UNIT_STUCK] = "UnitStuck",
+    };
+    return reason < GT_COUNT(names) ? names[reason] : "";
+}
+
+static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restricted)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct gt_placement *placement = reconcile->placement;
+    gt_auto_buf struct gt_buf text = GT_BUF(PLAN_TEXT_MAX);
+    struct gt_plan_failure failure = {0};
+    const struct gt_decide_spec spec = {
+        .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
+        .reserve_until = reconcile->now + placement->spec.options.reserve_ms,
+    };
+    uint64_t began = gt_clock_ns();
+    enum gt_decision decision =
+        gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
+    count_decision(placement, gt_clock_ns() - began);
+    pjob->tries++;
+    const char *said = text.data ? text.data : "";
+    switch (decision) {
+    case GT_DECISION_PLACED:
+        placement->counters.placed++;
+        remember_ranks(reconcile);
+        if (*said) { /* else pods have come to places of the plan that was made before */
+            free(pjob->plan);
+            pjob->plan = strdup(said);
+        }
+        pjob->waits_ms = 0;
+        pjob->lift_ms = 0;
+        pjob->new_pod_ms = reconcile->now; /* who comes next may take as long after this */
+        gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
+        gt_placement_mark(pjob);
+        return GT_QUEUE_DONE;
+    case GT_DECISION_NOTHING:
+        gt_placement_mark(pjob);
+        return GT_QUEUE_DONE;
+    case GT_DECISION_WAITS:
+        placement->counters.blocked[failure.reason]++;
+        gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, reason_name(failure.reason), said);
+        gt_placement_report(pjob, reconcile->view, false);
+        unblock(reconcile, &failure);
+        placement->room = placement->room || reconcile->view->gave_up;
+        return GT_QUEUE_BLOCKED;
+    case GT_DECISION_FAILED:
+        break;
+    }
+    gt_placement_fail(pjob, said);
+    return GT_QUEUE_FAILED;
+}
+
+enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
+{
+    auto_reconcile struct reconcile reconcile = {
+        .pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
+    gt_auto_err struct gt_err *error = NULL;
+    enum gt_queue_result result = GT_QUEUE_DONE;
+    int r = gt_reconcile_make(&reconcile, &error);
+    if (r == -ENOMEM) {
+        gt_placement_fail(pjob, gt_err_text(error));
+        return GT_QUEUE_FAILED;
+    }
+    if (r == 0 && reconcile.view->grouped &&
+        (reconcile.view->states[GT_MEMBER_TO_PLACE] || reconcile.view->states[GT_MEMBER_TO_RESERVE]) &&
+        gt_reconcile_is_ready(&reconcile))
+        result = plan_waiting(&reconcile, restricted);
+    else
+        gt_placement_mark(pjob); /* it is not what it was when it got into line */
+    if (result == GT_QUEUE_DONE)
+        pjob->queued = false;
+    return result;
+}
+
+/* ---- nodes kept for the one that waits longest ---- */
+
+static uint64_t digest_of_kept(const struct gt_placement *placement)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    uint64_t digest = GT_DIGEST_EMPTY;
+    for (uint32_t n = 0; n < placement->kept.nodes; n++) {
+        struct gt_cluster_node node;
+        if (!gt_node_set_has(&placement->kept, n))
+            continue;
+        bool there = gt_cluster_get_node(cluster, n, &node);
+        digest = gt_digest_number(digest, there ? gt_index_digest(node.name) : 0);
+        digest = gt_digest_number(digest, there && node.eligible ? node.healthy : 0);
+    }
+    return digest;
+}
+
+static uint32_t count_of(const struct gt_node_set *set)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->nodes / 64; i++)
+        count += (uint32_t)__builtin_popcountll(set->bits[i]);
+    return count;
+}
+
+/* Once chosen, nodes are kept as long as they are what they were: choosing others all the time, none would
+ * ever run empty. */
+bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob)
+{
+    auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
+    if (pjob && placement->holder == pjob && placement->kept_digest == digest_of_kept(placement))
+        return true;
+    struct gt_node_set chosen = {0};
+    bool found = false;
+    if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
+        found = gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->reservations, &chosen);
+    if (pjob && !found && placement->holder != pjob)
+        return false; /* who holds, goes on */
+    gt_node_set_done(&placement->kept);
+    placement->kept = chosen;
+    placement->holder = found ? pjob : NULL;
+    placement->kept_digest = digest_of_kept(placement);
+    placement->counters.kept_nodes = count_of(&placement->kept);
+    return found;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/pod_json.h"
+
+/*
+ * Jobs whose pods a scheduler evicts for others (preemption, Volcano's reclaim). Who evicts wants the GPUs,
+ * and says so with this condition just before it deletes the pod. Keeping the place for the pod that comes
+ * instead, or planning that pod at once, would take them back before the other one is bound, and it would
+ * evict again, for ever. The job's key is remembered and not the job: all of its pods may go.
+ */
+
+static struct eviction_backoff *find(struct gt_placement *placement, uint64_t key)
+{
+    for (unsigned i = 0; i < GT_COUNT(placement->eviction_backoffs); i++)
+        if (placement->eviction_backoffs[i].until_ms && placement->eviction_backoffs[i].key == key)
+            return &placement->eviction_backoffs[i];
+    return NULL;
+}
+
+static struct eviction_backoff *oldest(struct gt_placement *placement)
+{
+    struct eviction_backoff *found = &placement->eviction_backoffs[0];
+    for (unsigned i = 1; i < GT_COUNT(placement->eviction_backoffs); i++)
+        if (placement->eviction_backoffs[i].until_ms < found->until_ms)
+            found = &placement->eviction_backoffs[i];
+    return found;
+}
+
+static bool is_evicted(const cJSON *pod)
+{
+    const cJSON *condition;
+    cJSON_ArrayForEach(condition, gt_pod_json_at(pod, "status.conditions"))
+    {
+        const char *type = gt_pod_json_text(condition, "type"),
+                   *status = gt_pod_json_text(condition, "status"),
+                   *reason = gt_pod_json_text(condition, "reason");
+        if (type && status && reason && strcmp(type, "DisruptionTarget") == 0 &&
+            strcmp(status, "True") == 0 && strcmp(reason, "PreemptionByScheduler") == 0)
+            return true;
+    }
+    return false;
+}
+
+void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cache_pod *known,
+                             const cJSON *pod)
+{
+    if (!placement->started || !known || !known->job->user || !is_evicted(pod))
+        return;
+    uint64_t key = gt_index_digest(known->job->key);
+    struct eviction_backoff *eviction_backoffs = find(placement, key);
+    if (!eviction_backoffs)
+        eviction_backoffs = oldest(placement);
+    *eviction_backoffs =
+        (struct eviction_backoff){key, gt_clock_ms() + placement->spec.options.eviction_backoff_ms};
+    gt_placement_mark(known->job->user);
+}
+
+void gt_eviction_backoff_gone(struct gt_placement *placement, const struct gt_cache_pod *pod)
+{
+    struct eviction_backoff *eviction_backoffs = find(placement, gt_index_digest(pod->job->key));
+    /* A pod may take its time to end: its GPUs are free from now on. */
+    if (eviction_backoffs && pod->deleting)
+        eviction_backoffs->until_ms = gt_clock_ms() + placement->spec.options.eviction_backoff_ms;
+}
+
+uint64_t gt_eviction_backoff_until(struct gt_placement *placement, const struct gt_cache_job *job)
+{
+    const struct eviction_backoff *eviction_backoffs = find(placement, gt_index_digest(job->key));
+    return eviction_backoffs ? eviction_backoffs->until_ms : 0;
+}

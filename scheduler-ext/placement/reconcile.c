@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "scheduler-ext/placement/reconcile.h"
+
+/* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:
+ * what is to be done next is done. */
+
+void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
+                            const char *text)
+{
+    if (pjob->state != state)
+        pjob->since_ms = gt_clock_ms();
+    pjob->state = state;
+    pjob->reason = reason;
+    if (!pjob->text || strcmp(pjob->text, text) != 0) {
+        free(pjob->text);
+        pjob->text = strdup(text);
+    }
+}
+
+void gt_placement_fail(struct pjob *pjob, const char *text)
+{
+    pjob->placement->counters.failed++;
+    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "Failed", text);
+}
+
+static void due(struct pjob *pjob, uint64_t when)
+{
+    if (when < pjob->due_ms)
+        pjob->due_ms = when;
+    if (when < pjob->placement->next_due_ms)
+        pjob->placement->next_due_ms = when;
+}
+
+static void leave_queue(struct pjob *pjob)
+{
+    if (pjob->queued)
+        gt_queue_remove(pjob->placement->queue, pjob);
+    pjob->queued = false;
+    pjob->waits_ms = 0;
+}
+
+static struct record *record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
+}
+
+/* A pod that may be written to now. */
+struct record *gt_reconcile_writable(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    struct record *record = record_of(reconcile, pod);
+    if (!record || record->write || record->deleted || record->unread ||
+        strcmp(record->object.uid, pod->uid) != 0)
+        return NULL;
+    if (record->stale_until_ms > reconcile->now && record->stale == gt_index_digest(record->object.version)) {
+        due(reconcile->pjob, record->stale_until_ms);
+        return NULL;
+    }
+    return record;
+}
+
+static void find_owner(struct reconcile *reconcile)
+{
+    reconcile->kind = GT_OWNER_KINDS;
+    for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod && !reconcile->owner;
+         pod = pod->next) {
+        const char *name;
+        if (pod->deleting)
+            continue;
+        reconcile->kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
+        reconcile->owner =
+            gt_owners_find(reconcile->placement->spec.owners, reconcile->kind, pod->meta.namespace_, name);
+        reconcile->expected =
+            reconcile->kind < GT_OWNER_KINDS && pod->owner_api_version && pod->meta.owner_kind &&
+            gt_owner_kind_of(pod->owner_api_version, pod->meta.owner_kind) == reconcile->kind;
+        return;
+    }
+}
+
+/* When a job whose object is not known has waited long enough for it, and for pods. */
+static uint64_t settled(const struct reconcile *reconcile)
+{
+    const struct gt_placement_options *options = &reconcile->placement->spec.options;
+    return reconcile->pjob->new_pod_ms + (reconcile->expected ? options->owner_ms : options->settle_ms);
+}
+
+/* The API server has said so; the watch may tell of it much later. */
+static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
+{
+    const struct record *record = record_of(arg, pod);
+    return record && record->lifted;
+}
+
+int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
+{
+    const struct gt_placement_options *options = &reconcile->placement->spec.options;
+    uint32_t kept = gt_reservations_gpus(&reconcile->pjob->reservations);
+    uint64_t yields = gt_eviction_backoff_until(reconcile->placement, reconcile->pjob->job);
+    uint64_t wanted_until = yields > reconcile->now ? reconcile->now : reconcile->now + options->return_ms;
+    find_owner(reconcile);
+    gt_refuse_find(reconcile->placement, reconcile->pjob->job, reconcile->now, &reconcile->refused);
+    const struct gt_job_view_spec spec = {.owner = reconcile->owner,
+                                          .ranks = &reconcile->placement->ranks,
+                                          .refused = &reconcile->refused,
+                                          .is_lifted = is_lifted,
+                                          .arg = reconcile,
+                                          .now = reconcile->now,
+                                          .wanted_until = wanted_until,
+                                          .ahead_until = reconcile->pjob->new_pod_ms + options->ahead_ms,
+                                          .ahead_gpus = options->ahead_gpus};
+    int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
+                             &reconcile->pjob->reservations, &reconcile->view, err);
+    if (gt_reservations_gpus(&reconcile->pjob->reservations) < kept)
+        reconcile->placement->room = true;
+    if (r < 0)
+        return r;
+    due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
+    reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
+    reconcile->pjob->keeps = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
+    return r;
+}
+
+void gt_reconcile_done(struct reconcile *reconcile)
+{
+    if (reconcile->view)
+        gt_job_view_free(reconcile->view);
+    gt_node_set_done(&reconcile->refused);
+}
+
+static uint32_t gated(const struct gt_job_view *view)
+{
+    return view->states[GT_MEMBER_TO_PLACE] + view->states[GT_MEMBER_PLANNED];
+}
+
+static const struct gt_cache_pod *first_gated(const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    while (pod && (pod->state != GT_CACHE_GATED || pod->deleting))
+        pod = pod->next;
+    return pod;
+}
+
+/* ---- before a plan ---- */
+
+static bool other_gates(const struct reconcile *reconcile)
+{
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        const struct record *record =
+            member->state == GT_MEMBER_TO_PLACE ? record_of(reconcile, member->pod) : NULL;
+        if (record && record->object.others)
+            return true;
+    }
+    return false;
+}
+
+/* Whether pods have to come before it can be planned. Of a job that runs already, who is missing has ended:
+ * those that come replace others. */
+static bool lacks_pods(struct reconcile *reconcile)
+{
+    uint32_t missing = reconcile->view->missing;
+    char text[160];
+    if (!reconcile->owner || missing <= reconcile->owner->ended || gt_job_view_has_begun(reconcile->view))
+        return false;
+    if (reconcile->view->job->kind == GT_JOB_OWNED) {
+        snprintf(text, sizeof(text), "%u of its %u pods are there; names tell no rank, so all must be",
+                 reconcile->view->count - missing, reconcile->view->count);
+    } else {
+        /* Pods come in one burst, of which the first alone would get any place. */
+        uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->spec.options.settle_ms;
+        if (!reconcile->owner->ended || reconcile->owner->ended_at || reconcile->now >= until)
+            return false;
+        snprintf(text, sizeof(text), "%u of its pods have ended, and nothing says which: more may come",
+                 reconcile->owner->ended);
+        due(reconcile->pjob, until);
+    }
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
+    return true;
+}
+
+/* Whether enough of the job is known to plan it. */
+bool gt_reconcile_is_ready(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    if (other_gates(reconcile)) {
+        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OtherGates",
+                               "other scheduling gates of its pods have to go first");
+        return false;
+    }
+    if (lacks_pods(reconcile))
+        return false;
+    uint64_t yields = gt_eviction_backoff_until(reconcile->placement, pjob->job);
+    if (yields > reconcile->now) {
+        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
+                               "its pods were evicted for others, which are let in first");
+        due(pjob, yields);
+        return false;
+    }
+    bool alone = reconcile->view->job->kind == GT_JOB_POD;
+    if (!reconcile->owner && !alone && reconcile->now < settled(reconcile)) {
+        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown",
+                               "the object that makes its pods is not known: more pods may come");
+        due(pjob, settled(reconcile));
+        return false;
+    }
+    return true;
+}
+
+/* Jobs of one shape fit alike. Nodes that they choose, or that were refused, make them different. */
+static uint64_t shape_of(const struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    uint64_t shape = GT_DIGEST_EMPTY;
+    if (!view->whole || reconcile->refused.nodes)
+        return 0;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].pod &&
+            gt_cache_pod_is_constrained(reconcile->placement->spec.cache, view->members[i].pod))
+            return 0;
+    for (uint32_t u = 0; u < view->job->units.count; u++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[u];
+        const uint64_t parts[] = {unit->pods, unit->gpus, unit->atom};
+        for (unsigned i = 0; i < GT_COUNT(parts); i++)
+            shape = gt_digest_number(shape, parts[i]);
+    }
+    return shape ? shape : 1;
+}
+
+static void enqueue(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_job_view *view = reconcile->view;
+    struct gt_queue_entry entry = {.job = pjob,
+                                   .partial =
+                                       view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED],
+                                   .priority = INT32_MIN,
+                                   .created_s = UINT64_MAX,
+                                   .number = pjob->job->number,
+                                   .shape = shape_of(reconcile)};
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
+        if (!gt_job_view_counts(pod))
+            continue;
+        entry.priority = pod->priority > entry.priority ? pod->priority : entry.priority;
+        entry.created_s = pod->created_s < entry.created_s ? pod->created_s : entry.created_s;
+    }
+    if (!pjob->waits_ms)
+        pjob->waits_ms = reconcile->now;
+    entry.since_ms = pjob->waits_ms;
+    if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
+        due(pjob, reconcile->now + reconcile->placement->spec.options.retry_ms);
+        return;
+    }
+    pjob->queued = true;
+    if (pjob->state != GT_PLACEMENT_WAITS)
+        gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "its turn has not come yet");
+}
+
+/* ---- plans that were lost ---- */
+
+static bool is_refused(struct reconcile *reconcile, const struct record *record)
+{
+    uint64_t limit = reconcile->placement->spec.options.unschedulable_ms;
+    if (!record || !record->unschedulable_ms)
+        return false;
+    if (reconcile->now - record->unschedulable_ms >= limit)
+        return true;
+    due(reconcile->pjob, record->unschedulable_ms + limit);
+    return false;
+}
+
+/* Deletes a pod that is on no node, where somebody will make it again. */
+bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record)
+{
+    if (reconcile->placement->spec.options.lost_plan != GT_LOST_RECREATE || !pod->meta.owner_name)
+        return false;
+    gt_write_delete(reconcile->pjob, record);
+    return true;
+}
+
+static void handle_lost(struct reconcile *reconcile)
+{
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        if (member->state != GT_MEMBER_LOST && member->state != GT_MEMBER_LIFTED)
+            continue;
+        bool refused = member->pod->refused || (member->state == GT_MEMBER_LIFTED &&
+                                                is_refused(reconcile, record_of(reconcile, member->pod)));
+        if (member->state == GT_MEMBER_LIFTED && !refused)
+            continue;
+        const char *reason = refused ? GT_CONDITION_REFUSED : "PlanLost";
+        const char *text = refused ? "the scheduler refuses the planned node; GPUs are no longer kept there"
+                                   : "the planned GPUs were taken, or are gone, before the pod was bound";
+        reconcile->lost++;
+        if (!gated(reconcile->view) &&
+            !reconcile->view->states[GT_MEMBER_TO_RESERVE]) /* else it says what it waits for */
+            gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_LOST, reason, text);
+        struct record *record = gt_reconcile_writable(reconcile, member->pod);
+        if (!record)
+            continue;
+        if (refused)
+            gt_refuse_see(reconcile->placement, reconcile->pjob->job, member->pod->plan_node, reconcile->now);
+        record->lost_told = record->lost_told || member->pod->refused;
+        if (!record->lost_told)
+            reconcile->placement->counters.lost++;
+        bool again = gt_reconcile_recreate(reconcile, member->pod, record);
+        if (!record->lost_told) {
+            const struct gt_condition_text condition = {.reason = reason, .message = text};
+            if (!again)
+                gt_write_condition(reconcile->pjob, record, &condition);
+            gt_placement_event(reconcile->pjob, member->pod, true, reason, again ? "Recreate" : "Report",
+                               text);
+        }
+        record->lost_told = true;
+    }
+}
+
+/* ---- after a plan ---- */
+
+/* Whether pods that are still missing are waited for no more. */
+static bool may_lift(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    if (gt_job_view_is_complete(reconcile->view) || (reconcile->owner && reconcile->owner->sequential))
+        return true;
+    if (!pjob->lift_ms)
+        pjob->lift_ms = reconcile->now + reconcile->placement->spec.options.gang_ms;
+    due(pjob, pjob->lift_ms);
+    return reconcile->now >= pjob->lift_ms;
+}
+
+/* The texts of all plans of gated pods, by member. False where one cannot be made: that pod is planned anew
+ * at the next reconcile. */
+static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
+{
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        struct gt_cache_pod *pod = member->pod;
+        if (member->state != GT_MEMBER_PLANNED)
+            continue;
+        if (gt_plan_texts_make(reconcile->placement->spec.cache, pod, pod->plan_node, pod->plan_mask,
+                               member->unit, reconcile->view->job->members[i].rank, &texts[i], NULL) < 0) {
+            gt_cache_unplan_pod(reconcile->placement->spec.cache, pod);
+            gt_placement_mark(reconcile->pjob);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Volcano, which has no name that is always the same, looks at the nominated node alone, and at all nodes
+ * where there is none. kube-scheduler goes by the node affinity, for which the hint would be a request for
+ * nothing. */
+static bool wants_hint(const char *scheduler)
+{
+    return scheduler && strcmp(scheduler, "default-scheduler") != 0;
+}
+
+/* What has to be in a pod's status before its gate goes, for afterwards its scheduler is faster: the hint,
+ * and that it waits no more where it said so. False while that is not written. */
+static bool tell_planned(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
+                         const struct gt_plan_texts *texts)
+{
+    const char *hint = wants_hint(pod->scheduler) ? texts->node : NULL;
+    char message[GT_CLUSTER_NAME_MAX + 128];
+    snprintf(message, sizeof(message), "rank %s of the job, in unit %s, on node %s", texts->rank, texts->unit,
+             texts->node);
+    const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = message};
+    bool told = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
+    bool hinted = hint ? record->object.nominated == gt_index_digest(hint) : !record->object.nominated;
+    if (told && hinted)
+        return true;
+    gt_write_planned(reconcile->pjob, record, &condition, hint);
+    return false;
+}
+
+/* A pod cannot be made with the hint: those that were made with their plan get it as soon as they are there.
+ * Once, for who takes it away has a reason. */
+static void hint_made(struct reconcile *reconcile)
+{
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        const struct gt_cache_pod *pod = member->pod;
+        struct gt_plan_texts texts;
+        if (member->state != GT_MEMBER_LIFTED || !wants_hint(pod->scheduler))
+            continue;
+        struct record *record = gt_reconcile_writable(reconcile, pod);
+        if (!record || record->hinted || record->object.nominated ||
+            gt_plan_texts_make(reconcile->placement->spec.cache, pod, pod->plan_node, pod->plan_mask,
+                               member->unit, reconcile->view->job->members[i].rank, &texts, NULL) < 0)
+            continue;
+        tell_planned(reconcile, pod, record, &texts);
+        gt_plan_texts_done(&texts);
+    }
+}
+
+/* No gate goes before all can: a gang's go in one burst. */
+static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *texts)
+{
+    const struct gt_job_view *view = reconcile->view;
+    bool ready = true;
+    for (uint32_t i = 0; i < view->count; i++) {
+        if (view->members[i].state != GT_MEMBER_PLANNED)
+            continue;
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        struct record *record = gt_reconcile_writable(reconcile, pod);
+        if (record ? !tell_planned(reconcile, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
+            ready = false;
+    }
+    for (uint32_t i = 0; ready && i < view->count; i++) {
+        struct record *record = view->members[i].state == GT_MEMBER_PLANNED
+                                    ? gt_reconcile_writable(reconcile, view->members[i].pod)
+                                    : NULL;
+        if (record)
+            gt_write_lift(reconcile->pjob, record, &texts[i]);
+    }
+}
+
+static void write_plans(struct reconcile *reconcile)
+{
+    gt_auto_free struct gt_plan_texts *texts = calloc((size_t)reconcile->view->count + 1, sizeof(*texts));
+    if (!texts)
+        due(reconcile->pjob, reconcile->now + reconcile->placement->spec.options.retry_ms);
+    else if (make_texts(reconcile, texts))
+        lift_gates(reconcile, texts);
+    for (uint32_t i = 0; texts && i < reconcile->view->count; i++)
+        gt_plan_texts_done(&texts[i]);
+}
+
+static void bring_in(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    leave_queue(pjob);
+    hint_made(reconcile);
+    if (!gated(reconcile->view)) {
+        pjob->lift_ms = 0;
+        pjob->told_digest = 0;
+        pjob->refusal_told = false;
+        if (!reconcile->lost)
+            gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "", "");
+        return;
+    }
+    gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
+    if (may_lift(reconcile))
+        write_plans(reconcile);
+    else
+        gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "PodsMissing",
+                               "its gates are lifted when its other pods are there");
+}
+
+/* ---- jobs that are none of ours ---- */
+
+/* Gated all the same: by hand, or in doubt while its owner was not known. */
+static void let_go(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_cache_pod *first = first_gated(pjob->job);
+    leave_queue(pjob);
+    if (!first) {
+        gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
+        return;
+    }
+    if (!gt_reconcile_is_ready(reconcile))
+        return;
+    const char *warning = reconcile->view->job->units.warning;
+    gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
+                           warning ? warning : "no gpu-group-size: there is nothing to plan");
+    if (pjob->told_digest != 1)
+        gt_placement_event(pjob, first, warning != NULL, "NoGroup", "Place", pjob->text);
+    pjob->told_digest = 1;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
+        struct record *record =
+            pod->state == GT_CACHE_GATED && !pod->deleting ? gt_reconcile_writable(reconcile, pod) : NULL;
+        if (record && !record->lifted)
+            gt_write_lift(pjob, record, NULL);
+    }
+}
+
+static void refuse(struct pjob *pjob, const char *text)
+{
+    leave_queue(pjob);
+    if (!first_gated(pjob->job)) {
+        gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
+        return;
+    }
+    if (pjob->state != GT_PLACEMENT_REFUSED)
+        pjob->placement->counters.refused++;
+    gt_placement_set_state(pjob, GT_PLACEMENT_REFUSED, "RuleBroken", text);
+    gt_placement_report(pjob, NULL, true);
+}
+
+/* What passes by itself in a moment is not worth a write. */
+static void tell_if_it_lasts(struct reconcile *reconcile)
+{
+    uint64_t when = reconcile->pjob->since_ms + reconcile->placement->spec.options.settle_ms;
+    if (reconcile->now >= when)
+        gt_placement_report(reconcile->pjob, reconcile->view, false);
+    else
+        due(reconcile->pjob, when);
+}
+
+static void reconcile_job(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct gt_job_view *view = reconcile->view;
+    if (!view->grouped) {
+        let_go(reconcile);
+        return;
+    }
+    handle_lost(reconcile);
+    if (pjob->writes)
+        return;
+    gt_decide_mend(reconcile->placement->spec.cache, view, &pjob->reservations);
+    if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE]) {
+        bring_in(reconcile);
+    } else if (gt_reconcile_is_ready(reconcile)) {
+        enqueue(reconcile);
+    } else {
+        leave_queue(pjob);
+        tell_if_it_lasts(reconcile);
+    }
+}
+
+/* Pods may come while it waits for answers: each answer that is the last marks the job again. */
+void gt_placement_reconcile(struct pjob *pjob)
+{
+    auto_reconcile struct reconcile reconcile = {
+        .pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
+    gt_auto_err struct gt_err *error = NULL;
+    pjob->due_ms = UINT64_MAX;
+    if (pjob->writes)
+        return;
+    uint64_t when = pjob->retry_ms > pjob->rest_ms ? pjob->retry_ms : pjob->rest_ms;
+    if (when > reconcile.now) {
+        due(pjob, when);
+        return;
+    }
+    pjob->retry_ms = 0;
+    pjob->placement->counters.reconciles++;
+    uint64_t began = gt_clock_ns();
+    int r = gt_reconcile_make(&reconcile, &error);
+    pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * (gt_clock_ns() - began) / 1000000;
+    if (r < 0) {
+        if (r == -ENOMEM) { /* which is no rule of the job's */
+            leave_queue(pjob);
+            gt_placement_fail(pjob, gt_err_text(error));
+            due(pjob, reconcile.now + pjob->placement->spec.options.retry_ms);
+            return;
+        }
+        /* Without its object a job that is still being made looks broken: wait for its other pods. */
+        if (!reconcile.owner && reconcile.now < settled(&reconcile)) {
+            leave_queue(pjob);
+            gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown", gt_err_text(error));
+            due(pjob, settled(&reconcile));
+            return;
+        }
+        refuse(pjob, gt_err_text(error));
+        return;
+    }
+    reconcile_job(&reconcile);
+}

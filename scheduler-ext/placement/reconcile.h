@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_RECONCILE_H
+#define GPUTOPO_PLACEMENT_RECONCILE_H
+
+#include "scheduler-ext/placement/internal.h"
+
+/* Reconciles one job: reconcile.c does what follows from it, attempt.c tries a waiting job when its turn in
+ * the queue comes. */
+struct reconcile {
+    struct pjob *pjob;
+    struct gt_placement *placement;
+    struct gt_job_view *view;
+    const struct gt_owner *owner; /* NULL: not known */
+    enum gt_owner_kind kind;      /* GT_OWNER_KINDS: no object will ever speak for it */
+    bool expected; /* the object exists, for its pods name it as theirs: it is only not known yet */
+    struct gt_node_set refused; /* nodes that its scheduler refused lately */
+    unsigned lost;              /* members whose plan is lost, or refused by the scheduler */
+    uint64_t now;
+};
+
+/* Makes the view; gt_reconcile_done() in any case. */
+int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err);
+void gt_reconcile_done(struct reconcile *reconcile);
+#define auto_reconcile __attribute__((cleanup(gt_reconcile_done)))
+/* Whether enough of the job is known to plan it; otherwise its state says what is missing. */
+bool gt_reconcile_is_ready(struct reconcile *reconcile);
+/* A pod that may be written to now; NULL: not now. */
+struct record *gt_reconcile_writable(const struct reconcile *reconcile, const struct gt_cache_pod *pod);
+/* Deletes a pod that is on no node, where that is wanted and somebody will make it again. */
+bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod,
+                           struct record *record);
+
+#endif

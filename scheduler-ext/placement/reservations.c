@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/reservations.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kube/index.h"
+
+uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t node)
+{
+    struct gt_cluster_node info;
+    return gt_cluster_get_node(cluster, node, &info) ? gt_index_digest(info.name) : 0;
+}
+
+uint32_t gt_reservations_node(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
+                              uint32_t at)
+{
+    const struct gt_reservation *reservation = &reservations->reservations[at];
+    return reservation->node_digest &&
+                   gt_reservations_node_digest(cluster, reservation->node) == reservation->node_digest
+               ? reservation->node
+               : GT_NONE;
+}
+
+static bool is_kept(const struct gt_reservation *reservation)
+{
+    return reservation->state == GT_RESERVATION_HELD;
+}
+
+/* The assumption that keeps it. Ids are used again, and assumptions die with their node: none is remembered.
+ */
+static uint32_t assumption_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
+                              uint32_t at)
+{
+    uint32_t node = gt_reservations_node(reservations, cluster, at);
+    return node == GT_NONE ? GT_NONE
+                           : gt_cluster_find_assumption(cluster, node, reservations->reservations[at].mask,
+                                                        reservations->owner);
+}
+
+int gt_reservations_resize(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t count,
+                           struct gt_err **err)
+{
+    if (reservations->count == count)
+        return 0;
+    struct gt_reservation *fresh = calloc((size_t)count + 1, sizeof(*fresh));
+    if (!fresh)
+        return gt_fail_sys(err, ENOMEM, "places");
+    gt_reservations_done(reservations, cluster);
+    reservations->reservations = fresh;
+    reservations->count = count;
+    return 0;
+}
+
+/* Whether its GPUs are still what they were when it was kept. */
+static bool is_sound(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
+                     uint32_t at)
+{
+    struct gt_cluster_node node;
+    return gt_cluster_get_node(cluster, reservations->reservations[at].node, &node) && node.eligible &&
+           !(reservations->reservations[at].mask & ~(node.free & node.healthy));
+}
+
+static void keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
+{
+    struct gt_reservation *reservation = &reservations->reservations[at];
+    uint32_t id = assumption_of(reservations, cluster, at);
+    if (id == GT_NONE && gt_cluster_assume(cluster, reservation->node, reservation->mask, reservations->owner,
+                                           UINT64_MAX, &id, NULL) == 0)
+        reservation->state = GT_RESERVATION_HELD;
+    else if (is_kept(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
+        gt_reservations_release(reservations, cluster, at); /* somebody took it, or a GPU of it is ill */
+}
+
+bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now)
+{
+    bool room = false;
+    for (uint32_t i = 0; i < reservations->count; i++) {
+        const struct gt_reservation *reservation = &reservations->reservations[i];
+        if (!is_kept(reservation) && reservation->state != GT_RESERVATION_WANTED)
+            continue;
+        if (reservation->until <= now || gt_reservations_node(reservations, cluster, i) == GT_NONE)
+            room = gt_reservations_release(reservations, cluster, i) || room;
+        else
+            keep(reservations, cluster, i);
+    }
+    return room;
+}
+
+void gt_reservations_reserve(struct gt_reservations *reservations, const struct gt_cluster *cluster,
+                             uint32_t at, uint32_t node, uint64_t mask, uint64_t until)
+{
+    reservations->reservations[at] =
+        (struct gt_reservation){.state = GT_RESERVATION_HELD,
+                                .node = node,
+                                .node_digest = gt_reservations_node_digest(cluster, node),
+                                .mask = mask,
+                                .until = until};
+}
+
+bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
+{
+    bool kept = is_kept(&reservations->reservations[at]);
+    if (kept)
+        gt_cluster_forget(cluster, assumption_of(reservations, cluster, at));
+    reservations->reservations[at].state = GT_RESERVATION_NONE;
+    return kept;
+}
+
+void gt_reservations_set_end(struct gt_reservations *reservations, uint64_t until)
+{
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (is_kept(&reservations->reservations[i]))
+            reservations->reservations[i].until = until;
+}
+
+uint32_t gt_reservations_gpus(const struct gt_reservations *reservations)
+{
+    uint32_t gpus = 0;
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (is_kept(&reservations->reservations[i]))
+            gpus += (uint32_t)__builtin_popcountll(reservations->reservations[i].mask);
+    return gpus;
+}
+
+bool gt_reservations_wanted(const struct gt_reservations *reservations)
+{
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (reservations->reservations[i].state == GT_RESERVATION_WANTED)
+            return true;
+    return false;
+}
+
+uint64_t gt_reservations_next_end(const struct gt_reservations *reservations)
+{
+    uint64_t end = UINT64_MAX;
+    for (uint32_t i = 0; i < reservations->count; i++) {
+        const struct gt_reservation *reservation = &reservations->reservations[i];
+        if ((reservation->state == GT_RESERVATION_HELD || reservation->state == GT_RESERVATION_WANTED) &&
+            reservation->until < end)
+            end = reservation->until;
+    }
+    return end;
+}
+
+void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluster *cluster)
+{
+    for (uint32_t i = 0; i < reservations->count; i++)
+        gt_reservations_release(reservations, cluster, i);
+    free(reservations->reservations);
+    *reservations = (struct gt_reservations){.owner = reservations->owner};
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/debug_view.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+enum gt_debug_gpu gt_debug_gpu_state(const struct gt_cluster_node *node, unsigned gpu)
+{
+    uint64_t bit = UINT64_C(1) << gpu;
+    if (!(node->healthy & bit))
+        return GT_DEBUG_GPU_ILL;
+    if (!(node->free & bit))
+        return GT_DEBUG_GPU_USED;
+    return node->assumed & bit ? GT_DEBUG_GPU_ASSUMED : GT_DEBUG_GPU_FREE;
+}
+
+const char *gt_debug_gpu_name(enum gt_debug_gpu state)
+{
+    static const char *const names[] = {"free", "used", "assumed", "ill"};
+    return names[state];
+}
+
+void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                  struct gt_placement_job *ret)
+{
+    if (view->placement)
+        gt_placement_job(view->placement, job, ret);
+    else
+        *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
+}
+
+static void count_pods(const struct gt_cache_job *job, uint32_t counts[GT_CACHE_RUNNING + 1])
+{
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
+        counts[pod->state]++;
+}
+
+const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_placement_job *info)
+{
+    uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
+    if (info->state != GT_PLACEMENT_NONE)
+        return gt_placement_state_name(info->state);
+    count_pods(job, counts);
+    return counts[GT_CACHE_GATED]     ? "gated"
+           : counts[GT_CACHE_WAITING] ? "pending"
+           : counts[GT_CACHE_BOUND]   ? "starting"
+                                      : "running";
+}
+
+bool gt_debug_is_settled(const struct gt_cache_job *job, const struct gt_placement_job *info)
+{
+    uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
+    count_pods(job, counts);
+    return (info->state == GT_PLACEMENT_NONE || info->state == GT_PLACEMENT_PLACED) &&
+           !counts[GT_CACHE_GATED] && !counts[GT_CACHE_WAITING];
+}
+
+const char *gt_debug_pod_state(const struct gt_cache_pod *pod)
+{
+    static const char *const names[] = {"gated", "pending", "starting", "running"};
+    return names[pod->state];
+}
+
+const char *gt_debug_plan_state(const struct gt_cache_pod *pod)
+{
+    static const char *const names[] = {"none", "held", "lost", "kept", "broken"};
+    return names[pod->plan];
+}
+
+uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                           uint32_t *ret_node)
+{
+    struct gt_cluster_node node;
+    uint64_t mask = 0;
+    bool planned = pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT;
+    *ret_node = planned && pod->plan_node != GT_NONE ? pod->plan_node : pod->node;
+    if (!gt_cluster_get_node(gt_cache_cluster(view->cache), *ret_node, &node)) {
+        *ret_node = GT_NONE;
+        return 0;
+    }
+    if (planned && pod->plan_node != GT_NONE)
+        return pod->plan_mask;
+    for (unsigned i = 0; i < gt_class_gpus(node.class); i++)
+        if (gt_cache_gpu_user(view->cache, *ret_node, i) == pod)
+            mask |= UINT64_C(1) << i;
+    return mask;
+}
+
+uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, const char *annotation)
+{
+    const char *text = gt_pod_annotation(&pod->meta, annotation);
+    uint64_t number;
+    return text && gt_text_to_unsigned(text, GT_NONE - 1, &number) ? (uint32_t)number : GT_NONE;
+}
+
+uint64_t gt_debug_job_gpus(const struct gt_cache_job *job)
+{
+    uint64_t gpus = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
+        gpus += pod->gpus;
+    return gpus;
+}
+
+uint32_t gt_debug_job_units(const struct gt_cache_job *job)
+{
+    uint32_t units = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        uint32_t unit = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT);
+        units = unit != GT_NONE && unit >= units ? unit + 1 : units;
+    }
+    return units;
+}
+
+const char *gt_debug_job_annotation(const struct gt_cache_job *job, const char *key)
+{
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        const char *text = gt_pod_annotation(&pod->meta, key);
+        if (text)
+            return text;
+    }
+    return NULL;
+}
+
+const char *gt_debug_job_kind(const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    if (pod->identity.kind == GT_JOB_OWNED && pod->meta.owner_kind)
+        return pod->meta.owner_kind;
+    return gt_job_kind_name(pod->identity.kind);
+}

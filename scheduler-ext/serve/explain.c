@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/explain.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/serve/explain_write.h"
+#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/model_parts.h"
+#include "scheduler-ext/serve/query.h"
+
+enum { NAME_MAX_BYTES = 1024, CANDIDATES_MAX = 8 };
+
+/* ---- who is meant ---- */
+
+struct found {
+    struct {
+        const struct gt_cache_pod *pod; /* one of the two */
+        const struct gt_cache_job *job;
+    } all[CANDIDATES_MAX];
+    uint32_t count;
+};
+
+static void add_found(struct found *found, const struct gt_cache_pod *pod, const struct gt_cache_job *job)
+{
+    if (found->count < CANDIDATES_MAX) {
+        found->all[found->count].pod = pod;
+        found->all[found->count].job = job;
+    }
+    found->count++;
+}
+
+static void find_pods(const struct gt_cache *cache, const char *text, struct found *found)
+{
+    const char *slash = strchr(text, '/');
+    if (slash) {
+        gt_auto_free char *namespace_ = strndup(text, (size_t)(slash - text));
+        const struct gt_cache_pod *pod = namespace_ ? gt_cache_find_pod(cache, namespace_, slash + 1) : NULL;
+        if (pod)
+            add_found(found, pod, NULL);
+        return;
+    }
+    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
+         pod = gt_cache_next_pod(cache, pod))
+        if (strcmp(pod->meta.name, text) == 0)
+            add_found(found, pod, NULL);
+}
+
+/* NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME. */
+static bool is_called(const struct gt_cache_job *job, const char *text)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    const char *parts[] = {pod->meta.namespace_, gt_debug_job_kind(job), pod->identity.job};
+    const char *slash = strchr(text, '/');
+    bool kind = slash && strchr(slash + 1, '/');
+    for (unsigned i = slash ? 0 : 2; i < GT_COUNT(parts); i++) {
+        if (i == 1 && !kind)
+            continue;
+        size_t len = strlen(parts[i]);
+        if (strncmp(text, parts[i], len) != 0 || text[len] != (i < 2 ? '/' : '\0'))
+            return false;
+        text += len + 1;
+    }
+    return true;
+}
+
+static void find_jobs(const struct gt_cache *cache, const char *text, struct found *found)
+{
+    const struct gt_cache_job *exact = gt_cache_find_job(cache, text);
+    if (exact) {
+        add_found(found, NULL, exact);
+        return;
+    }
+    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
+         job = gt_cache_next_job(cache, job))
+        if (is_called(job, text))
+            add_found(found, NULL, job);
+}
+
+/* A pod that nobody controls is a job of the same name. */
+static void find_either(const struct gt_cache *cache, const char *text, struct found *found)
+{
+    find_pods(cache, text, found);
+    uint32_t pods = found->count;
+    find_jobs(cache, text, found);
+    if (pods == 1 && found->count == 2 && found->all[1].job == found->all[0].pod->job &&
+        found->all[1].job->pod_count == 1)
+        found->count = 1;
+}
+
+/* ---- answers that are no explanation ---- */
+
+static void tell_candidates(const struct found *found, const char *text, struct gt_buf *to)
+{
+    gt_buf_printf(to, "%u have the name ", found->count);
+    gt_text_quote(to, text);
+    for (uint32_t i = 0; i < found->count && i < CANDIDATES_MAX; i++) {
+        const struct gt_cache_pod *pod = found->all[i].pod;
+        gt_buf_puts(to, i ? ", " : ": ");
+        if (pod)
+            gt_buf_printf(to, "pod %s/%s", pod->meta.namespace_, pod->meta.name);
+        else
+            gt_buf_printf(to, "job %s", found->all[i].job->key);
+    }
+    gt_buf_printf(to, "%s; say which\n", found->count > CANDIDATES_MAX ? " and more" : "");
+}
+
+static void tell_nobody(const char *what, const char *text, struct gt_buf *to)
+{
+    gt_buf_printf(to, "there is no %s ", what);
+    gt_text_quote(to, text);
+    gt_buf_puts(to, " that asks for GPUs and has not ended\n");
+}
+
+/* ---- explanations ---- */
+
+static bool needs_nodes(const struct gt_cache_pod *pod)
+{
+    return (pod->state == GT_CACHE_GATED || pod->state == GT_CACHE_WAITING) &&
+           pod->plan != GT_CACHE_PLAN_HELD && !pod->deleting && pod->gpus > 0 && pod->gpus <= GT_GPUS_MAX;
+}
+
+static void add_real(struct gt_buf *to, const char *key, double value)
+{
+    if (isfinite(value))
+        gt_buf_printf(to, ",\"%s\":%.6g", key, value);
+    else
+        gt_json_text(to, true, key, NULL);
+}
+
+static void add_nodes_json(const struct gt_debug_view *view, const struct gt_feasible_nodes *nodes,
+                           struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
+    struct gt_cluster_node node;
+    gt_json_number(to, true, "feasible", nodes->feasible);
+    gt_buf_puts(to, ",\"best\":[");
+    for (unsigned i = 0; i < nodes->best_count; i++) {
+        const struct gt_assessed_node *best = &nodes->best[i];
+        gt_buf_puts(to, i ? ",{" : "{");
+        gt_json_text(to, false, "node", gt_cluster_get_node(cluster, best->id, &node) ? node.name : NULL);
+        add_real(to, "value", best->value);
+        add_real(to, "scorePart", best->score_part);
+        add_real(to, "lossPart", best->loss_part);
+        gt_json_number(to, true, "kubeScheduler", best->ten);
+        add_real(to, "volcano", best->sum);
+        gt_json_mask(to, "gpus", best->mask);
+        gt_buf_puts(to, "}");
+    }
+    gt_buf_puts(to, "],\"refused\":[");
+    bool more = false;
+    for (enum gt_refusal refusal = 0; refusal < GT_REFUSALS; refusal++) {
+        const struct gt_refused *refused = &nodes->refused[refusal];
+        if (!refused->count)
+            continue;
+        gt_buf_puts(to, more ? ",{" : "{");
+        gt_json_text(to, false, "reason", gt_refusal_name(refusal));
+        gt_json_number(to, true, "nodes", refused->count);
+        gt_buf_puts(to, ",\"examples\":[");
+        for (uint32_t i = 0; i < refused->count && i < GT_ASSESSED_EXAMPLES; i++) {
+            gt_buf_puts(to, i ? "," : "");
+            gt_text_quote(to, gt_cluster_get_node(cluster, refused->examples[i], &node) ? node.name : "");
+        }
+        gt_buf_puts(to, "]}");
+        more = true;
+    }
+    gt_buf_puts(to, "]");
+}
+
+static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
+                        struct gt_http_response *response)
+{
+    struct gt_feasible_nodes nodes;
+    struct gt_buf *to = &response->body;
+    bool with_nodes = needs_nodes(pod);
+    if (with_nodes && gt_feasible_nodes(view, pod, &nodes, NULL) < 0) {
+        to->failed = true;
+        return;
+    }
+    if (!json) {
+        gt_explain_pod_text(view, pod, with_nodes ? &nodes : NULL, to);
+        return;
+    }
+    gt_buf_puts(to, "{");
+    gt_json_text(to, false, "namespace", pod->meta.namespace_);
+    gt_buf_puts(to, ",\"pod\":");
+    gt_model_pod_json(view, pod, true, to);
+    gt_buf_puts(to, ",\"job\":");
+    gt_model_job_json(view, pod->job, false, false, to);
+    if (with_nodes)
+        add_nodes_json(view, &nodes, to);
+    gt_buf_puts(to, "}\n");
+}
+
+/* A pod of the job that has no place: all that have none are alike to most of the nodes. */
+static const struct gt_cache_pod *without_place(const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    while (pod && !needs_nodes(pod))
+        pod = pod->next;
+    return pod;
+}
+
+static void explain_job(const struct gt_debug_view *view, const struct gt_cache_job *job, bool json,
+                        struct gt_http_response *response)
+{
+    const struct gt_cache_pod *pod = without_place(job);
+    struct gt_feasible_nodes nodes;
+    struct gt_buf *to = &response->body;
+    if (pod && gt_feasible_nodes(view, pod, &nodes, NULL) < 0) {
+        to->failed = true;
+        return;
+    }
+    if (!json) {
+        gt_explain_job_text(view, job, to);
+        if (pod)
+            gt_explain_nodes_text(view, pod, &nodes, to);
+        return;
+    }
+    gt_buf_puts(to, "{\"job\":");
+    gt_model_job_json(view, job, true, true, to);
+    if (pod) {
+        gt_json_text(to, true, "example", pod->meta.name);
+        add_nodes_json(view, &nodes, to);
+    }
+    gt_buf_puts(to, "}\n");
+}
+
+static bool read_format(const char *query, bool *ret_json)
+{
+    char format[16];
+    bool given = gt_query_get(query, "format", format, sizeof(format));
+    *ret_json = strcmp(format, "json") == 0;
+    return !given || *ret_json || strcmp(format, "text") == 0;
+}
+
+void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_http_response *response)
+{
+    char text[NAME_MAX_BYTES];
+    struct found found = {0};
+    bool json;
+    const char *what = "pod";
+    if (!read_format(query, &json)) {
+        response->status = 400;
+        gt_buf_puts(&response->body, "format: expected text or json\n");
+        return;
+    }
+    if (gt_query_get(query, "pod", text, sizeof(text)) && *text) {
+        find_pods(view->cache, text, &found);
+    } else if (gt_query_get(query, "job", text, sizeof(text)) && *text) {
+        what = "job";
+        find_jobs(view->cache, text, &found);
+    } else if (gt_query_get(query, "name", text, sizeof(text)) && *text) {
+        what = "pod or job";
+        find_either(view->cache, text, &found);
+    } else {
+        response->status = 400;
+        gt_buf_puts(&response->body,
+                    "expected ?pod=NAMESPACE/NAME, ?job=NAMESPACE/NAME or ?name=NAMESPACE/NAME\n");
+        return;
+    }
+    if (found.count != 1) {
+        response->status = found.count ? 300 : 404;
+        if (found.count)
+            tell_candidates(&found, text, &response->body);
+        else
+            tell_nobody(what, text, &response->body);
+        return;
+    }
+    if (json)
+        response->content_type = "application/json";
+    if (found.all[0].pod)
+        explain_pod(view, found.all[0].pod, json, response);
+    else
+        explain_job(view, found.all[0].job, json, response);
+}

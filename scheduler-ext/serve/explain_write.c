@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/explain_write.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/jobs/job.h"
+#include "scheduler-ext/jobs/rules.h"
+
+enum { ROWS_MAX = 1024 };
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "12 s", "3 min", "5 h", "2 d" */
+static void add_duration(struct gt_buf *to, uint64_t ms)
+{
+    uint64_t s = ms / 1000;
+    if (s < 120)
+        gt_buf_printf(to, "%" PRIu64 " s", s);
+    else if (s < 7200)
+        gt_buf_printf(to, "%" PRIu64 " min", s / 60);
+    else if (s < 172800)
+        gt_buf_printf(to, "%" PRIu64 " h", s / 3600);
+    else
+        gt_buf_printf(to, "%" PRIu64 " d", s / 86400);
+}
+
+static const char *node_name(const struct gt_debug_view *view, uint32_t id)
+{
+    struct gt_cluster_node node;
+    return gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node) ? node.name : NULL;
+}
+
+static const char *node_of(const struct gt_debug_view *view, const struct gt_cache_pod *pod, uint32_t id)
+{
+    const char *known = node_name(view, id);
+    return known ? known : pod->node_name ? pod->node_name : "-";
+}
+
+/* ---- a job ---- */
+
+static void add_state(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                      const struct gt_placement_job *info, struct gt_buf *to)
+{
+    static const char *const words[GT_PLACEMENT_STATES] = {
+        [GT_PLACEMENT_GATHERS] = "It is not planned yet",
+        [GT_PLACEMENT_WAITS] = "It waits for room",
+        [GT_PLACEMENT_REFUSED] = "It is refused: it breaks a rule",
+        [GT_PLACEMENT_WRITES] = "It is planned",
+        [GT_PLACEMENT_PLACED] = "It is placed",
+        [GT_PLACEMENT_LOST] = "A plan of its pods was lost",
+    };
+    if (info->state == GT_PLACEMENT_NONE) {
+        gt_buf_printf(to, "Its pods are placed by the scheduler, one by one; it is %s\n",
+                      gt_debug_job_state(job, info));
+        if (gt_debug_job_annotation(job, GT_ANNOTATION_GROUP))
+            gt_buf_puts(to, !view->placement ? "It has a group size, but placement is switched off here\n"
+                            : view->leads    ? "It has a group size, but none of its pods is gated\n"
+                                             : "It has a group size; the replica that leads knows more\n");
+        if (*info->text)
+            gt_buf_printf(to, "  %s\n", info->text);
+        return;
+    }
+    gt_buf_printf(to, "%s, for ", words[info->state]);
+    add_duration(to, view->now_ms - info->since_ms);
+    if (info->place != GT_NONE)
+        gt_buf_printf(to, ", number %" PRIu32 " of those that wait", info->place + 1);
+    if (info->tries > 1)
+        gt_buf_printf(to, ", tried %" PRIu64 " times", info->tries);
+    gt_buf_puts(to, "\n");
+    if (*info->text)
+        gt_buf_printf(to, "  %s%s%s\n", info->reason, *info->reason ? ": " : "", info->text);
+    if (info->holds)
+        gt_buf_puts(to, "  It has waited longest: nodes are kept for it\n");
+    if (info->reserved_gpus)
+        gt_buf_printf(to, "  %" PRIu32 " GPU%s are kept for pods of it that are not there yet\n",
+                      info->reserved_gpus, plural(info->reserved_gpus));
+}
+
+static void add_lines(const char *text, struct gt_buf *to)
+{
+    for (const char *line = text; *line;) {
+        size_t len = strcspn(line, "\n");
+        gt_buf_printf(to, "  %.*s\n", (int)len, line);
+        line += len + (line[len] == '\n');
+    }
+}
+
+/* By rank, then by name; those without a rank last. */
+static int compare_pods(const void *a, const void *b)
+{
+    const struct gt_cache_pod *x = *(const struct gt_cache_pod *const *)a,
+                              *y = *(const struct gt_cache_pod *const *)b;
+    uint32_t i = gt_debug_pod_number(x, GT_PLAN_ANNOTATION_RANK),
+             j = gt_debug_pod_number(y, GT_PLAN_ANNOTATION_RANK);
+    return i != j ? (i < j ? -1 : 1) : gt_natural_order(x->meta.name, y->meta.name);
+}
+
+static void add_number(struct gt_buf *to, uint32_t number)
+{
+    if (number == GT_NONE)
+        gt_buf_printf(to, "%4s  ", "-");
+    else
+        gt_buf_printf(to, "%4" PRIu32 "  ", number);
+}
+
+/* A pod's line, in pieces of which the widths are to be known. */
+struct row {
+    const struct gt_cache_pod *pod;
+    const char *node;
+    char gpus[GT_GPUS_MAX * 3];
+};
+
+static void read_row(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct row *ret)
+{
+    uint32_t id;
+    uint64_t mask = gt_debug_pod_gpus(view, pod, &id);
+    gt_auto_buf struct gt_buf gpus = GT_BUF(sizeof(ret->gpus) - 1);
+    gt_text_add_mask(&gpus, mask);
+    *ret = (struct row){.pod = pod, .node = node_of(view, pod, id)};
+    gt_text_copy(ret->gpus, sizeof(ret->gpus), mask && gpus.data ? gpus.data : "-");
+}
+
+static void add_row(const struct row *row, int node, int gpus, struct gt_buf *to)
+{
+    gt_buf_puts(to, "  ");
+    add_number(to, gt_debug_pod_number(row->pod, GT_PLAN_ANNOTATION_UNIT));
+    add_number(to, gt_debug_pod_number(row->pod, GT_PLAN_ANNOTATION_RANK));
+    gt_buf_printf(to, "%-*s  %-*s  %-8s  %s", node, row->node, gpus, row->gpus, gt_debug_pod_state(row->pod),
+                  row->pod->meta.name);
+    if (row->pod->plan == GT_CACHE_PLAN_LOST)
+        gt_buf_puts(to, " (its plan is lost)");
+    else if (row->pod->plan == GT_CACHE_PLAN_BROKEN)
+        gt_buf_puts(to, " (not where it was planned)");
+    gt_buf_puts(to, "\n");
+}
+
+static int longer(int most, const char *text)
+{
+    int len = (int)strlen(text);
+    return len > most ? len : most;
+}
+
+static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
+{
+    gt_auto_free const struct gt_cache_pod **pods = calloc(job->pod_count, sizeof(*pods));
+    gt_auto_free struct row *rows = calloc(ROWS_MAX, sizeof(*rows));
+    uint32_t count = 0;
+    int node = 4, gpus = 4;
+    if (!pods || !rows) {
+        to->failed = true;
+        return;
+    }
+    for (const struct gt_cache_pod *pod = job->pods; pod && count < job->pod_count; pod = pod->next)
+        pods[count++] = pod;
+    qsort(pods, count, sizeof(*pods), compare_pods);
+    uint32_t shown = count < ROWS_MAX ? count : ROWS_MAX;
+    for (uint32_t i = 0; i < shown; i++) {
+        read_row(view, pods[i], &rows[i]);
+        node = longer(node, rows[i].node);
+        gpus = longer(gpus, rows[i].gpus);
+    }
+    gt_buf_printf(to, "\n  UNIT  RANK  %-*s  %-*s  %-8s  POD\n", node, "NODE", gpus, "GPUS", "STATE");
+    for (uint32_t i = 0; i < shown; i++)
+        add_row(&rows[i], node, gpus, to);
+    if (shown < count)
+        gt_buf_printf(to, "  and %" PRIu32 " more\n", count - shown);
+}
+
+static void add_job(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
+{
+    struct gt_placement_job info;
+    const char *group = gt_debug_job_annotation(job, GT_ANNOTATION_GROUP),
+               *atomic = gt_debug_job_annotation(job, GT_ANNOTATION_ATOMIC);
+    uint64_t gpus = gt_debug_job_gpus(job);
+    gt_debug_job(view, job, &info);
+    gt_buf_printf(to, "Job %s: %" PRIu32 " pod%s, %" PRIu64 " GPU%s", job->key, job->pod_count,
+                  plural(job->pod_count), gpus, plural(gpus));
+    if (group)
+        gt_buf_printf(to, ", in units of %s", group);
+    if (group && atomic)
+        gt_buf_printf(to, " (atoms of %s)", atomic);
+    gt_buf_puts(to, "\n");
+    add_state(view, job, &info, to);
+    if (*info.plan) {
+        gt_buf_puts(to, "The plan:\n");
+        add_lines(info.plan, to);
+    }
+}
+
+void gt_explain_job_text(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
+{
+    add_job(view, job, to);
+    add_pods(view, job, to);
+}
+
+/* ---- a pod ---- */
+
+static void add_place(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
+{
+    uint32_t id;
+    uint64_t mask = gt_debug_pod_gpus(view, pod, &id);
+    const char *name = node_of(view, pod, id);
+    switch (pod->state) {
+    case GT_CACHE_GATED:
+    case GT_CACHE_WAITING:
+        if (pod->plan == GT_CACHE_PLAN_HELD)
+            gt_buf_printf(to, "It is planned for node %s", name);
+        else if (pod->plan == GT_CACHE_PLAN_LOST)
+            gt_buf_puts(to,
+                        "Its plan is lost: the planned GPUs were taken, or they or the node are gone or ill");
+        else
+            gt_buf_puts(to, "It is on no node, and not planned");
+        break;
+    case GT_CACHE_BOUND:
+        gt_buf_printf(to, "It is on node %s, which has not reported it yet", name);
+        break;
+    case GT_CACHE_RUNNING:
+        gt_buf_printf(to, "It runs on node %s", name);
+        break;
+    }
+    if (pod->plan == GT_CACHE_PLAN_KEPT)
+        gt_buf_puts(to, ", as planned");
+    else if (pod->plan == GT_CACHE_PLAN_BROKEN)
+        gt_buf_puts(to, ", not as planned");
+    if (mask) {
+        gt_buf_printf(to, ", GPU%s ", plural((uint64_t)__builtin_popcountll(mask)));
+        gt_text_add_mask(to, mask);
+    }
+    gt_buf_puts(to, "\n");
+    for (uint64_t left = mask; left; left &= left - 1) {
+        unsigned gpu = (unsigned)__builtin_ctzll(left);
+        const char *device = gt_cache_device_id(view->cache, id, gpu);
+        gt_buf_printf(to, "  GPU %-2u  %s\n", gpu, device ? device : "");
+    }
+}
+
+/* Says of names of nodes only so many. */
+static void add_examples(const struct gt_debug_view *view, enum gt_refusal refusal,
+                         const struct gt_refused *refused, struct gt_buf *to)
+{
+    bool counts = refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_PROMISED;
+    gt_buf_puts(to, refused->count > GT_ASSESSED_EXAMPLES ? ", for example " : ": ");
+    for (uint32_t i = 0; i < refused->count && i < GT_ASSESSED_EXAMPLES; i++) {
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(gt_cache_cluster(view->cache), refused->examples[i], &node))
+            continue;
+        gt_buf_printf(to, "%s%s", i ? ", " : "", node.name);
+        if (counts)
+            gt_buf_printf(to, " (%d)", __builtin_popcountll(node.available));
+    }
+    gt_buf_puts(to, "\n");
+}
+
+static void add_best(const struct gt_debug_view *view, const struct gt_feasible_nodes *nodes,
+                     struct gt_buf *to)
+{
+    int name = 4;
+    for (unsigned i = 0; i < nodes->best_count; i++) {
+        const char *known = node_name(view, nodes->best[i].id);
+        int len = known ? (int)strlen(known) : 0;
+        name = len > name ? len : name;
+    }
+    gt_buf_printf(to, "  %-*s  VALUE   SCORE   LOSS    OF 10  FREE  GPUS\n", name, "NODE");
+    for (unsigned i = 0; i < nodes->best_count; i++) {
+        const struct gt_assessed_node *best = &nodes->best[i];
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(gt_cache_cluster(view->cache), best->id, &node))
+            continue;
+        gt_buf_printf(to, "  %-*s  %6.3f  %6.3f  %6.3f  %5u  %4d  ", name, node.name, best->value,
+                      best->score_part, best->loss_part, best->ten, __builtin_popcountll(node.available));
+        gt_text_add_mask(to, best->mask);
+        gt_buf_puts(to, "\n");
+    }
+    if (nodes->feasible > nodes->best_count)
+        gt_buf_printf(to, "  and %" PRIu32 " more\n", nodes->feasible - nodes->best_count);
+}
+
+void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                           const struct gt_feasible_nodes *nodes, struct gt_buf *to)
+{
+    const struct gt_aware_weights *weights = &view->weights;
+    struct gt_cache_counters counters;
+    gt_cache_counters(view->cache, &counters);
+    gt_buf_printf(to, "\n%" PRIu32 " node%s could hold a pod of %u GPU%s now", nodes->feasible,
+                  plural(nodes->feasible), pod->gpus, plural(pod->gpus));
+    if (nodes->feasible) {
+        gt_buf_printf(to, "; value = %g x (%g x score - %g x loss):\n", weights->weight,
+                      weights->score_weight, weights->loss_weight);
+        add_best(view, nodes, to);
+    } else {
+        gt_buf_puts(to, "\n");
+    }
+    for (enum gt_refusal refusal = 0; refusal < GT_REFUSALS; refusal++) {
+        const struct gt_refused *refused = &nodes->refused[refusal];
+        if (!refused->count)
+            continue;
+        gt_buf_printf(to, "%" PRIu32 " node%s ", refused->count, plural(refused->count));
+        gt_refusal_text(refusal, refused->count, pod, to);
+        add_examples(view, refusal, refused, to);
+    }
+    if (counters.nodes_without_topology)
+        gt_buf_printf(to, "%" PRIu32 " node%s no NodeGPUTopology: nothing is known of the GPUs there\n",
+                      counters.nodes_without_topology,
+                      counters.nodes_without_topology == 1 ? " has" : "s have");
+}
+
+void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                         const struct gt_feasible_nodes *nodes, struct gt_buf *to)
+{
+    uint32_t unit = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT),
+             rank = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK);
+    gt_buf_printf(to, "Pod %s/%s: %u GPU%s, %s", pod->meta.namespace_, pod->meta.name, pod->gpus,
+                  plural(pod->gpus), gt_debug_pod_state(pod));
+    if (rank != GT_NONE)
+        gt_buf_printf(to, ", rank %" PRIu32, rank);
+    if (unit != GT_NONE)
+        gt_buf_printf(to, ", in unit %" PRIu32, unit);
+    gt_buf_printf(to, "%s\n", pod->deleting ? ", being deleted" : "");
+    add_place(view, pod, to);
+    if (pod->other_gates)
+        gt_buf_puts(to, "Other scheduling gates than ours hold it, too\n");
+    if (pod->identity_error)
+        gt_buf_printf(to, "It counts as a job of itself: %s\n", pod->identity_error);
+    gt_buf_puts(to, "\n");
+    add_job(view, pod->job, to);
+    if (nodes)
+        gt_explain_nodes_text(view, pod, nodes, to);
+}

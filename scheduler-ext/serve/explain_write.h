@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_SERVE_EXPLAIN_WRITE_H
+#define GPUTOPO_SERVE_EXPLAIN_WRITE_H
+
+#include "scheduler-ext/serve/feasible_nodes.h"
+
+/* The words of an explanation. */
+void gt_explain_job_text(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to);
+/* `nodes` NULL: it has its place. */
+void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                         const struct gt_feasible_nodes *nodes, struct gt_buf *to);
+void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                           const struct gt_feasible_nodes *nodes, struct gt_buf *to);
+
+#endif

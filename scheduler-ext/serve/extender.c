@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/extender.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/prometheus.h"
+#include "base/text.h"
+#include "scheduler-ext/wire/extender_args.h"
+#include "scheduler-ext/wire/volcano_args.h"
+
+enum verb { FILTER, PRIORITIZE, VOLCANO_PREDICATE, VOLCANO_PRIORITIZE, VERBS };
+
+static const char *const paths[VERBS] = {"/kube-scheduler/filter", "/kube-scheduler/prioritize",
+                                         "/volcano/predicate", "/volcano/prioritize"};
+
+/* 10,000 nodes of 50 KB each: whole Node objects are passed over, not kept */
+static const size_t body_max = (size_t)512 << 20;
+
+static const double limits[] = {25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3};
+enum { BUCKETS = GT_COUNT(limits) + 1 };
+
+struct question; /* one request, while its body arrives */
+
+struct gt_extender {
+    struct gt_extender_spec spec;
+    bool ready;
+    struct question *idle[VERBS]; /* with its reader, for the next request */
+
+    /* scratch, one place a node of a request */
+    const char **names;
+    double *values;
+    uint32_t *ids;
+    int32_t *left;
+    struct gt_filter_verdict *verdicts;
+    uint8_t *tens;
+    uint32_t capacity;
+
+    uint64_t answered[VERBS], refused[VERBS], unready[VERBS], forbidden[VERBS], kept[GT_NODE_KEPT + 1];
+    uint64_t buckets[BUCKETS];
+    double seconds;
+};
+
+struct question {
+    struct gt_extender *extender;
+    enum verb verb;
+    struct gt_extender_reader *kube; /* one of the two */
+    struct gt_volcano_reader *volcano;
+    struct gt_err *err;
+    bool unready;
+};
+
+static void question_free(struct question *question)
+{
+    if (!question)
+        return;
+    gt_extender_reader_free(question->kube);
+    gt_volcano_reader_free(question->volcano);
+    gt_err_free(question->err);
+    free(question);
+}
+GT_DEFINE_CLEANUP(struct question *, question_free)
+
+static struct question *question_new(struct gt_extender *extender, enum verb verb)
+{
+    GT_CLEANUP(question_free) struct question *question = calloc(1, sizeof(*question));
+    struct gt_extender_options options = {.wanted.resource = extender->spec.resource,
+                                          .keep_nodes = verb == FILTER};
+    if (!question)
+        return NULL;
+    question->extender = extender;
+    question->verb = verb;
+    if (verb == FILTER || verb == PRIORITIZE)
+        question->kube = gt_extender_reader_new(&options);
+    else
+        question->volcano = gt_volcano_reader_new(
+            verb == VOLCANO_PREDICATE ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE, &options.wanted);
+    return question->kube || question->volcano ? gt_steal(question) : NULL;
+}
+
+/* ---- scratch ---- */
+
+static bool grow(void *array, size_t size, uint32_t count)
+{
+    void **at = array, *grown = realloc(*at, size * count);
+    if (grown)
+        *at = grown;
+    return grown != NULL;
+}
+
+static bool make_room(struct gt_extender *e, uint32_t count)
+{
+    uint32_t capacity = e->capacity ? e->capacity : 1024;
+    while (capacity < count)
+        capacity *= 2;
+    if (capacity == e->capacity)
+        return true;
+    e->capacity = 0;
+    if (!grow(&e->names, sizeof(*e->names), capacity) || !grow(&e->values, sizeof(*e->values), capacity) ||
+        !grow(&e->ids, sizeof(*e->ids), capacity) || !grow(&e->left, sizeof(*e->left), capacity) ||
+        !grow(&e->verdicts, sizeof(*e->verdicts), capacity) || !grow(&e->tens, sizeof(*e->tens), capacity))
+        return false;
+    e->capacity = capacity;
+    return true;
+}
+
+static void list_names(struct gt_extender *e, const struct gt_wire_names *names)
+{
+    for (uint32_t i = 0; i < names->count; i++)
+        e->names[i] = gt_wire_name(names, i);
+}
+
+/* ---- answers ---- */
+
+static struct gt_extender_pod extender_pod(const struct gt_extender *e, const struct gt_wire_pod *from)
+{
+    struct gt_extender_pod pod = {
+        .namespace_ = from->namespace_, .name = from->name, .uid = from->uid, .gpus = from->gpus};
+    gt_extender_pod_find(e->spec.cache, &pod);
+    return pod;
+}
+
+static void filter(struct gt_extender *e, const struct gt_extender_args *args, struct gt_buf *to)
+{
+    struct gt_extender_pod pod = extender_pod(e, &args->pod);
+    gt_auto_buf struct gt_buf reasons = GT_BUF((size_t)GT_WIRE_NODES_MAX * GT_FEASIBILITY_REASON_MAX);
+    uint32_t count = args->nodes.count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), gt_wire_name(&args->nodes, i));
+        enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
+        e->ids[i] = (uint32_t)reasons.len;
+        e->verdicts[i] = (struct gt_filter_verdict){.reason = feasibility == GT_FEASIBLE ? NULL : ""};
+        if (feasibility == GT_FEASIBLE)
+            continue;
+        e->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
+        e->kept[feasibility]++;
+        gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
+        gt_buf_add(&reasons, "", 1);
+    }
+    if (reasons.failed) {
+        gt_filter_error(to, "gputopo: no memory for the reasons");
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) /* now that they no longer move */
+        if (e->verdicts[i].reason)
+            e->verdicts[i].reason = reasons.data + e->ids[i];
+    gt_filter_answer(to, args, e->verdicts);
+}
+
+static void prioritize(struct gt_extender *e, const struct gt_extender_args *args, struct gt_buf *to)
+{
+    struct gt_extender_pod pod = extender_pod(e, &args->pod);
+    list_names(e, &args->nodes);
+    gt_node_values(e->spec.cache, &pod, e->names, NULL, args->nodes.count, e->values, e->ids);
+    gt_kube_scheduler_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, args->nodes.count, e->tens);
+    gt_prioritize_answer(to, args, e->tens);
+}
+
+static int answer_kube(struct gt_extender *e, struct question *question, struct gt_buf *to)
+{
+    const struct gt_extender_args *args;
+    int r = gt_extender_reader_finish(question->kube, &args, &question->err);
+    if (r < 0)
+        return r;
+    if (!make_room(e, args->nodes.count))
+        return gt_fail(&question->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
+    if (question->verb == FILTER)
+        filter(e, args, to);
+    else
+        prioritize(e, args, to);
+    return 0;
+}
+
+/* A task that came without its pod is known by its own name. */
+static struct gt_extender_pod judged_task(const struct gt_extender *e, const struct gt_volcano_args *args)
+{
+    struct gt_extender_pod pod = {.namespace_ = args->task_namespace,
+                                  .name = args->task_name,
+                                  .uid = args->task_uid,
+                                  .gpus = args->gpus};
+    gt_extender_pod_find(e->spec.cache, &pod);
+    return pod;
+}
+
+static void predicate(struct gt_extender *e, const struct gt_volcano_args *args, struct gt_buf *to)
+{
+    struct gt_extender_pod pod = judged_task(e, args);
+    gt_auto_buf struct gt_buf reason = GT_BUF(4 << 10);
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), gt_wire_name(&args->nodes, 0));
+    enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
+    if (feasibility == GT_FEASIBLE) {
+        gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
+        return;
+    }
+    e->kept[feasibility]++;
+    gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
+    gt_predicate_answer(to, reason.data && reason.len ? reason.data : "gputopo keeps this node for others",
+                        feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE
+                                                            : GT_VOLCANO_UNSCHEDULABLE);
+}
+
+static void score(struct gt_extender *e, const struct gt_volcano_args *args, struct gt_buf *to)
+{
+    struct gt_extender_pod pod = judged_task(e, args);
+    uint32_t count = args->nodes.count;
+    list_names(e, &args->nodes);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t idle = args->node[i].idle_milli;
+        e->left[i] = idle < 0 || idle > INT32_MAX ? -1 : (int32_t)(idle / 1000);
+    }
+    gt_node_values(e->spec.cache, &pod, e->names, e->left, count, e->values, e->ids);
+    gt_volcano_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, count, e->values);
+    gt_node_score_answer(to, args, e->values);
+}
+
+static int answer_volcano(struct gt_extender *e, struct question *question, struct gt_buf *to)
+{
+    const struct gt_volcano_args *args;
+    int r = gt_volcano_reader_finish(question->volcano, &args, &question->err);
+    if (r < 0)
+        return r;
+    if (!make_room(e, args->nodes.count))
+        return gt_fail(&question->err, ENOMEM, "no memory for %u nodes", args->nodes.count);
+    if (question->verb == VOLCANO_PREDICATE)
+        predicate(e, args, to);
+    else
+        score(e, args, to);
+    return 0;
+}
+
+static void count_time(struct gt_extender *e, uint64_t since_ns)
+{
+    double seconds = (double)(gt_clock_ns() - since_ns) * 1e-9;
+    unsigned bucket = 0;
+    while (bucket < BUCKETS - 1 && seconds > limits[bucket])
+        bucket++;
+    e->buckets[bucket]++;
+    e->seconds += seconds;
+}
+
+/* ---- a body ---- */
+
+static int eat(void *arg, const char *data, size_t len)
+{
+    struct question *question = arg;
+    if (question->unready)
+        return -EAGAIN;
+    return question->kube ? gt_extender_reader_feed(question->kube, data, len, &question->err)
+                          : gt_volcano_reader_feed(question->volcano, data, len, &question->err);
+}
+
+/* All of it counts, what is kept for the next request, too: it is little. */
+static size_t held(const void *arg)
+{
+    const struct question *question = arg;
+    return question->kube ? gt_extender_reader_held(question->kube)
+                          : gt_volcano_reader_held(question->volcano);
+}
+
+static void refuse(struct gt_http_response *response, unsigned status, const char *why)
+{
+    response->status = status;
+    gt_buf_printf(&response->body, "%s\n", why);
+}
+
+static void done(void *arg, struct gt_http_response *response)
+{
+    struct question *question = arg;
+    struct gt_extender *e = question->extender;
+    uint64_t start = gt_clock_ns();
+    if (question->unready) {
+        e->unready[question->verb]++;
+        refuse(response, 503, "gputopo-scheduler has not read the cluster yet");
+        return;
+    }
+    int r = -gt_err_code(question->err);
+    if (r == 0)
+        r = question->kube ? answer_kube(e, question, &response->body)
+                           : answer_volcano(e, question, &response->body);
+    if (r < 0) {
+        e->refused[question->verb]++;
+        refuse(response, r == -ENOMEM ? 503 : r == -EMSGSIZE ? 413 : 400, gt_err_text(question->err));
+        return;
+    }
+    response->content_type = "application/json";
+    e->answered[question->verb]++;
+    count_time(e, start);
+}
+
+/* One question of each verb is kept for the next request. */
+static void put_back(void *arg)
+{
+    struct question *question = arg;
+    struct gt_extender *e = question->extender;
+    gt_err_free(question->err);
+    question->err = NULL;
+    question->unready = false;
+    if (e->idle[question->verb]) {
+        question_free(question);
+        return;
+    }
+    if (question->kube)
+        gt_extender_reader_reset(question->kube);
+    else
+        gt_volcano_reader_reset(question->volcano);
+    e->idle[question->verb] = question;
+}
+
+/* ---- the endpoint ---- */
+
+static enum verb verb_of(const char *path)
+{
+    unsigned verb = 0;
+    while (verb < VERBS && strcmp(path, paths[verb]) != 0)
+        verb++;
+    return (enum verb)verb;
+}
+
+static bool is_json(const char *content_type)
+{
+    static const char json[] = "application/json";
+    size_t length = sizeof(json) - 1;
+    return content_type && strncasecmp(content_type, json, length) == 0 &&
+           (content_type[length] == '\0' || content_type[length] == ';' || content_type[length] == ' ');
+}
+
+/* The status of the refusal where this client may not ask this, for want of a certificate or of its name;
+ * else 0. */
+static unsigned forbids(const struct gt_extender *e, enum verb verb, const struct gt_http_request *request)
+{
+    if (!e->spec.client_wanted || (verb != FILTER && verb != PRIORITIZE))
+        return 0;
+    if (!request->client)
+        return 401;
+    return gt_http_client_is(request, e->spec.clients) ? 0 : 403;
+}
+
+static struct question *open_question(struct gt_extender *e, enum verb verb)
+{
+    struct question *question = e->idle[verb] ? e->idle[verb] : question_new(e, verb);
+    if (!question)
+        return NULL;
+    e->idle[verb] = NULL;
+    question->unready = !e->ready;
+    return question;
+}
+
+bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request, struct gt_http_eater *ret)
+{
+    enum verb verb = verb_of(request->path);
+    if (verb == VERBS || !is_json(request->content_type) || forbids(e, verb, request))
+        return false;
+    struct question *question = open_question(e, verb);
+    if (!question)
+        return false;
+    *ret = (struct gt_http_eater){
+        .eater = question, .eat = eat, .done = done, .free = put_back, .held = held, .body_max = body_max};
+    return true;
+}
+
+static void refuse_client(struct gt_extender *e, enum verb verb, const struct gt_http_request *request,
+                          unsigned status, struct gt_http_response *response)
+{
+    e->forbidden[verb]++;
+    if (status == 401) {
+        refuse(response, status, "this is asked with a client certificate");
+        return;
+    }
+    response->status = status;
+    gt_buf_puts(&response->body, "the client certificate is that of ");
+    gt_text_quote(&response->body, request->client);
+    gt_buf_printf(&response->body, "; who may ask this (--extender-clients): %s\n", e->spec.clients);
+}
+
+bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *request,
+                       struct gt_http_response *response)
+{
+    enum verb verb = verb_of(request->path);
+    if (verb == VERBS)
+        return false;
+    unsigned forbidden = forbids(e, verb, request);
+    if (request->method != GT_HTTP_POST)
+        refuse(response, 405, "this is asked with POST");
+    else if (forbidden)
+        refuse_client(e, verb, request, forbidden, response);
+    else if (!is_json(request->content_type))
+        refuse(response, 415, "expected the content type application/json");
+    else /* else its body is taken in pieces */
+        refuse(response, 503, "no memory for one more question");
+    return true;
+}
+
+int gt_extender_new(const struct gt_extender_spec *spec, struct gt_extender **ret, struct gt_err **err)
+{
+    struct gt_extender *extender = calloc(1, sizeof(*extender));
+    if (!extender)
+        return gt_fail(err, ENOMEM, "no memory for the extender");
+    extender->spec = *spec;
+    *ret = extender;
+    return 0;
+}
+
+void gt_extender_free(struct gt_extender *e)
+{
+    if (!e)
+        return;
+    for (unsigned verb = 0; verb < VERBS; verb++)
+        question_free(e->idle[verb]);
+    free(e->names);
+    free(e->values);
+    free(e->ids);
+    free(e->left);
+    free(e->verdicts);
+    free(e->tens);
+    free(e);
+}
+
+void gt_extender_set_ready(struct gt_extender *e, bool ready)
+{
+    e->ready = ready;
+}
+
+void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
+{
+    static const char name[] = "gputopo_extender_requests_total";
+    gt_prom_head(to, name, "counter", "Questions of schedulers, by path and result.");
+    for (unsigned verb = 0; verb < VERBS; verb++) {
+        gt_buf_printf(to, "%s{path=\"%s\",result=\"answered\"} %llu\n", name, paths[verb],
+                      (unsigned long long)e->answered[verb]);
+        gt_buf_printf(to, "%s{path=\"%s\",result=\"refused\"} %llu\n", name, paths[verb],
+                      (unsigned long long)e->refused[verb]);
+        gt_buf_printf(to, "%s{path=\"%s\",result=\"not_ready\"} %llu\n", name, paths[verb],
+                      (unsigned long long)e->unready[verb]);
+        gt_buf_printf(to, "%s{path=\"%s\",result=\"forbidden\"} %llu\n", name, paths[verb],
+                      (unsigned long long)e->forbidden[verb]);
+    }
+    static const char kept[] = "gputopo_extender_nodes_refused_total";
+    gt_prom_head(to, kept, "counter", "Nodes that a filter or predicate kept from a pod, by reason.");
+    gt_buf_printf(to, "%s{reason=\"planned_elsewhere\"} %llu\n", kept,
+                  (unsigned long long)e->kept[GT_PLANNED_ELSEWHERE]);
+    gt_buf_printf(to, "%s{reason=\"promised\"} %llu\n", kept, (unsigned long long)e->kept[GT_GPUS_RESERVED]);
+    gt_buf_printf(to, "%s{reason=\"kept_for_a_job\"} %llu\n", kept,
+                  (unsigned long long)e->kept[GT_NODE_KEPT]);
+    gt_prom_histogram(to, "gputopo_extender_decision_seconds",
+                      "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
+                      BUCKETS, e->seconds);
+}

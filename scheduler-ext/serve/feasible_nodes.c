@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/feasible_nodes.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "scheduler-ext/serve/feasibility.h"
+
+/* Whether the node is out of the question, whatever its GPUs. */
+static bool is_out(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                   const struct gt_cluster_node *node, uint32_t id, enum gt_refusal *ret)
+{
+    struct gt_cache_node fed = {0};
+    gt_cache_get_node(view->cache, id, &fed);
+    *ret = fed.left_alone    ? GT_REFUSED_LEFT_ALONE
+           : !fed.has_node   ? GT_REFUSED_NO_NODE
+           : fed.stale       ? GT_REFUSED_STALE
+           : !fed.ready      ? GT_REFUSED_NOT_READY
+           : fed.cordoned    ? GT_REFUSED_CORDONED
+           : !node->eligible ? GT_REFUSED_NOT_ELIGIBLE
+                             : GT_REFUSED_UNSUITED;
+    return *ret != GT_REFUSED_UNSUITED ||
+           (gt_cache_pod_is_constrained(view->cache, pod) && !gt_cache_pod_fits_node(view->cache, pod, id));
+}
+
+/* False: it can hold the pod. */
+static bool is_refused(const struct gt_debug_view *view, const struct gt_extender_pod *pod, uint32_t id,
+                       double value, enum gt_refusal *ret)
+{
+    enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
+    *ret = feasibility == GT_NODE_KEPT       ? GT_REFUSED_KEPT
+           : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_PROMISED
+                                             : GT_REFUSED_TOO_FEW;
+    return feasibility != GT_FEASIBLE || isnan(value);
+}
+
+/* All that can hold the pod: values and ids in the same order. */
+struct feasible {
+    double *values, *sums;
+    uint32_t *ids;
+    uint8_t *tens;
+    uint32_t count;
+};
+
+static void feasible_done(struct feasible *feasible)
+{
+    free(feasible->values);
+    free(feasible->sums);
+    free(feasible->ids);
+    free(feasible->tens);
+}
+
+static bool feasible_make(struct feasible *ret, uint32_t nodes)
+{
+    *ret = (struct feasible){.values = calloc((size_t)nodes + 1, sizeof(double)),
+                             .sums = calloc((size_t)nodes + 1, sizeof(double)),
+                             .ids = calloc((size_t)nodes + 1, sizeof(uint32_t)),
+                             .tens = calloc((size_t)nodes + 1, 1)};
+    return ret->values && ret->sums && ret->ids && ret->tens;
+}
+
+static void sort_out(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                     struct feasible *feasible, struct gt_feasible_nodes *ret)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
+    uint32_t nodes = gt_cluster_nodes(cluster);
+    struct gt_extender_pod asked = {
+        .namespace_ = pod->meta.namespace_, .name = pod->meta.name, .uid = pod->uid, .gpus = pod->gpus};
+    gt_extender_pod_find(view->cache, &asked);
+    gt_score_all(cluster, pod->gpus, feasible->values);
+    for (uint32_t id = 0; id < nodes; id++) {
+        struct gt_cluster_node node;
+        enum gt_refusal refusal;
+        if (!gt_cluster_get_node(cluster, id, &node))
+            continue;
+        if (!is_out(view, pod, &node, id, &refusal) &&
+            !is_refused(view, &asked, id, feasible->values[id], &refusal)) {
+            feasible->values[feasible->count] = feasible->values[id];
+            feasible->ids[feasible->count++] = id;
+            continue;
+        }
+        struct gt_refused *refused = &ret->refused[refusal];
+        if (refused->count < GT_ASSESSED_EXAMPLES)
+            refused->examples[refused->count] = id;
+        refused->count++;
+    }
+}
+
+static bool goes_before(const struct gt_cluster *cluster, const struct gt_assessed_node *a,
+                        const struct gt_assessed_node *b)
+{
+    struct gt_cluster_node x, y;
+    if (a->ten != b->ten && (a->ten == 10 || b->ten == 10)) /* its ties are broken to the last */
+        return a->ten > b->ten;
+    if (a->sum != b->sum)
+        return a->sum > b->sum;
+    return gt_cluster_get_node(cluster, a->id, &x) && gt_cluster_get_node(cluster, b->id, &y) &&
+           strcmp(x.name, y.name) < 0;
+}
+
+static void insert(const struct gt_cluster *cluster, const struct gt_assessed_node *node,
+                   struct gt_feasible_nodes *to)
+{
+    unsigned at = to->best_count;
+    while (at > 0 && goes_before(cluster, node, &to->best[at - 1]))
+        at--;
+    if (at == GT_ASSESSED_BEST)
+        return;
+    if (to->best_count < GT_ASSESSED_BEST)
+        to->best_count++;
+    memmove(&to->best[at + 1], &to->best[at], (to->best_count - 1 - at) * sizeof(*node));
+    to->best[at] = *node;
+}
+
+int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
+                      struct gt_feasible_nodes *ret, struct gt_err **err)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
+    __attribute__((cleanup(feasible_done))) struct feasible feasible = {0};
+    *ret = (struct gt_feasible_nodes){0};
+    if (!feasible_make(&feasible, gt_cluster_nodes(cluster)))
+        return gt_fail(err, ENOMEM, "no memory for %u nodes", gt_cluster_nodes(cluster));
+    sort_out(view, pod, &feasible, ret);
+    ret->feasible = feasible.count;
+    gt_kube_scheduler_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,
+                             feasible.tens);
+    gt_volcano_scores(view->cache, &view->weights, feasible.values, feasible.ids, feasible.count,
+                      feasible.sums);
+    for (uint32_t i = 0; i < feasible.count; i++)
+        insert(cluster,
+               &(struct gt_assessed_node){.id = feasible.ids[i],
+                                          .value = feasible.values[i],
+                                          .sum = feasible.sums[i],
+                                          .ten = feasible.tens[i]},
+               ret);
+    for (unsigned i = 0; i < ret->best_count; i++) {
+        struct gt_assessed_node *best = &ret->best[i];
+        struct gt_score_parts parts = {0};
+        gt_score_one(cluster, best->id, pod->gpus, &parts);
+        best->score_part = parts.score_part;
+        best->loss_part = parts.loss_part;
+        best->mask = parts.choice.mask;
+    }
+    return 0;
+}
+
+void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_cache_pod *pod,
+                     struct gt_buf *to)
+{
+    const char *have = count == 1 ? "has" : "have", *are = count == 1 ? "is" : "are",
+               *do_not = count == 1 ? "does not" : "do not";
+    switch (refusal) {
+    case GT_REFUSED_TOO_FEW:
+        gt_buf_printf(to, "%s fewer than %u GPU%s free", have, pod->gpus, pod->gpus == 1 ? "" : "s");
+        break;
+    case GT_REFUSED_PROMISED:
+        gt_buf_printf(to, "%s too few left: free GPUs are promised to planned or starting pods", have);
+        break;
+    case GT_REFUSED_KEPT:
+        gt_buf_printf(to, "%s kept for a larger job that has waited for long", are);
+        break;
+    case GT_REFUSED_UNSUITED:
+        gt_buf_printf(to, "%s suit the pod: its node selector, affinity or tolerations rule %s out", do_not,
+                      count == 1 ? "it" : "them");
+        break;
+    case GT_REFUSED_CORDONED:
+        gt_buf_printf(to, "%s cordoned", are);
+        break;
+    case GT_REFUSED_NOT_READY:
+        gt_buf_printf(to, "%s not Ready", are);
+        break;
+    case GT_REFUSED_STALE:
+        gt_buf_printf(to, "%s stale: the agent there has not published for too long", are);
+        break;
+    case GT_REFUSED_NO_NODE:
+        gt_buf_printf(to, "%s no Node object", have);
+        break;
+    case GT_REFUSED_LEFT_ALONE:
+        gt_buf_printf(to, "%s left alone: the GPUs there are shared, and the vendor's plugin serves them",
+                      are);
+        break;
+    case GT_REFUSED_NOT_ELIGIBLE:
+    case GT_REFUSALS:
+        gt_buf_printf(to, "%s not eligible", are);
+        break;
+    }
+}
+
+const char *gt_refusal_name(enum gt_refusal refusal)
+{
+    static const char *const names[GT_REFUSALS] = {
+        [GT_REFUSED_TOO_FEW] = "tooFew",
+        [GT_REFUSED_PROMISED] = "promised",
+        [GT_REFUSED_KEPT] = "kept",
+        [GT_REFUSED_UNSUITED] = "unsuited",
+        [GT_REFUSED_CORDONED] = "cordoned",
+        [GT_REFUSED_NOT_READY] = "notReady",
+        [GT_REFUSED_STALE] = "stale",
+        [GT_REFUSED_NO_NODE] = "noNode",
+        [GT_REFUSED_LEFT_ALONE] = "leftAlone",
+        [GT_REFUSED_NOT_ELIGIBLE] = "notEligible",
+    };
+    return names[refusal];
+}

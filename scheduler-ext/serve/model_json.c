@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/model_json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/serve/model_parts.h"
+
+/* What the end of the document needs, with the counters of what was left out. */
+enum { TAIL_MAX = 512, HEAD_MAX = 4096 };
+
+/* What is kept for a job without its pods while others are written with theirs. */
+enum { JOB_BYTES = 1024 };
+
+enum { KEYS_MAX = 256 << 20 }; /* a key may be as long as a namespace and a name, and there are 2^18 pods */
+
+/* The document while it is written: item by item, so that it never ends in the middle of one. */
+struct writer {
+    const struct gt_debug_view *view;
+    struct gt_buf *to;
+    struct gt_buf item;
+    size_t limit; /* of what is being written */
+    bool more;    /* there is one in the list */
+    bool pods;
+    uint32_t next_node;
+    bool in_jobs;
+    struct gt_buf keys; /* of the jobs, each with its NUL; first those that somebody may worry about */
+    size_t next_key;
+    uint32_t jobs_to_come;
+    uint32_t supernodes, nodes, jobs, jobs_without_pods; /* left out */
+};
+
+static void begin(struct writer *writer, const char *key)
+{
+    gt_buf_puts(writer->to, key);
+    writer->more = false;
+}
+
+static void empty(struct writer *writer)
+{
+    if (writer->item.failed)
+        gt_buf_done(&writer->item);
+    gt_buf_consume(&writer->item, writer->item.len);
+    writer->item.max = writer->to->max;
+}
+
+/* False where it does not fit. */
+static bool put(struct writer *writer)
+{
+    const struct gt_buf *item = &writer->item;
+    bool fits = !item->failed && writer->to->len + item->len + 1 <= writer->limit;
+    if (fits) {
+        if (writer->more)
+            gt_buf_add(writer->to, ",", 1);
+        gt_buf_add(writer->to, item->data ? item->data : "", item->len);
+        writer->more = true;
+    }
+    empty(writer);
+    return fits;
+}
+
+/* ---- supernodes ---- */
+
+/* Node ids by the supernode that is told of them; GT_NONE in `of`: none. */
+struct members {
+    uint32_t *of, *first, *ids;
+    uint32_t nodes, supernodes;
+};
+
+static void members_done(struct members *members)
+{
+    free(members->of);
+    free(members->first);
+    free(members->ids);
+}
+
+static uint32_t shown_supernode(const struct gt_cluster *cluster, uint32_t id)
+{
+    struct gt_cluster_supernode supernode;
+    if (!gt_cluster_get_supernode(cluster, id, &supernode))
+        return GT_NONE;
+    return supernode.is_node ? supernode.parent : id;
+}
+
+static bool members_make(const struct gt_cluster *cluster, struct members *ret)
+{
+    uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster);
+    *ret = (struct members){.nodes = nodes, .supernodes = supernodes};
+    ret->of = calloc((size_t)nodes + 1, sizeof(*ret->of));
+    ret->ids = calloc((size_t)nodes + 1, sizeof(*ret->ids));
+    ret->first = calloc((size_t)supernodes + 2, sizeof(*ret->first));
+    if (!ret->of || !ret->ids || !ret->first)
+        return false;
+    for (uint32_t n = 0; n < nodes; n++) {
+        struct gt_cluster_node node;
+        ret->of[n] =
+            gt_cluster_get_node(cluster, n, &node) ? shown_supernode(cluster, node.supernode) : GT_NONE;
+        if (ret->of[n] != GT_NONE)
+            ret->first[ret->of[n] + 2]++;
+    }
+    for (uint32_t s = 1; s <= supernodes; s++)
+        ret->first[s + 1] += ret->first[s];
+    for (uint32_t n = 0; n < nodes; n++)
+        if (ret->of[n] != GT_NONE)
+            ret->ids[ret->first[ret->of[n] + 1]++] = n;
+    return true; /* those of s: from first[s] to first[s + 1] */
+}
+
+static void write_supernode(struct writer *writer, const struct members *members, uint32_t id)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(writer->view->cache);
+    struct gt_cluster_supernode supernode, parent;
+    struct gt_cluster_node node;
+    struct gt_buf *to = &writer->item;
+    if (!gt_cluster_get_supernode(cluster, id, &supernode) || supernode.is_node)
+        return;
+    bool below = gt_cluster_get_supernode(cluster, supernode.parent, &parent);
+    gt_buf_puts(to, "{");
+    gt_json_text(to, false, "name", supernode.name);
+    gt_json_number(to, true, "tier", supernode.tier);
+    gt_json_text(to, true, "parent", below ? parent.name : NULL);
+    gt_json_number(to, true, "nodesInAll", supernode.nodes);
+    gt_json_number(to, true, "available", supernode.available);
+    gt_buf_puts(to, ",\"nodes\":[");
+    for (uint32_t i = members->first[id]; i < members->first[id + 1]; i++) {
+        gt_buf_puts(to, i == members->first[id] ? "\"" : ",\"");
+        if (gt_cluster_get_node(cluster, members->ids[i], &node)) /* a Kubernetes name: nothing to escape */
+            gt_buf_puts(to, node.name);
+        gt_buf_puts(to, "\"");
+    }
+    gt_buf_puts(to, "]}");
+    writer->supernodes += !put(writer);
+}
+
+static void write_supernodes(struct writer *writer)
+{
+    struct members members;
+    if (members_make(gt_cache_cluster(writer->view->cache), &members))
+        for (uint32_t s = 0; s < members.supernodes; s++)
+            write_supernode(writer, &members, s);
+    else
+        writer->to->failed = true;
+    members_done(&members);
+}
+
+/* ---- nodes and jobs ---- */
+
+static void write_node(struct writer *writer, uint32_t id)
+{
+    struct gt_cluster_node node;
+    if (!gt_cluster_get_node(gt_cache_cluster(writer->view->cache), id, &node))
+        return;
+    gt_model_node_json(writer->view, id, &writer->item);
+    writer->nodes += !put(writer);
+}
+
+/* What an item may take, so that much remains behind it. */
+static void leave(struct writer *writer, size_t remains)
+{
+    size_t taken = writer->to->len + 1 + remains;
+    writer->item.max = writer->limit > taken ? writer->limit - taken : 0;
+}
+
+static void write_job(struct writer *writer, const struct gt_cache_job *job)
+{
+    writer->jobs_to_come -= writer->jobs_to_come > 0;
+    if (writer->pods) { /* which are many: they must not push other jobs out */
+        leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES);
+        gt_model_job_json(writer->view, job, true, false, &writer->item);
+        if (put(writer))
+            return;
+    }
+    leave(writer, 0);
+    gt_model_job_json(writer->view, job, false, false, &writer->item);
+    if (!put(writer))
+        writer->jobs++;
+    else if (writer->pods)
+        writer->jobs_without_pods++;
+}
+
+/* Jobs come and go between two pieces of the document, so they are known by their keys. */
+static void list_jobs(struct writer *writer)
+{
+    gt_auto_buf struct gt_buf settled = GT_BUF(KEYS_MAX);
+    const struct gt_cache *cache = writer->view->cache;
+    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
+         job = gt_cache_next_job(cache, job)) {
+        struct gt_placement_job info;
+        gt_debug_job(writer->view, job, &info);
+        gt_buf_add(gt_debug_is_settled(job, &info) ? &settled : &writer->keys, job->key,
+                   strlen(job->key) + 1);
+        writer->jobs_to_come++;
+    }
+    if (settled.len)
+        gt_buf_add(&writer->keys, settled.data, settled.len);
+    if (settled.failed || writer->keys.failed)
+        writer->to->failed = true;
+    writer->in_jobs = true;
+}
+
+/* ---- counters ---- */
+
+static void write_placement(const struct gt_debug_view *view, struct gt_buf *to)
+{
+    struct gt_placement_counters counters;
+    if (!view->placement) {
+        gt_buf_puts(to, ",\"placement\":null");
+        return;
+    }
+    gt_placement_counters(view->placement, &counters);
+    gt_buf_puts(to, ",\"placement\":{");
+    gt_json_bool(to, false, "acts", counters.leads);
+    gt_json_number(to, true, "jobsPlaced", counters.placed);
+    gt_json_number(to, true, "podsPlanned", counters.pods_planned);
+    gt_json_number(to, true, "podsLifted", counters.pods_lifted);
+    gt_json_number(to, true, "jobsRefused", counters.refused);
+    gt_json_number(to, true, "podsLost", counters.lost);
+    gt_json_number(to, true, "reservedGpus", counters.reserved_gpus);
+    gt_json_number(to, true, "keptNodes", counters.kept_nodes);
+    gt_json_number(to, true, "writesWaiting", counters.writes_waiting);
+    gt_buf_puts(to, ",\"jobs\":{");
+    for (unsigned s = 0; s < GT_PLACEMENT_STATES; s++)
+        gt_json_number(to, s > 0, gt_placement_state_name((enum gt_placement_state)s), counters.jobs[s]);
+    gt_buf_puts(to, "}}");
+}
+
+static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
+{
+    struct gt_cache_counters counters;
+    gt_cache_counters(view->cache, &counters);
+    gt_buf_puts(to, "{\"version\":1");
+    gt_json_time(to, "time", view, view->now_ms);
+    gt_json_bool(to, true, "leader", view->leads);
+    gt_json_bool(to, true, "synced", view->synced);
+    gt_buf_puts(to, ",\"counters\":{");
+    gt_json_number(to, false, "nodes", counters.nodes);
+    gt_json_number(to, true, "nodesWithoutTopology", counters.nodes_without_topology);
+    gt_json_number(to, true, "nodesStale", counters.nodes_stale);
+    gt_json_number(to, true, "supernodes", counters.supernodes);
+    gt_json_number(to, true, "jobs", counters.jobs);
+    gt_json_number(to, true, "podsGated", counters.pods[GT_CACHE_GATED]);
+    gt_json_number(to, true, "podsPending", counters.pods[GT_CACHE_WAITING]);
+    gt_json_number(to, true, "podsStarting", counters.pods[GT_CACHE_BOUND]);
+    gt_json_number(to, true, "podsRunning", counters.pods[GT_CACHE_RUNNING]);
+    gt_json_number(to, true, "podsBeyond", counters.pods_beyond);
+    gt_json_number(to, true, "objectsRefused", counters.refused);
+    write_placement(view, to);
+    gt_buf_puts(to, "}");
+}
+
+/* ---- in pieces ---- */
+
+static void write_tail(struct writer *writer)
+{
+    struct gt_buf *to = writer->to;
+    gt_buf_puts(to, "],\"leftOut\":{");
+    gt_json_number(to, false, "supernodes", writer->supernodes);
+    gt_json_number(to, true, "nodes", writer->nodes);
+    gt_json_number(to, true, "jobs", writer->jobs);
+    gt_json_number(to, true, "podsOfJobs", writer->jobs_without_pods);
+    gt_buf_puts(to, "}");
+    gt_json_bool(to, true, "truncated",
+                 writer->supernodes || writer->nodes || writer->jobs || writer->jobs_without_pods);
+    gt_buf_puts(to, "}\n");
+}
+
+static void start(struct writer *writer)
+{
+    size_t max = writer->to->max, room = max > TAIL_MAX + HEAD_MAX ? max - TAIL_MAX : 0;
+    writer->limit = room / 4 * 3;
+    if (!room)
+        writer->to->failed = true;
+    write_head(writer->view, writer->to);
+    begin(writer, ",\"supernodes\":[");
+    write_supernodes(writer);
+    begin(writer, "],\"nodes\":[");
+}
+
+/* False: there was nothing more to write. */
+static bool write_next(struct writer *writer)
+{
+    const struct gt_debug_view *view = writer->view;
+    if (writer->next_node < gt_cluster_nodes(gt_cache_cluster(view->cache))) {
+        write_node(writer, writer->next_node++);
+    } else if (!writer->in_jobs) {
+        writer->limit = writer->to->max - TAIL_MAX;
+        begin(writer, "],\"jobs\":[");
+        list_jobs(writer);
+    } else if (writer->next_key < writer->keys.len) {
+        const char *key = writer->keys.data + writer->next_key;
+        const struct gt_cache_job *job = gt_cache_find_job(view->cache, key);
+        writer->next_key += strlen(key) + 1;
+        if (job)
+            write_job(writer, job);
+    } else {
+        return false;
+    }
+    return !writer->to->failed;
+}
+
+static void done(struct writer *writer)
+{
+    gt_buf_done(&writer->item);
+    gt_buf_done(&writer->keys);
+}
+
+struct gt_model {
+    struct gt_debug_view view;
+    struct gt_buf text;
+    struct writer writer;
+};
+
+int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct gt_model **ret,
+                 struct gt_err **err)
+{
+    struct gt_model *model = calloc(1, sizeof(*model));
+    if (!model)
+        return gt_fail_sys(err, ENOMEM, "model");
+    *model = (struct gt_model){
+        .view = *view,
+        .text = GT_BUF(max),
+        .writer = {.pods = pods, .item = GT_BUF(max), .keys = GT_BUF(KEYS_MAX)},
+    };
+    model->writer.view = &model->view;
+    model->writer.to = &model->text;
+    start(&model->writer);
+    *ret = model;
+    return 0;
+}
+
+void gt_model_free(struct gt_model *model)
+{
+    if (!model)
+        return;
+    done(&model->writer);
+    gt_buf_done(&model->text);
+    free(model);
+}
+
+bool gt_model_write(struct gt_model *model, uint64_t budget_ns)
+{
+    uint64_t end = gt_clock_ns() + budget_ns;
+    do {
+        if (!write_next(&model->writer)) {
+            write_tail(&model->writer);
+            return true;
+        }
+    } while (gt_clock_ns() < end);
+    return false;
+}
+
+struct gt_buf *gt_model_text(struct gt_model *model)
+{
+    return &model->text;
+}
+
+void gt_model_json(const struct gt_debug_view *view, bool pods, struct gt_buf *to)
+{
+    struct writer writer = {
+        .view = view, .pods = pods, .to = to, .item = GT_BUF(to->max), .keys = GT_BUF(KEYS_MAX)};
+    start(&writer);
+    while (write_next(&writer))
+        ;
+    write_tail(&writer);
+    done(&writer);
+}

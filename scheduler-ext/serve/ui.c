@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/ui.h"
+
+#include <string.h>
+
+/* The files of ui/ as they are, put in by the assembler. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a declared name takes no parentheses */
+#define EMBED(name, file)                                                                                    \
+    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" file "\"\n" #name                                 \
+            "_end:\n.byte 0\n.popsection\n");                                                                \
+    extern const char name[], name##_end[] __attribute__((visibility("hidden")))
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+EMBED(gt_ui_html, "index.html");
+EMBED(gt_ui_css, "ui.css");
+EMBED(gt_ui_page, "page.js");
+EMBED(gt_ui_cluster, "cluster.js");
+EMBED(gt_ui_js, "ui.js");
+EMBED(gt_ui_icon, "icon.svg");
+
+/* Relative links of /ui do not work from /ui/, and behind a proxy we do not know where we are. */
+static const char back[] =
+    "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><title>gputopo</title>"
+    "<meta http-equiv=\"refresh\" content=\"0; url=../ui\"><a href=\"../ui\">ui</a></html>\n";
+
+bool gt_ui_serve(const char *path, struct gt_http_response *response)
+{
+    const struct {
+        const char *path, *type, *data, *end;
+    } files[] = {
+        {"/ui", "text/html; charset=utf-8", gt_ui_html, gt_ui_html_end},
+        {"/ui/", "text/html; charset=utf-8", back, back + sizeof(back) - 1},
+        {"/ui/ui.css", "text/css; charset=utf-8", gt_ui_css, gt_ui_css_end},
+        {"/ui/page.js", "text/javascript; charset=utf-8", gt_ui_page, gt_ui_page_end},
+        {"/ui/cluster.js", "text/javascript; charset=utf-8", gt_ui_cluster, gt_ui_cluster_end},
+        {"/ui/ui.js", "text/javascript; charset=utf-8", gt_ui_js, gt_ui_js_end},
+        {"/ui/icon.svg", "image/svg+xml", gt_ui_icon, gt_ui_icon_end},
+    };
+    for (size_t i = 0; i < GT_COUNT(files); i++)
+        if (strcmp(path, files[i].path) == 0) {
+            response->content_type = files[i].type;
+            gt_buf_add(&response->body, files[i].data, (size_t)(files[i].end - files[i].data));
+            return true;
+        }
+    return false;
+}

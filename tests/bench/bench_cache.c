@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/cache/cache.h"
+
+/*
+ * What the cache costs at 10,000 nodes and 100,000 pods: memory, and time for each kind of object. Prints
+ * measures in the form that loss.sh describes. Objects are parsed one by one, as an informer does; parsing is
+ * not in the times, the memory is that of the process.
+ */
+enum { NODES = 10000, PODS = 100000, GPUS = 8, PER_SUPERNODE = 16, PER_JOB = 8 };
+
+static void measure(const char *name, double value, const char *unit, const char *goal)
+{
+    printf("%s\t%.*f\t%s\t%s\n", name, value < 100 ? 2 : 0, value, unit, goal);
+    fflush(stdout);
+}
+
+static void stop(const char *what)
+{
+    fprintf(stderr, "bench_cache: %s\n", what);
+    exit(2);
+}
+
+static double resident_mib(void)
+{
+    long pages = 0, unused = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    char line[128];
+    if (!file || !fgets(line, sizeof(line), file))
+        stop("/proc/self/statm cannot be read");
+    fclose(file);
+    char *end;
+    unused = strtol(line, &end, 10);
+    pages = strtol(end, NULL, 10);
+    (void)unused;
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+static cJSON *parse(const struct gt_buf *text)
+{
+    cJSON *json = text->failed ? NULL : cJSON_ParseWithLength(text->data, text->len);
+    if (!json)
+        stop("an object is no JSON");
+    return json;
+}
+
+/* ---- objects, as large as real ones are where the cache reads them ---- */
+
+/* `names` of its pods have the GPUs, one each. */
+static cJSON *topology(unsigned n, unsigned first_pod, unsigned names, unsigned version)
+{
+    static struct gt_buf to = GT_BUF(1 << 20);
+    to.len = 0;
+    gt_buf_printf(&to,
+                  "{\"metadata\":{\"name\":\"node-%05u\",\"resourceVersion\":\"%u\"},\"status\":{\"gpus\":[",
+                  n, version);
+    for (unsigned i = 0; i < GPUS; i++)
+        gt_buf_printf(&to,
+                      "%s{\"index\":%u,\"uuid\":\"GPU-%08x-5a5a-4b4b-8c8c-0123456789%02x\",\"bdf\":"
+                      "\"0000:%02x:00.0\",\"product\":\"MXC550\",\"numaNode\":0,\"mode\":\"native\","
+                      "\"healthy\":true,\"zone\":1}",
+                      i ? "," : "", i, n, i, i + 1);
+    gt_buf_puts(&to, "],\"links\":[");
+    for (unsigned b = 1; b < GPUS; b++)
+        for (unsigned a = 0; a < b; a++)
+            gt_buf_printf(&to, "%s{\"a\":%u,\"b\":%u,\"kind\":\"MX\",\"weight\":64}", a + b > 1 ? "," : "", a,
+                          b);
+    gt_buf_puts(&to, "],\"free\":[");
+    for (unsigned i = names; i < GPUS; i++)
+        gt_buf_printf(&to, "%s%u", i > names ? "," : "", i);
+    gt_buf_puts(&to, "],\"owners\":[");
+    for (unsigned i = 0; i < names; i++)
+        gt_buf_printf(
+            &to,
+            "%s{\"gpu\":%u,\"namespace\":\"team-%u\",\"pod\":\"pretrain-%u-worker-%u\",\"container\":"
+            "\"pytorch\"}",
+            i ? "," : "", i, (first_pod + i) / PER_JOB % 50, (first_pod + i) / PER_JOB,
+            (first_pod + i) % PER_JOB);
+    gt_buf_puts(&to, "]}}");
+    return parse(&to);
+}
+
+static cJSON *node(unsigned n)
+{
+    static struct gt_buf to = GT_BUF(1 << 20);
+    to.len = 0;
+    gt_buf_printf(
+        &to, "{\"metadata\":{\"name\":\"node-%05u\",\"labels\":{\"kubernetes.io/hostname\":\"node-%05u\",", n,
+        n);
+    for (unsigned i = 0; i < 25; i++)
+        gt_buf_printf(&to, "\"example.com/some-label-number-%u\":\"value-%u\",", i, i);
+    gt_buf_printf(
+        &to,
+        "\"topology.kubernetes.io/zone\":\"zone-%u\"}},\"spec\":{},\"status\":{\"capacity\":{\"metax-tech."
+        "com/gpu\":\"8\"},\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
+        n % 8);
+    return parse(&to);
+}
+
+static cJSON *supernode(unsigned s)
+{
+    static struct gt_buf to = GT_BUF(1 << 20);
+    to.len = 0;
+    gt_buf_printf(
+        &to,
+        "{\"metadata\":{\"name\":\"super-%u\"},\"status\":{\"tier\":1,\"parent\":\"row-%u\",\"members\":[", s,
+        s / 16);
+    for (unsigned i = 0; i < PER_SUPERNODE; i++)
+        gt_buf_printf(&to, "%s{\"node\":\"node-%05u\"}", i ? "," : "", s * PER_SUPERNODE + i);
+    gt_buf_puts(&to, "]}}");
+    return parse(&to);
+}
+
+enum stage { WAITING, PLANNED, BOUND };
+
+/* A pod of a PyTorchJob; `gpus` 0: one of the many that ask for none. */
+static cJSON *pod(unsigned p, unsigned gpus, enum stage stage, unsigned on)
+{
+    static struct gt_buf to = GT_BUF(1 << 20);
+    unsigned job = p / PER_JOB;
+    to.len = 0;
+    gt_buf_printf(&to,
+                  "{\"metadata\":{\"namespace\":\"team-%u\",\"name\":\"pretrain-%u-worker-%u\",\"uid\":"
+                  "\"%08x-1111-4222-8333-444455556666\",\"creationTimestamp\":\"2026-01-01T00:%02u:00Z\","
+                  "\"ownerReferences\":[{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\",\"name\":"
+                  "\"pretrain-%u\",\"uid\":\"%08x-aaaa-4bbb-8ccc-ddddeeeeffff\",\"controller\":true}],",
+                  job % 50, job, p % PER_JOB, p, p % 60, job, job);
+    gt_buf_printf(
+        &to,
+        "\"labels\":{\"training.kubeflow.org/job-name\":\"pretrain-%u\",\"training.kubeflow.org/"
+        "replica-type\":\"worker\",\"training.kubeflow.org/replica-index\":\"%u\",\"app\":\"pretrain\"},"
+        "\"annotations\":{\"metax-tech.com/gpu-group-size\":\"32\"",
+        job, p % PER_JOB);
+    if (stage != WAITING && gpus) {
+        gt_buf_printf(&to,
+                      ",\"" GT_PLAN_ANNOTATION_NODE "\":\"node-%05u\",\"" GT_PLAN_ANNOTATION_GPUS
+                      "\":\"{\\\"pytorch\\\":[",
+                      on);
+        for (unsigned i = 0; i < gpus; i++)
+            gt_buf_printf(&to, "%s\\\"GPU-%08x-5a5a-4b4b-8c8c-0123456789%02x\\\"", i ? "," : "", on,
+                          (p * gpus + i) % GPUS);
+        gt_buf_puts(&to, "]}\"");
+    }
+    gt_buf_puts(
+        &to, "}},\"spec\":{\"schedulerName\":\"volcano\",\"priority\":10,\"priorityClassName\":\"batch\",");
+    if (stage == WAITING)
+        gt_buf_puts(&to, "\"schedulingGates\":[{\"name\":\"" GT_GATE "\"}],");
+    if (stage == BOUND)
+        gt_buf_printf(&to, "\"nodeName\":\"node-%05u\",", on);
+    if (stage == PLANNED)
+        gt_buf_printf(
+            &to,
+            "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"
+            "\"nodeSelectorTerms\":[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\","
+            "\"values\":[\"node-%05u\"]}]}]}}},",
+            on);
+    gt_buf_puts(
+        &to, "\"tolerations\":[{\"key\":\"node.kubernetes.io/not-ready\",\"operator\":\"Exists\",\"effect\":"
+             "\"NoExecute\",\"tolerationSeconds\":300}],\"containers\":[{\"name\":\"pytorch\",\"image\":"
+             "\"example.com/pytorch:2.6\",\"resources\":{\"limits\":{\"cpu\":\"16\"");
+    if (gpus)
+        gt_buf_printf(&to, ",\"metax-tech.com/gpu\":\"%u\"", gpus);
+    gt_buf_puts(&to, "}}}]},\"status\":{\"phase\":\"Pending\"}}");
+    return parse(&to);
+}
+
+/* ---- handing them in ---- */
+
+struct timer {
+    uint64_t ns, count;
+};
+
+#define TIMED(timer, call)                                                                                   \
+    do {                                                                                                     \
+        uint64_t start_ = gt_clock_ns();                                                                     \
+        call;                                                                                                \
+        (timer)->ns += gt_clock_ns() - start_;                                                               \
+        (timer)->count++;                                                                                    \
+    } while (0)
+
+static void report(const char *name, const struct timer *timer, const char *goal)
+{
+    measure(name, (double)timer->ns / (double)timer->count / 1000, "us", goal);
+}
+
+static void hand_pod(struct gt_cache *cache, struct timer *timer, cJSON *object)
+{
+    TIMED(timer, gt_cache_pod(cache, object));
+    cJSON_Delete(object);
+}
+
+static void hand_topology(struct gt_cache *cache, struct timer *timer, cJSON *object)
+{
+    TIMED(timer, gt_cache_topology(cache, object, 1));
+    cJSON_Delete(object);
+}
+
+static void hand_cluster(struct gt_cache *cache, bool timed)
+{
+    struct timer topologies = {0}, nodes = {0}, supernodes = {0};
+    for (unsigned n = 0; n < NODES; n++) {
+        hand_topology(cache, &topologies, topology(n, 0, 0, 1));
+        cJSON *object = node(n);
+        TIMED(&nodes, gt_cache_node(cache, object));
+        cJSON_Delete(object);
+    }
+    for (unsigned s = 0; s < NODES / PER_SUPERNODE; s++) {
+        cJSON *object = supernode(s);
+        TIMED(&supernodes, gt_cache_supernode(cache, object));
+        cJSON_Delete(object);
+    }
+    if (!timed)
+        return;
+    report("topology, new", &topologies, "-");
+    report("node, new", &nodes, "-");
+    report("supernode of 16 nodes, new", &supernodes, "-");
+}
+
+/* `asking` of the pods ask for GPUs, and as many of them as have room are on nodes and in use there. */
+static void hand_pods(struct gt_cache *cache, unsigned asking, bool timed)
+{
+    struct timer waiting = {0}, planned = {0}, bound = {0}, none = {0}, named = {0}, same = {0};
+    unsigned room = NODES * GPUS, seated = asking < room ? asking : room;
+    for (unsigned p = 0; p < PODS; p++) {
+        unsigned gpus = p < asking ? 1 : 0, on = p / GPUS;
+        hand_pod(cache, gpus ? &waiting : &none, pod(p, gpus, WAITING, on));
+        if (p >= seated)
+            continue;
+        hand_pod(cache, &planned, pod(p, gpus, PLANNED, on));
+        hand_pod(cache, &same, pod(p, gpus, PLANNED, on));
+        hand_pod(cache, &bound, pod(p, gpus, BOUND, on));
+        if (p % GPUS == GPUS - 1)
+            hand_topology(cache, &named, topology(on, on * GPUS, GPUS, 2));
+    }
+    struct gt_cache_counters counters;
+    gt_cache_counters(cache, &counters);
+    if (counters.refused || counters.pods[GT_CACHE_RUNNING] != seated)
+        stop("the cache did not take the pods as they were meant");
+    if (!timed)
+        return;
+    report("pod, new and gated", &waiting, "<50");
+    report("pod, planned", &planned, "<50");
+    report("pod, nothing new", &same, "-");
+    report("pod, bound", &bound, "-");
+    report("pod without GPUs", &none, "-");
+    report("topology, 8 pods named", &named, "<200");
+}
+
+static void measure_tick(struct gt_cache *cache)
+{
+    struct timer ticks = {0};
+    for (unsigned i = 0; i < 20; i++)
+        TIMED(&ticks, gt_cache_tick(cache, 2 + i));
+    report("tick", &ticks, "-");
+    struct timer questions = {0};
+    struct gt_cache_counters counters;
+    for (unsigned i = 0; i < 20; i++)
+        TIMED(&questions, gt_cache_counters(cache, &counters));
+    report("counters", &questions, "-");
+}
+
+static void run(unsigned asking, bool timed)
+{
+    gt_auto_cache struct gt_cache *cache = NULL;
+    char name[96];
+    if (gt_cache_new(NULL, &cache, NULL) < 0)
+        stop("no cache");
+    hand_cluster(cache, timed);
+    hand_pods(cache, asking, timed);
+    if (timed)
+        measure_tick(cache);
+    snprintf(name, sizeof(name), "resident, 10,000 nodes, 100,000 pods, %u of them ask", asking);
+    measure(name, resident_mib(), "MiB", "<143"); /* 150 MB */
+    snprintf(name, sizeof(name), "counted by the cache, %u of them ask", asking);
+    measure(name, (double)gt_cache_bytes(cache) / (1 << 20), "MiB", "-");
+}
+
+int main(int argc, char **argv)
+{
+    /* Each in a process of its own, so that the memory is its own. */
+    if (argc == 2 && strcmp(argv[1], "all") == 0)
+        run(PODS, false);
+    else {
+        printf("# cache\n");
+        measure("resident at the start", resident_mib(), "MiB", "-");
+        run(20000, true);
+        char command[4096];
+        ssize_t len = readlink("/proc/self/exe", command, sizeof(command) - 1);
+        if (len <= 0)
+            stop("the program's own path is not known");
+        command[len] = '\0';
+        execl(command, command, "all", (char *)NULL);
+        stop("the program cannot be started again");
+    }
+    return 0;
+}

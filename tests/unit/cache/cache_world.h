@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_FEED_WORLD_H
+#define GPUTOPO_TESTS_FEED_WORLD_H
+
+#include "scheduler-ext/cache/cache.h"
+
+/* Objects as the API server hands them out, made from a few words, and handed to a cache. */
+
+enum { WORLD_OWNERS = 8 };
+
+struct world_owner {
+    const char *pod; /* in namespace "ns" */
+    uint64_t mask;
+};
+
+struct world_topology {
+    const char *name;
+    unsigned gpus;        /* of one mesh of direct links */
+    uint64_t ill, unsure; /* unsure: of unknown health */
+    uint64_t unnamed;     /* in use by nobody knows whom */
+    struct world_owner owners[WORLD_OWNERS];
+    bool silent_on_usage; /* no `free`, no owners */
+    bool shared;          /* GPUs are in the vendor's sGPU mode */
+    bool link_down;       /* the link of GPUs 0 and 1 */
+    bool reversed;        /* GPUs stand in descending order */
+    const char *version, *owners_since;
+};
+
+struct world_node {
+    const char *name;
+    bool not_ready, cordoned;
+    const char *labels, *taints; /* JSON, NULL none */
+};
+
+struct world_supernode {
+    const char *name, *parent;
+    unsigned tier;
+    const char *members[16];
+};
+
+struct world_pod { /* in namespace "ns" */
+    const char *name;
+    const char *uid; /* NULL: its name */
+    unsigned gpus;
+    const char *node, *job, *phase, *created; /* job: a ReplicaSet's name */
+    bool gated, other_gate, deleting;
+    const char *plan_node;
+    uint64_t plan_mask;
+    const char *spec; /* more of it, "\"key\":...," */
+    const char *annotations, *labels;
+};
+
+cJSON *world_topology(const struct world_topology *topology);
+cJSON *world_node(const struct world_node *node);
+cJSON *world_supernode(const struct world_supernode *supernode);
+cJSON *world_pod(const struct world_pod *pod);
+
+/* Handed in, with the cluster checked afterwards. */
+void give_topology(struct gt_cache *cache, const struct world_topology *topology, uint64_t now_ms);
+void give_node(struct gt_cache *cache, const struct world_node *node);
+void give_supernode(struct gt_cache *cache, const struct world_supernode *supernode);
+void give_pod(struct gt_cache *cache, const struct world_pod *pod);
+void check_cache(const struct gt_cache *cache);
+
+/* A node of 8 free GPUs that is Ready. */
+void give_plain_node(struct gt_cache *cache, const char *name);
+
+struct gt_cache *new_cache(const struct gt_cache_spec *spec);
+struct gt_cluster_node cluster_node(struct gt_cache *cache, const char *name);
+struct gt_cache_pod *pod_of(struct gt_cache *cache, const char *name);
+/* The GPUs that are in use by the pod, or assumed for it, on a node. */
+uint64_t gpus_of(struct gt_cache *cache, const char *node, const char *pod);
+uint64_t refused(struct gt_cache *cache);
+
+#define TOPOLOGY(...)  (&(struct world_topology){__VA_ARGS__})
+#define NODE(...)      (&(struct world_node){__VA_ARGS__})
+#define SUPERNODE(...) (&(struct world_supernode){__VA_ARGS__})
+#define POD(...)       (&(struct world_pod){__VA_ARGS__})
+
+#endif

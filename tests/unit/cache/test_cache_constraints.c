@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cache/cache_world.h"
+
+/* Where a pod may run: selectors, required affinity, taints. */
+
+static bool suits(struct gt_cache *cache, const char *pod, const char *node)
+{
+    return gt_cache_pod_fits_node(cache, pod_of(cache, pod),
+                                  gt_cluster_find_node(gt_cache_cluster(cache), node));
+}
+
+#define AFFINITY(terms)                                                                                      \
+    "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"                   \
+    "\"nodeSelectorTerms\":" terms "}}},"
+#define IF(what)                     AFFINITY("[{\"matchExpressions\":[" what "]}]")
+#define EXPRESSION(key, how, values) "{\"key\":\"" key "\",\"operator\":\"" how "\",\"values\":" values "}"
+
+static void test_labels(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_node(cache,
+              NODE(.name = "n1", .labels = "{\"zone\":\"a\",\"size\":\"10\",\"empty\":\"\",\"b\":\"2\"}"));
+    static const struct {
+        const char *spec;
+        bool suits;
+    } cases[] = {
+        {"\"nodeSelector\":{\"zone\":\"a\"},", true},
+        {"\"nodeSelector\":{\"zone\":\"b\"},", false},
+        {"\"nodeSelector\":{\"zone\":\"a\",\"b\":\"2\"},", true},
+        {"\"nodeSelector\":{\"zone\":\"a\",\"c\":\"2\"},", false},
+        {"\"nodeSelector\":{\"empty\":\"\"},", true},
+        {IF(EXPRESSION("zone", "In", "[\"x\",\"a\"]")), true},
+        {IF(EXPRESSION("zone", "In", "[]")), false},
+        {IF(EXPRESSION("none", "In", "[\"a\"]")), false},
+        {IF(EXPRESSION("zone", "NotIn", "[\"x\"]")), true},
+        {IF(EXPRESSION("zone", "NotIn", "[\"a\"]")), false},
+        {IF(EXPRESSION("none", "NotIn", "[\"a\"]")), true},
+        {IF("{\"key\":\"zone\",\"operator\":\"Exists\"}"), true},
+        {IF("{\"key\":\"none\",\"operator\":\"Exists\"}"), false},
+        {IF("{\"key\":\"zone\",\"operator\":\"DoesNotExist\"}"), false},
+        {IF("{\"key\":\"none\",\"operator\":\"DoesNotExist\"}"), true},
+        {IF(EXPRESSION("size", "Gt", "[\"9\"]")), true},
+        {IF(EXPRESSION("size", "Gt", "[\"10\"]")), false},
+        {IF(EXPRESSION("size", "Lt", "[\"11\"]")), true},
+        {IF(EXPRESSION("size", "Lt", "[\"-11\"]")), false},
+        {IF(EXPRESSION("zone", "Gt", "[\"1\"]")), false},
+        {IF(EXPRESSION("size", "Gt", "[\"x\"]")), false},
+        {IF(EXPRESSION("size", "Gt", "[\"1\",\"2\"]")), false},
+        {IF(EXPRESSION("size", "Near", "[\"10\"]")), false},
+        {IF(EXPRESSION("zone", "In", "[\"a\"]") "," EXPRESSION("b", "In", "[\"2\"]")), true},
+        {IF(EXPRESSION("zone", "In", "[\"a\"]") "," EXPRESSION("b", "In", "[\"3\"]")), false},
+        {AFFINITY("[]"), false},
+        {AFFINITY("[{}]"), false},
+        {AFFINITY("null"), false},
+        {AFFINITY("[{},{\"matchExpressions\":[{\"key\":\"zone\",\"operator\":\"Exists\"}]}]"), true},
+        {AFFINITY("[{\"matchFields\":[" EXPRESSION("metadata.name", "In", "[\"n1\"]") "]}]"), true},
+        {AFFINITY("[{\"matchFields\":[" EXPRESSION("metadata.name", "NotIn", "[\"n1\"]") "]}]"), false},
+        {AFFINITY("[{\"matchFields\":[" EXPRESSION("metadata.uid", "NotIn", "[\"n1\"]") "]}]"), false},
+        {"\"nodeSelector\":{\"zone\":\"b\"}," IF("{\"key\":\"zone\",\"operator\":\"Exists\"}"), false},
+        {"\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[]}},", true},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        give_pod(cache, POD(.name = "a", .gpus = 1, .spec = cases[i].spec));
+        if (suits(cache, "a", "n1") != cases[i].suits)
+            fail_msg("%s: the answer is wrong", cases[i].spec);
+        assert_int_equal(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")), i + 1 < GT_COUNT(cases));
+    }
+    assert_int_equal(refused(cache), 0);
+    assert_false(suits(cache, "a", "n2"));
+    gt_cache_node_gone(cache, "n1");
+    assert_false(suits(cache, "a", "n1"));
+}
+
+#define TAINT "[{\"key\":\"gpu\",\"value\":\"yes\",\"effect\":\"NoSchedule\"}]"
+
+static void test_taints(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_plain_node(cache, "n2");
+    static const struct {
+        const char *spec;
+        bool suits;
+    } cases[] = {
+        {NULL, false},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\"}],", true},
+        {"\"tolerations\":[{\"operator\":\"Exists\"}],", true},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"value\":\"yes\"}],", true},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Equal\",\"value\":\"no\"}],", false},
+        {"\"tolerations\":[{\"key\":\"gpu\"}],", false},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\",\"effect\":\"NoSchedule\"}],", true},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Exists\",\"effect\":\"NoExecute\"}],", false},
+        {"\"tolerations\":[{\"key\":\"gpu\",\"operator\":\"Gt\",\"value\":\"1\"}],", false},
+        {"\"tolerations\":[{\"key\":\"node.kubernetes.io/"
+         "not-ready\",\"operator\":\"Exists\",\"effect\":\"NoExecute\","
+         "\"tolerationSeconds\":300}],",
+         false},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        give_node(cache, NODE(.name = "n1", .taints = TAINT));
+        give_pod(cache, POD(.name = "a", .gpus = 1, .spec = cases[i].spec));
+        if (suits(cache, "a", "n1") != cases[i].suits)
+            fail_msg("%s: the answer is wrong", cases[i].spec ? cases[i].spec : "nothing");
+        assert_true(suits(cache, "a", "n2"));
+        assert_int_equal(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")), !cases[i].suits);
+        /* Where no pods may come its taints need nobody's patience. */
+        give_node(cache, NODE(.name = "n1", .taints = TAINT, .cordoned = true));
+        assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
+        give_node(cache, NODE(.name = "n1"));
+        assert_true(suits(cache, "a", "n1"));
+        assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
+    }
+    /* Soft ones, and those that repeat a cordon, keep nobody away. */
+    give_node(cache,
+              NODE(.name = "n1",
+                   .taints = "[{\"key\":\"a\",\"effect\":\"PreferNoSchedule\"},"
+                             "{\"key\":\"node.kubernetes.io/unschedulable\",\"effect\":\"NoSchedule\"}]"));
+    assert_true(suits(cache, "a", "n1"));
+    assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
+    assert_int_equal(refused(cache), 0);
+}
+
+static void test_bound(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    give_plain_node(cache, "n2");
+    give_pod(cache, POD(.name = "a", .gpus = 1, .node = "n1", .spec = "\"nodeSelector\":{\"x\":\"y\"},"));
+    assert_true(suits(cache, "a", "n1"));
+    assert_false(suits(cache, "a", "n2"));
+    assert_true(gt_cache_pod_is_constrained(cache, pod_of(cache, "a")));
+}
+
+/* The plan's affinity comes with the plan: the pod changes, and nothing of the old text stays. */
+static void test_shared(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    size_t sizes[20];
+    give_plain_node(cache, "n1");
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < 50; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "p%u", i);
+            give_pod(cache, POD(.name = name, .gpus = 1,
+                                .spec = "\"nodeSelector\":{\"kind\":\"something of some length, really\"},"));
+            assert_false(suits(cache, name, "n1"));
+        }
+        sizes[round] = gt_cache_bytes(cache);
+        for (unsigned i = 0; i < 50; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "p%u", i);
+            give_pod(cache, POD(.name = name, .gpus = 1));
+            assert_true(suits(cache, name, "n1"));
+            assert_false(gt_cache_pod_is_constrained(cache, pod_of(cache, name)));
+        }
+    }
+    assert_true(sizes[19] < sizes[1] + 1000); /* the allocator rounds as it likes */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_taints),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

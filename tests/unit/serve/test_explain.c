@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/serve/explain.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cache/cache_world.h"
+
+enum { LIMIT = 1 << 20 };
+
+static int set_up(void **state)
+{
+    *state = new_cache(NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    gt_cache_free(*state);
+    return 0;
+}
+
+/* The answer is the caller's. */
+static unsigned ask(struct gt_cache *cache, const char *query, struct gt_buf *ret)
+{
+    const struct gt_debug_view view = {.cache = cache, .weights = GT_AWARE_DEFAULT, .now_ms = 10000};
+    struct gt_http_response response = {.status = 200, .body = GT_BUF(LIMIT)};
+    gt_explain(&view, query, &response);
+    assert_false(response.body.failed);
+    *ret = response.body;
+    return response.status;
+}
+
+static void assert_says(struct gt_cache *cache, const char *query, unsigned status, const char *words)
+{
+    gt_auto_buf struct gt_buf answer = {0};
+    unsigned got = ask(cache, query, &answer);
+    if (got != status || !strstr(answer.data ? answer.data : "", words))
+        fail_msg("%s: %u\n%s\nexpected %u with \"%s\"", query, got, answer.data ? answer.data : "", status,
+                 words);
+    if (status != 200) /* one line */
+        assert_ptr_equal(strchr(answer.data, '\n'), answer.data + answer.len - 1);
+}
+
+static void assert_silent(struct gt_cache *cache, const char *query, const char *words)
+{
+    gt_auto_buf struct gt_buf answer = {0};
+    ask(cache, query, &answer);
+    if (strstr(answer.data ? answer.data : "", words))
+        fail_msg("%s: \"%s\" is in\n%s", query, words, answer.data);
+}
+
+static void test_who_is_meant(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_pod(cache, POD(.name = "lone", .gpus = 1));
+    give_pod(cache, POD(.name = "a-0", .job = "a", .gpus = 1));
+    give_pod(cache,
+             POD(.name = "t-worker-0", .gpus = 1,
+                 .labels = "\"training.kubeflow.org/job-name\":\"a\",\"training.kubeflow.org/replica-type\":"
+                           "\"worker\",\"training.kubeflow.org/replica-index\":\"0\""));
+    assert_says(cache, "pod=ns/lone", 200, "Pod ns/lone: 1 GPU, pending");
+    assert_says(cache, "pod=lone", 200, "Pod ns/lone");
+    assert_says(cache, "name=ns/lone", 200, "Pod ns/lone"); /* and no other: the pod is its own job */
+    assert_says(cache, "job=ns/Owned/ReplicaSet/a", 200, "Job ns/Owned/ReplicaSet/a: 1 pod, 1 GPU");
+    assert_says(cache, "job=ns/ReplicaSet/a", 200, "Job ns/Owned/ReplicaSet/a");
+    assert_says(cache, "job=ns%2FPyTorchJob%2Fa", 200, "Job ns/PyTorchJob/a");
+    assert_says(cache, "job=ns/a", 300, "2 have the name \"ns/a\": ");
+    assert_says(cache, "job=ns/a", 300, "job ns/Owned/ReplicaSet/a");
+    assert_says(cache, "name=a", 300, "job ns/PyTorchJob/a");
+    assert_says(cache, "pod=ns/a", 404, "there is no pod \"ns/a\"");
+    assert_says(cache, "pod=other/lone", 404, "there is no pod");
+    assert_says(cache, "job=n/a", 404, "there is no job");
+    assert_says(cache, "job=ns/Job/a", 404, "there is no job");
+    assert_says(cache, "name=%22%0a", 404, "\"\\\"\\n\"");
+    assert_says(cache, NULL, 400, "expected ?pod=");
+    assert_says(cache, "pod=", 400, "expected ?pod=");
+    assert_says(cache, "pod=lone&format=xml", 400, "format");
+}
+
+static void test_many_of_one_name(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_pod(cache, POD(.name = "x", .gpus = 1));
+    give_pod(cache, POD(.name = "y", .gpus = 1, .job = "x"));
+    assert_says(cache, "name=ns/x", 300, "3 have the name \"ns/x\": pod ns/x, job ");
+}
+
+static void test_scores_and_refusals(void **state)
+{
+    struct gt_cache *cache = *state;
+    for (char name[] = "n1"; name[1] <= '7'; name[1]++)
+        give_plain_node(cache, name);
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unnamed = 0x0f), 1); /* 4 left: exact */
+    give_topology(cache, TOPOLOGY(.name = "n2", .gpus = 8, .unnamed = 0x7f), 1);
+    give_node(cache, NODE(.name = "n3", .cordoned = true));
+    give_node(cache, NODE(.name = "n4", .not_ready = true));
+    give_node(cache,
+              NODE(.name = "n5", .taints = "[{\"key\":\"k\",\"value\":\"v\",\"effect\":\"NoSchedule\"}]"));
+    give_pod(cache, POD(.name = "planned", .gpus = 6, .plan_node = "n6", .plan_mask = 0x3f));
+    give_topology(cache, TOPOLOGY(.name = "lost", .gpus = 8), 1);
+    give_pod(cache, POD(.name = "p", .gpus = 4));
+    assert_says(cache, "pod=ns/p", 200, "2 nodes could hold a pod of 4 GPUs now");
+    assert_says(cache, "pod=ns/p", 200, "\n  n1     1.000   1.000   0.000     10     4  4-7\n");
+    assert_says(cache, "pod=ns/p", 200, "\n  n7  ");
+    assert_says(cache, "pod=ns/p", 200, "1 node has fewer than 4 GPUs free: n2 (1)\n");
+    assert_says(cache, "pod=ns/p", 200, "1 node has too few left: free GPUs are promised");
+    assert_says(cache, "pod=ns/p", 200, "1 node is cordoned: n3\n");
+    assert_says(cache, "pod=ns/p", 200, "1 node is not Ready: n4\n");
+    assert_says(cache, "pod=ns/p", 200, "1 node does not suit the pod");
+    assert_says(cache, "pod=ns/p", 200, "1 node has no Node object: lost\n");
+    assert_says(cache, "job=ns/Pod/p", 200, "2 nodes could hold");
+    /* who has a place is told nothing of others */
+    assert_silent(cache, "pod=ns/planned", "could hold");
+    assert_says(cache, "pod=ns/planned", 200, "It is planned for node n6, GPUs 0-5\n  GPU 0   GPU-n6-0\n");
+
+    gt_auto_buf struct gt_buf answer = {0};
+    assert_int_equal(ask(cache, "pod=ns/p&format=json", &answer), 200);
+    cJSON *json = cJSON_Parse(answer.data);
+    assert_non_null(json);
+    const cJSON *best = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "best"), 0);
+    assert_int_equal(cJSON_GetObjectItem(json, "feasible")->valueint, 2);
+    assert_string_equal(cJSON_GetObjectItem(best, "node")->valuestring, "n1");
+    assert_int_equal(cJSON_GetObjectItem(best, "kubeScheduler")->valueint, 10);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "refused")), 6);
+    cJSON_Delete(json);
+}
+
+/* More nodes than are shown: the best ones are, in order. */
+static void test_only_the_best_are_shown(void **state)
+{
+    struct gt_cache *cache = *state;
+    for (unsigned i = 0; i < 30; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%02u", (i * 7) % 30);
+        give_plain_node(cache, name);
+        give_topology(cache, TOPOLOGY(.name = name, .gpus = 8, .unnamed = (i * 7) % 30 < 3 ? 0x3f : 0), 1);
+    }
+    give_pod(cache, POD(.name = "p", .gpus = 2));
+    gt_auto_buf struct gt_buf answer = {0};
+    ask(cache, "pod=ns/p", &answer);
+    const char *last = answer.data;
+    for (unsigned i = 0; i < 10; i++) {
+        char line[16];
+        snprintf(line, sizeof(line), "\n  n%02u ", i);
+        const char *at = strstr(answer.data, line);
+        if (!at || at < last)
+            fail_msg("n%02u is not in its place:\n%s", i, answer.data);
+        last = at;
+    }
+    assert_null(strstr(answer.data, "\n  n10 "));
+    assert_non_null(strstr(answer.data, "\n  and 20 more\n"));
+}
+
+static void test_pods_of_a_job(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "w-10", .job = "j", .gpus = 2, .gated = true));
+    give_pod(cache, POD(.name = "w-9", .job = "j", .gpus = 2, .gated = true));
+    give_pod(cache,
+             POD(.name = "w-x", .job = "j", .gpus = 4, .plan_node = "n1", .plan_mask = 0xf0, .node = "n1",
+                 .annotations = "\"" GT_PLAN_ANNOTATION_UNIT "\":\"1\",\"" GT_PLAN_ANNOTATION_RANK
+                                "\":\"7\",\"metax-tech.com/gpu-group-size\":\"8\","));
+    assert_says(cache, "job=ns/j", 200, "3 pods, 8 GPUs, in units of 8\n");
+    assert_says(cache, "job=ns/j", 200, "   1     7  n1    4-7   starting  w-x\n");
+    assert_says(cache, "job=ns/j", 200,
+                "   -     -  -     -     gated     w-9\n     -     -  -     -     gated     w-10\n");
+    assert_says(cache, "job=ns/j", 200, "It has a group size, but placement is switched off here");
+
+    gt_auto_buf struct gt_buf answer = {0};
+    assert_int_equal(ask(cache, "job=ns/j&format=json", &answer), 200);
+    cJSON *json = cJSON_Parse(answer.data);
+    assert_non_null(json);
+    const cJSON *pod, *pods = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "job"), "pods");
+    unsigned ids = 0;
+    cJSON_ArrayForEach(pod, pods) ids += (unsigned)cJSON_GetArraySize(cJSON_GetObjectItem(pod, "gpuIds"));
+    assert_int_equal(ids, 4);
+    cJSON_Delete(json);
+}
+
+static void test_plans_that_went_wrong(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_plain_node(cache, "n1");
+    give_plain_node(cache, "n2");
+    give_pod(cache, POD(.name = "lost", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
+    give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .ill = 0x01), 1);
+    assert_says(cache, "pod=ns/lost", 200, "Its plan is lost");
+    assert_says(cache, "pod=ns/lost", 200, "nodes could hold");
+    give_pod(cache, POD(.name = "astray", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c, .node = "n2"));
+    assert_says(cache, "pod=ns/astray", 200, "not as planned");
+    give_pod(cache, POD(.name = "far", .gpus = 2, .node = "unheard-of"));
+    assert_says(cache, "pod=ns/far", 200, "It is on node unheard-of");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_who_is_meant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_of_one_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scores_and_refusals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_only_the_best_are_shown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pods_of_a_job, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_plans_that_went_wrong, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
