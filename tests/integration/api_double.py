@@ -24,6 +24,7 @@ import struct
 import threading
 import time
 import urllib.parse
+import weakref
 
 from kube_driver import make_authority, make_certificate
 
@@ -56,6 +57,20 @@ class Status:
 
     def run(self, handler):
         handler.answer(self.code, self.body, self.headers)
+
+
+class Held(Status):
+    """The same when `event` is set, on a connection that is kept."""
+
+    def __init__(self, event_, code, **more):
+        super().__init__(code, **more)
+        self.event = event_
+
+    def run(self, handler):
+        while not self.event.wait(0.05):
+            if handler.double.stopping.is_set():
+                return
+        super().run(handler)
 
 
 class Raw:
@@ -306,7 +321,12 @@ class ApiDouble:
         self.tokens = set(tokens)
         self.bookmark_interval = bookmark_interval
         self.gone_as_status = False
-        self.port = 0
+        # Bound for as long as this object lives, so that nobody else gets the port while the server is away
+        self.keeper = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        weakref.finalize(self, self.keeper.close)
+        self.keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.keeper.bind((address, 0))
+        self.port = self.keeper.getsockname()[1]
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.stopping = threading.Event()
@@ -337,7 +357,6 @@ class ApiDouble:
         context.load_verify_locations(f"{self.folder}/ca.crt")
         context.verify_mode = ssl.CERT_OPTIONAL
         self.listener = Listener(self, self.address, context)
-        self.port = self.listener.server_address[1]
         self.thread = threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
 

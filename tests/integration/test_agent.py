@@ -34,7 +34,7 @@ MAKE_MACHINE = os.path.join(HERE, "../machines/make-machine")
 SPEC = os.path.join(HERE, "../machines/specs/c500-8.json")
 RECORDED = os.path.join(HERE, "../machines/c500-8.json")
 
-SLOW = 3  # seconds: what a busy machine may add to an end that is bound to come
+SLOW = 40  # seconds: what a busy machine may add to an end that is bound to come; a hang would be for ever
 
 # Reads requests and never answers one; ends with its connection, like the real one.
 SILENT_PROBE = """#!/usr/bin/python3
@@ -517,14 +517,14 @@ class AHandlerHangs(Case):
     def test_healthz_says_so_and_sigterm_ends_it(self):
         self.assertEqual(self.agent.get("/healthz"), (200, "ok\n"), "a call may take a moment")
         self.assertTrue(wait_for(lambda: self.agent.get("/healthz")[0] == 503))
-        self.assertRegex(self.agent.get("/healthz")[1], r"^a call of the kubelet has been worked on for 1[0-9] s$")
+        self.assertRegex(self.agent.get("/healthz")[1], r"^a call of the kubelet has been worked on for [1-9][0-9]+ s$")
         self.ends()
 
     def test_it_comes_back(self):
         self.assertTrue(wait_for(lambda: self.agent.get("/healthz")[0] == 503))
         self.stopped.release()
         self.assertEqual(len(self.call.result(PATIENCE).container_responses), 1)
-        self.assertEqual(self.agent.get("/healthz"), (200, "ok\n"))
+        self.assertTrue(wait_for(lambda: self.agent.get("/healthz") == (200, "ok\n")), "the thread is done a moment after its answer")
         self.assertEqual(self.agent.stop()[0], 0)
         self.assertEqual(self.agent.events("something hangs, leaving without it"), [])
 
@@ -540,8 +540,7 @@ class AHandlerHangs(Case):
     def test_sigterm_ends_it_where_the_loop_hangs_too(self):
         """The kubelet restarts meanwhile: the loop waits for the end of the old server, and that for the handler."""
         self.kubelet_double.replace_socket().stop(None)
-        wait_for(lambda: self.hangs(), 10)
-        self.assertTrue(self.hangs(), "the loop no longer answers")
+        self.assertTrue(wait_for(self.hangs), "the loop no longer answers")
         self.ends()
 
     def hangs(self):

@@ -36,6 +36,13 @@ def machine(gpus):
         "supernode": {"uuid": "", "remote": []}, "missing": []}
 
 
+def name_of(identity):
+    """The name in the spec of the device that the kubelet knows by this ID."""
+    code = identity.encode()
+    return "".join(chr(one) if bytes([one]).isalnum() or one in b"-.:" and at + 1 < len(code) else f"_{one:02x}"
+                   for at, one in enumerate(code))
+
+
 PLAIN = [(f"GPU-{i}", 0x10 + i, i, 128 + i) for i in range(4)]
 
 
@@ -144,7 +151,8 @@ class Spec(Case):
             self.assertEqual(common, {"/dev/" + name: os.path.join(self.dev, name) for name in further})
             for nodes in want:
                 self.assertIn(nodes, list(devices.values()))
-            self.assertTrue(kubelet.wait_healthy(count))
+            self.assertTrue(kubelet.wait(lambda devices=devices: set(map(name_of, kubelet.healthy())) == set(devices)),
+                            f"machine {number} of seed {seed}: the kubelet has other GPUs")
             size = make.randint(1, count)
             response = self.response(kubelet, f"pod-{number}", size)
             self.assertEqual(len(response.cdi_devices), size)

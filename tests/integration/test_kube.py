@@ -13,10 +13,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
-from api_double import ApiDouble, Raw, Silence, Status, Stream, event, status_object
+from api_double import ApiDouble, Held, Raw, Silence, Status, Stream, event, status_object
 from daemon_driver import wait_for
 from kube_driver import Tool, kubeconfig, make_authority, make_certificate
 
@@ -342,11 +343,12 @@ class Answers(Case):
         """Answers that start new requests do not keep out the one that has waited."""
         for name in ("x", "again", "old"):
             self.api.add(WHERE, name)
-        body = json.dumps(config_map("x", 1)).encode()
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-        self.api.fail(Raw(2, head + body), times=16)
+        queued = threading.Event()
+        self.api.fail(Held(queued, 200, body=json.dumps(config_map("x", 1)).encode()), times=16)
         greedy = [self.tool.start("get", MAPS, namespace="default", name="x", again=200) for _ in range(16)]
         old = self.tool.start("get", MAPS, namespace="default", name="old")
+        self.tool.ask("counters")  # orders are taken one after the other: all stand in line
+        queued.set()
         for number in (old, *greedy):
             self.assert_answer(self.tool.wait(number), 200)
         names = [request.path.rsplit("/", 1)[-1] for request in self.api.requests]

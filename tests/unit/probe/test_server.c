@@ -120,7 +120,6 @@ static void serves_several(void **state)
     /* The socket of a dead probe is in nobody's way. */
     assert_int_equal(lstat(machine.socket, &st), 0);
     probe = start(&machine, NULL);
-    sleep_ms(100);
     gt_auto_free char *third = machine_scan(&machine);
     assert_string_equal(first, third);
     stop(probe, SIGTERM);
