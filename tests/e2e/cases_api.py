@@ -6,6 +6,7 @@ import pathlib
 from harness.account import Account, apply, patch
 from harness.install import DAEMONSET
 from harness.machine import ask
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -85,6 +86,7 @@ class ApiCases:
 
     # cases, in order
 
+    @quick
     def manifests(self):
         self.cluster.kubectl("apply", "--server-side", "-k", DAEMONSET / "crds")
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", f"nodegputopologies.{GROUP}",
@@ -114,6 +116,7 @@ class ApiCases:
         until("the policies to be in force", lambda: self.agents["node1"].run(
             *apply("gputopo-agent", "--dry-run=server"), data=topology("node2"))[0] != 0, 60)
 
+    @quick
     def machines(self):
         """Every recorded machine is kept as it was sent, null where a value is not known."""
         made = self.cluster.state / "sixty-four.json"
@@ -140,6 +143,7 @@ class ApiCases:
         if "pair weight" not in told:
             raise Failed(f"kubectl explain: {told}")
 
+    @quick
     def two_managers(self):
         """The wiring and the use are sent apart and do not disturb each other."""
         node = self.show(ROOT / "tests" / "machines" / "c500-8.json", "c500-8")
@@ -166,6 +170,7 @@ class ApiCases:
         kept, _ = self.stored("c500-8")
         same((kept["status"]["free"], kept["status"]["freeCount"]), ([6, 7], 2), "free GPUs after an edit and an apply")
 
+    @quick
     def nonsense(self):
         """Nothing of this gets in, and the reason names the culprit."""
         def node(**changes):
@@ -228,6 +233,7 @@ class ApiCases:
                                data=resource("Supernode", "rack.1"))
         self.companion.may("delete", "supernode", "hall", "rack-1")
 
+    @quick
     def own_node(self):
         """What the agent of node1 may write."""
         agent = self.agents["node1"]
@@ -251,6 +257,7 @@ class ApiCases:
                 "eventTime": "2026-01-02T03:04:05.000000Z", "reportingController": "metax-tech.com/gputopo-agent",
                 "reportingInstance": node, "regarding": {"apiVersion": "v1", "kind": kind, "name": node}}
 
+    @quick
     def foreign(self):
         """What it may not, by policy. The same with a token that is bound to no node."""
         agent = self.agents["node1"]
@@ -270,6 +277,7 @@ class ApiCases:
         loose.may_not(unbound, *apply("gputopo-agent", "--subresource=status"), data=topology("node1", use([])))
         loose.may_not(unbound, *patch("node", "node1", {"metadata": {"annotations": {LOSSES: "{}"}}}))
 
+    @quick
     def rest_of_own_node(self):
         """On its own Node, nothing but the documented annotations and labels."""
         agent = self.agents["node1"]
@@ -294,6 +302,7 @@ class ApiCases:
         agent.may_not("the only owner of a NodeGPUTopology is its Node", *apply("gputopo-agent"), data=topology(
             "node1", ownerReferences=[{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1"}]))
 
+    @quick
     def roles(self):
         """What RBAC alone forbids."""
         def forbidden(account, *arguments, data=None):
@@ -318,6 +327,7 @@ class ApiCases:
         self.companion.may("get", "ngt")
         self.companion.may("get", "nodes")
 
+    @quick
     def plans(self):
         """Annotations with a plan: the companion's alone, on every way to a pod."""
         kubectl = self.admin  # even of a cluster's administrator
@@ -349,6 +359,7 @@ class ApiCases:
         kubectl.may("delete", "pod", "planned", "--wait=false")
         self.cluster.kubectl("delete", "role,rolebinding", "pods")
 
+    @quick
     def clean(self):
         self.cluster.kubectl("delete", "ngt", "--all")
         self.cluster.kubectl("delete", "configmap", "gputopo-supernodes", "-n", "gputopo-system", "--ignore-not-found")

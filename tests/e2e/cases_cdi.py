@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import sys
 
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
@@ -60,6 +61,7 @@ class CdiCases:
 
     # cases, in order
 
+    @quick
     def names(self):
         self.start("cdi")
         kind, _, devices = cdi_checker.read(self.spec.read_text())
@@ -102,6 +104,7 @@ class CdiCases:
         until("the agent to write it again", self.spec.exists, 30)
         return waiting["message"][-80:]
 
+    @quick
     def unwritable(self):
         shutil.rmtree(self.directory)
         self.directory.write_text("")

@@ -19,6 +19,7 @@ from harness.machine import Machine
 from harness.node import Node
 from harness.placed import GATE, PRIORITIZE, annotation, job, pod_template
 from harness.recordings import C500, C550
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 CHART = DAEMONSET / "chart"
@@ -216,6 +217,7 @@ class ChartCases:
 
     # cases without a release
 
+    @quick
     def drift(self):
         self.helm("lint", "--strict", CHART)
         self.cluster.ask("control", DAEMONSET / "generate", "--check")
@@ -253,6 +255,7 @@ class ChartCases:
         same(groups, {"PrometheusRule": ["gputopo-nodes"]}, "groups of agents alone")
         same([item["metadata"]["labels"].get("release") for item in alone.values() if item["kind"] != "ConfigMap"], ["prometheus"] * 2, "labels")
 
+    @quick
     def combinations(self):
         """Every set of values: safe where it should be, options that the programs take, and accepted by the API server."""
         self.cluster.kubectl("create", "namespace", NAMESPACE)
@@ -288,6 +291,7 @@ class ChartCases:
                     done = subprocess.run([program, *item["args"], "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                     same((done.returncode, done.stderr), (0, ""), f"{program.name} {' '.join(item['args'])}")
 
+    @quick
     def wrong(self):
         for values, words in WRONG:
             try:
@@ -302,6 +306,7 @@ class ChartCases:
 
     # cases of a release
 
+    @quick
     def old_image(self):
         archive = previous.archive(self.old)
         for number in (1, 2):
@@ -309,6 +314,7 @@ class ChartCases:
         self.first = (f"image.tag={previous.TAG}",)
         return f"of commit {self.old}"
 
+    @quick
     def installed(self):
         """No agent without MetaX's label on a node; with it, GPUs and objects."""
         self.nodes = {number: Node(self.cluster, self.build, recording, number)
@@ -334,6 +340,7 @@ class ChartCases:
         until("the nodes' objects", published)
         return f"{seconds:.1f} s from the label to 8 GPUs"
 
+    @quick
     def placed(self):
         """Two pods of one unit: gated by the webhook, planned, on one node."""
         template = pod_template(2, group=4)
@@ -377,6 +384,7 @@ class ChartCases:
         same(set(hooks), {secret["ca.crt"]}, "the webhooks' authority")
         return secret
 
+    @quick
     def upgrade(self):
         """The agents are replaced one node after the other; what runs keeps its GPUs, and the certificate stays."""
         before, secret, old = self.holds(), self.certificates(), self.agents()
@@ -442,6 +450,7 @@ class ChartCases:
         same(self.holds(), before, "GPUs and containers of pods after all")
         return f"stopped at node{bad} for 10 s"
 
+    @quick
     def uninstalled(self):
         """Nothing is left but the pods that run, the custom resources' definitions and what the test itself made."""
         before = self.holds()

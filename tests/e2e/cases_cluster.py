@@ -7,6 +7,7 @@ import time
 from cases_plugin import LifeCases, PluginCases
 from harness import pods
 from harness.node import Node
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 GPU = pods.RESOURCE
@@ -95,6 +96,7 @@ class ClusterCases:
 
     # cases, in order
 
+    @quick
     def capacity(self):
         self.node = Node(self.cluster, self.build, self.recording)
         same(len(self.node.machine.gpus), 8, "GPUs of the recording")
@@ -109,6 +111,7 @@ class ClusterCases:
         self.node.plain = self.node.seen("plain")
         self.delete("plain")
 
+    @quick
     def sequence(self):
         for number, count in enumerate((4, 2, 1, 1)):
             self.chosen.append(self.admit(f"gpus{count}-{number}", count))
@@ -141,6 +144,14 @@ class ClusterCases:
             raise Failed(f"{before:g} registrations before, {after:g} after")
         return f"{after - before:g} more registration(s)"
 
+    @quick
+    def kubelet_killed(self):
+        return self.kubelet_restart("KILL")
+
+    def kubelet_stopped(self):
+        return self.kubelet_restart("TERM")
+
+    @quick
     def agent_restart(self):
         def restart():
             self.node.agent.stop()
@@ -162,6 +173,7 @@ class ClusterCases:
         except Exception:  # not yet listening
             return False
 
+    @quick
     def who_uses_what(self):
         """The agent, the kubelet's book, the pods as created and their containers agree; and what is left is free."""
         def told():
@@ -185,6 +197,7 @@ class ClusterCases:
         same(self.node.agent.metric("gputopo_gpus_in_use"), sum(asked.values()), "GPUs in use by the metrics")
         return f"{len(usage['used'])} GPUs in {len(book)} containers, {len(usage['free'])} free"
 
+    @quick
     def ill_in_use(self):
         ill = self.chosen[0][0]
         containers, book = self.running(), self.node.used()
@@ -229,6 +242,7 @@ class ClusterCases:
         same(self.admit("gpus8", 8), list(range(8)), "GPUs of the pod of 8")
         self.delete("gpus8")
 
+    @quick
     def holes(self):
         """Where the first free GPUs are not the best ones: one GPU of the first mesh is taken."""
         self.delete_all()
@@ -238,6 +252,7 @@ class ClusterCases:
         self.delete_all()
         return " ".join(f"{len(gpus)}:{','.join(map(str, gpus))}" for gpus in got)
 
+    @quick
     def two_containers(self):
         first = self.node.machine.best(self.node.free(), 2)
         second = self.node.machine.best(self.node.free() - set(first), 3)
@@ -247,6 +262,7 @@ class ClusterCases:
              "GPUs of two containers in one pod")
         self.delete("pair")
 
+    @quick
     def agent_ends(self):
         self.node.agent.stop()
         self.wait_counts(8, 0)
@@ -277,8 +293,8 @@ class ClusterCases:
             ("pods of 4, 2, 1, 1 see exactly the GPUs that the loss table chooses", self.sequence),
             ("a ninth GPU is refused by the scheduler", self.ninth),
             ("the agent, the kubelet's book and the pods agree on who uses what", self.who_uses_what),
-            ("a killed kubelet comes back: assignments kept, allocatable 8", lambda: self.kubelet_restart("KILL")),
-            ("a stopped kubelet comes back: likewise", lambda: self.kubelet_restart("TERM")),
+            ("a killed kubelet comes back: assignments kept, allocatable 8", self.kubelet_killed),
+            ("a stopped kubelet comes back: likewise", self.kubelet_stopped),
             ("the agent restarts: likewise", self.agent_restart),
             ("kubelet and agent restart together: likewise", self.both_restart),
             ("they still agree on who uses what", self.who_uses_what),

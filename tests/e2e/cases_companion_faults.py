@@ -7,6 +7,7 @@ import subprocess
 from harness import install
 from harness.controlplane import ControlPlane
 from harness.placed import GATE, annotation, gpus_of, job, pod_template, rack_of
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 NOBODY = "nobody"  # a scheduler that does not run: planned pods stay unbound
@@ -73,6 +74,7 @@ class CompanionFaultCases:
 
     # cases
 
+    @quick
     def killed(self):
         """SIGKILL while a job of 40 pods is made, planned and lifted: nothing is placed twice, and every unit is in one rack.
         The gate is in the template: pods that are made while nobody answers the webhook would not have it."""
@@ -171,6 +173,7 @@ class CompanionFaultCases:
             self.cluster.kubectl("uncordon", node)
         return f"{name}: {why}"
 
+    @quick
     def lost_and_repaired(self):
         """A planned GPU falls ill between plan and bind: the pod is made again, and planned elsewhere."""
         with self.repairing():
@@ -244,6 +247,7 @@ class CompanionFaultCases:
                 False, self.placed.summary({pod["metadata"]["name"]: pod for pod in pods}))
         return until(f"{count} pods of {name} to run, or to be stuck", settled)[0]
 
+    @quick
     def racing(self):
         """Two schedulers that know nothing of each other, and jobs with places, for the same GPUs: each GPU once. A pod whose
         node was taken after the other one of its unit was bound can go nowhere but into that rack: it may have to wait there
@@ -291,8 +295,7 @@ class CompanionFaultCases:
             self.volcano.reload(self.volcano.without_us())
 
         def case(name, run):
-            self.placed.clean()
-            return self.report.case(name, run)
+            return self.report.case(name, run, before=self.placed.clean)
         case("the companion is killed in mid-plan", self.killed)
         case("two replicas: who leads is killed, then halted, in mid-plan; the other takes over", self.replicas)
         case("the API server goes while a job is planned", self.apiserver)

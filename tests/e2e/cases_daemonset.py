@@ -16,6 +16,7 @@ from harness.install import DAEMONSET, DEVICES, NAMESPACE, SERVERS
 from harness.node import Node
 from harness.podresources import PodResources
 from harness.recordings import C500, C550
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 SELECTOR = "app.kubernetes.io/name=gputopo-agent"
@@ -133,9 +134,11 @@ class DaemonSetCases:
 
     # cases, in order
 
+    @quick
     def image(self):
         return install.import_image(self.cluster, self.build, (1, 2))
 
+    @quick
     def rollout(self):
         self.nodes = {number: Node(self.cluster, self.build, recording, number)
                       for number, recording in enumerate((C500, C550), 1)}
@@ -152,6 +155,7 @@ class DaemonSetCases:
         row = self.cluster.kubectl("get", "daemonset", "gputopo-agent", "-n", NAMESPACE, "--no-headers")
         same(row.split()[1:6], ["2", "2", "2", "2", "2"], "the DaemonSet's pods")
 
+    @quick
     def unprivileged(self):
         """Of the running process, not of the manifest."""
         pid = self.pid(self.ready_agent(1))
@@ -193,12 +197,14 @@ class DaemonSetCases:
         return (f"{resident:.1f} MB resident, {anonymous:.1f} MB of it anonymous; "
                 + ", ".join(f"{name} {size:.1f}" for name, size in largest))
 
+    @quick
     def pods_run(self):
         got = {number: self.run_pod(f"gpus-{number}", number, 2) for number in self.nodes}
         for number, node in self.nodes.items():
             same(got[number], node.machine.best(node.all, 2), f"GPUs on node{number}, against `gputopo loss`")
         return " ".join(f"node{number}:{','.join(map(str, gpus))}" for number, gpus in got.items())
 
+    @quick
     def published(self):
         """Each agent has written its node's object with the token of its pod: wiring, owners, conditions, and the Node."""
         sizes = []
@@ -225,6 +231,7 @@ class DaemonSetCases:
             sizes.append(f"{len(json.dumps(status)) / 1000:.1f} kB")
         return ", ".join(sizes)
 
+    @quick
     def agent_deleted(self):
         """The running pod's GPUs stay its own, and no other pod gets them."""
         node, before = self.nodes[1], self.agent(1)
@@ -240,6 +247,7 @@ class DaemonSetCases:
         same(sorted(got + held["gpus-1", "c0"]), list(range(8)), "GPUs of both pods")
         self.cluster.kubectl("delete", "pod", "six-more", "gpus-1", "gpus-2", "--wait")
 
+    @quick
     def own_token(self):
         """With the very token that the kubelet has put into the agent's pod."""
         for number, other in ((1, 2), (2, 1)):
@@ -257,6 +265,7 @@ class DaemonSetCases:
         if "gputopo_plugin_registered 1" not in text:
             raise Failed(f"the agent of node2 does not say that it is registered: {text[:300]}")
 
+    @quick
     def live(self):
         """Both nodes find out live: the agent reads a sysfs tree, the probe in its own pod loads the fake library."""
         for number, spec in ((1, "c500-8"), (2, "c550-8")):
@@ -293,6 +302,7 @@ class DaemonSetCases:
         until(f"the library of node{number} to be {want[1]}", lambda: self.said(self.stored(number)).get("VendorLibrary") == want
               or (False, self.said(self.stored(number))))
 
+    @quick
     def probe(self):
         """The container that loads the library has no privilege and no token, and of the host's devices the GPUs'."""
         pod, machine = self.ready_probe(1), self.nodes[1].machine
@@ -319,6 +329,7 @@ class DaemonSetCases:
         same(opened, dict.fromkeys(paths, "ENXIO"), "opening the GPUs', which have no driver here")
         return f"{len(every)} device nodes"
 
+    @quick
     def refused(self):
         """Nobody else gets the probe's resource: its holder could open the GPUs of every pod of the node."""
         self.cluster.kubectl("create", "namespace", "tenant")
@@ -373,6 +384,7 @@ class DaemonSetCases:
         self.answering(1)
         same(containers(), running, "the probes' containers")
 
+    @quick
     def end(self):
         self.cluster.kubectl("delete", "-k", self.applied, "--wait", "--ignore-not-found")
         left = self.cluster.kubectl("get", "crd,clusterrole,clusterrolebinding,validatingadmissionpolicy,namespace", "-o", "name")

@@ -14,6 +14,7 @@ from cases_api import TOPOLOGIES
 from harness import token
 from harness.account import patch
 from harness.controlplane import ControlPlane
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 TOKEN = "/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/api/token"  # of an agent's pod, on its node
@@ -89,6 +90,7 @@ class FaultCases:
 
     # cases
 
+    @quick
     def kubelet_killed(self):
         """Under a pod with GPUs: it and its GPUs stay, and not one version of the object says otherwise."""
         node, address = self.of.nodes[1], self.address(1)
@@ -152,6 +154,7 @@ class FaultCases:
         text = self.cluster.get("node", "node1")["metadata"]["annotations"].get(f"metax-tech.com/gpu.topology.{what}", "")
         return text if text.startswith("{") else ""
 
+    @quick
     def apiserver_away(self):
         """A link goes down meanwhile: the agents wait, their containers are not restarted, and then it is told."""
         addresses = {number: self.address(number) for number in self.of.nodes}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-aware: the node whose free GPUs match a request exactly wins; beside the stock kube-scheduler, with and without us."""
 from harness.placed import gpus_of, pod_template
+from harness.report import quick
 from harness.schedulers import ExtendedKubeScheduler
 from harness.waiting import Failed, same, until
 
@@ -53,6 +54,11 @@ class GpuAwareCases:
 
     # cases
 
+    @quick
+    def prepare(self):
+        self.occupy()
+        self.scheduler.start()
+
     def without_us(self):
         """Among equal nodes kube-scheduler takes any: exact matches are luck, and 5 of 5 would be odd luck. The largest pod
         comes first, or small ones might leave no room for it."""
@@ -65,6 +71,7 @@ class GpuAwareCases:
             raise Failed(f"all exact without us: the nodes prove nothing: {got}")
         return f"{hits} of {len(EXACT)} exact"
 
+    @quick
     def with_us(self):
         for gpus, node in EXACT.items():
             same(self.place(f"aware-{gpus}", gpus, self.scheduler.NAME), node, f"the node of a pod of {gpus}")
@@ -73,6 +80,7 @@ class GpuAwareCases:
         self.told_free("hollow-2-3", 7)
         return f"{len(EXACT)} of {len(EXACT)} exact, {requests:.0f} questions to prioritize"
 
+    @quick
     def burst(self):
         """Twelve pods at once, faster than any agent tells: what is promised is not given twice, and whole nodes stay whole."""
         names = [f"burst-{number}" for number in range(6)]
@@ -125,6 +133,7 @@ class GpuAwareCases:
         same(answered(after), answered(before), "requests to the extender")
         self.remove("no-gpus")
 
+    @quick
     def certificate(self):
         """kube-scheduler's door is closed to who cannot show the certificate; the webhook's is not."""
         asked = self.placed.address(), self.pod("p", 2, self.scheduler.NAME), ["hollow-2-0"]
@@ -135,8 +144,7 @@ class GpuAwareCases:
 
     def run(self):
         case = self.report.case
-        if not case("gpu-aware: nodes in use, and a second kube-scheduler that asks the companion", lambda: (
-                self.occupy(), self.scheduler.start()) and None):
+        if not case("gpu-aware: nodes in use, and a second kube-scheduler that asks the companion", self.prepare):
             return
         case("gpu-aware without us: kube-scheduler takes any node", self.without_us)
         case("gpu-aware with us: the node whose free GPUs match exactly wins", self.with_us)

@@ -11,6 +11,7 @@ import yaml
 
 from cases_api import ROOT
 from harness.install import NAMESPACE
+from harness.report import quick
 from harness.waiting import Failed, until
 
 ADDRESS = "127.0.0.1:9090"  # of the control plane's network namespace
@@ -79,6 +80,7 @@ class MonitoringCases:
         file.with_suffix(".new").write_text(json.dumps(found))
         file.with_suffix(".new").rename(file)
 
+    @quick
     def targets(self):
         folder = self.folder
         folder.mkdir()
@@ -105,6 +107,7 @@ class MonitoringCases:
                            ("gputopo-scheduler", None, "up")] or (False, got)
         until("Prometheus to find both agents and the companion", found, 60)
 
+    @quick
     def quiet(self):
         """Samples of all three, and no alert."""
         until("the companion's samples", lambda: self.ask("query", query="gputopo_leader == 1")["result"])
@@ -125,6 +128,7 @@ class MonitoringCases:
         until("Prometheus to know the pod", told)
         self.cluster.kubectl("delete", "pod", "watched", "--wait")
 
+    @quick
     def link(self):
         self.of.machines[2].set_link(0, 1, up=False)
         until("the alert", lambda: self.firing().get("GputopoLinkDown") == ["node2"] or (False, self.firing()))

@@ -6,6 +6,7 @@ from cases_daemonset import DaemonSetCases
 from harness import pods
 from harness.install import NAMESPACE
 from harness.policy import Enforcer
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 MONITORING, VOLCANO, OTHERS = "monitoring", "volcano-system", "default"
@@ -106,6 +107,7 @@ class NetworkCases:
         return {item["metadata"]["name"]: [one["status"] for one in item["status"]["conditions"] if one["type"] == "Ready"]
                 for item in self.cluster.get("pods", "-n", NAMESPACE)["items"]}
 
+    @quick
     def policies(self):
         everything = self.look()
         outside = {f"kubelet of node{number}": (f"10.77.0.{10 + number}", 10250) for number in (1, 2)}

@@ -6,6 +6,7 @@ from cases_plugin import PluginCases
 from harness import pods
 from harness.agent import FETCH
 from harness.node import Node
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 
@@ -38,6 +39,7 @@ class NewestCases:
                     for state in states if "running" in state["state"]]
         return until(f"{name} to run", ask)
 
+    @quick
     def registration(self):
         version = self.cluster.ask(1, "kubelet", "--version").strip()
         same(version, "Kubernetes v1.36.3", "the kubelet's version")
@@ -45,6 +47,7 @@ class NewestCases:
         self.node.agent.start()
         self.node.registered()
 
+    @quick
     def two(self):
         want = self.node.machine.best(self.node.free(), 2)
         # the kubelet reads whatever lies in the directory: the file must appear complete
@@ -56,6 +59,7 @@ class NewestCases:
         same(got, want, "GPUs of the static pod, against `gputopo loss`")
         return ",".join(map(str, got))
 
+    @quick
     def restart(self):
         before, book = self.running("two"), self.node.used()
         registrations = self.node.agent.metric("gputopo_registrations_total")
@@ -72,6 +76,7 @@ class NewestCases:
         return {one["resourceID"]: one["health"] for container in self.status(name)["containerStatuses"]
                 for told in container.get("allocatedResourcesStatus", []) for one in told["resources"]}
 
+    @quick
     def ill_in_use(self):
         """The GPU of a running container falls ill: its pod's status says so, and that it is well again."""
         held = self.node.used()["two-node1", "c0"]
@@ -96,6 +101,7 @@ class NewestCases:
         self.node.agent.rescan()
         self.node.registered(healthy=8)
 
+    @quick
     def freed(self):
         self.manifest("two").unlink()
         until("the book to be empty", lambda: not self.node.used())
@@ -105,7 +111,7 @@ class NewestCases:
         if (self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration)
                 and self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two)):
             plugin = PluginCases(self.report, self.cluster, self.node, "")
-            self.report.case("kubelet 1.36.3 restarts 20 times: the same book, 8 devices, no descriptor more", plugin.restarts)
+            self.report.case("kubelet 1.36.3 restarts again and again: the same book, 8 devices, no descriptor more", plugin.restarts)
 
     def run(self):
         if not self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration):

@@ -4,6 +4,7 @@ operator makes."""
 import json
 
 from harness.placed import IMAGE, rack_of
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 DLROVER = "elasticjob.dlrover"
@@ -24,6 +25,7 @@ class OperatorCases:
 
     # PyTorchJob
 
+    @quick
     def pytorch(self, atomic=None):
         [manifest] = self.placed.example("pytorchjob.yaml", lambda spec: [
             one["template"] for one in spec["pytorchReplicaSpecs"].values()], atomic)
@@ -122,6 +124,7 @@ class OperatorCases:
         same(again["metadata"]["name"], "pytorch-demo-edljob-worker-8", "the pod of rank 5")
         same(rack_of(again["spec"]["nodeName"]), rack_of(lost["spec"]["nodeName"]), "its rack")
 
+    @quick
     def prepare(self):
         self.cluster.kubectl("apply", "--server-side", "-f", "-", data=ELASTIC)
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", ELASTIC["metadata"]["name"], "--timeout=60s")
@@ -129,8 +132,7 @@ class OperatorCases:
 
     def run(self):
         def case(name, run):
-            self.placed.clean()
-            return self.report.case(name, run)
+            return self.report.case(name, run, before=self.placed.clean)
         if case("Kubeflow's training operator runs", self.prepare):
             case("the manual's PyTorchJob, units of 32", self.pytorch)
             case("the same with atoms of 16", lambda: self.pytorch(16))

@@ -4,6 +4,7 @@ import json
 
 from harness.account import Account, apply
 from harness.placed import (GATE, PLAN, annotation, job, pod_template, rack_of, rank, statefulset)
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 
@@ -32,6 +33,7 @@ class PlacementCases:
 
     # cases
 
+    @quick
     def indexed_job(self):
         """64 GPUs, two units of 32: the manual's shape as a Job of Kubernetes itself."""
         [manifest] = self.placed.example("indexed-job.yaml")
@@ -46,6 +48,7 @@ class PlacementCases:
             same(sorted(ids), sorted(f"GPU-{pod['spec']['nodeName']}-{gpu}" for gpu in held), "planned GPUs and the node's word")
         return f"units in racks {', '.join(racks)}"
 
+    @quick
     def on_kubelets(self):
         """Two pods of four on each of the two nodes with kubelets: the containers get exactly the GPUs that were planned."""
         def once():
@@ -83,6 +86,7 @@ class PlacementCases:
         return sum(self.placed.agent_metric(number, 'gputopo_plan_preferences_total{result="%s"}' % result)
                    for number in self.placed.nodes for result in ("none", "late"))
 
+    @quick
     def stateful_set(self):
         """Pods come one after the other; the place of the last is kept from the first on, also against others."""
         template = pod_template(8, group=32)
@@ -126,6 +130,7 @@ class PlacementCases:
             same([key for key in pod["metadata"].get("annotations", {}) if key.startswith(PLAN)], [], "its plans")
             same(pod["spec"].get("affinity"), None, "its affinity")
 
+    @quick
     def refused(self):
         """The sentence of the core at the command line."""
         for name, template, words in (
@@ -142,6 +147,7 @@ class PlacementCases:
                 raise Failed(f"a job with a group size of {name} was admitted")
         return None
 
+    @quick
     def too_big(self):
         """Nothing of a job that cannot be placed is placed, and it says why; with atomic units it falls back."""
         self.placed.create(job("wide", 12, pod_template(8, group=96)))
@@ -196,6 +202,7 @@ class PlacementCases:
             self.placed.check_placed(self.placed.bound(f"job-name=small-{number}", 4), 32)
         self.placed.no_gpu_twice()
 
+    @quick
     def contention(self):
         """Five gangs where two fit: two run, none is half placed, the others say why, and come in when there is room."""
         fill = job("fill", 24, pod_template(8))
@@ -230,6 +237,7 @@ class PlacementCases:
                 until("the next gangs to come in", lambda: sorted(placed().values())[-wanted:] == [8] * wanted and set(
                     placed().values()) <= {0, 8} or (False, placed()))
 
+    @quick
     def plans_are_ours(self):
         """Nobody but the companion's account writes a plan, the cluster's administrator neither; and it plans gated pods only."""
         account = Account(self.cluster, "companion-of-placement", self.cluster.kubectl(
@@ -256,8 +264,7 @@ class PlacementCases:
 
     def run(self):
         def case(name, run):
-            self.placed.clean()
-            return self.report.case(name, run)
+            return self.report.case(name, run, before=self.placed.clean)
         case("a Job of two units of 32 GPUs: each unit in one rack, ranks contiguous, pods bound as planned", self.indexed_job)
         case("a Job on kubelets: containers get the very GPUs that were planned", self.on_kubelets)
         case("two jobs at once on the same kubelets: the plan tells their GPUs apart", self.not_what_the_agent_would_choose)

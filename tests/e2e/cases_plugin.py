@@ -9,6 +9,7 @@ import time
 import grpc
 
 from harness.pods import RESOURCE, manifest
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 STALE = "devices that the kubelet keeps though nobody serves them hold the agent back no longer, beside sockets of others"
@@ -52,6 +53,7 @@ class PluginCases:
     def __init__(self, report, cluster, node, before):
         """`before` stands in front of each case's name."""
         self.report, self.cluster, self.node, self.before = report, cluster, node, before
+        self.times = 3 if report.is_quick else 20  # of restarts
         self.directory = cluster.kubelet_dir(node.number) / "device-plugins"
 
     def register(self, endpoint):
@@ -116,11 +118,12 @@ class PluginCases:
         with open(f"/proc/{self.node.agent.pid()}/status", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
 
-    def restarts(self, times=20):
+    @quick
+    def restarts(self):
         """Killed and stopped in turn: each time the same book, and one more registration at least."""
         book, took = self.node.used(), []
         descriptors, memory = self.descriptors(), self.memory()
-        for number in range(times):
+        for number in range(self.times):
             before, start = self.node.agent.metric("gputopo_registrations_total"), time.monotonic()
             self.cluster.kill_kubelet(self.node.number, "KILL" if number % 2 else "TERM")
             until("another registration", lambda before=before:
@@ -132,8 +135,8 @@ class PluginCases:
         until("no more descriptors than before",
               lambda: self.descriptors() <= descriptors + 1 or (False, self.descriptors()), 60)
         grown = self.memory() - memory
-        if grown > 100 * times:
-            raise Failed(f"{grown} kB more memory after {times} restarts")
+        if grown > 100 * self.times:
+            raise Failed(f"{grown} kB more memory after {self.times} restarts")
         return (f"{len(book)} container(s) kept their GPUs, {min(took):.1f} to {max(took):.1f} s each, descriptors "
                 f"{descriptors:.0f} -> {self.descriptors():.0f}, anonymous memory {memory} -> {memory + grown} kB")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues of Volcano: weight, capability and reclaim as ever with us installed, and what they mean for placed jobs."""
 from harness.placed import PLAN, pod_template
+from harness.report import quick
 from harness.waiting import same, until
 
 from cases_volcano import task, vcjob
@@ -75,6 +76,7 @@ class QueueCases:
         finally:
             self.volcano.reload(self.volcano.with_us())
 
+    @quick
     def capability(self):
         """A queue's upper limit holds for placed jobs as for others: what is beyond it waits."""
         self.placed.create(queue("small", weight=1, capability={"metax-tech.com/gpu": "32"}))
@@ -125,8 +127,7 @@ class QueueCases:
 
     def run(self):
         def case(name, run):
-            self.placed.clean()
-            return self.report.case(name, run)
+            return self.report.case(name, run, before=self.placed.clean)
         case("queues of Volcano with weight, capability, reclaimable false and true: the same with us and without", self.unchanged)
         case("a queue's capability holds for placed jobs", self.capability)
         case("reclaim: evicted pods of a placed job are planned again", self.reclaimed)

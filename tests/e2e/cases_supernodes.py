@@ -7,6 +7,7 @@ from cases_api import ROOT, topology, use, wiring
 from harness.account import Account, apply
 from harness.install import NAMESPACE, SERVERS
 from harness.machine import ask
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 PROGRAM = "gputopo-scheduler"
@@ -95,11 +96,13 @@ class SupernodeCases:
         self.cluster.kubectl("apply", "--server-side", "-f", self.crds / "topology.volcano.sh_hypernodes.yaml")
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "hypernodes.topology.volcano.sh", "--timeout=60s")
 
+    @quick
     def companion(self):
         self.cluster.kubectl("rollout", "status", f"deployment/{PROGRAM}", "-n", NAMESPACE, "--timeout=115s")
         lease = self.cluster.get("lease", PROGRAM, "-n", NAMESPACE)
         return f"the lease is held by {lease['spec']['holderIdentity'].split('_')[0]}"
 
+    @quick
     def reports(self):
         """Live node1 and node2 see each other by their (fake) vendor libraries; node3 and node4 by written objects."""
         self.make_node(3, 4)
@@ -109,6 +112,7 @@ class SupernodeCases:
         same(self.condition(found[self.names(1, 2)], "Conflict")[0], "False", "Conflict")
         return ", ".join(sorted(item["metadata"]["name"] for item in found.values()))
 
+    @quick
     def follows(self):
         """A pod with GPUs, and a link that goes down, on a node of the cluster: the supernode tells."""
         self.of.run_pod("in-supernode", 1, 3)
@@ -119,6 +123,7 @@ class SupernodeCases:
         self.cluster.kubectl("delete", "pod", "in-supernode", "--wait")
         self.waits_for("the supernode to be whole again", [(1, 2), (3, 4)], linksHealthy=True, free=16)
 
+    @quick
     def told_to_people(self):
         """What gputopo, also as a plugin of kubectl, reads out of the cluster; and the file that it makes can be planned on."""
         gputopo = self.of.build / "bin" / "gputopo"
@@ -252,6 +257,7 @@ class SupernodeCases:
         account.may_not("orbidden", "get", "secrets", "-A")
         account.may_not("orbidden", "patch", "ngt", "node1", "--type=merge", "-p", '{"metadata":{"labels":{"a":"b"}}}')
 
+    @quick
     def removed(self):
         self.cluster.kubectl("delete", "configmap", CONFIG, "-n", NAMESPACE, "--ignore-not-found")
         for number in EXTRA:

@@ -4,6 +4,7 @@ import json
 import re
 
 from harness.placed import PLAN, annotation, gpus_of, pod_template, rank
+from harness.report import quick
 from harness.waiting import Failed, same, until
 
 from cases_gpu_aware import EXACT, GpuAwareCases
@@ -38,7 +39,9 @@ class VolcanoCases:
 
     # gpu-aware
 
-    def aware_without(self):
+    @quick
+    def without_us(self):
+        self.volcano.start(self.volcano.without_us())
         self.aware.occupy()
         got = {gpus: self.aware.place(f"vplain-{gpus}", gpus, "volcano") for gpus in sorted(EXACT, reverse=True)}
         self.aware.remove(*(f"vplain-{gpus}" for gpus in EXACT))
@@ -46,6 +49,7 @@ class VolcanoCases:
         hits = sum(got[gpus] == node for gpus, node in EXACT.items())
         return f"{hits} of {len(EXACT)} exact: " + ", ".join(f"{gpus} on {node}" for gpus, node in got.items())
 
+    @quick
     def aware_with(self):
         """The example's extender plugin; binpack is out, since it would often choose the fullest node as well."""
         self.volcano.reload(re.sub(r"  - name: binpack\n", "", self.volcano.with_us()))
@@ -69,6 +73,7 @@ class VolcanoCases:
         self.placed.create(manifest)
         return f"volcano.sh/job-name={name}"
 
+    @quick
     def volcano_job(self, name="manual", atomic=None):
         pods = self.placed.bound(self.example(name, atomic), 8)
         racks = self.placed.check_placed(pods, 32, atomic)
@@ -107,6 +112,7 @@ class VolcanoCases:
             {pod["metadata"]["uid"] for pod in self.placed.pods("volcano.sh/job-name=again").values()}))
         self.placed.check_placed(self.placed.bound("volcano.sh/job-name=again", 4), 32)
 
+    @quick
     def contention(self):
         """Five gangs at once where two fit, by Volcano."""
         for rack in (1, 2, 3):
@@ -176,10 +182,8 @@ class VolcanoCases:
 
     def run(self):
         def case(name, run):
-            self.placed.clean()
-            return self.report.case(name, run)
-        if not case("Volcano without us: its scheduler, controllers and webhooks run, and any node is taken", lambda: (
-                self.volcano.start(self.volcano.without_us()), self.aware_without())[1]):
+            return self.report.case(name, run, before=self.placed.clean)
+        if not case("Volcano without us: its scheduler, controllers and webhooks run, and any node is taken", self.without_us):
             return
         self.report.case("gpu-aware on Volcano: the node whose free GPUs match exactly wins", self.aware_with)
         case("the manual's Volcano Job, units of 32", self.volcano_job)

@@ -11,6 +11,7 @@ from .agent import FETCH
 from .hollow import APPLY, HollowNodes, name
 from .node import Node
 from .recordings import C550
+from .report import quick
 from .waiting import Failed, same, until
 
 GATE = "metax-tech.com/gpu-placement"
@@ -75,6 +76,7 @@ class Placed:
 
     # beginning
 
+    @quick
     def install(self, *components):
         """Image, agents, companion; `components`: names below daemonset/components."""
         cluster = self.cluster

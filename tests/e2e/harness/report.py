@@ -6,18 +6,34 @@ import traceback
 from .waiting import Failed
 
 
+def quick(run):
+    """Marks a case of the quick form: a suite's main way, its invariants, and the cases that these stand on."""
+    run.quick = True
+    return run
+
+
 class Report:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+    def __init__(self, is_quick=False):
+        """`is_quick`: the cases that are marked, alone."""
+        self.is_quick = is_quick
+        self.passed = self.failed = self.skipped = self.left_out = 0
         self.logs = list  # returns the files whose last lines are shown where a case fails
 
     def say(self, text):
         print(text, flush=True)
 
-    def case(self, name, run):
-        """Runs one case; returns whether it passed."""
+    def wants(self, run):
+        return not self.is_quick or getattr(run, "quick", False)
+
+    def case(self, name, run, before=lambda: None):
+        """Runs one case; returns whether it passed, or was left out by the quick form. `before` is run only where the case is,
+        and belongs to it."""
+        if not self.wants(run):
+            self.left_out += 1
+            return True
         start = time.monotonic()
         try:
+            before()
             note = run() or ""
         except Failed as failure:
             return self.lost(name, start, str(failure))
@@ -41,4 +57,5 @@ class Report:
         self.say(f"SKIP {name}: {why}")
 
     def count(self):
-        self.say(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        self.say(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+                 + (f", {self.left_out} left out by the quick form" if self.is_quick else ""))
