@@ -235,6 +235,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
         return r;
     struct gt_scanner_options scanner = {
         .stale_links_s = options->stale_links_s,
+        .kubelet_dir = options->device_plugin && !options->from ? options->kubelet_dir : NULL,
         .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };
     gt_scan_prepare(&scanner.scan);

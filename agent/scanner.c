@@ -8,9 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/health_file.h"
 #include "agent/stale_links.h"
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/log.h"
 
 enum { CLASSES_KEPT = 8, POST_RETRY_MS = 50, STACK_BYTES = 1 << 20 };
 
@@ -37,6 +39,8 @@ struct gt_scanner {
     struct gt_inventory *last;
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
     struct gt_health health;
+    struct gt_health_file health_file;
+    bool not_kept; /* the last attempt to write it failed */
     struct gt_call_times calls;
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
@@ -196,6 +200,32 @@ static void scan_bare(const struct gt_scanner *scanner, struct gt_scan_result *r
     gt_scan(&options, &result->node, NULL, &result->err);
 }
 
+/* Unhealthy GPUs of this process's predecessor: they are not offered until they have been looked at. */
+static void recall_health(struct gt_scanner *scanner)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    if (!scanner->options.kubelet_dir)
+        return;
+    int r = gt_health_file_open(&scanner->health_file, scanner->options.kubelet_dir,
+                                scanner->options.scan.root, &err);
+    if (r == 0)
+        r = gt_health_file_read(&scanner->health_file, &scanner->health, gt_clock_ms() / 1000, &err);
+    if (r < 0)
+        gt_warning("unhealthy GPUs of before are not known", GT_STR("why", gt_err_text(err)));
+    else if (scanner->health.count)
+        gt_info("GPUs were unhealthy before, and are until they have been looked at",
+                GT_INT("gpus", scanner->health.count));
+}
+
+static void keep_health(struct gt_scanner *scanner)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    int r = gt_health_file_write(&scanner->health_file, &scanner->health, &err);
+    if (r < 0 && !scanner->not_kept)
+        gt_warning("unhealthy GPUs are not written down", GT_STR("why", gt_err_text(err)));
+    scanner->not_kept = r < 0;
+}
+
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
 {
     struct gt_scan_result result = {.health_check = !(requests & GT_SCAN_FULL),
@@ -263,6 +293,7 @@ static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 static void *run(void *arg)
 {
     struct gt_scanner *scanner = arg;
+    recall_health(scanner);
     pthread_mutex_lock(&scanner->lock);
     while (!scanner->stopping) {
         unsigned requests = scanner->wanted;
@@ -281,12 +312,14 @@ static void *run(void *arg)
             scanner->wanted |= requests;
         bool looked = result.looked;
         hand_over(scanner, result);
-        if (looked && scanner->options.scan.probe && !scanner->stopping) {
-            /* For the next result: a probe that hangs here keeps no news from the kubelet. */
-            pthread_mutex_unlock(&scanner->lock);
+        if (scanner->stopping)
+            break;
+        /* A disk or a probe that hangs here keeps no news from the kubelet. */
+        pthread_mutex_unlock(&scanner->lock);
+        keep_health(scanner);
+        if (looked && scanner->options.scan.probe) /* for the next result */
             gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
-            pthread_mutex_lock(&scanner->lock);
-        }
+        pthread_mutex_lock(&scanner->lock);
     }
     scanner->ended = true;
     pthread_cond_broadcast(&scanner->changed);
@@ -350,6 +383,7 @@ static void scanner_free(struct gt_scanner *scanner)
     gt_inventory_unref(scanner->last);
     gt_node_unref(scanner->found);
     gt_class_cache_free(scanner->classes);
+    gt_health_file_close(&scanner->health_file);
     pthread_cond_destroy(&scanner->changed);
     pthread_mutex_destroy(&scanner->lock);
     free(scanner);

@@ -21,6 +21,7 @@ enum { GT_SCAN_EARLY_MS = 2000 };
 struct gt_scanner_options {
     unsigned stale_links_s;      /* so long direct links are kept while the vendor library is silent */
     struct gt_scan_options scan; /* `faults` must be there */
+    const char *kubelet_dir;     /* below it unhealthy GPUs outlive the process; NULL: they do not */
 };
 
 enum gt_scan_request {

@@ -158,6 +158,72 @@ class Health(test_agent.MadeMachine):
         _, agent = self.start_all()
         self.assertEqual(agent.events("GPU unhealthy"), [])
 
+    # ---- over a restart of the agent ----
+
+    STATE = "device-plugins/gputopo/unhealthy.json"
+
+    def boot(self, number):
+        path = os.path.join(self.root, "proc/sys/kernel/random/boot_id")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"00000000-0000-4000-8000-{number:012}\n")
+
+    def falls_and_the_agent_ends(self):
+        """The kubelet, and the ID of a GPU that hangs and is so said to be unhealthy."""
+        self.boot(1)
+        kubelet, agent = self.start_all()
+        self.fault(call="*", do="hang")
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        who = self.place(agent)[0]
+        state = os.path.join(self.directory, self.STATE)
+        self.assertTrue(wait_for(lambda: os.path.exists(state)), agent.lines)
+        self.assertEqual(agent.stop()[0], 0)
+        self.assertTrue(kubelet.wait(lambda: not kubelet.healthy()))
+        return kubelet, who, len(kubelet.lists)
+
+    def start_again(self, count=7):
+        agent = self.start("--root", self.root, "--health-interval", "1", env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        agent.wait_event("registered")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= count), agent.lines)
+        return agent
+
+    def test_a_restart_does_not_offer_what_hangs(self):
+        """GPUs are offered two seconds after the start, and a call that hangs is known after three."""
+        kubelet, _, lists = self.falls_and_the_agent_ends()
+        agent = self.start_again(count=1)
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertEqual({sum(devices.values()) for devices in kubelet.lists[lists:]}, {7}, "all eight were offered")
+        self.assertEqual(agent.wait_event("GPUs were unhealthy before, and are until they have been looked at")["gpus"], 1)
+        self.write_scenario()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertTrue(wait_for(lambda: not os.path.exists(os.path.join(self.directory, self.STATE))))
+
+    def test_a_restart_after_it_was_mended(self):
+        kubelet, who, _ = self.falls_and_the_agent_ends()
+        self.write_scenario()
+        agent = self.start_again(count=1)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(agent.wait_event("GPU recovered")["id"], who)
+
+    def test_a_reboot_forgets(self):
+        kubelet, who, lists = self.falls_and_the_agent_ends()
+        self.boot(2)
+        self.write_scenario()
+        agent = self.start_again(count=1)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual({devices[who] for devices in kubelet.lists[lists:] if who in devices}, {True})
+
+    def test_what_is_no_list_of_unhealthy_gpus(self):
+        self.boot(1)
+        state = os.path.join(self.directory, self.STATE)
+        os.makedirs(os.path.dirname(state))
+        with open(state, "w", encoding="utf-8") as file:
+            file.write('{"version": 1, "bootId": "00000000-0000-4000-8000-000000000001", "gpus": [{"bdf": 3}]}')
+        _, agent = self.start_all()
+        why = agent.wait_event("unhealthy GPUs of before are not known")["why"]
+        self.assertIn("unhealthy.json: this is no list of unhealthy GPUs", why)
+        self.assertTrue(wait_for(lambda: not os.path.exists(state)))
+
     # ---- device nodes ----
 
     def test_a_drm_node_is_missing(self):

@@ -255,11 +255,40 @@ static void forget_the_gone(struct gt_health *health)
     }
 }
 
-static void begin(struct gt_health_entry *entry, const struct gt_gpu *gpu)
+static void begin(struct gt_health_entry *entry, const char *bdf, const char *uuid)
 {
     *entry = (struct gt_health_entry){.cause = GT_SIGNALS};
-    gt_text_copy(entry->bdf, sizeof(entry->bdf), gpu->bdf);
-    gt_text_copy(entry->uuid, sizeof(entry->uuid), gpu->uuid);
+    gt_text_copy(entry->bdf, sizeof(entry->bdf), bdf);
+    gt_text_copy(entry->uuid, sizeof(entry->uuid), uuid);
+}
+
+void gt_health_past(const struct gt_health_entry *entry, struct gt_health_past *ret)
+{
+    *ret = (struct gt_health_past){.level = entry->level, .hold_s = entry->hold_s};
+    gt_text_copy(ret->bdf, sizeof(ret->bdf), entry->bdf);
+    gt_text_copy(ret->uuid, sizeof(ret->uuid), entry->uuid);
+    gt_text_copy(ret->reason, sizeof(ret->reason), entry->reason);
+    for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
+        ret->signals |= entry->tracks[signal].faulty ? 1U << signal : 0;
+}
+
+void gt_health_restore(struct gt_health *health, const struct gt_health_past *past, uint64_t now_s)
+{
+    if (find(health, past->bdf))
+        return;
+    struct gt_health_entry *entry = find_place(health);
+    begin(entry, past->bdf, past->uuid);
+    gt_text_copy(entry->reason, sizeof(entry->reason), past->reason);
+    entry->ill = true;
+    entry->level = past->level;
+    entry->hold_s = past->hold_s;
+    for (enum gt_signal signal = GT_SIGNALS; signal-- > 0;) {
+        if (!(past->signals >> signal & 1))
+            continue;
+        entry->cause = signal;
+        entry->tracks[signal].faulty = true;
+        entry->tracks[signal].last_s = now_s;
+    }
 }
 
 /* Whether the card is another one than that of the entry; who has no UUID today may be the same. */
@@ -284,7 +313,7 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         if (!entry)
             entry = find_place(health);
         if (is_new)
-            begin(entry, gpu);
+            begin(entry, gpu->bdf, gpu->uuid);
         entry->away = 0;
         observe(health, entry, table, gpu, flags, now_s);
     }

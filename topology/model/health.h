@@ -55,6 +55,18 @@ struct gt_health {
     } gpus[2 * GT_GPUS_MAX];
 };
 
+/* What is to be known of an unhealthy GPU for another process to go on with it. */
+struct gt_health_past {
+    char bdf[GT_BDF_SIZE], uuid[GT_ID_SIZE], reason[128];
+    unsigned signals; /* bits 1 << signal: what was a fault; 0: it is only held back */
+    unsigned level;
+    uint64_t hold_s;
+};
+void gt_health_past(const struct gt_health_entry *entry, struct gt_health_past *ret);
+/* It is unhealthy until looks have shown, by the fault table, that it is well. One that is known already is
+ * left as it is. */
+void gt_health_restore(struct gt_health *health, const struct gt_health_past *past, uint64_t now_s);
+
 /* How the reason of a GPU begins that would be well, were it not held back. */
 #define GT_HELD_BACK "fell ill again and again"
 
