@@ -3,6 +3,7 @@
 
 #include "agent/agent_private.h"
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/status.h"
 
@@ -13,10 +14,7 @@ enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, LOOK_MS = 1000 };
 
 static const char *annotation_of(const cJSON *pod)
 {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(pod, "metadata");
-    const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
-    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION_GPUS);
-    return cJSON_IsString(plan) ? plan->valuestring : NULL;
+    return cJSON_GetStringValue(gt_get_at(pod, "metadata", "annotations", GT_PLAN_ANNOTATION_GPUS));
 }
 
 static bool is_current(const struct gt_agent *agent)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent_private.h"
+#include "base/bits.h"
 
 static uint64_t gpus_of(const struct gt_inventory *inventory, const struct gt_allocation *allocation)
 {
@@ -30,7 +31,7 @@ void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocati
     bool is_offer = got && !(got & ~offered);
     if (is_offer || usage->known) {
         uint64_t free = got | (is_offer ? offered : 0) | (usage->known ? usage->free & ~agent->given : 0);
-        if (gt_choose(inventory->class, free, 0, (unsigned)__builtin_popcountll(got), 0, &best)) {
+        if (gt_choose(inventory->class, free, 0, gt_bit_count(got), 0, &best)) {
             uint32_t score = gt_class_sum(inventory->class, got);
             agent->scores.given += score;
             agent->scores.best += best.score > score ? best.score : score; /* a search may end early */

@@ -3,6 +3,7 @@
 #include "api/names.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/client.h"
 
@@ -54,9 +55,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
     struct gt_agent *agent = arg;
     agent->node_call = NULL;
     if (!answer->error) {
-        const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(answer->object, "metadata");
-        const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(metadata, "annotations");
-        const cJSON *text = cJSON_GetObjectItemCaseSensitive(annotations, GT_ANNOTATION_VENDOR_GPUS);
+        const cJSON *text = gt_get_at(answer->object, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS);
         agent->shares.annotated = gt_shares_annotation_counts(cJSON_GetStringValue(text));
         judge(agent);
     }

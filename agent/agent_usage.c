@@ -3,6 +3,7 @@
 
 #include "agent/agent_private.h"
 #include "api/names.h"
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -54,7 +55,7 @@ static void log_owners(const struct gt_usage *now, const struct gt_usage *other,
         if (now->used >> i & 1 && !holds(other, &now->owners[i]))
             news |= 1ULL << i;
     while (news) {
-        const struct gt_usage_owner *owner = &now->owners[__builtin_ctzll(news)];
+        const struct gt_usage_owner *owner = &now->owners[gt_bit_first(news)];
         gt_auto_buf struct gt_buf ids = GT_BUF(GPUS_LOGGED);
         unsigned count = 0;
         for (unsigned i = 0; i < now->gpu_count; i++)

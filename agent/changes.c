@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "topology/model/health.h"
@@ -94,8 +95,8 @@ static unsigned log_node(const struct gt_node *before, const struct gt_node *aft
     unsigned lines = 0;
     if (!before) {
         gt_info("node discovered", GT_STR("node", after->name), GT_INT("gpus", after->gpu_count),
-                GT_INT("healthy", __builtin_popcountll(gt_node_with_health(after, GT_GPU_HEALTHY))),
-                GT_INT("unhealthy", __builtin_popcountll(gt_node_with_health(after, GT_GPU_UNHEALTHY))),
+                GT_INT("healthy", gt_bit_count(gt_node_with_health(after, GT_GPU_HEALTHY))),
+                GT_INT("unhealthy", gt_bit_count(gt_node_with_health(after, GT_GPU_UNHEALTHY))),
                 GT_INT("nics", after->nic_count), GT_INT("direct_links", count_links(after, false)),
                 GT_INT("down", count_links(after, true)), GT_INT("missing", after->missing_count));
         lines++;

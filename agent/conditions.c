@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "kube/status.h"
@@ -168,17 +169,16 @@ static bool is_time(const char *text)
 
 void gt_conditions_adopt(struct gt_condition conditions[static GT_CONDITIONS], const cJSON *object)
 {
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status"), *entry;
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(status, "conditions");
-    cJSON_ArrayForEach(entry, list)
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, gt_get_at(object, "status", "conditions"))
     {
-        const char *since = gt_kube_text(entry, "lastTransitionTime");
+        const char *since = gt_get_string(entry, "lastTransitionTime");
         for (unsigned i = 0; i < GT_CONDITIONS; i++) {
             struct gt_condition *to = &conditions[i];
-            if (to->reason || strcmp(gt_kube_text(entry, "type"), type_names[i]) != 0 || !is_time(since))
+            if (to->reason || strcmp(gt_get_string(entry, "type"), type_names[i]) != 0 || !is_time(since))
                 continue;
             for (unsigned s = 0; s < GT_COUNT(status_names); s++)
-                if (strcmp(gt_kube_text(entry, "status"), status_names[s]) == 0) {
+                if (strcmp(gt_get_string(entry, "status"), status_names[s]) == 0) {
                     to->status = (enum gt_condition_status)s;
                     snprintf(to->since, sizeof(to->since), "%s", since);
                 }

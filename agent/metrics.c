@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/bits.h"
 #include "base/prometheus.h"
 
 static const double scan_limits[GT_SCAN_BUCKETS - 1] = {0.005, 0.01, 0.05, 0.1, 0.5, 1, 10};
@@ -235,11 +236,11 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
                    usage->known && !usage->stale);
     if (usage->known) {
         gt_prom_number(to, "gputopo_gpus_in_use", "gauge", "GPUs that a container holds.",
-                       (uint64_t)__builtin_popcountll(usage->used));
+                       gt_bit_count(usage->used));
         gt_prom_number(to, "gputopo_gpus_free", "gauge", "GPUs that a new container may get.",
-                       (uint64_t)__builtin_popcountll(usage->free));
+                       gt_bit_count(usage->free));
         gt_prom_number(to, "gputopo_gpus_owned_twice", "gauge", "GPUs that more than one container holds.",
-                       (uint64_t)__builtin_popcountll(usage->twice));
+                       gt_bit_count(usage->twice));
         gt_prom_number(to, "gputopo_unknown_devices_in_use", "gauge",
                        "Devices that containers hold and that are no GPU of this node.", usage->strangers);
         write_owners(usage, metrics->inventory, to);

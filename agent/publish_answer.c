@@ -5,6 +5,7 @@
 
 #include "agent/publish_private.h"
 #include "base/backoff.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/status.h"
 
@@ -151,11 +152,10 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
 
 static bool is_field_conflict(const cJSON *status)
 {
-    const cJSON *details = cJSON_GetObjectItemCaseSensitive(status, "details"), *cause;
-    const cJSON *causes = cJSON_GetObjectItemCaseSensitive(details, "causes");
+    const cJSON *cause, *causes = gt_get_at(status, "details", "causes");
     cJSON_ArrayForEach(cause,
                        causes) if (strcmp(gt_kube_reason(cause), "FieldManagerConflict") == 0) return true;
-    return strstr(gt_kube_text(status, "message"), "conflict with ") != NULL;
+    return strstr(gt_get_string(status, "message"), "conflict with ") != NULL;
 }
 
 static void refused(struct gt_publish *publish, enum gt_publish_lane which,

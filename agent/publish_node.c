@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/publish_text.h"
+#include "base/json_get.h"
 #include "base/text.h"
 #include "kube/status.h"
 
@@ -134,13 +135,12 @@ static bool names(const char *text, const char *key)
 
 unsigned gt_publish_labels_in_conflict(const cJSON *status)
 {
-    const cJSON *details = cJSON_GetObjectItemCaseSensitive(status, "details"), *cause;
-    const cJSON *causes = cJSON_GetObjectItemCaseSensitive(details, "causes");
+    const cJSON *cause, *causes = gt_get_at(status, "details", "causes");
     unsigned found = 0;
     for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++) {
-        if (names(gt_kube_text(status, "message"), label_keys[i]))
+        if (names(gt_get_string(status, "message"), label_keys[i]))
             found |= 1U << i;
-        cJSON_ArrayForEach(cause, causes) if (names(gt_kube_text(cause, "field"), label_keys[i])) found |=
+        cJSON_ArrayForEach(cause, causes) if (names(gt_get_string(cause, "field"), label_keys[i])) found |=
             1U << i;
     }
     return found;

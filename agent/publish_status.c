@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/publish_text.h"
+#include "base/bits.h"
 #include "base/text.h"
 #include "topology/model/node_json.h"
 
@@ -30,7 +31,7 @@ static bool add_number(cJSON *to, const char *key, unsigned number)
 
 static bool add_count(cJSON *to, const char *key, uint64_t mask)
 {
-    return add_number(to, key, (unsigned)__builtin_popcountll(mask));
+    return add_number(to, key, gt_bit_count(mask));
 }
 
 /* The recording's name, if any, gives way to the node's that is published. */
@@ -83,7 +84,7 @@ static void write_mask(const char *key, uint64_t mask, struct gt_buf *to)
     const char *comma = "";
     gt_buf_printf(to, "\"%s\":[", key);
     for (; mask; mask &= mask - 1, comma = ",")
-        gt_buf_printf(to, "%s%d", comma, __builtin_ctzll(mask));
+        gt_buf_printf(to, "%s%u", comma, gt_bit_first(mask));
     gt_buf_puts(to, "]");
 }
 
@@ -123,7 +124,7 @@ bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
     write_head(node_name, to);
     gt_buf_puts(to, "},\"status\":{");
     write_mask("free", usage->free, to);
-    gt_buf_printf(to, ",\"freeCount\":%d", __builtin_popcountll(usage->free));
+    gt_buf_printf(to, ",\"freeCount\":%u", gt_bit_count(usage->free));
     write_owners(usage, to);
     write_counts("scoreByCount", scores->score, scores->count, to);
     write_counts("lossByCount", scores->loss, scores->count, to);
@@ -156,7 +157,7 @@ void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_
         return;
     scores->class = gt_class_ref(inventory->class);
     scores->free = free;
-    scores->count = (unsigned)__builtin_popcountll(free);
+    scores->count = gt_bit_count(free);
     for (unsigned k = 1; k <= scores->count; k++) {
         struct gt_choice choice;
         if (gt_choose(scores->class, free, 0, k, SEARCH_US / scores->count, &choice)) {

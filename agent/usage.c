@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 
 struct gt_usage_book {
@@ -238,7 +239,7 @@ static void add_mask(struct gt_buf *to, const char *key, uint64_t mask)
 {
     gt_buf_printf(to, ", \"%s\": [", key);
     for (const char *comma = ""; mask; mask &= mask - 1, comma = ", ")
-        gt_buf_printf(to, "%s%d", comma, __builtin_ctzll(mask));
+        gt_buf_printf(to, "%s%u", comma, gt_bit_first(mask));
     gt_buf_puts(to, "]");
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 
 enum { NAME_MAX_BYTES = 63 };
@@ -105,8 +106,6 @@ static int fill(const cJSON *json, struct gt_pod_plan *plan, unsigned containers
     return 0;
 }
 
-GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
-
 /* An object of lists, and nothing deeper: cJSON would go down a thousand. Brackets in texts do not count. */
 static bool is_shallow(const char *text)
 {
@@ -133,7 +132,7 @@ int gt_pod_plan_read(const char *text, struct gt_pod_plan **ret, struct gt_err *
         return gt_fail(err, EINVAL, "it has more than %d bytes", GT_POD_PLAN_TEXT_MAX);
     if (!is_shallow(text))
         return gt_fail(err, EINVAL, "it has more than lists of device IDs");
-    GT_CLEANUP(cJSON_Delete) cJSON *json = cJSON_ParseWithOpts(text, NULL, true);
+    gt_auto_json cJSON *json = cJSON_ParseWithOpts(text, NULL, true);
     if (!cJSON_IsObject(json))
         return gt_fail(err, EINVAL, "it is no JSON object");
     int r = measure(json, &containers, &ids, &size, err);

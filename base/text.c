@@ -40,6 +40,35 @@ bool gt_text_is_utf8(const char *text)
     return true;
 }
 
+/* Length of the printable character at p, 0 for a control character (C1 ones too) or broken UTF-8. */
+static unsigned printable_length(const char *p)
+{
+    const unsigned char *u = (const unsigned char *)p;
+    unsigned n = gt_text_utf8_length(p);
+    return *u < 0x20 || *u == 0x7f || (*u == 0xc2 && u[1] < 0xa0) ? 0 : n;
+}
+
+void gt_text_make_printable(char *text)
+{
+    for (char *p = text; *p;) {
+        unsigned n = printable_length(p);
+        if (!n)
+            *p = '?';
+        p += n ? n : 1;
+    }
+}
+
+bool gt_text_is_printable(const char *text)
+{
+    for (const char *p = text; *p;) {
+        unsigned n = printable_length(p);
+        if (!n)
+            return false;
+        p += n;
+    }
+    return true;
+}
+
 void gt_text_quote(struct gt_buf *buf, const char *text)
 {
     gt_buf_puts(buf, "\"");

@@ -18,6 +18,12 @@ unsigned gt_text_utf8_length(const char *text);
 /* Whether the whole of `text` is valid UTF-8. */
 bool gt_text_is_utf8(const char *text);
 
+/* Replaces every byte that is a control character or no valid UTF-8 with '?', in place. */
+void gt_text_make_printable(char *text);
+
+/* Whether that would leave the text as it is. */
+bool gt_text_is_printable(const char *text);
+
 /* Reads a whole decimal number between 0 and max; false for anything else, *ret untouched. */
 bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret);
 

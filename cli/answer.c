@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 
 static void add_indices(struct gt_buf *to, uint64_t mask)
@@ -85,7 +86,7 @@ static void add_gpus(const struct cli_answer *answer, struct gt_buf *to)
 
 void cli_answer_text(const struct cli_answer *answer, struct gt_buf *to)
 {
-    unsigned total = (unsigned)__builtin_popcountll(answer->free);
+    unsigned total = gt_bit_count(answer->free);
     unsigned rest = total - answer->k;
     gt_buf_printf(to, "%s ", answer->k == 1 ? "GPU" : "GPUs");
     gt_text_add_mask(to, answer->chosen.mask);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "cli/check.h"
 
 /* What health is made of: states, ECC, temperature, events. */
@@ -26,7 +27,7 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
         int64_t state = -1;
         if (!answer->value)
             continue;
-        known = gt_value_int(answer->value, &state) && (state == 0 || state == 1) && known;
+        known = gt_json_is_int(answer->value, &state) && (state == 0 || state == 1) && known;
         cli_tally_add(&states, "state %lld", (long long)state);
         away += state == 0;
     }
@@ -41,10 +42,10 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
     for (at = 0; (answer = cli_check_next(of, "mxSmlGetDeviceUnavailableReason", &at));) {
         int64_t code = 0;
         char text[64];
-        if (answer->value && gt_value_int(gt_value_member(answer->value, "code"), &code))
-            cli_tally_add(
-                &reasons, "code %lld: %.40s", (long long)code,
-                gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)) ? text : "no text");
+        if (answer->value && gt_json_is_int(gt_get(answer->value, "code"), &code))
+            cli_tally_add(&reasons, "code %lld: %.40s", (long long)code,
+                          gt_value_text(gt_get(answer->value, "text"), text, sizeof(text)) ? text
+                                                                                           : "no text");
     }
     cli_check_found_tally(reason, "", &reasons);
     cli_check_judge(reason, reasons.count > 0);
@@ -68,7 +69,7 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
             uint64_t state = 0;
             if (!answer->value)
                 continue;
-            known = gt_value_unsigned(answer->value, 1, &state) && known;
+            known = gt_json_is_unsigned(answer->value, 1, &state) && known;
             cli_tally_add(&states, "state %llu", (unsigned long long)state);
         }
         cli_check_found_tally(on, "", &states);
@@ -85,7 +86,7 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
         all++;
         for (unsigned i = 0; i < GT_COUNT(counters); i++) {
             uint64_t count = 0;
-            bool number = gt_value_unsigned(gt_value_member(answer->value, counters[i]), UINT32_MAX, &count);
+            bool number = gt_json_is_unsigned(gt_get(answer->value, counters[i]), UINT32_MAX, &count);
             bool uncorrectable = i == 1 || i == 3;
             sane = sane && number && !(uncorrectable && count);
             if (count == UINT32_MAX)
@@ -116,7 +117,7 @@ static void check_temperature(const struct cli_checked *of, struct cli_checks *t
         int64_t value = ALL_ONES;
         if (!answer->value)
             continue;
-        sane = gt_value_int(answer->value, &value) && value >= 500 && value <= 12000 && sane;
+        sane = gt_json_is_int(answer->value, &value) && value >= 500 && value <= 12000 && sane;
         cli_tally_add(&values, "%lld", (long long)value);
     }
     cli_check_found_tally(check, "", &values);
@@ -132,7 +133,7 @@ static void check_limited(const struct cli_checked *of, struct cli_checks *to)
     if (!cli_check_answered(of, "mxSmlGetAllLimitedDevices", check))
         return;
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetAllLimitedDevices", &at);
-    if (!gt_value_unsigned(gt_value_member(answer->value, "number"), UINT32_MAX, &number)) {
+    if (!gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &number)) {
         cli_check_found(check, "their number is nonsense");
         cli_check_judge(check, false);
         return;
@@ -185,7 +186,7 @@ static void check_locality(const struct cli_checked *of, struct cli_checks *to)
         if (!fact || fact->numa_node < 0)
             continue;
         const cJSON *item = cJSON_GetArrayItem(answer->value, fact->numa_node / 32);
-        if (gt_value_unsigned(item, UINT32_MAX, &word) && word == UINT64_C(1) << fact->numa_node % 32)
+        if (gt_json_is_unsigned(item, UINT32_MAX, &word) && word == UINT64_C(1) << fact->numa_node % 32)
             same++;
         else
             cli_tally_add(&differ, "another than node %d", fact->numa_node);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "cli/check.h"
 
 /* How the library names GPUs, and whether that agrees with PCI. */
@@ -26,7 +27,7 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
         if (!answer->value || !answer->arg_count)
             continue;
         all++;
-        bool is_text = gt_value_text(gt_value_member(answer->value, "bdfId"), text, sizeof(text));
+        bool is_text = gt_value_text(gt_get(answer->value, "bdfId"), text, sizeof(text));
         if (!is_text || !gt_bdf_normalise(text, bdf))
             cli_tally_add(&trouble, "device %u: no PCI address", answer->args[0]);
         else if (cli_check_gpu(of, answer->args[0]) < 0)
@@ -56,8 +57,8 @@ static void check_order(const struct cli_checked *of, struct cli_checks *to)
         if (!answer->value || !answer->arg_count)
             continue;
         all++;
-        repeated += gt_value_unsigned(gt_value_member(answer->value, "deviceId"), UINT32_MAX, &id) &&
-                    id == answer->args[0];
+        repeated +=
+            gt_json_is_unsigned(gt_get(answer->value, "deviceId"), UINT32_MAX, &id) && id == answer->args[0];
         ascending += cli_check_gpu(of, answer->args[0]) == (int)answer->args[0];
     }
     cli_check_found(check, "%u of %u repeat it; %u stand in the order of their addresses", repeated, all,
@@ -120,13 +121,12 @@ static void check_kind(const struct cli_checked *of, struct cli_checks *to)
         char name[64];
         if (!answer->value)
             continue;
-        known = gt_value_unsigned(gt_value_member(answer->value, "mode"), 2, &mode) && known;
-        known = gt_value_unsigned(gt_value_member(answer->value, "brand"), UINT32_MAX, &brand) && known;
+        known = gt_json_is_unsigned(gt_get(answer->value, "mode"), 2, &mode) && known;
+        known = gt_json_is_unsigned(gt_get(answer->value, "brand"), UINT32_MAX, &brand) && known;
         cli_tally_add(&modes, "mode %llu brand %llu", (unsigned long long)mode, (unsigned long long)brand);
         cli_tally_add(&names, "%s",
-                      gt_value_text(gt_value_member(answer->value, "deviceName"), name, sizeof(name))
-                          ? name
-                          : "no name");
+                      gt_value_text(gt_get(answer->value, "deviceName"), name, sizeof(name)) ? name
+                                                                                             : "no name");
     }
     cli_check_found_tally(check, "", &modes);
     cli_check_found_tally(check, "", &names);

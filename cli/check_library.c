@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "cli/check.h"
 
 /* The vendor library as a whole: where it is, what it has, how it answers, who may ask it. */
@@ -19,7 +20,7 @@ static void check_place(const struct cli_checked *of, struct cli_checks *to)
         cli_check_cannot(check, "no GPU, and no library");
         return;
     }
-    const cJSON *path = gt_value_member(gt_value_member(of->answers->json, "library"), "path");
+    const cJSON *path = gt_get(gt_get(of->answers->json, "library"), "path");
     bool usual = false;
     for (unsigned i = 0; cJSON_IsString(path) && i < GT_COUNT(places); i++)
         usual = usual || strncmp(path->valuestring, places[i], strlen(places[i])) == 0;
@@ -116,7 +117,7 @@ static void check_count(const struct cli_checked *of, struct cli_checks *to)
     if (!cli_check_answered(of, "mxSmlGetDeviceCount", check))
         return;
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetDeviceCount", &at);
-    bool sane = gt_value_unsigned(answer->value, UINT32_MAX, &count);
+    bool sane = gt_json_is_unsigned(answer->value, UINT32_MAX, &count);
     cli_check_found(check, "it says %llu", (unsigned long long)count);
     cli_check_found(check, "%u are on the bus", of->node->gpu_count);
     cli_check_judge(check, sane && count == of->node->gpu_count);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/json_get.h"
 #include "base/text.h"
 #include "cli/check.h"
 
@@ -29,7 +30,7 @@ static int peer_of(const struct cli_checked *of, const struct gt_answer *answer)
 {
     int64_t device = -1;
     char bdf[GT_BDF_SIZE];
-    if (!gt_value_int(gt_value_member(answer->value, "deviceId"), &device) || device < 0 ||
+    if (!gt_json_is_int(gt_get(answer->value, "deviceId"), &device) || device < 0 ||
         device >= GT_VENDOR_DEVICES)
         return -1;
     int gpu = cli_check_gpu(of, (unsigned)device);
@@ -46,7 +47,7 @@ static void listen(const struct cli_checked *of, struct said *said)
     while ((answer = cli_check_next(of, level_call, &at))) {
         uint64_t level;
         if (answer->value && answer->arg_count == 2 && answer->args[0] < GT_VENDOR_DEVICES &&
-            answer->args[1] < GT_VENDOR_DEVICES && gt_value_unsigned(answer->value, 254, &level))
+            answer->args[1] < GT_VENDOR_DEVICES && gt_json_is_unsigned(answer->value, 254, &level))
             said->level[answer->args[0]][answer->args[1]] = (unsigned char)level;
     }
     for (at = 0; (answer = cli_check_next(of, remote_call, &at));) {
@@ -178,7 +179,7 @@ static void check_port_states(const struct cli_checked *of, const struct said *s
         cJSON_ArrayForEach(item, answer->value)
         {
             uint64_t state;
-            bool known = gt_value_unsigned(item, PORT_STATES, &state);
+            bool known = gt_json_is_unsigned(item, PORT_STATES, &state);
             sane = sane && known;
             up += known && state == PORT_UP;
             if (known)
@@ -208,7 +209,7 @@ static void check_port_speed(const struct cli_checked *of, struct cli_checks *to
         const cJSON *item;
         cJSON_ArrayForEach(item, answer->value)
         {
-            const cJSON *speed = gt_value_member(item, "speed"), *width = gt_value_member(item, "width");
+            const cJSON *speed = gt_get(item, "speed"), *width = gt_get(item, "width");
             double s = cJSON_IsNumber(speed) ? speed->valuedouble : -1,
                    w = cJSON_IsNumber(width) ? width->valuedouble : -1;
             cli_tally_add(&links, "%g GT/s x%g", s, w);
@@ -238,8 +239,8 @@ static void check_servers(const struct cli_checked *of, struct cli_checks *to)
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetLocalAndMultipleRemoteUuid", &at);
     if (answer && answer->value) {
         uint64_t count = 0;
-        const cJSON *remotes = gt_value_member(answer->value, "remotes");
-        bool told = gt_value_unsigned(gt_value_member(answer->value, "count"), UINT32_MAX, &count);
+        const cJSON *remotes = gt_get(answer->value, "remotes");
+        bool told = gt_json_is_unsigned(gt_get(answer->value, "count"), UINT32_MAX, &count);
         cli_check_found(check, "own %s; %llu counted, %u believed",
                         of->node->server_uuid[0] ? of->node->server_uuid : "none", (unsigned long long)count,
                         of->node->remote_count);
@@ -256,9 +257,8 @@ static void check_servers(const struct cli_checked *of, struct cli_checks *to)
         return;
     for (at = 0; (answer = cli_check_next(of, "mxSmlGetMetaXLinkTopo", &at));) {
         uint64_t id = 0, socket = 0;
-        if (answer->value &&
-            gt_value_unsigned(gt_value_member(answer->value, "topologyId"), UINT32_MAX, &id) &&
-            gt_value_unsigned(gt_value_member(answer->value, "socketId"), UINT32_MAX, &socket))
+        if (answer->value && gt_json_is_unsigned(gt_get(answer->value, "topologyId"), UINT32_MAX, &id) &&
+            gt_json_is_unsigned(gt_get(answer->value, "socketId"), UINT32_MAX, &socket))
             cli_tally_add(&places, "topology %llu socket %llu", (unsigned long long)id,
                           (unsigned long long)socket);
     }

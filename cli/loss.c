@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "cli/answer.h"
 #include "cli/cli.h"
@@ -61,7 +62,7 @@ static const struct argp argp = {
 static int fail_too_few(uint64_t free, unsigned k, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf list = GT_BUF(1024);
-    unsigned count = (unsigned)__builtin_popcountll(free);
+    unsigned count = gt_bit_count(free);
     if (!count)
         return gt_fail(err, EINVAL, "%u GPU%s wanted, none is free", k, k == 1 ? "" : "s");
     gt_text_add_mask(&list, free);
@@ -71,7 +72,7 @@ static int fail_too_few(uint64_t free, unsigned k, struct gt_err **err)
 
 static int choose(struct cli_answer *answer, struct gt_err **err)
 {
-    if (answer->k > (unsigned)__builtin_popcountll(answer->free))
+    if (answer->k > gt_bit_count(answer->free))
         return fail_too_few(answer->free, answer->k, err);
     struct gt_weights weights;
     gt_weights_of(answer->node, &weights);

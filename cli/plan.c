@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "scheduler-ext/core/score.h"
@@ -176,17 +177,17 @@ static int make_units(struct cli_plan *plan, const struct options *options, stru
 static void say_no_node(struct cli_plan *plan)
 {
     uint32_t best = GT_NONE;
-    int most = 0;
+    unsigned most = 0;
     struct gt_cluster_node node;
     for (uint32_t id = 0; id < gt_cluster_nodes(plan->cluster); id++)
-        if (gt_cluster_get_node(plan->cluster, id, &node) && __builtin_popcountll(node.available) > most) {
-            most = __builtin_popcountll(node.available);
+        if (gt_cluster_get_node(plan->cluster, id, &node) && gt_bit_count(node.available) > most) {
+            most = gt_bit_count(node.available);
             best = id;
         }
     gt_buf_printf(&plan->reason, "%u of %u pods find a node; for the next no node has %u GPU%s available",
                   plan->found, plan->pod_count, plan->gpus, plan->gpus == 1 ? "" : "s");
     if (best != GT_NONE)
-        gt_buf_printf(&plan->reason, "; most are %d on node %s", most, cli_plan_node(plan, best));
+        gt_buf_printf(&plan->reason, "; most are %u on node %s", most, cli_plan_node(plan, best));
 }
 
 /* gpu-aware, pod after pod; what is assumed on the way is forgotten at the end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "cli/plan.h"
 
@@ -20,7 +21,7 @@ static void add_gpus(struct gt_buf *to, uint64_t mask)
     const char *separator = "";
     gt_buf_puts(to, "[");
     for (; mask; mask &= mask - 1) {
-        gt_buf_printf(to, "%s%d", separator, __builtin_ctzll(mask));
+        gt_buf_printf(to, "%s%u", separator, gt_bit_first(mask));
         separator = ", ";
     }
     gt_buf_puts(to, "]");

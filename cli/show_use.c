@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_get.h"
 #include "base/time_text.h"
 #include "cli/http_get.h"
 #include "cli/near.h"
@@ -71,7 +72,7 @@ static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **e
 static char *notes_of(const cJSON *status)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(NOTES_MAX);
-    const char *at = gt_kube_text(status, "observedAt");
+    const char *at = gt_get_string(status, "observedAt");
     int64_t observed = gt_time_of_text(at);
     if (observed) {
         char age[32];
@@ -79,13 +80,13 @@ static char *notes_of(const cJSON *status)
         gt_buf_printf(&text, "Observed:  %s, %s\n", at, age);
     }
     const cJSON *condition;
-    cJSON_ArrayForEach(condition, cJSON_GetObjectItemCaseSensitive(status, "conditions"))
+    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
     {
-        if (strcmp(gt_kube_text(condition, "status"), "True") == 0)
+        if (strcmp(gt_get_string(condition, "status"), "True") == 0)
             continue;
         gt_auto_err struct gt_err *line = NULL; /* its text is one line without control characters */
-        gt_fail(&line, EINVAL, "%s: %s: %s", gt_kube_text(condition, "type"),
-                gt_kube_text(condition, "status"), gt_kube_text(condition, "message"));
+        gt_fail(&line, EINVAL, "%s: %s: %s", gt_get_string(condition, "type"),
+                gt_get_string(condition, "status"), gt_get_string(condition, "message"));
         gt_buf_printf(&text, "Condition: %s\n", gt_err_text(line));
     }
     return gt_buf_take(&text);
@@ -109,10 +110,10 @@ int cli_show_cluster_node(const struct cli_api_options *options, const char *nam
         return r;
     char source[320];
     snprintf(source, sizeof(source), "nodegputopologies/%s", name);
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+    const cJSON *status = gt_get(object, "status");
     struct cli_shown shown = {0};
     gt_auto_err struct gt_err *problem = NULL;
-    if (!cJSON_GetObjectItemCaseSensitive(status, "gpus"))
+    if (!gt_get(status, "gpus"))
         r = gt_fail(err, ENODATA, "%s: the agent of this node has not reported anything yet", source);
     if (r >= 0)
         r = gt_node_from_json(status, source, &shown.node, err);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "topology/model/node_json_get.h"
 
@@ -94,7 +95,7 @@ int cli_use_from_status(const cJSON *status, const char *source, unsigned gpus, 
     for (const cJSON *item = r >= 0 && owners ? owners->child : NULL; item && r >= 0; item = item->next)
         r = read_owner(source, "owners", i++, item, gpus, &use, &gpu, err);
     if (r >= 0 && use.free & use.used)
-        r = gt_at_fail(&at, "free", "GPU %d is free and has an owner", __builtin_ctzll(use.free & use.used));
+        r = gt_at_fail(&at, "free", "GPU %u is free and has an owner", gt_bit_first(use.free & use.used));
     if (r < 0)
         use = (struct cli_use){0};
     *ret = use;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "cli/view.h"
 
 /* Nodes join their supernodes, everything gets its order and its counts. */
@@ -213,7 +214,7 @@ static int by_node_and_gpu(const void *a, const void *b)
     const struct cli_pod *x = a, *y = b;
     if (x->node != y->node)
         return x->node < y->node ? -1 : 1;
-    int p = x->mask ? __builtin_ctzll(x->mask) : 64, q = y->mask ? __builtin_ctzll(y->mask) : 64;
+    int p = x->mask ? gt_bit_first(x->mask) : 64, q = y->mask ? gt_bit_first(y->mask) : 64;
     return p - q;
 }
 
@@ -305,7 +306,7 @@ static bool group_pods(struct cli_view *view)
         }
         struct cli_group *group = &view->groups[view->group_count - 1];
         group->pods++;
-        group->gpus += (uint32_t)__builtin_popcountll(view->pods[jobs[i].pod].mask);
+        group->gpus += gt_bit_count(view->pods[jobs[i].pod].mask);
         view->pods[jobs[i].pod].group = view->group_count - 1;
     }
     for (uint32_t i = 0; jobs && i < count; i++)
@@ -336,10 +337,10 @@ void cli_counts_add(struct cli_counts *to, const struct cli_node *node)
 {
     to->nodes++;
     to->gpus += node->gpus;
-    to->free += (uint32_t)__builtin_popcountll(node->free);
-    to->used += (uint32_t)__builtin_popcountll(node->used & ~node->ill);
-    to->ill += (uint32_t)__builtin_popcountll(node->ill);
-    to->free_unsure += (uint32_t)__builtin_popcountll(node->free & node->unsure);
+    to->free += gt_bit_count(node->free);
+    to->used += gt_bit_count(node->used & ~node->ill);
+    to->ill += gt_bit_count(node->ill);
+    to->free_unsure += gt_bit_count(node->free & node->unsure);
 }
 
 static void count_all(struct cli_view *view)

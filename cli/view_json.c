@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "cli/view.h"
 
@@ -11,7 +12,7 @@ static void add_list(struct gt_buf *to, uint64_t mask)
     const char *comma = "";
     gt_buf_puts(to, "[");
     for (; mask; mask &= mask - 1) {
-        gt_buf_printf(to, "%s%d", comma, __builtin_ctzll(mask));
+        gt_buf_printf(to, "%s%u", comma, gt_bit_first(mask));
         comma = ", ";
     }
     gt_buf_puts(to, "]");

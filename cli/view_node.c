@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "cli/use.h"
@@ -15,7 +16,7 @@
 /* From a NodeGPUTopology to what stays of it. */
 
 /*
- * A cluster file may have 16 MiB and a million values (topology/model/json_parse.c): so much of it is for
+ * A cluster file may have 16 MiB and a million values (base/json_parse.c): so much of it is for
  * topologies, the rest for the nodes around them and their pods.
  */
 enum { TOPOLOGY_BYTES_MAX = 11 << 20, TOPOLOGY_VALUES_MAX = 600000, TROUBLE_MAX = 400, PAIRS_NAMED = 3 };
@@ -38,9 +39,9 @@ static bool is_false(const cJSON *conditions, const char *type, const char **ret
     const cJSON *condition;
     cJSON_ArrayForEach(condition, conditions)
     {
-        *ret_reason = gt_kube_text(condition, "reason");
-        if (strcmp(gt_kube_text(condition, "type"), type) == 0)
-            return strcmp(gt_kube_text(condition, "status"), "False") == 0;
+        *ret_reason = gt_get_string(condition, "reason");
+        if (strcmp(gt_get_string(condition, "type"), type) == 0)
+            return strcmp(gt_get_string(condition, "status"), "False") == 0;
     }
     return false;
 }
@@ -61,7 +62,7 @@ static void tell_links(const struct gt_node *wired, struct gt_buf *to)
 
 static void tell_conditions(const cJSON *status, struct gt_buf *to)
 {
-    const cJSON *conditions = cJSON_GetObjectItemCaseSensitive(status, "conditions");
+    const cJSON *conditions = gt_get(status, "conditions");
     const char *reason;
     if (is_false(conditions, "Discovered", &reason))
         add_trouble(to, "%s",
@@ -91,7 +92,7 @@ static void tell_trouble(const struct gt_node *wired, const cJSON *status, const
     tell_conditions(status, to);
     if (!node->free_known)
         add_trouble(to, "use not known");
-    node->observed = gt_time_of_text(gt_kube_text(status, "observedAt"));
+    node->observed = gt_time_of_text(gt_get_string(status, "observedAt"));
     node->stale = node->observed && view->now - node->observed > CLI_STALE_S;
     if (node->stale) {
         char age[32];
@@ -237,11 +238,11 @@ static void read_use(struct cli_view *view, const cJSON *status, const char *sou
 static int check_order(const cJSON *status, const char *source, const struct gt_node *wired,
                        struct gt_err **err)
 {
-    const cJSON *gpu = cJSON_GetObjectItemCaseSensitive(status, "gpus")->child;
+    const cJSON *gpu = gt_get(status, "gpus")->child;
     for (unsigned i = 0; gpu && i < wired->gpu_count; i++, gpu = gpu->next) {
         char bdf[GT_BDF_SIZE];
-        const cJSON *index = cJSON_GetObjectItemCaseSensitive(gpu, "index");
-        if (!gt_bdf_normalise(gt_kube_text(gpu, "bdf"), bdf) || strcmp(bdf, wired->gpus[i].bdf) != 0 ||
+        const cJSON *index = gt_get(gpu, "index");
+        if (!gt_bdf_normalise(gt_get_string(gpu, "bdf"), bdf) || strcmp(bdf, wired->gpus[i].bdf) != 0 ||
             (index && (!cJSON_IsNumber(index) || index->valuedouble != i)))
             return gt_fail(err, EINVAL,
                            "%s: gpus[%u]: the GPUs do not stand in the order of their PCI addresses", source,
@@ -276,7 +277,7 @@ static int read_status(struct cli_view *view, const cJSON *status, const char *s
 void cli_view_add_node(struct cli_view *view, const cJSON *object)
 {
     const char *name = gt_kube_meta(object, "name");
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+    const cJSON *status = gt_get(object, "status");
     struct cli_node node = {.supernode = CLI_NONE, .wiring = CLI_NONE};
     if (!*name || view->failed)
         return;
@@ -293,7 +294,7 @@ void cli_view_add_node(struct cli_view *view, const cJSON *object)
     char source[320];
     snprintf(source, sizeof(source), "nodegputopologies/%s", name);
     gt_auto_err struct gt_err *err = NULL;
-    if (!cJSON_GetObjectItemCaseSensitive(status, "gpus")) {
+    if (!gt_get(status, "gpus")) {
         node.state = CLI_NODE_SILENT;
         node.trouble = strdup("nothing reported yet");
     } else if (read_status(view, status, source, &node, &err) < 0) {

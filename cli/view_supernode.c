@@ -55,15 +55,15 @@ static int read_members(const struct gt_at *at, const cJSON *status, struct cli_
 /* The message of the condition Conflict where that is True. */
 static char *conflict_of(const cJSON *status)
 {
-    const cJSON *conditions = cJSON_GetObjectItemCaseSensitive(status, "conditions"), *condition;
+    const cJSON *conditions = gt_get(status, "conditions"), *condition;
     char text[TROUBLE_MAX] = "";
     cJSON_ArrayForEach(condition, conditions)
     {
-        if (strcmp(gt_kube_text(condition, "type"), "Conflict") != 0 ||
-            strcmp(gt_kube_text(condition, "status"), "True") != 0)
+        if (strcmp(gt_get_string(condition, "type"), "Conflict") != 0 ||
+            strcmp(gt_get_string(condition, "status"), "True") != 0)
             continue;
-        const char *message = gt_kube_text(condition, "message");
-        snprintf(text, sizeof(text), "%s", *message ? message : gt_kube_text(condition, "reason"));
+        const char *message = gt_get_string(condition, "message");
+        snprintf(text, sizeof(text), "%s", *message ? message : gt_get_string(condition, "reason"));
     }
     return strdup(text);
 }
@@ -101,7 +101,7 @@ static int read_status(const struct gt_at *at, const cJSON *status, struct cli_s
 void cli_view_add_supernode(struct cli_view *view, const cJSON *object)
 {
     const char *name = gt_kube_meta(object, "name");
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+    const cJSON *status = gt_get(object, "status");
     if (!*name || view->failed)
         return;
     if (view->supernode_count == view->supernode_room) {

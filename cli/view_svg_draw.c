@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/bits.h"
 #include "cli/view_svg.h"
 #include "topology/model/render_internal.h"
 
@@ -118,7 +119,7 @@ static void draw_node(struct gt_buf *to, const struct pic *pic, const struct cli
     gt_buf_puts(to, "<g><title>");
     char title[TITLE_MAX];
     snprintf(title, sizeof(title), "%s: %u GPUs, %d free%s%s", node->name, node->gpus,
-             __builtin_popcountll(node->free), node->trouble[0] ? "; " : "", node->trouble);
+             gt_bit_count(node->free), node->trouble[0] ? "; " : "", node->trouble);
     svg_escape(to, title);
     gt_buf_puts(to, "</title>\n");
     int middle = y + s->cell / 2;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "cli/view.h"
 #include "topology/model/render_internal.h"
@@ -101,7 +102,7 @@ static void tell_who(const struct cli_view *view, const struct cli_node *node, s
         for (uint32_t k = 0; k < node->pod_count; k++)
             if (pods[k].group == pods[i].group) {
                 told |= k < i;
-                gpus += (unsigned)__builtin_popcountll(pods[k].mask);
+                gpus += gt_bit_count(pods[k].mask);
             }
         const char *name = view->groups[pods[i].group].name;
         if (!told && to->len + strlen(name) + 16 < to->max)
@@ -165,7 +166,7 @@ static void add_node(const struct cli_view *view, const struct cli_node *node, c
     add_cell(to, paper, TONE_PLAIN, label, columns->name, false);
     add_gpus(to, paper, node, columns->gpus);
     if (node->free_known)
-        gt_buf_printf(to, "%4d  ", __builtin_popcountll(node->free));
+        gt_buf_printf(to, "%4u  ", gt_bit_count(node->free));
     else
         gt_buf_printf(to, "%4s  ", node->state == CLI_NODE_GOOD ? "?" : "-");
     const char *by = who.data ? who.data : node->free_known ? "-" : "";

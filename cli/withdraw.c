@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
@@ -22,7 +23,7 @@ static const struct gt_kube_resource hypernodes = {"topology.volcano.sh", "v1alp
 
 static const cJSON *metadata_of(const cJSON *object)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    return gt_get(object, "metadata");
 }
 
 static bool is_any(const cJSON *object)
@@ -34,17 +35,17 @@ static bool is_any(const cJSON *object)
 /* Others make objects of these kinds, too. */
 static bool is_companions(const cJSON *object)
 {
-    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata_of(object), "labels");
-    return strcmp(gt_kube_text(labels, "app.kubernetes.io/managed-by"), companions) == 0;
+    const cJSON *labels = gt_get(metadata_of(object), "labels");
+    return strcmp(gt_get_string(labels, "app.kubernetes.io/managed-by"), companions) == 0;
 }
 
 static bool has_writer(const cJSON *object, const char *writer)
 {
-    const cJSON *one, *fields = cJSON_GetObjectItemCaseSensitive(metadata_of(object), "managedFields");
+    const cJSON *one, *fields = gt_get(metadata_of(object), "managedFields");
     cJSON_ArrayForEach(one, fields)
     {
-        if (strcmp(gt_kube_text(one, "manager"), writer) == 0 &&
-            strcmp(gt_kube_text(one, "operation"), "Apply") == 0)
+        if (strcmp(gt_get_string(one, "manager"), writer) == 0 &&
+            strcmp(gt_get_string(one, "operation"), "Apply") == 0)
             return true;
     }
     return false;
@@ -60,7 +61,7 @@ static bool is_written(const cJSON *object)
 
 static const cJSON *gates_of(const cJSON *pod)
 {
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(pod, "spec"), "schedulingGates");
+    return gt_get_at(pod, "spec", "schedulingGates");
 }
 
 static bool is_gated(const cJSON *pod)
@@ -68,7 +69,7 @@ static bool is_gated(const cJSON *pod)
     const cJSON *one;
     cJSON_ArrayForEach(one, gates_of(pod))
     {
-        if (strcmp(gt_kube_text(one, "name"), gate) == 0)
+        if (strcmp(gt_get_string(one, "name"), gate) == 0)
             return true;
     }
     return false;
@@ -102,7 +103,7 @@ static void on_object(void *arg, cJSON *object)
         return;
     cJSON *one = cJSON_CreateObject(), *gates;
     for (size_t i = 0; one && i < GT_COUNT(kept); i++)
-        search->full |= !cJSON_AddStringToObject(one, kept[i], gt_kube_text(metadata_of(object), kept[i]));
+        search->full |= !cJSON_AddStringToObject(one, kept[i], gt_get_string(metadata_of(object), kept[i]));
     if (one && gates_of(object))
         search->full |=
             !(gates = cJSON_Duplicate(gates_of(object), true)) || !cJSON_AddItemToObject(one, "gates", gates);
@@ -119,22 +120,22 @@ static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, 
     const cJSON *other;
     const char *comma = "";
     gt_buf_puts(&body, "{\"metadata\":{\"resourceVersion\":");
-    gt_text_quote(&body, gt_kube_text(one, "resourceVersion"));
+    gt_text_quote(&body, gt_get_string(one, "resourceVersion"));
     gt_buf_puts(&body, "},\"spec\":{\"schedulingGates\":[");
-    cJSON_ArrayForEach(other, cJSON_GetObjectItemCaseSensitive(one, "gates"))
+    cJSON_ArrayForEach(other, gt_get(one, "gates"))
     {
-        if (strcmp(gt_kube_text(other, "name"), gate) == 0)
+        if (strcmp(gt_get_string(other, "name"), gate) == 0)
             continue;
         gt_buf_printf(&body, "%s{\"name\":", comma);
-        gt_text_quote(&body, gt_kube_text(other, "name"));
+        gt_text_quote(&body, gt_get_string(other, "name"));
         gt_buf_puts(&body, "}");
         comma = ",";
     }
     gt_buf_puts(&body, "]}}");
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = resource,
-                                            .namespace_ = gt_kube_text(one, "namespace"),
-                                            .name = gt_kube_text(one, "name"),
+                                            .namespace_ = gt_get_string(one, "namespace"),
+                                            .name = gt_get_string(one, "name"),
                                             .body = body.data,
                                             .metadata_only = true};
     return cli_api_ask(api, &request, NULL, err);
@@ -146,8 +147,8 @@ static int delete_one(struct cli_api *api, const struct gt_kube_resource *resour
     const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
                                             .resource = resource,
                                             .namespace_ =
-                                                resource->namespaced ? gt_kube_text(one, "namespace") : NULL,
-                                            .name = gt_kube_text(one, "name")};
+                                                resource->namespaced ? gt_get_string(one, "namespace") : NULL,
+                                            .name = gt_get_string(one, "name")};
     return cli_api_ask(api, &request, NULL, err);
 }
 
@@ -158,15 +159,15 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
     gt_buf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":");
-    gt_text_quote(&body, gt_kube_text(one, "name"));
+    gt_text_quote(&body, gt_get_string(one, "name"));
     gt_buf_puts(&body, ",\"uid\":");
-    gt_text_quote(&body, gt_kube_text(one, "uid"));
+    gt_text_quote(&body, gt_get_string(one, "uid"));
     gt_buf_puts(&body, "}}");
     int r = 0;
     for (size_t i = 0; r >= 0 && i < GT_COUNT(writers); i++) {
         const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
                                                 .resource = resource,
-                                                .name = gt_kube_text(one, "name"),
+                                                .name = gt_get_string(one, "name"),
                                                 .body = body.data,
                                                 .field_manager = writers[i],
                                                 .metadata_only = true};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/digest.h"
 #include "deviceplugin/inventory.h"
 
@@ -71,13 +72,13 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
     free_mask |= must_mask;
 
     struct gt_choice choice = {0};
-    unsigned wanted = size - answer.count + (unsigned)__builtin_popcountll(must_mask);
-    if (wanted > (unsigned)__builtin_popcountll(free_mask))
-        wanted = (unsigned)__builtin_popcountll(free_mask);
+    unsigned wanted = size - answer.count + gt_bit_count(must_mask);
+    if (wanted > gt_bit_count(free_mask))
+        wanted = gt_bit_count(free_mask);
     if (answer.count < size && inventory->class && wanted &&
         gt_choose(inventory->class, free_mask, must_mask, wanted, 0, &choice))
         for (uint64_t rest = choice.mask & ~must_mask; rest; rest &= rest - 1) {
-            int gpu = __builtin_ctzll(rest);
+            int gpu = gt_bit_first(rest);
             add(&answer, id_of[gpu], &inventory->devices[gpu]);
         }
     for (unsigned i = 0; i < available_count && answer.count < size; i++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_get.h"
 #include "kube/base64.h"
 #include "kube/config.h"
 #include "kube/yaml.h"
@@ -36,15 +37,10 @@ static void files_done(struct files *files)
 }
 #define gt_auto_files __attribute__((cleanup(files_done)))
 
-static const cJSON *member(const cJSON *mapping, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(mapping, key);
-}
-
 /* The text of a member; NULL where it is absent, null or empty. */
 static const char *text(struct place in, const char *key)
 {
-    const char *value = cJSON_GetStringValue(member(in.node, key));
+    const char *value = cJSON_GetStringValue(gt_get(in.node, key));
     return value && *value ? value : NULL;
 }
 
@@ -111,7 +107,7 @@ static int find(struct files *files, const char *list, const char *inner, const 
 {
     for (unsigned i = 0; i < files->count; i++) {
         struct file *file = &files->files[i];
-        const cJSON *entry, *entries = member(file->root, list);
+        const cJSON *entry, *entries = gt_get(file->root, list);
         if (!cJSON_IsArray(entries))
             continue;
         cJSON_ArrayForEach(entry, entries)
@@ -119,7 +115,7 @@ static int find(struct files *files, const char *list, const char *inner, const 
             const char *its = text((struct place){file, entry}, "name");
             if (!its || strcmp(its, name) != 0)
                 continue;
-            const cJSON *node = member(entry, inner);
+            const cJSON *node = gt_get(entry, inner);
             if (!cJSON_IsObject(node))
                 return gt_fail(err, EINVAL, "kubeconfig %s: %s '%s' is empty", file->path, inner, name);
             *ret = (struct place){file, node};
@@ -133,7 +129,7 @@ static int refuse(struct place in, const char *what, const char *const *keys, st
 {
     for (; *keys; keys++) {
         const char *value = text(in, *keys);
-        const cJSON *node = member(in.node, *keys);
+        const cJSON *node = gt_get(in.node, *keys);
         bool set = value ? strcmp(value, "false") != 0 : cJSON_IsObject(node) || cJSON_IsArray(node);
         if (set)
             return gt_fail(err, EOPNOTSUPP, "kubeconfig %s: %s: %s is not supported", in.file->path, what,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "kube/status.h"
@@ -16,22 +17,21 @@ void gt_kube_time(const struct timespec *when, char to[static GT_KUBE_TIME_MAX])
 
 static unsigned number(const cJSON *object, const char *key)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) && item->valuedouble > 0 && item->valuedouble <= INT_MAX
-               ? (unsigned)item->valuedouble
-               : 0;
+    uint64_t value = 0;
+    gt_json_is_unsigned(gt_get(object, key), INT_MAX, &value);
+    return (unsigned)value;
 }
 
 int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt_err **err)
 {
     if (!*gt_kube_meta(object, "name") || !*gt_kube_meta(object, "resourceVersion"))
         return gt_fail(err, EBADMSG, "lease: no name or no resourceVersion");
-    const cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec");
+    const cJSON *spec = gt_get(object, "spec");
     struct gt_kube_lease lease = {.duration_s = number(spec, "leaseDurationSeconds"),
                                   .transitions = number(spec, "leaseTransitions")};
-    bool fits = gt_text_copy(lease.holder, sizeof(lease.holder), gt_kube_text(spec, "holderIdentity")) &&
-                gt_text_copy(lease.acquired, sizeof(lease.acquired), gt_kube_text(spec, "acquireTime")) &&
-                gt_text_copy(lease.renewed, sizeof(lease.renewed), gt_kube_text(spec, "renewTime")) &&
+    bool fits = gt_text_copy(lease.holder, sizeof(lease.holder), gt_get_string(spec, "holderIdentity")) &&
+                gt_text_copy(lease.acquired, sizeof(lease.acquired), gt_get_string(spec, "acquireTime")) &&
+                gt_text_copy(lease.renewed, sizeof(lease.renewed), gt_get_string(spec, "renewTime")) &&
                 gt_text_copy(lease.resource_version, sizeof(lease.resource_version),
                              gt_kube_meta(object, "resourceVersion"));
     if (!fits)
@@ -42,8 +42,7 @@ int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt
 
 const char *gt_kube_lease_note(const cJSON *object)
 {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    return gt_kube_text(cJSON_GetObjectItemCaseSensitive(metadata, "annotations"), GT_KUBE_LEASE_NOTE);
+    return gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_KUBE_LEASE_NOTE);
 }
 
 static void member(struct gt_buf *to, const char *key, const char *value)

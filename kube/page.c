@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "kube/status.h"
 
 struct reader {
@@ -93,7 +94,7 @@ static int read_items(struct reader *reader)
 
 static int keep_text(const cJSON *metadata, const char *key, char **to, struct reader *reader)
 {
-    const char *text = gt_kube_text(metadata, key);
+    const char *text = gt_get_string(metadata, key);
     if (!*text)
         return 0;
     free(*to);

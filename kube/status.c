@@ -4,22 +4,18 @@
 #include <errno.h>
 #include <string.h>
 
-enum { REASON_SHOWN = 64, MESSAGE_SHOWN = 512 };
+#include "base/json_get.h"
 
-const char *gt_kube_text(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-    return text ? text : "";
-}
+enum { REASON_SHOWN = 64, MESSAGE_SHOWN = 512 };
 
 const char *gt_kube_meta(const cJSON *object, const char *key)
 {
-    return gt_kube_text(cJSON_GetObjectItemCaseSensitive(object, "metadata"), key);
+    return gt_get_string(gt_get(object, "metadata"), key);
 }
 
 const char *gt_kube_reason(const cJSON *status)
 {
-    return gt_kube_text(status, "reason");
+    return gt_get_string(status, "reason");
 }
 
 bool gt_kube_is_passing(unsigned code)
@@ -49,7 +45,7 @@ static int errno_of(unsigned code, const cJSON *status)
 
 int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status)
 {
-    const char *reason = gt_kube_reason(status), *message = gt_kube_text(status, "message");
+    const char *reason = gt_kube_reason(status), *message = gt_get_string(status, "message");
     return gt_fail(err, errno_of(code, status), "%u%s%.*s%s%.*s", code, *reason ? " " : "", REASON_SHOWN,
                    reason, *message ? ": " : "", MESSAGE_SHOWN, message);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "kube/internal.h"
 #include "kube/lines.h"
 #include "kube/status.h"
@@ -82,7 +83,7 @@ static bool on_line(void *arg, const char *line, size_t len)
     if (len == 0)
         return true;
     cJSON *json = cJSON_ParseWithLength(line, len);
-    const char *type = gt_kube_text(json, "type");
+    const char *type = gt_get_string(json, "type");
     cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
     static const char *const types[] = {
         [GT_KUBE_ADDED] = "ADDED", [GT_KUBE_MODIFIED] = "MODIFIED", [GT_KUBE_DELETED] = "DELETED"};

@@ -5,8 +5,8 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "scheduler-ext/placement/review.h"
-#include "topology/model/node_json.h"
 
 /* What an AdmissionReview of 2 MB costs that somebody made up. One measure a line: name, value, unit, goal.
  */

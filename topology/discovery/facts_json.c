@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/discovery/facts.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
-#include "topology/model/node_json.h"
-
-GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
-#define auto_json GT_CLEANUP(cJSON_Delete)
+#include "topology/model/node_json_get.h"
 
 /* Writing: text by hand into a buffer, whose failure is looked at once. */
 
@@ -77,159 +74,95 @@ char *gt_facts_to_json(const struct gt_facts *facts)
     return gt_buf_take(&to);
 }
 
-/* Reading: hostile until shown otherwise. `where` is the path of an object for the error text. */
+/* Reading: hostile until shown otherwise. */
 
-struct place {
-    const char *source;
-    char where[64];
-};
-
-static int bad(const struct place *place, const char *key, const char *why, struct gt_err **err)
+/* A text as the machine has it, control characters too: it is cleaned when a node is made of it. */
+static int get_raw(const struct gt_at *at, const cJSON *json, const char *key, char *ret, size_t size)
 {
-    return gt_fail(err, EINVAL, "%s: %s%s%s: %s", place->source, place->where, place->where[0] ? "." : "",
-                   key, why);
-}
-
-static int get_text(const cJSON *json, const struct place *place, const char *key, char *to, size_t size,
-                    struct gt_err **err)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, key);
+    const cJSON *value = gt_get(json, key);
     if (!value)
         return 0;
     if (!cJSON_IsString(value))
-        return bad(place, key, "must be a string", err);
-    if (!gt_text_copy(to, size, value->valuestring))
-        return bad(place, key, "too long", err);
-    return 0;
+        return gt_at_fail(at, key, "expected a string, is %s", gt_json_type(value));
+    return gt_text_copy(ret, size, value->valuestring) ? 0 : gt_at_fail(at, key, "too long");
 }
 
-static int get_number(const cJSON *json, const struct place *place, const char *key, double max, double *ret,
-                      struct gt_err **err)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, key);
-    if (!value)
-        return 0;
-    /* The negation also catches NaN. */
-    if (!cJSON_IsNumber(value) || !(value->valuedouble >= 0 && value->valuedouble <= max))
-        return bad(place, key, "must be a number in range", err);
-    *ret = value->valuedouble;
-    return 0;
-}
-
-static int get_int(const cJSON *json, const struct place *place, const char *key, int max, int *ret,
-                   struct gt_err **err)
-{
-    double number = *ret;
-    int r = get_number(json, place, key, max, &number, err);
-    if (r >= 0)
-        *ret = (int)number;
-    return r;
-}
-
-static int get_bool(const cJSON *json, const struct place *place, const char *key, bool *ret,
-                    struct gt_err **err)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, key);
-    if (value && !cJSON_IsBool(value))
-        return bad(place, key, "must be true or false", err);
-    if (value)
-        *ret = cJSON_IsTrue(value);
-    return 0;
-}
-
-static int get_hex(const cJSON *json, const struct place *place, const char *key, unsigned *ret,
-                   struct gt_err **err)
+static int get_hex(const struct gt_at *at, const cJSON *json, const char *key, unsigned *ret)
 {
     char text[8] = "";
-    int r = get_text(json, place, key, text, sizeof(text), err);
+    int r = get_raw(at, json, key, text, sizeof(text));
     if (r < 0 || !text[0])
         return r;
     if (strspn(text, "0123456789abcdefABCDEF") != 4 || text[4])
-        return bad(place, key, "must be four hexadecimal digits", err);
+        return gt_at_fail(at, key, "must be four hexadecimal digits");
     *ret = (unsigned)strtoul(text, NULL, 16);
     return 0;
 }
 
-static int get_link(const cJSON *json, const struct place *place, const char *key, struct gt_pcie_link *ret,
-                    struct gt_err **err)
+static int get_link(const struct gt_at *at, const cJSON *json, const char *key, struct gt_pcie_link *ret)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, key);
-    if (!value)
-        return 0;
-    if (!cJSON_IsObject(value))
-        return bad(place, key, "must be an object", err);
-    int width = 0;
-    int r = get_number(value, place, "speed", 1024, &ret->speed, err);
+    const cJSON *value;
+    int r = gt_get_object(at, json, key, &value);
     if (r >= 0)
-        r = get_int(value, place, "width", 64, &width, err);
-    if (r >= 0)
-        ret->width = (unsigned)width;
-    return r;
+        r = gt_get_number(at, value, "speed", 1024, &ret->speed);
+    return r < 0 ? r : gt_get_unsigned(at, value, "width", 64, &ret->width);
 }
 
-static int get_bridges(const cJSON *json, const struct place *place, struct gt_pcie_path *path,
-                       struct gt_err **err)
+static int get_bridges(const struct gt_at *at, const cJSON *json, struct gt_pcie_path *path)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "bridges"), *item;
-    if (!list)
-        return 0;
-    if (!cJSON_IsArray(list))
-        return bad(place, "bridges", "must be a list", err);
+    const cJSON *list, *item;
+    unsigned count;
+    int r = gt_get_array(at, json, "bridges", GT_PATH_MAX_DEPTH, &list, &count);
+    if (r < 0)
+        return r;
     cJSON_ArrayForEach(item, list)
     {
-        if (path->depth >= GT_PATH_MAX_DEPTH)
-            return bad(place, "bridges", "too many", err);
         if (!cJSON_IsString(item) || !gt_bdf_normalise(item->valuestring, path->bridges[path->depth]))
-            return bad(place, "bridges", "must be PCI addresses", err);
+            return gt_at_fail(at, "bridges", "must be PCI addresses");
         path->depth++;
     }
     return 0;
 }
 
-static int get_device(const cJSON *json, const struct place *place, struct gt_facts *facts,
-                      struct gt_err **err)
+static int get_device(const struct gt_at *at, const cJSON *json, struct gt_facts *facts)
 {
-    char text[32] = "", bdf[GT_BDF_SIZE];
-    if (!cJSON_IsObject(json))
-        return bad(place, "bdf", "the device is not an object", err);
-    int r = get_text(json, place, "bdf", text, sizeof(text), err);
-    if (r < 0)
-        return r;
-    if (!gt_bdf_normalise(text, bdf))
-        return bad(place, "bdf", "must be a PCI address", err);
+    char bdf[GT_BDF_SIZE] = "";
     struct gt_fact *fact;
-    r = gt_facts_add(facts, bdf, &fact, err);
+    int r = gt_get_bdf(at, json, "bdf", bdf);
     if (r < 0)
-        return gt_wrap(err, "%s: %s", place->source, place->where);
-    if ((r = get_hex(json, place, "vendor", &fact->vendor, err)) < 0 ||
-        (r = get_hex(json, place, "device", &fact->device, err)) < 0 ||
-        (r = get_hex(json, place, "class", &fact->class, err)) < 0 ||
-        (r = get_int(json, place, "numaNode", 65535, &fact->numa_node, err)) < 0 ||
-        (r = get_text(json, place, "cpuSet", fact->cpu_set, sizeof(fact->cpu_set), err)) < 0 ||
-        (r = get_link(json, place, "pcieNow", &fact->now, err)) < 0 ||
-        (r = get_link(json, place, "pcieMax", &fact->max, err)) < 0 ||
-        (r = get_text(json, place, "hostBridge", fact->path.root, sizeof(fact->path.root), err)) < 0 ||
-        (r = get_bridges(json, place, &fact->path, err)) < 0 ||
-        (r = get_text(json, place, "driver", fact->driver, sizeof(fact->driver), err)) < 0 ||
-        (r = get_bool(json, place, "virtualFunction", &fact->virtual_function, err)) < 0 ||
-        (r = get_int(json, place, "drmCard", 1 << 20, &fact->drm_card, err)) < 0 ||
-        (r = get_int(json, place, "drmRender", 1 << 20, &fact->drm_render, err)) < 0 ||
-        (r = get_text(json, place, "rdma", fact->rdma, sizeof(fact->rdma), err)) < 0 ||
-        (r = get_text(json, place, "net", fact->net, sizeof(fact->net), err)) < 0)
         return r;
-    return 0;
+    if (!bdf[0])
+        return gt_at_fail(at, "bdf", "must be a PCI address");
+    r = gt_facts_add(facts, bdf, &fact, at->err);
+    if (r < 0)
+        return gt_wrap(at->err, "%s: %s", at->source, at->path);
+    if ((r = get_hex(at, json, "vendor", &fact->vendor)) < 0 ||
+        (r = get_hex(at, json, "device", &fact->device)) < 0 ||
+        (r = get_hex(at, json, "class", &fact->class)) < 0 ||
+        (r = gt_get_int(at, json, "numaNode", 65535, &fact->numa_node)) < 0 ||
+        (r = get_raw(at, json, "cpuSet", fact->cpu_set, sizeof(fact->cpu_set))) < 0 ||
+        (r = get_link(at, json, "pcieNow", &fact->now)) < 0 ||
+        (r = get_link(at, json, "pcieMax", &fact->max)) < 0 ||
+        (r = get_raw(at, json, "hostBridge", fact->path.root, sizeof(fact->path.root))) < 0 ||
+        (r = get_bridges(at, json, &fact->path)) < 0 ||
+        (r = get_raw(at, json, "driver", fact->driver, sizeof(fact->driver))) < 0 ||
+        (r = gt_get_bool(at, json, "virtualFunction", &fact->virtual_function)) < 0 ||
+        (r = gt_get_int(at, json, "drmCard", 1 << 20, &fact->drm_card)) < 0 ||
+        (r = gt_get_int(at, json, "drmRender", 1 << 20, &fact->drm_render)) < 0 ||
+        (r = get_raw(at, json, "rdma", fact->rdma, sizeof(fact->rdma))) < 0)
+        return r;
+    return get_raw(at, json, "net", fact->net, sizeof(fact->net));
 }
 
-static int get_missing(const cJSON *list, const struct place *place, struct gt_facts *facts,
-                       struct gt_err **err)
+static int get_missing(const struct gt_at *at, const cJSON *list, struct gt_facts *facts)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
         struct gt_missing missing = {0};
-        int r = get_text(item, place, "what", missing.what, sizeof(missing.what), err);
+        int r = get_raw(at, item, "what", missing.what, sizeof(missing.what));
         if (r >= 0)
-            r = get_text(item, place, "why", missing.why, sizeof(missing.why), err);
+            r = get_raw(at, item, "why", missing.why, sizeof(missing.why));
         if (r < 0)
             return r;
         gt_facts_missing(facts, missing.what, "%s", missing.why);
@@ -237,40 +170,37 @@ static int get_missing(const cJSON *list, const struct place *place, struct gt_f
     return 0;
 }
 
-static int get_devices(const cJSON *list, struct place *place, struct gt_facts *facts, struct gt_err **err)
+static int get_devices(const struct gt_at *at, const cJSON *list, struct gt_facts *facts)
 {
     unsigned i = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        snprintf(place->where, sizeof(place->where), "devices[%u]", i++);
-        int r = get_device(item, place, facts, err);
+        char path[32];
+        snprintf(path, sizeof(path), "devices[%u]", i++);
+        int r = get_device(&(struct gt_at){at->source, path, at->err}, item, facts);
         if (r < 0)
             return r;
     }
-    place->where[0] = '\0';
     return 0;
 }
 
 int gt_facts_from_json(const char *text, size_t len, const char *source, struct gt_facts *facts,
                        struct gt_err **err)
 {
-    auto_json cJSON *json = NULL;
+    gt_auto_json cJSON *json = NULL;
     int r = gt_json_parse(text, len, source, &json, err);
     if (r < 0)
         return r;
-    struct place place = {.source = source};
-    const cJSON *devices = cJSON_GetObjectItemCaseSensitive(json, "devices");
-    const cJSON *missing = cJSON_GetObjectItemCaseSensitive(json, "missing");
-    if (!cJSON_IsObject(json) || !cJSON_IsArray(devices) || (missing && !cJSON_IsArray(missing)))
+    const struct gt_at at = {source, "", err};
+    const cJSON *devices = gt_get(json, "devices"), *missing = gt_get(json, "missing");
+    if (!cJSON_IsArray(devices) || (missing && !cJSON_IsArray(missing)))
         return gt_fail(err, EINVAL, "%s: must be an object with a list \"devices\"", source);
     facts->pci_read = true;
-    if ((r = get_hex(json, &place, "vendor", &facts->vendor, err)) < 0 ||
-        (r = get_bool(json, &place, "read", &facts->pci_read, err)) < 0 ||
-        (r = get_text(json, &place, "driverVersion", facts->driver_version, sizeof(facts->driver_version),
-                      err)) < 0 ||
-        (r = get_devices(devices, &place, facts, err)) < 0 ||
-        (r = get_missing(missing, &place, facts, err)) < 0)
+    if ((r = get_hex(&at, json, "vendor", &facts->vendor)) < 0 ||
+        (r = gt_get_bool(&at, json, "read", &facts->pci_read)) < 0 ||
+        (r = get_raw(&at, json, "driverVersion", facts->driver_version, sizeof(facts->driver_version))) < 0 ||
+        (r = get_devices(&at, devices, facts)) < 0)
         return r;
-    return 0;
+    return get_missing(&at, missing, facts);
 }

@@ -5,15 +5,13 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_get.h"
 #include "base/text.h"
 #include "topology/discovery/backends.h"
 #include "topology/discovery/replay.h"
 #include "topology/model/node_json.h"
 
 enum { RECORDING_VERSION = 1 };
-
-GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
-#define auto_json GT_CLEANUP(cJSON_Delete)
 
 /* A JSON text goes into the recording as JSON, easy to read there; one that is none as the string it is. */
 static int embed(cJSON *to, const char *key, const char *text, struct gt_err **err)
@@ -32,8 +30,8 @@ static int embed(cJSON *to, const char *key, const char *text, struct gt_err **e
 
 int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err)
 {
-    auto_json cJSON *root = cJSON_CreateObject();
-    auto_json cJSON *node_json = gt_node_to_json(node);
+    gt_auto_json cJSON *root = cJSON_CreateObject();
+    gt_auto_json cJSON *node_json = gt_node_to_json(node);
     if (!root || !node_json || !cJSON_AddNumberToObject(root, "gputopoRecording", RECORDING_VERSION) ||
         !cJSON_AddItemToObject(root, "node", node_json))
         return gt_fail_sys(err, ENOMEM, "recording");
@@ -63,8 +61,8 @@ int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char
 /* A piece of raw: the string it is, or the text of the JSON it is. NULL stays where it is not there. */
 static int take_raw(const cJSON *raw, const char *key, const char *source, char **ret, struct gt_err **err)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(raw, key);
-    if (!value || cJSON_IsNull(value))
+    const cJSON *value = gt_get(raw, key);
+    if (!value)
         return 0;
     char *text = NULL;
     if (cJSON_IsString(value))
@@ -83,12 +81,11 @@ static int take_raw(const cJSON *raw, const char *key, const char *source, char 
 static const char *recorded_why(const cJSON *node, const char *what)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(node, "missing"))
+    cJSON_ArrayForEach(item, gt_get(node, "missing"))
     {
-        const cJSON *item_what = cJSON_GetObjectItemCaseSensitive(item, "what");
-        const cJSON *why = cJSON_GetObjectItemCaseSensitive(item, "why");
-        if (cJSON_IsString(item_what) && cJSON_IsString(why) && strcmp(item_what->valuestring, what) == 0)
-            return why->valuestring;
+        const char *why = cJSON_GetStringValue(gt_get(item, "why"));
+        if (why && strcmp(gt_get_string(item, "what"), what) == 0)
+            return why;
     }
     return "not in the recording";
 }
@@ -139,15 +136,15 @@ static int replay_recording(const struct gt_scan_options *options, const cJSON *
                             struct gt_raw *raw, struct gt_err **err)
 {
     const char *source = options->from;
-    const cJSON *version = cJSON_GetObjectItemCaseSensitive(json, "gputopoRecording");
+    const cJSON *version = gt_get(json, "gputopoRecording");
     if (!version)
         return replay_node(options, json, ret, err);
     if (!cJSON_IsNumber(version) || version->valuedouble != RECORDING_VERSION)
         return gt_fail(err, EINVAL, "%s: gputopoRecording: only version %d is known", source,
                        RECORDING_VERSION);
-    const cJSON *node = cJSON_GetObjectItemCaseSensitive(json, "node");
-    const cJSON *from = cJSON_GetObjectItemCaseSensitive(json, "raw");
-    if (from && !cJSON_IsObject(from) && !cJSON_IsNull(from))
+    const cJSON *node = gt_get(json, "node");
+    const cJSON *from = gt_get(json, "raw");
+    if (from && !cJSON_IsObject(from))
         return gt_fail(err, EINVAL, "%s: raw: must be an object", source);
     int r = take_raw(from, "pci", source, &raw->pci, err);
     if (r >= 0)
@@ -156,10 +153,8 @@ static int replay_recording(const struct gt_scan_options *options, const cJSON *
         r = take_raw(from, "vendor", source, &raw->vendor, err);
     if (r < 0)
         return r;
-    if (raw->pci || raw->hwloc || raw->vendor) {
-        const cJSON *name = cJSON_GetObjectItemCaseSensitive(node, "name");
-        return replay_raw(options, node, cJSON_IsString(name) ? name->valuestring : NULL, ret, raw, err);
-    }
+    if (raw->pci || raw->hwloc || raw->vendor)
+        return replay_raw(options, node, cJSON_GetStringValue(gt_get(node, "name")), ret, raw, err);
     if (!node)
         return gt_fail(err, EINVAL, "%s: a recording without \"node\" and without \"raw\"", source);
     return replay_node(options, node, ret, err);
@@ -196,7 +191,7 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
         return r;
     if (text[strspn(text, " \t\r\n")] == '<')
         return replay_xml(options, text, len, ret, ret_raw, err);
-    auto_json cJSON *json = NULL;
+    gt_auto_json cJSON *json = NULL;
     r = gt_json_parse(text, len, options->from, &json, err);
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
@@ -72,7 +73,7 @@ static void fill_least_deg(struct search *s, unsigned t, const uint32_t deg[stat
     unsigned count = 0;
 
     for (uint64_t rest = s->all[t]; rest; rest &= rest - 1) {
-        uint32_t value = deg[__builtin_ctzll(rest)];
+        uint32_t value = deg[gt_bit_first(rest)];
         unsigned at = count++;
 
         for (; at && sorted[at - 1] > value; at--)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bits.h"
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
@@ -36,7 +37,7 @@ static void spread_half(uint16_t bits[static 8], uint16_t *ret)
 {
     ret[0] = 0;
     for (unsigned i = 1; i < 256; i++)
-        ret[i] = (uint16_t)(ret[i & (i - 1)] | bits[__builtin_ctz(i)]);
+        ret[i] = (uint16_t)(ret[i & (i - 1)] | bits[gt_bit_first(i)]);
 }
 
 static void spread_make(uint32_t mask, struct spread *ret)
@@ -54,7 +55,7 @@ static inline uint32_t next_of_size(uint32_t bits)
 {
     uint32_t filled = bits | (bits - 1);
 
-    return (filled + 1) | (((~filled & -~filled) - 1) >> (__builtin_ctz(bits) + 1));
+    return (filled + 1) | (((~filled & -~filled) - 1) >> (gt_bit_first(bits) + 1));
 }
 
 /* S(A), then S(F \ A), for comparing by one number; equal ones are in ascending order of mask. */
@@ -68,8 +69,8 @@ static inline uint64_t table_key(const struct gt_class *class, uint32_t free, ui
 static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t must, unsigned k,
                           uint32_t ret[static 2])
 {
-    uint32_t open = free & ~must, end = UINT32_C(1) << gt_bits(open);
-    unsigned picks = k - gt_bits(must), found = 0;
+    uint32_t open = free & ~must, end = UINT32_C(1) << gt_bit_count(open);
+    unsigned picks = k - gt_bit_count(must), found = 0;
     uint64_t best[2] = {0, 0};
     struct spread spread;
 
@@ -130,7 +131,7 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
     bool exact;
 
     free &= gt_low_bits(class->n);
-    if (!k || k > gt_bits(free) || (must & ~free) || gt_bits(must) > k)
+    if (!k || k > gt_bit_count(free) || (must & ~free) || gt_bit_count(must) > k)
         return false;
     if (class->sets) {
         small_choice(class, (uint32_t)free, (uint32_t)must, k, ret);
@@ -152,7 +153,7 @@ static bool second_best(struct gt_question question, uint64_t first, struct gt_o
     uint64_t candidates = question.candidates, end = question.deadline_ns;
     bool found = false;
 
-    if (gt_bits(candidates) == question.k)
+    if (gt_bit_count(candidates) == question.k)
         return false;
     for (uint64_t rest = first; rest; rest &= rest - 1) {
         uint64_t gpu = rest & -rest;
@@ -160,7 +161,7 @@ static bool second_best(struct gt_question question, uint64_t first, struct gt_o
         uint64_t now = gt_clock_ns();
         bool exact;
 
-        question.deadline_ns = now < end ? now + (end - now) / gt_bits(rest) : now;
+        question.deadline_ns = now < end ? now + (end - now) / gt_bit_count(rest) : now;
         question.candidates = candidates & ~gpu;
         question.must = first & (gpu - 1);
         gt_search(&question, &option, &exact);
@@ -201,7 +202,7 @@ bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsi
     uint32_t two[2] = {0, 0};
 
     free &= gt_low_bits(class->n);
-    if (!k || k > gt_bits(free))
+    if (!k || k > gt_bit_count(free))
         return false;
     if (!class->sets) {
         *ret_has_second = large_two(class, free, k, limit_us, ret_first, ret_second);

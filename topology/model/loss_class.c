@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "topology/model/loss_internal.h"
 
 /* Hardware classes: weights, checked once, and the table of those small enough for one. */
@@ -116,7 +117,7 @@ static uint32_t sum_of(const struct gt_class *class, uint64_t mask)
 
     for (; mask; mask &= mask - 1)
         for (uint64_t rest = mask & (mask - 1); rest; rest &= rest - 1)
-            sum += gt_weight(class, (unsigned)__builtin_ctzll(mask), (unsigned)__builtin_ctzll(rest));
+            sum += gt_weight(class, gt_bit_first(mask), gt_bit_first(rest));
     return sum;
 }
 
@@ -124,10 +125,10 @@ void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static
 {
     memset(ret, 0, GT_GPUS_MAX * sizeof(*ret));
     for (uint64_t at = free; at; at &= at - 1) {
-        unsigned x = (unsigned)__builtin_ctzll(at);
+        unsigned x = gt_bit_first(at);
 
         for (uint64_t rest = free; rest; rest &= rest - 1)
-            ret[x] += gt_weight(class, x, (unsigned)__builtin_ctzll(rest));
+            ret[x] += gt_weight(class, x, gt_bit_first(rest));
     }
 }
 

@@ -31,11 +31,6 @@ struct gt_class {
     uint16_t *w;                             /* n * n */
 };
 
-static inline unsigned gt_bits(uint64_t mask)
-{
-    return (unsigned)__builtin_popcountll(mask);
-}
-
 static inline uint64_t gt_low_bits(unsigned n)
 {
     return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
@@ -97,7 +98,7 @@ static uint64_t closure(const struct gt_parts *parts, unsigned i, unsigned j)
     uint64_t members = UINT64_C(1) << i | UINT64_C(1) << j, unseen = UINT64_C(1) << j;
 
     while (unseen) {
-        const uint16_t *first = parts->w[i], *row = parts->w[__builtin_ctzll(unseen)];
+        const uint16_t *first = parts->w[i], *row = parts->w[gt_bit_first(unseen)];
 
         unseen &= unseen - 1;
         for (unsigned x = 0; x < parts->count; x++)
@@ -105,7 +106,7 @@ static uint64_t closure(const struct gt_parts *parts, unsigned i, unsigned j)
                 members |= UINT64_C(1) << x;
                 unseen |= UINT64_C(1) << x;
             }
-        if (gt_bits(members) > MODULE_MAX)
+        if (gt_bit_count(members) > MODULE_MAX)
             return 0;
     }
     return members;
@@ -152,7 +153,7 @@ static bool join_module(struct gt_parts *parts, uint64_t members, unsigned k)
     unsigned ways = 1;
 
     for (uint64_t rest = members; rest; rest &= rest - 1) {
-        unsigned at = (unsigned)__builtin_ctzll(rest);
+        unsigned at = gt_bit_first(rest);
         const struct gt_part *part = parts->part[at];
 
         ways *= part->hi - part->lo + 1;
@@ -180,7 +181,7 @@ static bool join_a_module(struct gt_parts *parts, const struct gt_question *ques
         for (unsigned j = i + 1; j < parts->count; j++) {
             uint64_t members = closure(parts, i, j);
 
-            if (members && gt_bits(members) < parts->count && join_module(parts, members, question->k))
+            if (members && gt_bit_count(members) < parts->count && join_module(parts, members, question->k))
                 return true;
         }
     }
@@ -193,7 +194,7 @@ void gt_parts_make(const struct gt_question *question, struct gt_parts *ret)
 
     ret->count = 0;
     for (uint64_t rest = question->candidates; rest; rest &= rest - 1) {
-        unsigned x = (unsigned)__builtin_ctzll(rest);
+        unsigned x = gt_bit_first(rest);
         struct gt_part *part = &ret->store[ret->count];
 
         part->lo = question->must >> x & 1;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "topology/model/loss_internal.h"
 
@@ -39,7 +40,7 @@ static void start(struct set *set, const struct gt_question *question, uint64_t 
     memset(set, 0, sizeof(*set));
     set->question = question;
     for (; mask; mask &= mask - 1)
-        change(set, (unsigned)__builtin_ctzll(mask), true);
+        change(set, gt_bit_first(mask), true);
 }
 
 /* The GPU of `from` whose change is best: the most gained going in, the least lost going out; among equals
@@ -47,10 +48,10 @@ static void start(struct set *set, const struct gt_question *question, uint64_t 
 static unsigned pick(const struct set *set, uint64_t from, bool in)
 {
     const uint32_t *deg = set->question->deg;
-    unsigned best = (unsigned)__builtin_ctzll(from);
+    unsigned best = gt_bit_first(from);
 
     for (from &= from - 1; from; from &= from - 1) {
-        unsigned x = (unsigned)__builtin_ctzll(from);
+        unsigned x = gt_bit_first(from);
         uint32_t a = set->gain[x], b = set->gain[best];
 
         if (in ? a > b || (a == b && deg[x] < deg[best]) : a < b || (a == b && deg[x] >= deg[best]))
@@ -63,9 +64,9 @@ static void fill(struct set *set)
 {
     const struct gt_question *q = set->question;
 
-    while (gt_bits(set->option.mask) < q->k)
+    while (gt_bit_count(set->option.mask) < q->k)
         change(set, pick(set, q->candidates & ~set->option.mask, true), true);
-    while (gt_bits(set->option.mask) > q->k)
+    while (gt_bit_count(set->option.mask) > q->k)
         change(set, pick(set, set->option.mask & ~q->must, false), false);
 }
 
@@ -80,7 +81,7 @@ static void improve(struct set *set)
 
         for (uint64_t out = set->option.mask & ~q->must; out; out &= out - 1)
             for (uint64_t in = q->candidates & ~set->option.mask; in; in &= in - 1) {
-                unsigned x = (unsigned)__builtin_ctzll(out), y = (unsigned)__builtin_ctzll(in);
+                unsigned x = gt_bit_first(out), y = gt_bit_first(in);
                 struct gt_option option = {
                     .score = set->option.score - set->gain[x] + set->gain[y] - gt_weight(q->class, x, y),
                     .deg = set->option.deg - q->deg[x] + q->deg[y],
@@ -126,9 +127,9 @@ void gt_search(const struct gt_question *question, struct gt_option *ret, bool *
     struct set only;
 
     *ret_exact = true;
-    if (gt_bits(question->must) == question->k || gt_bits(question->candidates) == question->k) {
+    if (gt_bit_count(question->must) == question->k || gt_bit_count(question->candidates) == question->k) {
         start(&only, question,
-              gt_bits(question->must) == question->k ? question->must : question->candidates);
+              gt_bit_count(question->must) == question->k ? question->must : question->candidates);
         *ret = only.option;
         return;
     }

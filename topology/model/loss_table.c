@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bits.h"
 #include "topology/model/loss_internal.h"
 
 /*
@@ -22,10 +23,10 @@ static void fill_sums(struct gt_class *class, uint32_t *packed)
     for (uint32_t set = 1; set < sets; set++) {
         uint32_t rest = set & (set - 1), size = packed[rest] >> SUM_BITS;
         uint32_t sum = packed[rest] & SUM_MASK;
-        const uint16_t *row = class->w + (size_t)(unsigned)__builtin_ctz(set) * class->n;
+        const uint16_t *row = class->w + (size_t)gt_bit_first(set) * class->n;
 
         for (uint32_t others = rest; others; others &= others - 1)
-            sum += row[__builtin_ctz(others)];
+            sum += row[gt_bit_first(others)];
         packed[set] = (size + 1) << SUM_BITS | sum;
         class->sets[set] = (struct gt_set){sum, first};
         first += size + 1;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "topology/model/node_internal.h"
 
 static void set_unknown(struct gt_node *node)
@@ -121,8 +122,8 @@ void gt_node_missing(struct gt_node *node, const char *what, const char *format,
     va_start(args, format);
     vsnprintf(entry.why, sizeof(entry.why), format, args);
     va_end(args);
-    gt_make_printable(entry.what);
-    gt_make_printable(entry.why);
+    gt_text_make_printable(entry.what);
+    gt_text_make_printable(entry.why);
 
     for (unsigned i = 0; i < node->missing_count; i++)
         if (!strcmp(node->missing[i].what, entry.what) && !strcmp(node->missing[i].why, entry.why))

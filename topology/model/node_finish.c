@@ -4,32 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "topology/model/node.h"
 #include "topology/model/node_internal.h"
 
 static void make_texts_printable(struct gt_node *node)
 {
-    gt_make_printable(node->name);
-    gt_make_printable(node->driver_version);
-    gt_make_printable(node->library_version);
-    gt_make_printable(node->server_uuid);
+    gt_text_make_printable(node->name);
+    gt_text_make_printable(node->driver_version);
+    gt_text_make_printable(node->library_version);
+    gt_text_make_printable(node->server_uuid);
     for (unsigned i = 0; i < node->remote_count; i++)
-        gt_make_printable(node->remotes[i]);
+        gt_text_make_printable(node->remotes[i]);
     for (unsigned i = 0; i < node->missing_count; i++) {
-        gt_make_printable(node->missing[i].what);
-        gt_make_printable(node->missing[i].why);
+        gt_text_make_printable(node->missing[i].what);
+        gt_text_make_printable(node->missing[i].why);
     }
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
-        gt_make_printable(gpu->uuid);
-        gt_make_printable(gpu->product);
-        gt_make_printable(gpu->serial);
-        gt_make_printable(gpu->cpu_set);
-        gt_make_printable(gpu->unhealthy_reason);
+        gt_text_make_printable(gpu->uuid);
+        gt_text_make_printable(gpu->product);
+        gt_text_make_printable(gpu->serial);
+        gt_text_make_printable(gpu->cpu_set);
+        gt_text_make_printable(gpu->unhealthy_reason);
     }
     for (unsigned i = 0; i < node->nic_count; i++)
-        gt_make_printable(node->nics[i].name);
+        gt_text_make_printable(node->nics[i].name);
 }
 
 static int check_path(const struct gt_pcie_path *path, const char *what, unsigned index, struct gt_err **err)
@@ -163,7 +164,7 @@ static void derive_zones(struct gt_node *node)
         zone++;
         uint64_t waiting = UINT64_C(1) << first;
         while (waiting) {
-            unsigned i = (unsigned)__builtin_ctzll(waiting);
+            unsigned i = gt_bit_first(waiting);
             waiting &= waiting - 1;
             if (node->gpus[i].zone)
                 continue;

@@ -17,10 +17,4 @@ enum {
 };
 #define GT_EXACT_MAX ((uint64_t)1 << 53) /* JSON numbers are exact up to here */
 
-/* Replaces every byte that is a control character or no valid UTF-8 with '?', in place. */
-void gt_make_printable(char *text);
-
-/* Whether that would leave the text as it is. */
-bool gt_is_printable(const char *text);
-
 #endif

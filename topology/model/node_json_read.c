@@ -109,7 +109,7 @@ static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_
     bool healthy = true;
     TRY(gt_get_text(at, object, "health", text, sizeof(text)));
     TRY(gt_get_bool(at, object, "healthy", &healthy));
-    if (!text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "healthy")))
+    if (!text[0] && cJSON_IsTrue(gt_get(object, "healthy")))
         health = GT_GPU_HEALTHY;
     while (text[0] && strcmp(text, gt_gpu_health_name(health)) != 0)
         if (health++ == GT_GPU_UNHEALTHY)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/text.h"
 #include "topology/probe/answers_internal.h"
 
@@ -12,7 +13,7 @@ enum { UNIT_DRIVER = 1, COUNT_SENSIBLE = 1024 };
 static void read_text(const struct gt_answer *answer, char *to, size_t size)
 {
     char text[128];
-    if (gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)))
+    if (gt_value_text(gt_get(answer->value, "text"), text, sizeof(text)))
         gt_text_copy(to, size, text);
 }
 
@@ -45,18 +46,18 @@ static void add_remote(struct gt_node *node, const cJSON *item)
 
 static void read_servers(struct gt_node *node, const struct gt_answer *answer)
 {
-    const cJSON *remotes = gt_value_member(answer->value, "remotes"), *remote;
+    const cJSON *remotes = gt_get(answer->value, "remotes"), *remote;
     char uuid[GT_ID_SIZE];
     uint64_t count;
-    if (is_server_uuid(gt_value_member(answer->value, "local"), uuid))
+    if (is_server_uuid(gt_get(answer->value, "local"), uuid))
         gt_text_copy(node->server_uuid, sizeof(node->server_uuid), uuid);
     else
         gt_node_missing(node, "vendor library, server UUIDs", "the own one is nonsense");
-    if (gt_value_member(answer->value, "remote"))
-        add_remote(node, gt_value_member(answer->value, "remote"));
-    cJSON_ArrayForEach(remote, remotes) add_remote(node, gt_value_member(remote, "uuid"));
-    if (gt_value_member(answer->value, "count") &&
-        (!gt_value_unsigned(gt_value_member(answer->value, "count"), UINT32_MAX, &count) ||
+    if (gt_get(answer->value, "remote"))
+        add_remote(node, gt_get(answer->value, "remote"));
+    cJSON_ArrayForEach(remote, remotes) add_remote(node, gt_get(remote, "uuid"));
+    if (gt_get(answer->value, "count") &&
+        (!gt_json_is_unsigned(gt_get(answer->value, "count"), UINT32_MAX, &count) ||
          count > (uint64_t)cJSON_GetArraySize(remotes)))
         gt_node_missing(node, "vendor library, server UUIDs", "it counts more remote ones than it names");
 }
@@ -76,7 +77,7 @@ static void read_system(struct gt_reading *reading)
                  gt_answer_is(answer, "mxSmlGetLocalAndRemoteUuid"))
             read_servers(node, answer);
         else if (gt_answer_is(answer, "mxSmlGetDeviceCount") &&
-                 (!gt_value_unsigned(answer->value, UINT32_MAX, &count) || count > GT_VENDOR_DEVICES))
+                 (!gt_json_is_unsigned(answer->value, UINT32_MAX, &count) || count > GT_VENDOR_DEVICES))
             gt_node_missing(node, "vendor library, number of GPUs", "%s",
                             cJSON_IsNumber(answer->value) && answer->value->valuedouble <= COUNT_SENSIBLE
                                 ? "more than 64, only the first 64 are read"

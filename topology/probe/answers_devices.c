@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/text.h"
 #include "topology/probe/answers_internal.h"
 
@@ -62,13 +63,13 @@ static void read_info(struct gt_reading *reading, struct gt_gpu *gpu, const stru
 {
     uint64_t mode;
     char text[sizeof(gpu->product)];
-    if (gt_value_text(gt_value_member(answer->value, "deviceName"), text, sizeof(text)))
+    if (gt_value_text(gt_get(answer->value, "deviceName"), text, sizeof(text)))
         gt_text_copy(gpu->product, sizeof(gpu->product), text);
-    if (!gt_value_unsigned(gt_value_member(answer->value, "mode"), MODE_VF, &mode))
+    if (!gt_json_is_unsigned(gt_get(answer->value, "mode"), MODE_VF, &mode))
         gt_node_missing(reading->node, "vendor library, mode", "GPU %u: nonsense", answer->args[0]);
     else if (mode == MODE_VF)
         gpu->mode = GT_GPU_VF;
-    if (!gt_value_text(gt_value_member(answer->value, "uuid"), gpu->uuid, sizeof(gpu->uuid)))
+    if (!gt_value_text(gt_get(answer->value, "uuid"), gpu->uuid, sizeof(gpu->uuid)))
         gt_node_missing(reading->node, "vendor library, UUID", "GPU %u: not a printable text",
                         answer->args[0]);
     else if (strchr(gpu->uuid, ' ') || strchr(gpu->uuid, '"') || strchr(gpu->uuid, '\\')) {
@@ -97,7 +98,7 @@ static void drop_double_uuids(struct gt_node *node)
 static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
 {
     uint64_t kib;
-    if (gt_value_unsigned(gt_value_member(answer->value, "vramTotal"), UINT64_C(1) << 40, &kib) && kib)
+    if (gt_json_is_unsigned(gt_get(answer->value, "vramTotal"), UINT64_C(1) << 40, &kib) && kib)
         gpu->memory_bytes = kib << 10;
     else
         gt_node_missing(reading->node, "vendor library, memory", "GPU %u: nonsense", answer->args[0]);
@@ -105,12 +106,12 @@ static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const st
 
 static void read_pcie(struct gt_pcie_link *link, const struct gt_answer *answer)
 {
-    const cJSON *speed = gt_value_member(answer->value, "speed");
+    const cJSON *speed = gt_get(answer->value, "speed");
     uint64_t width;
     if (link->speed == 0 && cJSON_IsNumber(speed) && speed->valuedouble > 0 &&
         speed->valuedouble <= SPEED_MAX)
         link->speed = speed->valuedouble;
-    if (link->width == 0 && gt_value_unsigned(gt_value_member(answer->value, "width"), WIDTH_MAX, &width))
+    if (link->width == 0 && gt_json_is_unsigned(gt_get(answer->value, "width"), WIDTH_MAX, &width))
         link->width = (unsigned)width;
 }
 
@@ -126,7 +127,7 @@ static int bits_as_list(const cJSON *words, unsigned limit, char *to, size_t siz
     cJSON_ArrayForEach(word, words)
     {
         uint64_t bits;
-        if (base >= limit || !gt_value_unsigned(word, UINT32_MAX, &bits))
+        if (base >= limit || !gt_json_is_unsigned(word, UINT32_MAX, &bits))
             return -1;
         for (unsigned i = 0; i < 32; i++)
             set[base + i] = bits >> i & 1;
@@ -177,7 +178,7 @@ static void read_device(struct gt_reading *reading, struct gt_gpu *gpu, const st
         read_affinity(gpu, answer, false);
     else if ((gt_answer_is(answer, "mxSmlGetBoardSerial") ||
               (gt_answer_is(answer, "mxSmlGetChipSerial") && !gpu->serial[0])) &&
-             gt_value_text(gt_value_member(answer->value, "text"), serial, sizeof(serial)))
+             gt_value_text(gt_get(answer->value, "text"), serial, sizeof(serial)))
         gt_text_copy(gpu->serial, sizeof(gpu->serial), serial);
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "topology/probe/answers_internal.h"
 
 /* What the vendor library tells about the health of GPUs: evidence, of which others make a verdict. */
@@ -12,7 +13,7 @@ static void read_state(struct gt_reading *reading, struct gt_evidence *evidence,
                        const struct gt_answer *answer)
 {
     uint64_t state;
-    if (!gt_value_unsigned(answer->value, 1, &state))
+    if (!gt_json_is_unsigned(answer->value, 1, &state))
         gt_node_missing(reading->node, "vendor library, device state", "GPU %u: neither 0 nor 1",
                         answer->args[0]);
     else if (state)
@@ -28,9 +29,9 @@ static void read_reason(struct gt_evidence *evidence, const struct gt_answer *an
     char text[64];
     if (!(evidence->seen >> GT_SIGNAL_UNAVAILABLE & 1))
         return;
-    if (gt_value_text(gt_value_member(answer->value, "text"), text, sizeof(text)))
+    if (gt_value_text(gt_get(answer->value, "text"), text, sizeof(text)))
         gt_evidence_seen(evidence, GT_SIGNAL_UNAVAILABLE, "not available: %s", text);
-    else if (gt_value_int(gt_value_member(answer->value, "code"), &code))
+    else if (gt_json_is_int(gt_get(answer->value, "code"), &code))
         gt_evidence_seen(evidence, GT_SIGNAL_UNAVAILABLE, "not available (reason code %lld)",
                          (long long)code);
 }
@@ -38,13 +39,13 @@ static void read_reason(struct gt_evidence *evidence, const struct gt_answer *an
 /* All bits set is what a counter reads as where there is none. */
 static bool read_count(const struct gt_answer *answer, const char *key, uint64_t *ret)
 {
-    return gt_value_unsigned(gt_value_member(answer->value, key), UINT32_MAX - 1, ret);
+    return gt_json_is_unsigned(gt_get(answer->value, key), UINT32_MAX - 1, ret);
 }
 
 static void read_ecc(struct gt_reading *reading, struct gt_evidence *evidence, const struct gt_answer *answer)
 {
     uint64_t dram, sram = 0;
-    bool has_sram = gt_value_member(answer->value, "sramUE") != NULL;
+    bool has_sram = gt_get(answer->value, "sramUE") != NULL;
     if (!read_count(answer, "dramUE", &dram) || (has_sram && !read_count(answer, "sramUE", &sram))) {
         gt_node_missing(reading->node, "vendor library, ECC errors", "GPU %u: nonsense", answer->args[0]);
         return;
@@ -57,7 +58,7 @@ static void read_ecc(struct gt_reading *reading, struct gt_evidence *evidence, c
 static void read_temperature(struct gt_evidence *evidence, const struct gt_answer *answer)
 {
     int64_t value;
-    if (gt_value_int(answer->value, &value) && value >= COLDEST && value <= HOTTEST)
+    if (gt_json_is_int(answer->value, &value) && value >= COLDEST && value <= HOTTEST)
         gt_evidence_value(evidence, GT_SIGNAL_TEMPERATURE, value > 0 ? (uint32_t)(value / CENTIDEGREES) : 0);
 }
 
@@ -69,8 +70,7 @@ static void read_pci_events(struct gt_evidence *evidence, const struct gt_answer
     cJSON_ArrayForEach(event, answer->value)
     {
         uint64_t count;
-        if (gt_value_unsigned(gt_value_member(event, "count"), INT32_MAX, &count) &&
-            count <= UINT32_MAX - sum)
+        if (gt_json_is_unsigned(gt_get(event, "count"), INT32_MAX, &count) && count <= UINT32_MAX - sum)
             sum += (uint32_t)count;
     }
     gt_evidence_value(evidence, GT_SIGNAL_PCI_EVENT, sum);
@@ -83,7 +83,7 @@ static void drop_ecc(const struct gt_reading *reading)
         const struct gt_answer *answer = &reading->answers->calls[i];
         struct gt_gpu *gpu = gt_reading_gpu(reading, answer);
         uint64_t on;
-        if (gpu && gt_answer_is(answer, "mxSmlGetEccState") && gt_value_unsigned(answer->value, 1, &on) &&
+        if (gpu && gt_answer_is(answer, "mxSmlGetEccState") && gt_json_is_unsigned(answer->value, 1, &on) &&
             !on)
             gpu->evidence.known &= ~(1U << GT_SIGNAL_ECC_DRAM | 1U << GT_SIGNAL_ECC_SRAM);
     }
@@ -108,7 +108,7 @@ static void read_limited(struct gt_reading *reading)
         const struct gt_answer *answer = &reading->answers->calls[i];
         char bdf[GT_BDF_SIZE];
         if (gt_answer_is(answer, "mxSmlGetAllLimitedDevices"))
-            told = gt_value_unsigned(gt_value_member(answer->value, "number"), UINT32_MAX, &listed);
+            told = gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &listed);
         if (!gt_answer_is(answer, "mxSmlGetLimitedDeviceInfo") || !gt_answer_bdf(answer, bdf))
             continue;
         described++;
@@ -125,16 +125,15 @@ static void read_limited(struct gt_reading *reading)
 /* How many events the library has told of each device since the probe was started; of those it lists. */
 static void read_events(struct gt_reading *reading)
 {
-    const cJSON *events = gt_value_member(reading->answers->json, "events"), *event;
+    const cJSON *events = gt_get(reading->answers->json, "events"), *event;
     for (unsigned i = 0; i < reading->node->gpu_count; i++)
         if (reading->node->gpus[i].vendor_index >= 0)
             gt_evidence_value(&reading->node->gpus[i].evidence, GT_SIGNAL_VENDOR_EVENT, 0);
     cJSON_ArrayForEach(event, events)
     {
         uint64_t device, count;
-        if (!gt_value_unsigned(gt_value_member(event, "device"), GT_VENDOR_DEVICES - 1, &device) ||
-            !gt_value_unsigned(gt_value_member(event, "count"), UINT32_MAX, &count) ||
-            reading->gpu_of[device] < 0)
+        if (!gt_json_is_unsigned(gt_get(event, "device"), GT_VENDOR_DEVICES - 1, &device) ||
+            !gt_json_is_unsigned(gt_get(event, "count"), UINT32_MAX, &count) || reading->gpu_of[device] < 0)
             continue;
         gt_evidence_value(&reading->node->gpus[reading->gpu_of[device]].evidence, GT_SIGNAL_VENDOR_EVENT,
                           (uint32_t)count);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/json_get.h"
 #include "topology/probe/answers_internal.h"
 
 enum {
@@ -35,7 +36,7 @@ static void read_level(struct gt_reading *reading, const struct gt_answer *answe
         reading->gpu_of[answer->args[1]] < 0)
         return;
     unsigned b = (unsigned)reading->gpu_of[answer->args[1]];
-    if (gt_value_unsigned(answer->value, LEVEL_LAST, &level))
+    if (gt_json_is_unsigned(answer->value, LEVEL_LAST, &level))
         w->level[a][b] = (unsigned char)level;
     else
         gt_node_missing(reading->node, "vendor library, topology", "GPUs %u and %u: an unknown level",
@@ -51,7 +52,7 @@ static int find_peer(const struct gt_reading *reading, const struct gt_answer *a
     int64_t device = -1;
     char bdf[GT_BDF_SIZE];
     int by_number = PEER_NONE;
-    if (gt_value_int(gt_value_member(answer->value, "deviceId"), &device) && device >= 0 &&
+    if (gt_json_is_int(gt_get(answer->value, "deviceId"), &device) && device >= 0 &&
         device < GT_VENDOR_DEVICES)
         by_number = reading->gpu_of[device];
     if (!gt_answer_bdf(answer, bdf))
@@ -84,13 +85,13 @@ static void read_port_links(const struct gt_answer *answer, unsigned gpu, struct
     unsigned i = 0;
     cJSON_ArrayForEach(port, answer->value)
     {
-        const cJSON *speed = gt_value_member(port, "speed");
+        const cJSON *speed = gt_get(port, "speed");
         uint64_t width;
         if (i == GT_VENDOR_PORTS)
             return;
         if (cJSON_IsNumber(speed) && speed->valuedouble > 0 && speed->valuedouble <= SPEED_MAX)
             w->speed[gpu][i] = speed->valuedouble;
-        if (gt_value_unsigned(gt_value_member(port, "width"), WIDTH_MAX, &width))
+        if (gt_json_is_unsigned(gt_get(port, "width"), WIDTH_MAX, &width))
             w->width[gpu][i] = (unsigned)width;
         i++;
     }
@@ -105,7 +106,7 @@ static void read_port_states(const struct gt_answer *answer, unsigned gpu, struc
         uint64_t value;
         if (i == GT_VENDOR_PORTS)
             return;
-        if (gt_value_unsigned(state, 5, &value))
+        if (gt_json_is_unsigned(state, 5, &value))
             w->state[gpu][i] = (signed char)value;
         i++;
     }
@@ -121,7 +122,7 @@ static void read_link_state(struct gt_reading *reading, const struct gt_answer *
         [4] = "training failed",
     };
     uint64_t code;
-    if (!gt_value_unsigned(gt_value_member(answer->value, "code"), GT_COUNT(texts) - 1, &code)) {
+    if (!gt_json_is_unsigned(gt_get(answer->value, "code"), GT_COUNT(texts) - 1, &code)) {
         gt_node_missing(reading->node, "vendor library, MetaXLink state", "GPU %u: an unknown code",
                         answer->args[0]);
         return;

@@ -5,32 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "topology/probe/protocol.h"
 
 enum { CALLS_MAX = 32768 };
-
-const cJSON *gt_value_member(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-bool gt_value_int(const cJSON *item, int64_t *ret)
-{
-    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 9007199254740992.0) ||
-        trunc(item->valuedouble) != item->valuedouble)
-        return false;
-    *ret = (int64_t)item->valuedouble;
-    return true;
-}
-
-bool gt_value_unsigned(const cJSON *item, uint64_t max, uint64_t *ret)
-{
-    int64_t value;
-    if (!gt_value_int(item, &value) || value < 0 || (uint64_t)value > max)
-        return false;
-    *ret = (uint64_t)value;
-    return true;
-}
 
 bool gt_value_text(const cJSON *item, char *to, size_t size)
 {
@@ -53,8 +31,8 @@ bool gt_value_text(const cJSON *item, char *to, size_t size)
 
 static bool read_call(const cJSON *entry, struct gt_answer *to)
 {
-    const cJSON *call = gt_value_member(entry, "call"), *args = gt_value_member(entry, "args"), *arg;
-    const cJSON *error = gt_value_member(entry, "error"), *bad = gt_value_member(entry, "bad");
+    const cJSON *call = gt_get(entry, "call"), *args = gt_get(entry, "args"), *arg;
+    const cJSON *error = gt_get(entry, "error"), *bad = gt_get(entry, "bad");
     struct gt_answer answer = {.code = -1};
     if (!cJSON_IsString(call) || !cJSON_IsArray(args))
         return false;
@@ -62,21 +40,22 @@ static bool read_call(const cJSON *entry, struct gt_answer *to)
     cJSON_ArrayForEach(arg, args)
     {
         uint64_t value;
-        if (answer.arg_count == GT_ANSWER_ARGS_MAX || !gt_value_unsigned(arg, UINT32_MAX, &value))
+        if (answer.arg_count == GT_ANSWER_ARGS_MAX || !gt_json_is_unsigned(arg, UINT32_MAX, &value))
             return false;
         answer.args[answer.arg_count++] = (unsigned)value;
     }
     uint64_t code;
     if (cJSON_IsString(error))
         answer.why = error->valuestring;
-    else if (!gt_value_unsigned(gt_value_member(entry, "rc"), UINT32_MAX, &code))
+    else if (!gt_json_is_unsigned(gt_get(entry, "rc"), UINT32_MAX, &code))
         return false;
     else
         answer.code = (long)code;
     if (!answer.why && cJSON_IsString(bad))
         answer.why = bad->valuestring;
     if (!answer.why && answer.code == 0)
-        answer.value = gt_value_member(entry, "value");
+        /* A null stays a value: the call was answered, with a text that has no end. */
+        answer.value = cJSON_GetObjectItemCaseSensitive(entry, "value");
     *to = answer;
     return true;
 }
@@ -86,12 +65,12 @@ int gt_answers_read(const char *log, size_t len, struct gt_answers *ret, struct 
     if (len > GT_PROBE_DOCUMENT_MAX)
         return gt_fail(err, EINVAL, "vendor call log: larger than %d bytes", GT_PROBE_DOCUMENT_MAX);
     gt_auto_answers struct gt_answers answers = {.json = cJSON_ParseWithLength(log, len)};
-    const cJSON *calls = gt_value_member(answers.json, "calls"), *entry;
-    const cJSON *library = gt_value_member(answers.json, "library");
+    const cJSON *calls = gt_get(answers.json, "calls"), *entry;
+    const cJSON *library = gt_get(answers.json, "library");
     uint64_t version;
     if (!cJSON_IsObject(answers.json))
         return gt_fail(err, EINVAL, "vendor call log: not a JSON object");
-    if (!gt_value_unsigned(gt_value_member(answers.json, "probe"), 1, &version) || version != 1)
+    if (!gt_json_is_unsigned(gt_get(answers.json, "probe"), 1, &version) || version != 1)
         return gt_fail(err, EINVAL, "vendor call log: \"probe\" is not 1, the version that is read here");
     if (!cJSON_IsArray(calls))
         return gt_fail(err, EINVAL, "vendor call log: \"calls\" is not a list");
@@ -110,9 +89,8 @@ int gt_answers_read(const char *log, size_t len, struct gt_answers *ret, struct 
         else
             answers.malformed++;
     }
-    answers.missing = gt_value_member(answers.json, "missing");
-    const cJSON *error = gt_value_member(library, "error"),
-                *stopped = gt_value_member(answers.json, "stopped");
+    answers.missing = gt_get(answers.json, "missing");
+    const cJSON *error = gt_get(library, "error"), *stopped = gt_get(answers.json, "stopped");
     answers.library_error = cJSON_IsString(error) ? error->valuestring : NULL;
     answers.stopped = cJSON_IsString(stopped) ? stopped->valuestring : NULL;
     *ret = answers;
@@ -143,6 +121,5 @@ bool gt_answers_have(const struct gt_answers *answers, const char *call)
 bool gt_answer_bdf(const struct gt_answer *answer, char to[static GT_BDF_SIZE])
 {
     char text[32];
-    return gt_value_text(gt_value_member(answer->value, "bdfId"), text, sizeof(text)) &&
-           gt_bdf_normalise(text, to);
+    return gt_value_text(gt_get(answer->value, "bdfId"), text, sizeof(text)) && gt_bdf_normalise(text, to);
 }

@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/json_get.h"
 #include "topology/model/node.h"
 
 /* A vendor call log (docs/probe-protocol.md) as a list of answers: for the reader that makes a node of them
@@ -51,10 +52,6 @@ bool gt_answer_is(const struct gt_answer *answer, const char *call); /* and has 
 /* The BDF that an answer of a DeviceInfo call carries, canonical. */
 bool gt_answer_bdf(const struct gt_answer *answer, char to[static GT_BDF_SIZE]);
 
-/* Members of a value. */
-bool gt_value_unsigned(const cJSON *item, uint64_t max, uint64_t *ret);
-bool gt_value_int(const cJSON *item, int64_t *ret);
-const cJSON *gt_value_member(const cJSON *object, const char *key);
 /* Printable ASCII, at least one and less than `size` bytes, surrounding blanks dropped. */
 bool gt_value_text(const cJSON *item, char *to, size_t size);
 

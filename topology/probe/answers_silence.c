@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/bits.h"
+#include "base/json_get.h"
 #include "base/text.h"
 #include "topology/probe/answers_internal.h"
 
@@ -111,7 +113,7 @@ static bool all_were_asked(const struct gt_reading *reading, const struct gt_ans
     for (unsigned i = 0; i < reading->answers->count; i++) {
         const struct gt_answer *answer = &reading->answers->calls[i];
         if (gt_answer_is(answer, "mxSmlGetDeviceCount"))
-            counted = gt_value_unsigned(answer->value, GT_VENDOR_DEVICES, &count);
+            counted = gt_json_is_unsigned(answer->value, GT_VENDOR_DEVICES, &count);
         if (strcmp(answer->call, "mxSmlGetDeviceInfo") != 0 || answer->arg_count != 1 ||
             answer->args[0] >= GT_VENDOR_DEVICES)
             continue;
@@ -119,7 +121,7 @@ static bool all_were_asked(const struct gt_reading *reading, const struct gt_ans
         if (!answer->value)
             *ret_failed = answer;
     }
-    return counted && (uint64_t)__builtin_popcountll(asked) >= count;
+    return counted && gt_bit_count(asked) >= count;
 }
 
 void gt_read_silence(struct gt_reading *reading)

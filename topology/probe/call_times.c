@@ -5,13 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/text.h"
 
 enum { COUNT_MAX = 2000000000, MS_MAX = 2000000000 };
 
 static bool read_number(const cJSON *entry, const char *key, double max, double *ret)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(entry, key);
+    const cJSON *item = gt_get(entry, key);
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > max)
         return false;
     *ret = item->valuedouble;
@@ -26,7 +27,7 @@ static bool is_name(const char *text)
 
 static bool read_entry(const cJSON *entry, struct gt_call_time *to)
 {
-    const cJSON *call = cJSON_GetObjectItemCaseSensitive(entry, "call");
+    const cJSON *call = gt_get(entry, "call");
     double count, ms, longest;
     if (!cJSON_IsString(call) || !is_name(call->valuestring) ||
         !read_number(entry, "count", COUNT_MAX, &count) || !read_number(entry, "ms", MS_MAX, &ms) ||
@@ -42,7 +43,7 @@ static bool read_entry(const cJSON *entry, struct gt_call_time *to)
 int gt_call_times_read(const char *text, size_t len, struct gt_call_times *ret, struct gt_err **err)
 {
     cJSON *json = cJSON_ParseWithLength(text, len);
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "times"), *entry;
+    const cJSON *list = gt_get(json, "times"), *entry;
     struct gt_call_times times = {0};
     int r = cJSON_IsArray(list) ? 0 : gt_fail(err, EINVAL, "times of vendor calls: \"times\" is not a list");
     cJSON_ArrayForEach(entry, list)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cjson/cJSON.h>
 
+#include "base/bits.h"
+#include "base/json_get.h"
 #include "topology/probe/prober.h"
 
 enum { DEVICES_MAX = 64, PORT_NUMBERS = 8, CPU_WORDS = 32, NODE_WORDS = 4 };
@@ -34,9 +36,8 @@ static void ask_limited(struct gt_prober *prober)
     cJSON *list = gt_prober_ask(prober, "mxSmlGetAllLimitedDevices", 0, NULL);
     const cJSON *id;
     unsigned asked = 0;
-    cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(list, "deviceId")) if (cJSON_IsNumber(id) &&
-                                                                                   id->valueint >= 0 &&
-                                                                                   asked++ < DEVICES_MAX)
+    cJSON_ArrayForEach(id, gt_get(list, "deviceId")) if (cJSON_IsNumber(id) && id->valueint >= 0 &&
+                                                         asked++ < DEVICES_MAX)
         NOTE(prober, "mxSmlGetLimitedDeviceInfo", (uint32_t)id->valueint);
     cJSON_Delete(list);
 }
@@ -50,8 +51,7 @@ static void note_each(struct gt_prober *prober, uint64_t devices, const char *ca
                       uint32_t second)
 {
     for (; devices; devices &= devices - 1)
-        cJSON_Delete(
-            gt_prober_ask(prober, call, count, (uint32_t[]){(uint32_t)__builtin_ctzll(devices), second}));
+        cJSON_Delete(gt_prober_ask(prober, call, count, (uint32_t[]){gt_bit_first(devices), second}));
 }
 
 /* One function after the other, each for all devices: what is wrong with one of them shows at once. */
@@ -143,7 +143,7 @@ void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
             ask_ports(prober, i);
     ask_servers(prober, devices);
     if (devices)
-        NOTE(prober, "mxSmlGetDeviceVersion", (uint32_t)__builtin_ctzll(devices), 1);
+        NOTE(prober, "mxSmlGetDeviceVersion", gt_bit_first(devices), 1);
     cJSON_Delete(gt_prober_ask(prober, "mxSmlGetPfDeviceCount", 0, NULL));
     cJSON_Delete(gt_prober_ask(prober, "mxSmlGetMacaVersion", 0, NULL));
     for (uint32_t i = 0; i < DEVICES_MAX; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -179,7 +180,7 @@ static bool prepare_worker(struct gt_prober *prober)
     char request[PATH_MAX + 8];
     snprintf(request, sizeof(request), "open %s", prober->library.path);
     cJSON *opened = exchange(prober, request, "dlopen", 0, NULL);
-    const cJSON *error = cJSON_GetObjectItemCaseSensitive(opened, "error");
+    const cJSON *error = gt_get(opened, "error");
     cJSON *missing = cJSON_DetachItemFromObjectCaseSensitive(opened, "missing");
     bool done = cJSON_IsArray(missing);
     if (opened && !done) {
@@ -196,7 +197,7 @@ static bool prepare_worker(struct gt_prober *prober)
     prober->missing = missing;
 
     cJSON *init = exchange(prober, "call mxSmlInit", "mxSmlInit", 0, NULL);
-    const cJSON *code = cJSON_GetObjectItemCaseSensitive(init, "rc");
+    const cJSON *code = gt_get(init, "rc");
     bool ready = cJSON_IsNumber(code) && code->valueint == 0;
     if (init) {
         prober->answer[0] = ',';
@@ -278,7 +279,7 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
         return NULL;
     prober->answer[0] = ','; /* "{...}" becomes the rest of the entry */
     add_call(prober, call, count, args, prober->answer);
-    const cJSON *code = cJSON_GetObjectItemCaseSensitive(answer, "rc");
+    const cJSON *code = gt_get(answer, "rc");
     if (!cJSON_IsNumber(code) || !is_everyday(code->valueint))
         prober->doubtful = true;
     if (count && cJSON_IsNumber(code) && code->valueint == 0)

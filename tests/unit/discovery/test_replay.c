@@ -171,26 +171,26 @@ static void broken_devices_are_refused(void **state)
     static const struct {
         const char *device, *part;
     } cases[] = {
-        {"7", "not an object"},
+        {"7", "devices[0].bdf: must be a PCI address"},
         {"{}", "devices[0].bdf: must be a PCI address"},
-        {"{\"bdf\": \"01:00.9\"}", "devices[0].bdf"},
-        {"{\"bdf\": 1}", "devices[0].bdf: must be a string"},
+        {"{\"bdf\": \"01:00.9\"}", "devices[0].bdf: \"01:00.9\" is no PCI address"},
+        {"{\"bdf\": 1}", "devices[0].bdf: expected a string, is a number"},
         {"{\"bdf\": \"01:00.0\", \"vendor\": \"99999\"}", "four hexadecimal digits"},
         {"{\"bdf\": \"01:00.0\", \"vendor\": \"0x99\"}", "four hexadecimal digits"},
         {"{\"bdf\": \"01:00.0\", \"vendor\": \"123456789\"}", "too long"},
         {"{\"bdf\": \"01:00.0\", \"numaNode\": -2}", "devices[0].numaNode"},
         {"{\"bdf\": \"01:00.0\", \"numaNode\": 1e300}", "devices[0].numaNode"},
         {"{\"bdf\": \"01:00.0\", \"virtualFunction\": 1}", "true or false"},
-        {"{\"bdf\": \"01:00.0\", \"pcieNow\": 3}", "pcieNow: must be an object"},
+        {"{\"bdf\": \"01:00.0\", \"pcieNow\": 3}", "pcieNow: expected an object, is a number"},
         {"{\"bdf\": \"01:00.0\", \"pcieNow\": {\"width\": 65}}", "width"},
-        {"{\"bdf\": \"01:00.0\", \"bridges\": \"no\"}", "must be a list"},
+        {"{\"bdf\": \"01:00.0\", \"bridges\": \"no\"}", "expected an array, is a string"},
         {"{\"bdf\": \"01:00.0\", \"bridges\": [\"no\"]}", "must be PCI addresses"},
         {"{\"bdf\": \"01:00.0\", \"bridges\": "
          "[\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\","
          "\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\",\"01:00.0\","
          "\"01:00.0\","
          "\"01:00.0\",\"01:00.0\"]}",
-         "too many"},
+         "17 members, the limit is 16"},
         {"{\"bdf\": \"01:00.0\"}, {\"bdf\": \"0000:01:00.0\"}", "is there twice"},
     };
     struct gt_scan_options replay = {.from = file};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <cjson/cJSON.h>
+#include "base/json.h"
+
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/model/node_json.h"
 
 /*
  * cJSON is lenient (raw control characters, "01", 1e999, bytes that are no UTF-8) and names no place. So the
@@ -238,7 +238,7 @@ static int scan_value(struct scanner *s)
     return scan_word(s);
 }
 
-int gt_json_parse(const char *text, size_t len, const char *source, struct cJSON **ret, struct gt_err **err)
+int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err)
 {
     if (len > GT_JSON_MAX)
         return gt_fail(err, EFBIG, "%s: %zu bytes of JSON, the limit is %d", source, len, GT_JSON_MAX);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <cjson/cJSON.h>
+#include "base/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/model/node_json.h"
 
 enum { LINE_WIDTH = 160, INDENT = 2 };
 
@@ -145,7 +145,7 @@ static void print_value(const cJSON *json, struct gt_buf *to, unsigned depth, si
     gt_buf_puts(to, object ? "}" : "]");
 }
 
-void gt_json_print(const struct cJSON *json, struct gt_buf *to)
+void gt_json_print(const cJSON *json, struct gt_buf *to)
 {
     print_value(json, to, 0, 0);
     gt_buf_puts(to, "\n");

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_BITS_H
+#define GPUTOPO_BASE_BITS_H
+
+#include <stdint.h>
+
+/* Sets of at most 64 things, GPUs mostly, as masks. C23 has both in <stdbit.h>; C17 has only the compilers'
+ * own functions. */
+
+static inline unsigned gt_bit_count(uint64_t mask)
+{
+    return (unsigned)__builtin_popcountll(mask);
+}
+
+/* The number of the lowest bit that is set; `mask` must not be 0. */
+static inline unsigned gt_bit_first(uint64_t mask)
+{
+    return (unsigned)__builtin_ctzll(mask);
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_JSON_H
+#define GPUTOPO_BASE_JSON_H
+
+#include <cjson/cJSON.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+/* Whole JSON documents as trees of cJSON. Reading their members: json_get.h. Writing text without a tree:
+ * json_write.h. */
+
+enum { GT_JSON_MAX = 16 << 20 }; /* largest JSON document that is read */
+
+/* Parses a JSON document of at most GT_JSON_MAX bytes. The error names `source`, the line and the column.
+ * The caller owns *ret (cJSON_Delete). */
+int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err);
+
+/* Indented JSON text of any document, with keys in the order they were added and a newline at the end. */
+void gt_json_print(const cJSON *json, struct gt_buf *to);
+
+GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
+#define gt_auto_json GT_CLEANUP(cJSON_Delete)
+
+#endif
