@@ -3,10 +3,10 @@
 
 #include "agent/publish_text.h"
 #include "base/json_get.h"
-#include "base/text.h"
+#include "base/json_write.h"
 #include "kube/status.h"
 
-enum { LABEL_MAX = 63, HAMI_WORST_LOSS = 1999 };
+enum { LABEL_MAX = 63, HAMI_WORST_LOSS = 1999, MAP_MAX = 4096 };
 
 static const char *const label_keys[GT_PUBLISH_LABELS_COUNT] = {
     "metax-tech.com/gpu.family", "metax-tech.com/gpu.memory", "metax-tech.com/gpu.product"};
@@ -17,12 +17,14 @@ const char *gt_publish_label_key(enum gt_publish_label label)
 }
 
 /* The UID keeps the API server from making a Node that was deleted meanwhile. */
-static void write_head(const char *node_name, const char *uid, struct gt_buf *to)
+static void begin_node(const char *node_name, const char *uid, struct gt_buf *to)
 {
-    gt_buf_puts(to, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":");
-    gt_text_quote(to, node_name);
-    gt_buf_puts(to, ",\"uid\":");
-    gt_text_quote(to, uid);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "Node");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "name", node_name);
+    gt_json_add_text(to, "uid", uid);
 }
 
 /* A JSON object inside a JSON string. HAMi takes a number that is not there for the best of all, so there is
@@ -30,22 +32,28 @@ static void write_head(const char *node_name, const char *uid, struct gt_buf *to
 static void write_map(const char *key, const uint16_t *values, unsigned known, unsigned capacity,
                       unsigned beyond, struct gt_buf *to)
 {
-    gt_buf_printf(to, "\"metax-tech.com/gpu.topology.%s\":\"{", key);
-    for (unsigned k = 1; k <= capacity; k++)
-        gt_buf_printf(to, "%s\\\"%u\\\":%u", k > 1 ? "," : "", k, k <= known ? values[k] : beyond);
-    gt_buf_puts(to, "}\"");
+    gt_auto_buf struct gt_buf map = GT_BUF(MAP_MAX);
+    gt_json_begin(&map, NULL, '{');
+    for (unsigned k = 1; k <= capacity; k++) {
+        char number[16];
+        snprintf(number, sizeof(number), "%u", k);
+        gt_json_add_unsigned(&map, number, k <= known ? values[k] : beyond);
+    }
+    gt_json_end(&map, '}');
+    to->failed |= map.failed;
+    gt_json_add_text(to, key, map.data ? map.data : "");
 }
 
 void gt_publish_write_annotations(const char *node_name, const char *uid,
                                   const struct gt_publish_scores *scores, unsigned capacity,
                                   struct gt_buf *to)
 {
-    write_head(node_name, uid, to);
-    gt_buf_puts(to, ",\"annotations\":{");
+    begin_node(node_name, uid, to);
+    gt_json_begin(to, "annotations", '{');
     if (capacity) {
-        write_map("losses", scores->maps.losses, scores->maps.n, capacity, HAMI_WORST_LOSS, to);
-        gt_buf_puts(to, ",");
-        write_map("scores", scores->maps.scores, scores->maps.n, capacity, 0, to);
+        write_map("metax-tech.com/gpu.topology.losses", scores->maps.losses, scores->maps.n, capacity,
+                  HAMI_WORST_LOSS, to);
+        write_map("metax-tech.com/gpu.topology.scores", scores->maps.scores, scores->maps.n, capacity, 0, to);
     }
     gt_buf_puts(to, "}}}");
 }
@@ -112,15 +120,12 @@ static bool agree(enum gt_publish_label label, const struct gt_node *node, char 
 void gt_publish_write_labels(const char *node_name, const char *uid, const struct gt_node *node,
                              unsigned left_out, struct gt_buf *to)
 {
-    const char *comma = "";
-    write_head(node_name, uid, to);
-    gt_buf_puts(to, ",\"labels\":{");
+    begin_node(node_name, uid, to);
+    gt_json_begin(to, "labels", '{');
     for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++) {
         char value[LABEL_MAX + 1];
-        if (left_out >> i & 1 || !agree((enum gt_publish_label)i, node, value))
-            continue;
-        gt_buf_printf(to, "%s\"%s\":\"%s\"", comma, label_keys[i], value);
-        comma = ",";
+        if (!(left_out >> i & 1) && agree((enum gt_publish_label)i, node, value))
+            gt_json_add_text(to, label_keys[i], value);
     }
     gt_buf_puts(to, "}}}");
 }

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
 #include <string.h>
 
 #include "agent/publish_text.h"
 #include "base/bits.h"
-#include "base/text.h"
+#include "base/json_write.h"
 #include "topology/model/node_json.h"
 
-static void write_head(const char *node_name, struct gt_buf *to)
+static void begin_object(const char *node_name, struct gt_buf *to)
 {
-    gt_buf_puts(to, "{\"apiVersion\":\"topology.metax-tech.com/v1alpha1\",\"kind\":\"NodeGPUTopology\","
-                    "\"metadata\":{\"name\":");
-    gt_text_quote(to, node_name);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "topology.metax-tech.com/v1alpha1");
+    gt_json_add_text(to, "kind", "NodeGPUTopology");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "name", node_name);
 }
 
 void gt_publish_write_object(const char *node_name, const char *uid, struct gt_buf *to)
 {
-    write_head(node_name, to);
-    gt_buf_puts(to, ",\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":");
-    gt_text_quote(to, node_name);
-    gt_buf_puts(to, ",\"uid\":");
-    gt_text_quote(to, uid);
+    begin_object(node_name, to);
+    gt_json_begin(to, "ownerReferences", '[');
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "Node");
+    gt_json_add_text(to, "name", node_name);
+    gt_json_add_text(to, "uid", uid);
     gt_buf_puts(to, "}]}}");
 }
 
@@ -71,49 +74,37 @@ bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
     cJSON_Delete(status);
     if (!text)
         return false;
-    write_head(node_name, to);
-    gt_buf_puts(to, "},\"status\":");
-    gt_buf_puts(to, text);
-    gt_buf_puts(to, "}");
+    begin_object(node_name, to);
+    gt_json_end(to, '}');
+    gt_json_add_raw(to, "status", text);
+    gt_json_end(to, '}');
     cJSON_free(text);
     return true;
 }
 
-static void write_mask(const char *key, uint64_t mask, struct gt_buf *to)
-{
-    const char *comma = "";
-    gt_buf_printf(to, "\"%s\":[", key);
-    for (; mask; mask &= mask - 1, comma = ",")
-        gt_buf_printf(to, "%s%u", comma, gt_bit_first(mask));
-    gt_buf_puts(to, "]");
-}
-
 static void write_counts(const char *key, const uint32_t *values, unsigned count, struct gt_buf *to)
 {
-    gt_buf_printf(to, ",\"%s\":[", key);
+    gt_json_begin(to, key, '[');
     for (unsigned k = 1; k <= count; k++)
-        gt_buf_printf(to, "%s%" PRIu32, k > 1 ? "," : "", values[k]);
-    gt_buf_puts(to, "]");
+        gt_json_add_unsigned(to, NULL, values[k]);
+    gt_json_end(to, ']');
 }
 
 static void write_owners(const struct gt_usage *usage, struct gt_buf *to)
 {
-    const char *comma = "";
-    gt_buf_puts(to, ",\"owners\":[");
+    gt_json_begin(to, "owners", '[');
     for (unsigned i = 0; i < usage->gpu_count; i++) {
         const struct gt_usage_owner *owner = &usage->owners[i];
         if (!(usage->used >> i & 1) || !owner->namespace[0] || !owner->pod[0] || !owner->container[0])
             continue;
-        gt_buf_printf(to, "%s{\"gpu\":%u,\"namespace\":", comma, i);
-        gt_text_quote(to, owner->namespace);
-        gt_buf_puts(to, ",\"pod\":");
-        gt_text_quote(to, owner->pod);
-        gt_buf_puts(to, ",\"container\":");
-        gt_text_quote(to, owner->container);
-        gt_buf_puts(to, "}");
-        comma = ",";
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_unsigned(to, "gpu", i);
+        gt_json_add_text(to, "namespace", owner->namespace);
+        gt_json_add_text(to, "pod", owner->pod);
+        gt_json_add_text(to, "container", owner->container);
+        gt_json_end(to, '}');
     }
-    gt_buf_puts(to, "]");
+    gt_json_end(to, ']');
 }
 
 bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
@@ -121,10 +112,11 @@ bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,
 {
     if (!usage || !usage->known)
         return false;
-    write_head(node_name, to);
-    gt_buf_puts(to, "},\"status\":{");
-    write_mask("free", usage->free, to);
-    gt_buf_printf(to, ",\"freeCount\":%u", gt_bit_count(usage->free));
+    begin_object(node_name, to);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+    gt_json_add_mask(to, "free", usage->free);
+    gt_json_add_unsigned(to, "freeCount", gt_bit_count(usage->free));
     write_owners(usage, to);
     write_counts("scoreByCount", scores->score, scores->count, to);
     write_counts("lossByCount", scores->loss, scores->count, to);

@@ -2,10 +2,9 @@
 #include "agent/usage.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
-#include "base/bits.h"
+#include "base/json_write.h"
 #include "base/text.h"
 
 struct gt_usage_book {
@@ -235,51 +234,43 @@ void gt_usage_in_use(const struct gt_usage_book *book, struct gt_in_use *ret)
         gt_in_use_add(ret, book->entries[i].id);
 }
 
-static void add_mask(struct gt_buf *to, const char *key, uint64_t mask)
+static void add_owner_json(struct gt_buf *to, const struct gt_usage_owner *owner)
 {
-    gt_buf_printf(to, ", \"%s\": [", key);
-    for (const char *comma = ""; mask; mask &= mask - 1, comma = ", ")
-        gt_buf_printf(to, "%s%u", comma, gt_bit_first(mask));
-    gt_buf_puts(to, "]");
-}
-
-static void add_texts(struct gt_buf *to, const struct gt_usage_owner *owner)
-{
-    const char *keys[] = {"id", "namespace", "pod", "container"};
-    const char *values[] = {owner->id, owner->namespace, owner->pod, owner->container};
-    for (unsigned i = 0; i < GT_COUNT(keys); i++) {
-        gt_buf_printf(to, "%s\"%s\": ", i ? ", " : "", keys[i]);
-        gt_text_quote(to, values[i]);
-    }
-    gt_buf_puts(to, "}");
+    gt_json_add_text(to, "id", owner->id);
+    gt_json_add_text(to, "namespace", owner->namespace);
+    gt_json_add_text(to, "pod", owner->pod);
+    gt_json_add_text(to, "container", owner->container);
+    gt_json_end(to, '}');
 }
 
 void gt_usage_json(const struct gt_usage_book *book, const char *node_name, double asked_s, struct gt_buf *to)
 {
     const struct gt_usage *usage = book->now;
-    const char *comma = "";
-    gt_buf_puts(to, "{\"node\": ");
-    gt_text_quote(to, node_name);
-    gt_buf_printf(to, ", \"known\": %s, \"stale\": %s, \"generation\": %" PRIu64,
-                  usage->known ? "true" : "false", usage->stale ? "true" : "false", usage->generation);
-    if (asked_s > 0)
-        gt_buf_printf(to, ", \"asked\": %.3f", asked_s);
-    add_mask(to, "free", usage->free);
-    add_mask(to, "twice", usage->twice);
-    gt_buf_puts(to, ", \"used\": [");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "node", node_name);
+    gt_json_add_bool(to, "known", usage->known);
+    gt_json_add_bool(to, "stale", usage->stale);
+    gt_json_add_unsigned(to, "generation", usage->generation);
+    if (asked_s > 0) {
+        gt_json_key(to, "asked");
+        gt_buf_printf(to, "%.3f", asked_s);
+    }
+    gt_json_add_mask(to, "free", usage->free);
+    gt_json_add_mask(to, "twice", usage->twice);
+    gt_json_begin(to, "used", '[');
     for (unsigned i = 0; i < usage->gpu_count; i++) {
         if (!(usage->used >> i & 1))
             continue;
-        gt_buf_printf(to, "%s{\"gpu\": %u, \"uuid\": ", comma, i);
-        gt_text_quote(to, book->inventory->node->gpus[i].uuid);
-        gt_buf_puts(to, ", ");
-        add_texts(to, &usage->owners[i]);
-        comma = ", ";
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_unsigned(to, "gpu", i);
+        gt_json_add_text(to, "uuid", book->inventory->node->gpus[i].uuid);
+        add_owner_json(to, &usage->owners[i]);
     }
-    gt_buf_puts(to, "], \"strangers\": [");
+    gt_json_end(to, ']');
+    gt_json_begin(to, "strangers", '[');
     for (unsigned i = 0; i < usage->strangers; i++) {
-        gt_buf_printf(to, "%s{", i ? ", " : "");
-        add_texts(to, &usage->owners[usage->gpu_count + i]);
+        gt_json_begin(to, NULL, '{');
+        add_owner_json(to, &usage->owners[usage->gpu_count + i]);
     }
     gt_buf_puts(to, "]}\n");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
 
 enum { NAME_MAX_BYTES = 63 };
@@ -161,19 +162,15 @@ int gt_pod_plan_write(const struct gt_planned_container *containers, unsigned co
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_POD_PLAN_TEXT_MAX + 1);
     int r = check_count(count, err);
-    gt_buf_puts(&text, "{");
+    gt_json_begin(&text, NULL, '{');
     for (unsigned c = 0; c < count && r >= 0; c++) {
         r = check_container(containers, c, err);
-        gt_buf_puts(&text, c ? "," : "");
-        gt_text_quote(&text, containers[c].name);
-        gt_buf_puts(&text, ":[");
-        for (unsigned i = 0; i < containers[c].count && r >= 0; i++) {
-            gt_buf_puts(&text, i ? "," : "");
-            gt_text_quote(&text, containers[c].ids[i]);
-        }
-        gt_buf_puts(&text, "]");
+        gt_json_begin(&text, containers[c].name, '[');
+        for (unsigned i = 0; i < containers[c].count && r >= 0; i++)
+            gt_json_add_text(&text, NULL, containers[c].ids[i]);
+        gt_json_end(&text, ']');
     }
-    gt_buf_puts(&text, "}");
+    gt_json_end(&text, '}');
     if (r < 0)
         return r;
     if (text.failed || text.len > GT_POD_PLAN_TEXT_MAX)

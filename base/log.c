@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
 
@@ -51,8 +52,10 @@ static void begin_line(struct gt_buf *line, enum gt_log_level level, const char 
     clock_gettime(CLOCK_REALTIME, &now);
     gt_time_text_fine(&now, 3, stamp);
     if (line_format == GT_LOG_JSON) {
-        gt_buf_printf(line, "{\"time\":\"%s\",\"level\":\"%s\",\"event\":", stamp, level_names[level]);
-        gt_text_quote(line, event);
+        gt_json_begin(line, NULL, '{');
+        gt_json_add_text(line, "time", stamp);
+        gt_json_add_text(line, "level", level_names[level]);
+        gt_json_add_text(line, "event", event);
     } else
         gt_buf_printf(line, "%s %s %s", stamp, level_names[level], event);
 }
@@ -69,11 +72,9 @@ void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_l
     gt_auto_buf struct gt_buf line = GT_BUF(LINE_MAX_BYTES);
     begin_line(&line, level, event);
     for (; fields->key; fields++) {
-        if (line_format == GT_LOG_JSON) {
-            gt_buf_puts(&line, ",");
-            gt_text_quote(&line, fields->key);
-            gt_buf_puts(&line, ":");
-        } else
+        if (line_format == GT_LOG_JSON)
+            gt_json_key(&line, fields->key);
+        else
             gt_buf_printf(&line, " %s=", fields->key);
         add_value(&line, fields);
     }

@@ -4,37 +4,39 @@
 #include <inttypes.h>
 
 #include "base/bits.h"
+#include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
 
-static void add_indices(struct gt_buf *to, uint64_t mask)
+enum { ANSWER_MAX = 4096 };
+
+static void add_choice(const struct gt_choice *choice, struct gt_buf *to)
 {
-    const char *separator = "";
-    gt_buf_puts(to, "[");
-    for (unsigned i = 0; i < GT_GPUS_MAX; i++)
-        if (mask >> i & 1) {
-            gt_buf_printf(to, "%s%u", separator, i);
-            separator = ", ";
-        }
-    gt_buf_puts(to, "]");
+    gt_json_add_mask(to, "gpus", choice->mask);
+    gt_json_add_unsigned(to, "score", choice->score);
+    gt_json_add_unsigned(to, "loss", choice->loss);
 }
 
 void cli_answer_json(const struct cli_answer *answer, struct gt_buf *to)
 {
-    gt_buf_printf(to, "{\n  \"k\": %u,\n  \"free\": ", answer->k);
-    add_indices(to, answer->free);
-    gt_buf_puts(to, ",\n  \"gpus\": ");
-    add_indices(to, answer->chosen.mask);
-    gt_buf_printf(
-        to, ",\n  \"score\": %" PRIu32 ",\n  \"loss\": %" PRIu32 ",\n  \"exact\": %s,\n  \"runnerUp\": ",
-        answer->chosen.score, answer->chosen.loss, answer->chosen.exact ? "true" : "false");
+    gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
+    gt_auto_json cJSON *json = NULL;
+    gt_json_begin(&text, NULL, '{');
+    gt_json_add_unsigned(&text, "k", answer->k);
+    gt_json_add_mask(&text, "free", answer->free);
+    add_choice(&answer->chosen, &text);
+    gt_json_add_bool(&text, "exact", answer->chosen.exact);
     if (answer->has_runner_up) {
-        gt_buf_puts(to, "{\n    \"gpus\": ");
-        add_indices(to, answer->runner_up.mask);
-        gt_buf_printf(to, ",\n    \"score\": %" PRIu32 ",\n    \"loss\": %" PRIu32 "\n  }\n}\n",
-                      answer->runner_up.score, answer->runner_up.loss);
-    } else {
-        gt_buf_puts(to, "null\n}\n");
-    }
+        gt_json_begin(&text, "runnerUp", '{');
+        add_choice(&answer->runner_up, &text);
+        gt_json_end(&text, '}');
+    } else
+        gt_json_add_null(&text, "runnerUp");
+    gt_json_end(&text, '}');
+    if (text.failed || gt_json_parse(text.data, text.len, "answer", &json, NULL) < 0)
+        to->failed = true;
+    else
+        gt_json_print(json, to);
 }
 
 /* What decided between the chosen GPUs and the runner-up, in the order of the rule. */

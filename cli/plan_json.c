@@ -1,168 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-
-#include "base/bits.h"
-#include "base/text.h"
+#include "base/json_write.h"
 #include "cli/plan.h"
 
-static void add_key(struct gt_buf *to, const char *indent, const char *key)
+static void begin_member(struct gt_buf *to, int indent, const char *key, char bracket)
 {
-    gt_buf_printf(to, "%s\"%s\": ", indent, key);
-}
-
-static void add_text(struct gt_buf *to, const char *indent, const char *key, const char *text)
-{
-    add_key(to, indent, key);
-    gt_text_quote(to, text);
-}
-
-static void add_gpus(struct gt_buf *to, uint64_t mask)
-{
-    const char *separator = "";
-    gt_buf_puts(to, "[");
-    for (; mask; mask &= mask - 1) {
-        gt_buf_printf(to, "%s%u", separator, gt_bit_first(mask));
-        separator = ", ";
-    }
-    gt_buf_puts(to, "]");
+    gt_json_new_line(to, indent);
+    gt_json_begin(to, key, bracket);
 }
 
 /* The tier-1 supernodes that a unit touches, in the order of its pods. */
 static void add_supernodes(struct gt_buf *to, const struct cli_plan *plan, const struct gt_plan_unit *unit)
 {
-    const char *separator = "";
+    gt_json_begin(to, "supernodes", '[');
     if (unit->supernodes == 1) {
-        gt_buf_puts(to, "[");
-        gt_text_quote(to, cli_plan_supernode_of(plan, unit->first));
-        gt_buf_puts(to, "]");
+        gt_json_add_text(to, NULL, cli_plan_supernode_of(plan, unit->first));
+        gt_json_end(to, ']');
         return;
     }
     gt_auto_free bool *seen = calloc((size_t)gt_cluster_supernodes(plan->cluster) + 1, sizeof(*seen));
     to->failed |= !seen;
-    gt_buf_puts(to, "[");
     for (uint32_t i = unit->first; seen && i < unit->first + unit->pods; i++) {
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node) || seen[node.supernode])
             continue;
         seen[node.supernode] = true;
-        gt_buf_puts(to, separator);
-        gt_text_quote(to, cli_plan_supernode(plan, node.supernode));
-        separator = ", ";
+        gt_json_add_text(to, NULL, cli_plan_supernode(plan, node.supernode));
     }
-    gt_buf_puts(to, "]");
+    gt_json_end(to, ']');
 }
 
-static void add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod, const char *indent)
+static void add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod)
 {
-    gt_buf_printf(to, "%s{\"rank\": %u, \"node\": ", indent, pod);
-    gt_text_quote(to, cli_plan_node(plan, plan->pods[pod].node));
-    gt_buf_puts(to, ", \"gpus\": ");
-    add_gpus(to, plan->pods[pod].mask);
-    gt_buf_printf(to, ", \"score\": %" PRIu32, cli_plan_score(plan, pod));
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "rank", pod);
+    gt_json_add_text(to, "node", cli_plan_node(plan, plan->pods[pod].node));
+    gt_json_add_mask(to, "gpus", plan->pods[pod].mask);
+    gt_json_add_unsigned(to, "score", cli_plan_score(plan, pod));
     if (plan->aware)
-        gt_buf_printf(to, ", \"loss\": %" PRIu32, plan->losses[pod]);
-    gt_buf_puts(to, "}");
+        gt_json_add_unsigned(to, "loss", plan->losses[pod]);
+    gt_json_end(to, '}');
 }
 
-static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t number)
+static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t number, int indent)
 {
     const struct gt_plan_unit *unit = &plan->units[number];
-    gt_buf_printf(to, "    {\n      \"unit\": %u,\n", number);
-    add_key(to, "      ", "supernodes");
+    begin_member(to, indent, NULL, '{');
+    gt_json_add_unsigned(to, "unit", number);
     add_supernodes(to, plan, unit);
-    gt_buf_puts(to, ",\n");
-    if (unit->supernode == GT_NONE)
-        gt_buf_puts(to, "      \"within\": null,\n      \"tier\": null,\n");
-    else {
-        add_text(to, "      ", "within", cli_plan_supernode(plan, unit->supernode));
-        gt_buf_printf(to, ",\n      \"tier\": %u,\n", unit->tier);
+    if (unit->supernode == GT_NONE) {
+        gt_json_add_null(to, "within");
+        gt_json_add_null(to, "tier");
+    } else {
+        gt_json_add_text(to, "within", cli_plan_supernode(plan, unit->supernode));
+        gt_json_add_unsigned(to, "tier", unit->tier);
     }
     if (plan->explain && !plan->aware) {
         gt_auto_buf struct gt_buf why = GT_BUF(8192);
         gt_plan_unit_text(plan->cluster, unit, number, &why);
-        add_text(to, "      ", "why", why.data ? why.data : "");
-        gt_buf_puts(to, ",\n");
+        gt_json_add_text(to, "why", why.data ? why.data : "");
     }
-    gt_buf_puts(to, "      \"pods\": [\n");
+    begin_member(to, indent + 2, "pods", '[');
     for (uint32_t i = 0; i < unit->pods; i++) {
-        add_pod(to, plan, unit->first + i, "        ");
-        gt_buf_puts(to, i + 1 < unit->pods ? ",\n" : "\n");
+        gt_json_new_line(to, indent + 4);
+        add_pod(to, plan, unit->first + i);
     }
-    gt_buf_puts(to, "      ]\n    }");
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
 }
 
-static void add_units(struct gt_buf *to, const struct cli_plan *plan)
+static void add_units(struct gt_buf *to, const struct cli_plan *plan, int indent)
 {
-    gt_buf_puts(to, "  \"units\": [");
-    for (uint32_t u = 0; plan->placed && u < plan->unit_count; u++) {
-        gt_buf_puts(to, u ? ",\n" : "\n");
-        add_unit(to, plan, u);
-    }
-    gt_buf_puts(to, plan->placed ? "\n  ]" : "]");
+    begin_member(to, indent, "units", '[');
+    for (uint32_t u = 0; plan && plan->placed && u < plan->unit_count; u++)
+        add_unit(to, plan, u, indent + 2);
+    gt_json_end(to, ']');
 }
 
 static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_bounds *bounds = &plan->bounds;
-    gt_buf_printf(to, ",\n  \"bounds\": {\n    \"unitsInOneSupernode\": %" PRIu64, bounds->whole);
-    gt_buf_printf(to, ",\n    \"unitsAnywhere\": %" PRIu64 ",\n    \"podsAnywhere\": %" PRIu64,
-                  bounds->anywhere, bounds->slots);
-    gt_buf_printf(to, ",\n    \"largestRoom\": {\"pods\": %u, \"supernode\": ", bounds->largest);
+    begin_member(to, 2, "bounds", '{');
+    gt_json_add_unsigned(to, "unitsInOneSupernode", bounds->whole);
+    gt_json_add_unsigned(to, "unitsAnywhere", bounds->anywhere);
+    gt_json_add_unsigned(to, "podsAnywhere", bounds->slots);
+    begin_member(to, 4, "largestRoom", '{');
+    gt_json_add_unsigned(to, "pods", bounds->largest);
     if (bounds->supernode == GT_NONE)
-        gt_buf_puts(to, "null");
+        gt_json_add_null(to, "supernode");
     else
-        gt_text_quote(to, cli_plan_supernode(plan, bounds->supernode));
-    gt_buf_printf(to, "},\n    \"fewestSupernodes\": %u,\n    \"places\": [", bounds->spread);
-    for (unsigned i = 0; i < plan->chain_count; i++)
-        gt_buf_printf(to, "%s{\"gpus\": %u, \"units\": %" PRIu64 "}", i ? ", " : "", plan->chain[i],
-                      plan->places[i]);
-    gt_buf_puts(to, "],\n    \"supernodes\": [");
-    for (uint32_t i = 0; i < plan->room_count; i++) {
-        add_text(to, i ? ",\n      {" : "\n      {", "name",
-                 cli_plan_supernode(plan, plan->room[i].supernode));
-        gt_buf_printf(to, ", \"pods\": %u}", plan->room[i].pods);
+        gt_json_add_text(to, "supernode", cli_plan_supernode(plan, bounds->supernode));
+    gt_json_end(to, '}');
+    gt_json_new_line(to, 4);
+    gt_json_add_unsigned(to, "fewestSupernodes", bounds->spread);
+    begin_member(to, 4, "places", '[');
+    for (unsigned i = 0; i < plan->chain_count; i++) {
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_unsigned(to, "gpus", plan->chain[i]);
+        gt_json_add_unsigned(to, "units", plan->places[i]);
+        gt_json_end(to, '}');
     }
-    gt_buf_printf(to, "%s]\n  }", plan->room_count ? "\n    " : "");
+    gt_json_end(to, ']');
+    begin_member(to, 4, "supernodes", '[');
+    for (uint32_t i = 0; i < plan->room_count; i++) {
+        begin_member(to, 6, NULL, '{');
+        gt_json_add_text(to, "name", cli_plan_supernode(plan, plan->room[i].supernode));
+        gt_json_add_unsigned(to, "pods", plan->room[i].pods);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
 }
 
 static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_advice *advice = &plan->advice;
-    gt_buf_printf(to, ",\n  \"advice\": {\n    \"possible\": %s,\n    \"exact\": %s,\n    \"move\": [",
-                  advice->possible ? "true" : "false", advice->exact ? "true" : "false");
+    begin_member(to, 2, "advice", '{');
+    gt_json_add_bool(to, "possible", advice->possible);
+    gt_json_add_bool(to, "exact", advice->exact);
+    begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < advice->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
-        gt_buf_puts(to, i ? ",\n      {\"name\": " : "\n      {\"name\": ");
-        gt_text_quote(to, pod->name);
-        if (pod->job[0])
-            add_text(to, ", ", "job", pod->job);
-        add_text(to, ", ", "node", cli_plan_node(plan, pod->node));
-        gt_buf_puts(to, ", \"gpus\": ");
-        add_gpus(to, pod->mask);
-        gt_buf_puts(to, "}");
+        begin_member(to, 6, NULL, '{');
+        gt_json_add_text(to, "name", pod->name);
+        gt_json_add_text_if(to, "job", pod->job);
+        gt_json_add_text(to, "node", cli_plan_node(plan, pod->node));
+        gt_json_add_mask(to, "gpus", pod->mask);
+        gt_json_end(to, '}');
     }
-    gt_buf_printf(to, "%s],\n  ", advice->count ? "\n    " : "");
-    if (plan->after)
-        add_units(to, plan->after);
-    else
-        gt_buf_puts(to, "  \"units\": []");
-    gt_buf_puts(to, "\n  }");
+    gt_json_end(to, ']');
+    add_units(to, plan->after, 4);
+    gt_json_end(to, '}');
 }
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
 {
-    gt_buf_printf(to, "{\n  \"placed\": %s,\n", plan->placed ? "true" : "false");
-    if (!plan->placed) {
-        add_text(to, "  ", "reason", plan->reason.data ? plan->reason.data : "");
-        gt_buf_puts(to, ",\n");
-    }
-    add_text(to, "  ", "policy", plan->aware ? "gpu-aware" : "gpu-podaffinity");
-    gt_buf_puts(to, ",\n");
-    if (plan->warning) {
-        add_text(to, "  ", "warning", plan->warning);
-        gt_buf_puts(to, ",\n");
-    }
-    add_units(to, plan);
+    gt_json_begin(to, NULL, '{');
+    gt_json_new_line(to, 2);
+    gt_json_add_bool(to, "placed", plan->placed);
+    if (!plan->placed)
+        gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
+    gt_json_add_text(to, "policy", plan->aware ? "gpu-aware" : "gpu-podaffinity");
+    gt_json_add_text_if(to, "warning", plan->warning);
+    add_units(to, plan, 2);
     if (plan->explain)
         add_bounds(to, plan);
     if (plan->advise && !plan->placed)

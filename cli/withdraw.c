@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/json_get.h"
-#include "base/text.h"
+#include "base/json_write.h"
 #include "cli/api.h"
 #include "cli/cli.h"
 #include "kube/client.h"
@@ -118,18 +118,19 @@ static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, 
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
     const cJSON *other;
-    const char *comma = "";
-    gt_buf_puts(&body, "{\"metadata\":{\"resourceVersion\":");
-    gt_text_quote(&body, gt_get_string(one, "resourceVersion"));
-    gt_buf_puts(&body, "},\"spec\":{\"schedulingGates\":[");
+    gt_json_begin(&body, NULL, '{');
+    gt_json_begin(&body, "metadata", '{');
+    gt_json_add_text(&body, "resourceVersion", gt_get_string(one, "resourceVersion"));
+    gt_json_end(&body, '}');
+    gt_json_begin(&body, "spec", '{');
+    gt_json_begin(&body, "schedulingGates", '[');
     cJSON_ArrayForEach(other, gt_get(one, "gates"))
     {
         if (strcmp(gt_get_string(other, "name"), gate) == 0)
             continue;
-        gt_buf_printf(&body, "%s{\"name\":", comma);
-        gt_text_quote(&body, gt_get_string(other, "name"));
-        gt_buf_puts(&body, "}");
-        comma = ",";
+        gt_json_begin(&body, NULL, '{');
+        gt_json_add_text(&body, "name", gt_get_string(other, "name"));
+        gt_json_end(&body, '}');
     }
     gt_buf_puts(&body, "]}}");
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
@@ -158,10 +159,12 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
                       struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
-    gt_buf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":");
-    gt_text_quote(&body, gt_get_string(one, "name"));
-    gt_buf_puts(&body, ",\"uid\":");
-    gt_text_quote(&body, gt_get_string(one, "uid"));
+    gt_json_begin(&body, NULL, '{');
+    gt_json_add_text(&body, "apiVersion", "v1");
+    gt_json_add_text(&body, "kind", "Node");
+    gt_json_begin(&body, "metadata", '{');
+    gt_json_add_text(&body, "name", gt_get_string(one, "name"));
+    gt_json_add_text(&body, "uid", gt_get_string(one, "uid"));
     gt_buf_puts(&body, "}}");
     int r = 0;
     for (size_t i = 0; r >= 0 && i < GT_COUNT(writers); i++) {

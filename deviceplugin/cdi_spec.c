@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/json_write.h"
 #include "base/text.h"
 
 static const char version[] = "0.6.0";
@@ -166,40 +167,33 @@ int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err)
 
 static void write_node(const struct gt_cdi_node *node, struct gt_buf *to)
 {
-    gt_buf_puts(to, "{\"path\": ");
-    gt_text_quote(to, node->path);
-    if (node->host_path && strcmp(node->host_path, node->path) != 0) {
-        gt_buf_puts(to, ", \"hostPath\": ");
-        gt_text_quote(to, node->host_path);
-    }
-    gt_buf_puts(to, ", \"permissions\": ");
-    gt_text_quote(to, node->permissions);
-    gt_buf_puts(to, "}");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "path", node->path);
+    if (node->host_path && strcmp(node->host_path, node->path) != 0)
+        gt_json_add_text(to, "hostPath", node->host_path);
+    gt_json_add_text(to, "permissions", node->permissions);
+    gt_json_end(to, '}');
 }
 
-/* `margin`: what the lines below begin with. */
-static void write_edits(const struct gt_cdi_edits *edits, const char *margin, struct gt_buf *to)
+static void write_edits(const struct gt_cdi_edits *edits, int indent, struct gt_buf *to)
 {
-    const char *comma = "";
-    gt_buf_puts(to, "\"containerEdits\": {");
+    gt_json_new_line(to, indent);
+    gt_json_begin(to, "containerEdits", '{');
     if (edits->env_count) {
-        gt_buf_printf(to, "\n%s  \"env\": [", margin);
-        for (unsigned i = 0; i < edits->env_count; i++) {
-            gt_buf_puts(to, i ? ", " : "");
-            gt_text_quote(to, edits->env[i]);
-        }
-        gt_buf_puts(to, "]");
-        comma = ",";
+        gt_json_begin(to, "env", '[');
+        for (unsigned i = 0; i < edits->env_count; i++)
+            gt_json_add_text(to, NULL, edits->env[i]);
+        gt_json_end(to, ']');
     }
     if (edits->node_count) {
-        gt_buf_printf(to, "%s\n%s  \"deviceNodes\": [", comma, margin);
+        gt_json_begin(to, "deviceNodes", '[');
         for (unsigned i = 0; i < edits->node_count; i++) {
-            gt_buf_printf(to, "%s\n%s    ", i ? "," : "", margin);
+            gt_json_new_line(to, indent + 2);
             write_node(&edits->nodes[i], to);
         }
-        gt_buf_printf(to, "\n%s  ]", margin);
+        gt_json_end(to, ']');
     }
-    gt_buf_printf(to, "\n%s}", margin);
+    gt_json_end(to, '}');
 }
 
 int gt_cdi_spec_write(const struct gt_cdi_spec *spec, struct gt_buf *to, struct gt_err **err)
@@ -207,18 +201,20 @@ int gt_cdi_spec_write(const struct gt_cdi_spec *spec, struct gt_buf *to, struct 
     int r = gt_cdi_spec_check(spec, err);
     if (r < 0)
         return r;
-    gt_buf_printf(to, "{\n  \"cdiVersion\": \"%s\",\n  \"kind\": \"%s\",\n", version, spec->kind);
-    if (spec->common.node_count || spec->common.env_count) {
-        gt_buf_puts(to, "  ");
-        write_edits(&spec->common, "  ", to);
-        gt_buf_puts(to, ",\n");
-    }
-    gt_buf_puts(to, "  \"devices\": [");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "cdiVersion", version);
+    gt_json_add_text(to, "kind", spec->kind);
+    if (spec->common.node_count || spec->common.env_count)
+        write_edits(&spec->common, 2, to);
+    gt_json_new_line(to, 2);
+    gt_json_begin(to, "devices", '[');
     for (unsigned i = 0; i < spec->device_count; i++) {
-        gt_buf_printf(to, "%s\n    {\n      \"name\": \"%s\",\n      ", i ? "," : "", spec->devices[i].name);
-        write_edits(&spec->devices[i].edits, "      ", to);
-        gt_buf_puts(to, "\n    }");
+        gt_json_new_line(to, 4);
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "name", spec->devices[i].name);
+        write_edits(&spec->devices[i].edits, 6, to);
+        gt_json_end(to, '}');
     }
-    gt_buf_puts(to, "\n  ]\n}\n");
+    gt_buf_puts(to, "]}\n");
     return gt_buf_check(to, "CDI spec", err);
 }

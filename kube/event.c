@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/digest.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "kube/buckets.h"
 #include "kube/digest.h"
@@ -116,16 +117,6 @@ static uint64_t digest_of(const char *const *texts, unsigned count)
     return digest;
 }
 
-static void member(struct gt_buf *to, const char *key, const char *value)
-{
-    if (!value || !*value)
-        return;
-    if (to->len && to->data[to->len - 1] != '{')
-        gt_buf_puts(to, ",");
-    gt_buf_printf(to, "\"%s\":", key);
-    gt_text_quote(to, value);
-}
-
 /* At most NOTE_MAX bytes, no character cut through. */
 static void cut_note(const char *note, char to[static NOTE_MAX + 1])
 {
@@ -151,27 +142,28 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_
     cut_note(event->note, note);
     snprintf(name, sizeof(name), "%.*s.%016llx", NAME_PART_MAX, event->name,
              (unsigned long long)gt_jitter_below(&recorder->kube->jitter, UINT64_MAX));
-    gt_buf_puts(to, "{");
-    member(to, "apiVersion", "events.k8s.io/v1");
-    member(to, "kind", "Event");
-    gt_buf_puts(to, ",\"metadata\":{");
-    member(to, "name", name);
-    member(to, "namespace", namespace_);
-    gt_buf_puts(to, "}");
-    member(to, "eventTime", when);
-    member(to, "type", event->warning ? "Warning" : "Normal");
-    member(to, "reason", event->reason);
-    member(to, "action", event->action);
-    member(to, "note", note);
-    member(to, "reportingController", recorder->controller);
-    member(to, "reportingInstance", recorder->instance);
-    gt_buf_puts(to, ",\"regarding\":{");
-    member(to, "apiVersion", event->api_version);
-    member(to, "kind", event->kind);
-    member(to, "namespace", event->namespace_);
-    member(to, "name", event->name);
-    member(to, "uid", event->uid);
-    gt_buf_puts(to, "}}");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "events.k8s.io/v1");
+    gt_json_add_text(to, "kind", "Event");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "name", name);
+    gt_json_add_text(to, "namespace", namespace_);
+    gt_json_end(to, '}');
+    gt_json_add_text(to, "eventTime", when);
+    gt_json_add_text(to, "type", event->warning ? "Warning" : "Normal");
+    gt_json_add_text_if(to, "reason", event->reason);
+    gt_json_add_text_if(to, "action", event->action);
+    gt_json_add_text_if(to, "note", note);
+    gt_json_add_text_if(to, "reportingController", recorder->controller);
+    gt_json_add_text_if(to, "reportingInstance", recorder->instance);
+    gt_json_begin(to, "regarding", '{');
+    gt_json_add_text_if(to, "apiVersion", event->api_version);
+    gt_json_add_text_if(to, "kind", event->kind);
+    gt_json_add_text_if(to, "namespace", event->namespace_);
+    gt_json_add_text_if(to, "name", event->name);
+    gt_json_add_text_if(to, "uid", event->uid);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
 }
 
 static void send_waiting(struct gt_kube_recorder *recorder);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_get.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "kube/status.h"
@@ -45,31 +46,29 @@ const char *gt_kube_lease_note(const cJSON *object)
     return gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_KUBE_LEASE_NOTE);
 }
 
-static void member(struct gt_buf *to, const char *key, const char *value)
-{
-    if (!*value)
-        return;
-    gt_buf_printf(to, ",\"%s\":", key);
-    gt_text_quote(to, value);
-}
-
 void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
                          const struct gt_kube_lease *lease)
 {
-    gt_buf_puts(to, "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":");
-    gt_text_quote(to, name);
-    member(to, "namespace", namespace_);
-    member(to, "resourceVersion", lease->resource_version);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "coordination.k8s.io/v1");
+    gt_json_add_text(to, "kind", "Lease");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "name", name);
+    gt_json_add_text_if(to, "namespace", namespace_);
+    gt_json_add_text_if(to, "resourceVersion", lease->resource_version);
     if (lease->note && *lease->note) {
-        gt_buf_puts(to, ",\"annotations\":{\"" GT_KUBE_LEASE_NOTE "\":");
-        gt_text_quote(to, lease->note);
-        gt_buf_puts(to, "}");
+        gt_json_begin(to, "annotations", '{');
+        gt_json_add_text(to, GT_KUBE_LEASE_NOTE, lease->note);
+        gt_json_end(to, '}');
     }
-    gt_buf_printf(to, "},\"spec\":{\"leaseTransitions\":%u", lease->transitions);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "spec", '{');
+    gt_json_add_unsigned(to, "leaseTransitions", lease->transitions);
     if (lease->duration_s)
-        gt_buf_printf(to, ",\"leaseDurationSeconds\":%u", lease->duration_s);
-    member(to, "holderIdentity", lease->holder);
-    member(to, "acquireTime", lease->acquired);
-    member(to, "renewTime", lease->renewed);
-    gt_buf_puts(to, "}}");
+        gt_json_add_unsigned(to, "leaseDurationSeconds", lease->duration_s);
+    gt_json_add_text_if(to, "holderIdentity", lease->holder);
+    gt_json_add_text_if(to, "acquireTime", lease->acquired);
+    gt_json_add_text_if(to, "renewTime", lease->renewed);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
 }

@@ -5,70 +5,75 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "topology/model/node_json_get.h"
 
-/* Writing: text by hand into a buffer, whose failure is looked at once. */
-
-static void add_text(struct gt_buf *to, const char *key, const char *value)
+static void add_hex(struct gt_buf *to, const char *key, unsigned number)
 {
-    if (!value[0])
-        return;
-    gt_buf_printf(to, ",\"%s\":", key);
-    gt_text_quote(to, value);
+    char text[16];
+    snprintf(text, sizeof(text), "%04x", number);
+    gt_json_add_text(to, key, text);
 }
 
 static void add_link(struct gt_buf *to, const char *key, const struct gt_pcie_link *link)
 {
-    if (link->speed > 0 || link->width)
-        gt_buf_printf(to, ",\"%s\":{\"speed\":%g,\"width\":%u}", key, link->speed, link->width);
+    if (!(link->speed > 0) && !link->width)
+        return;
+    gt_json_begin(to, key, '{');
+    gt_json_add_real(to, "speed", link->speed, 6);
+    gt_json_add_unsigned(to, "width", link->width);
+    gt_json_end(to, '}');
 }
 
 static void add_device(struct gt_buf *to, const struct gt_fact *fact)
 {
-    gt_buf_printf(to, "{\"bdf\":\"%s\",\"vendor\":\"%04x\",\"device\":\"%04x\",\"class\":\"%04x\"", fact->bdf,
-                  fact->vendor, fact->device, fact->class);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "bdf", fact->bdf);
+    add_hex(to, "vendor", fact->vendor);
+    add_hex(to, "device", fact->device);
+    add_hex(to, "class", fact->class);
     if (fact->numa_node >= 0)
-        gt_buf_printf(to, ",\"numaNode\":%d", fact->numa_node);
-    add_text(to, "cpuSet", fact->cpu_set);
+        gt_json_add_int(to, "numaNode", fact->numa_node);
+    gt_json_add_text_if(to, "cpuSet", fact->cpu_set);
     add_link(to, "pcieNow", &fact->now);
     add_link(to, "pcieMax", &fact->max);
-    add_text(to, "hostBridge", fact->path.root);
+    gt_json_add_text_if(to, "hostBridge", fact->path.root);
     if (fact->path.depth) {
-        gt_buf_puts(to, ",\"bridges\":[");
+        gt_json_begin(to, "bridges", '[');
         for (unsigned i = 0; i < fact->path.depth; i++)
-            gt_buf_printf(to, "%s\"%s\"", i ? "," : "", fact->path.bridges[i]);
-        gt_buf_puts(to, "]");
+            gt_json_add_text(to, NULL, fact->path.bridges[i]);
+        gt_json_end(to, ']');
     }
-    add_text(to, "driver", fact->driver);
+    gt_json_add_text_if(to, "driver", fact->driver);
     if (fact->virtual_function)
-        gt_buf_puts(to, ",\"virtualFunction\":true");
+        gt_json_add_bool(to, "virtualFunction", true);
     if (fact->drm_card >= 0)
-        gt_buf_printf(to, ",\"drmCard\":%d", fact->drm_card);
+        gt_json_add_int(to, "drmCard", fact->drm_card);
     if (fact->drm_render >= 0)
-        gt_buf_printf(to, ",\"drmRender\":%d", fact->drm_render);
-    add_text(to, "rdma", fact->rdma);
-    add_text(to, "net", fact->net);
-    gt_buf_puts(to, "}");
+        gt_json_add_int(to, "drmRender", fact->drm_render);
+    gt_json_add_text_if(to, "rdma", fact->rdma);
+    gt_json_add_text_if(to, "net", fact->net);
+    gt_json_end(to, '}');
 }
 
 char *gt_facts_to_json(const struct gt_facts *facts)
 {
     gt_auto_buf struct gt_buf to = GT_BUF(GT_JSON_MAX);
-    gt_buf_printf(&to, "{\"vendor\":\"%04x\",\"read\":%s", facts->vendor, facts->pci_read ? "true" : "false");
-    add_text(&to, "driverVersion", facts->driver_version);
-    gt_buf_puts(&to, ",\"devices\":[");
-    for (unsigned i = 0; i < facts->count; i++) {
-        gt_buf_puts(&to, i ? "," : "");
+    gt_json_begin(&to, NULL, '{');
+    add_hex(&to, "vendor", facts->vendor);
+    gt_json_add_bool(&to, "read", facts->pci_read);
+    gt_json_add_text_if(&to, "driverVersion", facts->driver_version);
+    gt_json_begin(&to, "devices", '[');
+    for (unsigned i = 0; i < facts->count; i++)
         add_device(&to, &facts->devices[i]);
-    }
-    gt_buf_puts(&to, "],\"missing\":[");
+    gt_json_end(&to, ']');
+    gt_json_begin(&to, "missing", '[');
     for (unsigned i = 0; i < facts->missing_count; i++) {
-        gt_buf_puts(&to, i ? ",{\"what\":" : "{\"what\":");
-        gt_text_quote(&to, facts->missing[i].what);
-        gt_buf_puts(&to, ",\"why\":");
-        gt_text_quote(&to, facts->missing[i].why);
-        gt_buf_puts(&to, "}");
+        gt_json_begin(&to, NULL, '{');
+        gt_json_add_text(&to, "what", facts->missing[i].what);
+        gt_json_add_text(&to, "why", facts->missing[i].why);
+        gt_json_end(&to, '}');
     }
     gt_buf_puts(&to, "]}");
     return gt_buf_take(&to);

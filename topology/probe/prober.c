@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/json_get.h"
+#include "base/json_write.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -42,7 +43,7 @@ struct gt_prober {
     /* of the scan in progress */
     struct gt_buf log;
     int64_t deadline;
-    unsigned restarts, calls;
+    unsigned restarts;
     bool init_told;    /* mxSmlInit stands in the log */
     bool over;         /* nothing more is asked */
     bool canceled;     /* the owner is gone */
@@ -101,10 +102,13 @@ static void add_call(struct gt_prober *prober, const char *call, unsigned count,
         prober->over = true;
         return;
     }
-    gt_buf_printf(&prober->log, "%s\n{\"call\":\"%s\",\"args\":[", prober->calls++ ? "," : "", call);
+    gt_json_new_line(&prober->log, 0);
+    gt_json_begin(&prober->log, NULL, '{');
+    gt_json_add_text(&prober->log, "call", call);
+    gt_json_begin(&prober->log, "args", '[');
     for (unsigned i = 0; i < count; i++)
-        gt_buf_printf(&prober->log, "%s%u", i ? "," : "", args[i]);
-    gt_buf_puts(&prober->log, "]");
+        gt_json_add_unsigned(&prober->log, NULL, args[i]);
+    gt_json_end(&prober->log, ']');
     gt_buf_puts(&prober->log, rest);
 }
 
@@ -292,36 +296,44 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
 /* Events of those devices that had some. */
 static void add_events(struct gt_prober *prober)
 {
-    const char *separator = ",\n\"events\":[";
+    struct gt_buf *log = &prober->log;
+    bool begun = false;
     for (unsigned i = 0; i < GT_EVENT_DEVICES_MAX; i++) {
         if (!prober->events.told[i])
             continue;
-        gt_buf_printf(&prober->log, "%s{\"device\":%u,\"count\":%u}", separator, i, prober->events.told[i]);
-        separator = ",";
+        if (!begun) {
+            gt_json_new_line(log, 0);
+            gt_json_begin(log, "events", '[');
+        }
+        begun = true;
+        gt_json_begin(log, NULL, '{');
+        gt_json_add_unsigned(log, "device", i);
+        gt_json_add_unsigned(log, "count", prober->events.told[i]);
+        gt_json_end(log, '}');
     }
-    if (strcmp(separator, ",") == 0)
-        gt_buf_puts(&prober->log, "]");
+    if (begun)
+        gt_json_end(log, ']');
 }
 
 static void finish_log(struct gt_prober *prober, const char *library_error)
 {
-    gt_buf_puts(&prober->log, "],\n\"missing\":");
+    struct gt_buf *log = &prober->log;
     gt_auto_free char *missing = prober->missing ? cJSON_PrintUnformatted(prober->missing) : NULL;
-    gt_buf_puts(&prober->log, missing ? missing : "[]");
+    gt_json_end(log, ']');
+    gt_json_new_line(log, 0);
+    gt_json_add_raw(log, "missing", missing ? missing : "[]");
     if (prober->stopped[0]) {
-        gt_buf_puts(&prober->log, ",\n\"stopped\":");
-        gt_text_quote(&prober->log, prober->stopped);
+        gt_json_new_line(log, 0);
+        gt_json_add_text(log, "stopped", prober->stopped);
     }
     add_events(prober);
-    gt_buf_puts(&prober->log, ",\n\"library\":{");
-    if (library_error) {
-        gt_buf_puts(&prober->log, "\"error\":");
-        gt_text_quote(&prober->log, library_error);
-    } else {
-        gt_buf_puts(&prober->log, "\"path\":");
-        gt_text_quote(&prober->log, prober->library.shown);
-    }
-    gt_buf_puts(&prober->log, "}}\n");
+    gt_json_new_line(log, 0);
+    gt_json_begin(log, "library", '{');
+    if (library_error)
+        gt_json_add_text(log, "error", library_error);
+    else
+        gt_json_add_text(log, "path", prober->library.shown);
+    gt_buf_puts(log, "}}\n");
 }
 
 int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size_t *ret_len,
@@ -334,7 +346,7 @@ int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size
     gt_buf_done(&prober->log);
     prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
     prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
-    prober->restarts = prober->calls = prober->culprits.count = prober->culprits.sound_count = 0;
+    prober->restarts = prober->culprits.count = prober->culprits.sound_count = 0;
     prober->over = prober->doubtful = prober->init_told = false;
     prober->stopped[0] = '\0';
     gt_worker_stuck();
@@ -352,7 +364,11 @@ int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size
     }
     prober->library = library;
 
-    gt_buf_printf(&prober->log, "{\"probe\":1,\"version\":\"%s\",\n\"calls\":[", gt_version);
+    gt_json_begin(&prober->log, NULL, '{');
+    gt_json_add_unsigned(&prober->log, "probe", 1);
+    gt_json_add_text(&prober->log, "version", gt_version);
+    gt_json_new_line(&prober->log, 0);
+    gt_json_begin(&prober->log, "calls", '[');
     if (found == 0) {
         if (prober->init_answer[0]) /* by this worker, in an earlier scan */
             tell_init(prober);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/json_write.h"
 #include "topology/probe/mxsml_abi.h"
 
 /*
@@ -39,9 +39,9 @@ static bool overrun(void)
 /* The beginning of an answer; false where there is no value to tell. */
 static bool begin(struct gt_buf *to, uint32_t code)
 {
-    gt_buf_printf(to, "\"rc\":%u", code);
+    gt_json_add_unsigned(to, "rc", code);
     if (overrun()) {
-        gt_buf_puts(to, ",\"bad\":\"wrote more than its structure holds\"");
+        gt_json_add_text(to, "bad", "wrote more than its structure holds");
         return false;
     }
     return code == MX_OK;
@@ -52,24 +52,21 @@ static void add_text(struct gt_buf *to, const char *key, const char *text, size_
 {
     char copy[TEXT_LIMIT + 1];
     size_t len = strnlen(text, size);
-    gt_buf_printf(to, "\"%s\":", key);
     if (len == size || len > TEXT_LIMIT) {
-        gt_buf_puts(to, "null");
+        gt_json_add_null(to, key);
         return;
     }
     memcpy(copy, text, len);
     copy[len] = '\0';
-    gt_text_quote(to, copy);
+    gt_json_add_text(to, key, copy);
 }
 
-static void add_link(struct gt_buf *to, float speed, uint32_t width)
+static void add_link(struct gt_buf *to, const char *key, float speed, uint32_t width)
 {
-    gt_buf_puts(to, "{\"speed\":");
-    if (isfinite(speed))
-        gt_buf_printf(to, "%.9g", (double)speed);
-    else
-        gt_buf_puts(to, "null");
-    gt_buf_printf(to, ",\"width\":%u}", width);
+    gt_json_begin(to, key, '{');
+    gt_json_add_real(to, "speed", (double)speed, 9);
+    gt_json_add_unsigned(to, "width", width);
+    gt_json_end(to, '}');
 }
 
 static void run_init(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -83,7 +80,8 @@ static void run_count(gt_vendor_function *function, const uint32_t *args, struct
 {
     (void)args;
     fresh(0);
-    gt_buf_printf(to, "\"rc\":0,\"value\":%u", ((mx_count *)function)());
+    gt_json_add_unsigned(to, "rc", 0);
+    gt_json_add_unsigned(to, "value", ((mx_count *)function)());
 }
 
 /* All calls that fill a text: with 0, 1 or 2 arguments before it. Asks again where it wants more room. */
@@ -106,9 +104,9 @@ static void run_text_n(gt_vendor_function *function, const uint32_t *args, unsig
     }
     if (!begin(to, code))
         return;
-    gt_buf_puts(to, ",\"value\":{");
+    gt_json_begin(to, "value", '{');
     add_text(to, "text", (const char *)area, capacity);
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 static void run_text(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -131,13 +129,16 @@ static void run_info(gt_vendor_function *function, const uint32_t *args, struct 
     struct mx_device_info *info = fresh(sizeof(*info));
     if (!begin(to, ((mx_get_info *)function)(args[0], info)))
         return;
-    gt_buf_printf(to, ",\"value\":{\"deviceId\":%u,", info->device_id);
+    gt_json_begin(to, "value", '{');
+    gt_json_add_unsigned(to, "deviceId", info->device_id);
     add_text(to, "bdfId", info->bdf, sizeof(info->bdf));
-    gt_buf_printf(to, ",\"gpuId\":%u,\"nodeId\":%u,", info->gpu_id, info->node_id);
+    gt_json_add_unsigned(to, "gpuId", info->gpu_id);
+    gt_json_add_unsigned(to, "nodeId", info->node_id);
     add_text(to, "uuid", info->uuid, sizeof(info->uuid));
-    gt_buf_printf(to, ",\"brand\":%u,\"mode\":%u,", info->brand, info->mode);
+    gt_json_add_unsigned(to, "brand", info->brand);
+    gt_json_add_unsigned(to, "mode", info->mode);
     add_text(to, "deviceName", info->name, sizeof(info->name));
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 static void run_ids(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -146,9 +147,11 @@ static void run_ids(gt_vendor_function *function, const uint32_t *args, struct g
     struct mx_id_list *list = fresh(sizeof(*list));
     if (!begin(to, ((mx_get_ids *)function)(list)))
         return;
-    gt_buf_printf(to, ",\"value\":{\"number\":%d,\"deviceId\":[", list->number);
+    gt_json_begin(to, "value", '{');
+    gt_json_add_int(to, "number", list->number);
+    gt_json_begin(to, "deviceId", '[');
     for (int32_t i = 0; i < list->number && i < MX_LIMITED_MAX; i++)
-        gt_buf_printf(to, "%s%d", i ? "," : "", list->ids[i]);
+        gt_json_add_int(to, NULL, list->ids[i]);
     gt_buf_puts(to, "]}");
 }
 
@@ -156,21 +159,24 @@ static void run_unsigned(gt_vendor_function *function, const uint32_t *args, str
 {
     uint32_t *value = fresh(sizeof(*value));
     if (begin(to, ((mx_get_unsigned *)function)(args[0], value)))
-        gt_buf_printf(to, ",\"value\":%u", *value);
+        gt_json_add_unsigned(to, "value", *value);
 }
 
 static void run_int(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     int32_t *value = fresh(sizeof(*value));
     if (begin(to, ((mx_get_int *)function)(args[0], value)))
-        gt_buf_printf(to, ",\"value\":%d", *value);
+        gt_json_add_int(to, "value", *value);
 }
 
 static void run_memory(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_memory *memory = fresh(sizeof(*memory));
-    if (begin(to, ((mx_get_memory *)function)(args[0], memory)))
-        gt_buf_printf(to, ",\"value\":{\"vramTotal\":%lld}", (long long)memory->vram_total);
+    if (!begin(to, ((mx_get_memory *)function)(args[0], memory)))
+        return;
+    gt_json_begin(to, "value", '{');
+    gt_json_add_int(to, "vramTotal", memory->vram_total);
+    gt_json_end(to, '}');
 }
 
 static void run_link(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -178,15 +184,14 @@ static void run_link(gt_vendor_function *function, const uint32_t *args, struct 
     struct mx_link *link = fresh(sizeof(*link));
     if (!begin(to, ((mx_get_link *)function)(args[0], link)))
         return;
-    gt_buf_puts(to, ",\"value\":");
-    add_link(to, link->speed, link->width);
+    add_link(to, "value", link->speed, link->width);
 }
 
 static void run_pair(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     uint32_t *value = fresh(sizeof(*value));
     if (begin(to, ((mx_get_pair *)function)(args[0], args[1], value)))
-        gt_buf_printf(to, ",\"value\":%u", *value);
+        gt_json_add_unsigned(to, "value", *value);
 }
 
 static void run_mask(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -195,10 +200,10 @@ static void run_mask(gt_vendor_function *function, const uint32_t *args, struct 
     uint32_t *mask = fresh(words * sizeof(*mask));
     if (!begin(to, ((mx_get_mask *)function)(args[0], words, mask)))
         return;
-    gt_buf_puts(to, ",\"value\":[");
+    gt_json_begin(to, "value", '[');
     for (uint32_t i = 0; i < words; i++)
-        gt_buf_printf(to, "%s%u", i ? "," : "", mask[i]);
-    gt_buf_puts(to, "]");
+        gt_json_add_unsigned(to, NULL, mask[i]);
+    gt_json_end(to, ']');
 }
 
 static void run_port_links(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -206,12 +211,10 @@ static void run_port_links(gt_vendor_function *function, const uint32_t *args, s
     struct mx_port_links *links = fresh(sizeof(*links));
     if (!begin(to, ((mx_get_port_links *)function)(args[0], links)))
         return;
-    gt_buf_puts(to, ",\"value\":[");
-    for (unsigned i = 0; i < MX_PORTS; i++) {
-        gt_buf_puts(to, i ? "," : "");
-        add_link(to, links->speed[i], links->width[i]);
-    }
-    gt_buf_puts(to, "]");
+    gt_json_begin(to, "value", '[');
+    for (unsigned i = 0; i < MX_PORTS; i++)
+        add_link(to, NULL, links->speed[i], links->width[i]);
+    gt_json_end(to, ']');
 }
 
 static void run_port_links_v2(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -220,12 +223,10 @@ static void run_port_links_v2(gt_vendor_function *function, const uint32_t *args
     struct mx_link *links = fresh(PORT_SLOTS * sizeof(*links));
     if (!begin(to, ((mx_get_port_links_v2 *)function)(args[0], &size, links)))
         return;
-    gt_buf_puts(to, ",\"value\":[");
-    for (unsigned i = 0; i < MX_PORTS && i < size; i++) {
-        gt_buf_puts(to, i ? "," : "");
-        add_link(to, links[i].speed, links[i].width);
-    }
-    gt_buf_puts(to, "]");
+    gt_json_begin(to, "value", '[');
+    for (unsigned i = 0; i < MX_PORTS && i < size; i++)
+        add_link(to, NULL, links[i].speed, links[i].width);
+    gt_json_end(to, ']');
 }
 
 static void run_remote(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -233,17 +234,22 @@ static void run_remote(gt_vendor_function *function, const uint32_t *args, struc
     struct mx_remote *remote = fresh(sizeof(*remote));
     if (!begin(to, ((mx_get_remote *)function)(args[0], args[1], remote)))
         return;
-    gt_buf_printf(to, ",\"value\":{\"deviceId\":%d,", remote->device_id);
+    gt_json_begin(to, "value", '{');
+    gt_json_add_int(to, "deviceId", remote->device_id);
     add_text(to, "bdfId", remote->bdf, sizeof(remote->bdf));
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 static void run_link_topology(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_link_topology *topology = fresh(sizeof(*topology));
-    if (begin(to, ((mx_get_link_topology *)function)(args[0], topology)))
-        gt_buf_printf(to, ",\"value\":{\"topologyId\":%u,\"socketId\":%u,\"dieId\":%u}",
-                      topology->topology_id, topology->socket_id, topology->die_id);
+    if (!begin(to, ((mx_get_link_topology *)function)(args[0], topology)))
+        return;
+    gt_json_begin(to, "value", '{');
+    gt_json_add_unsigned(to, "topologyId", topology->topology_id);
+    gt_json_add_unsigned(to, "socketId", topology->socket_id);
+    gt_json_add_unsigned(to, "dieId", topology->die_id);
+    gt_json_end(to, '}');
 }
 
 static void run_link_state(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -253,9 +259,10 @@ static void run_link_state(gt_vendor_function *function, const uint32_t *args, s
     char *text = fresh(CAPACITY);
     if (!begin(to, ((mx_get_link_state *)function)(args[0], &state, text, &size)))
         return;
-    gt_buf_printf(to, ",\"value\":{\"code\":%u,", state);
+    gt_json_begin(to, "value", '{');
+    gt_json_add_unsigned(to, "code", state);
     add_text(to, "text", text, CAPACITY);
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 static void run_port_states(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -270,10 +277,10 @@ static void run_port_states(gt_vendor_function *function, const uint32_t *args, 
     }
     if (!begin(to, code))
         return;
-    gt_buf_puts(to, ",\"value\":[");
+    gt_json_begin(to, "value", '[');
     for (unsigned i = 0; i < MX_PORTS && i < size; i++)
-        gt_buf_printf(to, "%s%u", i ? "," : "", states[i]);
-    gt_buf_puts(to, "]");
+        gt_json_add_unsigned(to, NULL, states[i]);
+    gt_json_end(to, ']');
 }
 
 static void run_reason(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -281,26 +288,31 @@ static void run_reason(gt_vendor_function *function, const uint32_t *args, struc
     struct mx_reason *reason = fresh(sizeof(*reason));
     if (!begin(to, ((mx_get_reason *)function)(args[0], reason)))
         return;
-    gt_buf_printf(to, ",\"value\":{\"code\":%d,", reason->code);
+    gt_json_begin(to, "value", '{');
+    gt_json_add_int(to, "code", reason->code);
     add_text(to, "text", reason->text, sizeof(reason->text));
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 static void run_ecc(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     struct mx_ecc *ecc = fresh(sizeof(*ecc));
-    if (begin(to, ((mx_get_ecc *)function)(args[0], ecc)))
-        gt_buf_printf(to,
-                      ",\"value\":{\"sramCE\":%u,\"sramUE\":%u,\"dramCE\":%u,\"dramUE\":%u,"
-                      "\"retiredPage\":%u}",
-                      ecc->sram_ce, ecc->sram_ue, ecc->dram_ce, ecc->dram_ue, ecc->retired_pages);
+    if (!begin(to, ((mx_get_ecc *)function)(args[0], ecc)))
+        return;
+    gt_json_begin(to, "value", '{');
+    gt_json_add_unsigned(to, "sramCE", ecc->sram_ce);
+    gt_json_add_unsigned(to, "sramUE", ecc->sram_ue);
+    gt_json_add_unsigned(to, "dramCE", ecc->dram_ce);
+    gt_json_add_unsigned(to, "dramUE", ecc->dram_ue);
+    gt_json_add_unsigned(to, "retiredPage", ecc->retired_pages);
+    gt_json_end(to, '}');
 }
 
 static void run_sensor(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
 {
     int32_t *value = fresh(sizeof(*value));
     if (begin(to, ((mx_get_sensor *)function)(args[0], args[1], value)))
-        gt_buf_printf(to, ",\"value\":%d", *value);
+        gt_json_add_int(to, "value", *value);
 }
 
 static void run_pci_events(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -309,13 +321,14 @@ static void run_pci_events(gt_vendor_function *function, const uint32_t *args, s
     struct mx_pci_event *events = fresh(PCI_EVENTS * sizeof(*events));
     if (!begin(to, ((mx_get_pci_events *)function)(args[0], args[1], events, &size)))
         return;
-    gt_buf_puts(to, ",\"value\":[");
+    gt_json_begin(to, "value", '[');
     for (unsigned i = 0; i < PCI_EVENTS && i < size; i++) {
-        gt_buf_printf(to, "%s{\"count\":%d,", i ? "," : "", events[i].count);
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_int(to, "count", events[i].count);
         add_text(to, "name", events[i].name, sizeof(events[i].name));
-        gt_buf_puts(to, "}");
+        gt_json_end(to, '}');
     }
-    gt_buf_puts(to, "]");
+    gt_json_end(to, ']');
 }
 
 static void run_remote_server(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -325,11 +338,10 @@ static void run_remote_server(gt_vendor_function *function, const uint32_t *args
     char *texts = fresh((size_t)2 * REMOTE_TEXT);
     if (!begin(to, ((mx_get_remote_server *)function)(texts, texts + REMOTE_TEXT, &size)))
         return;
-    gt_buf_puts(to, ",\"value\":{");
+    gt_json_begin(to, "value", '{');
     add_text(to, "local", texts, REMOTE_TEXT);
-    gt_buf_puts(to, ",");
     add_text(to, "remote", texts + REMOTE_TEXT, REMOTE_TEXT);
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 static void run_remote_servers(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
@@ -342,13 +354,14 @@ static void run_remote_servers(gt_vendor_function *function, const uint32_t *arg
         remotes[i] = texts + (size_t)(1 + i) * REMOTE_TEXT;
     if (!begin(to, ((mx_get_remote_servers *)function)(texts, remotes, &count, &size)))
         return;
-    gt_buf_puts(to, ",\"value\":{");
+    gt_json_begin(to, "value", '{');
     add_text(to, "local", texts, REMOTE_TEXT);
-    gt_buf_printf(to, ",\"count\":%u,\"remotes\":[", count);
+    gt_json_add_unsigned(to, "count", count);
+    gt_json_begin(to, "remotes", '[');
     for (unsigned i = 0; i < count && i < REMOTES; i++) {
-        gt_buf_puts(to, i ? ",{" : "{");
+        gt_json_begin(to, NULL, '{');
         add_text(to, "uuid", texts + (size_t)(1 + i) * REMOTE_TEXT, REMOTE_TEXT);
-        gt_buf_puts(to, "}");
+        gt_json_end(to, '}');
     }
     gt_buf_puts(to, "]}");
 }

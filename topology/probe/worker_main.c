@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "topology/probe/vendor.h"
 #include "topology/probe/worker.h"
@@ -44,12 +45,10 @@ static int retreat(int fd, pid_t supervisor, const char *name, bool verbose)
 }
 
 /* A name in a list, where the library does not have that function. */
-static void add_missing(const char *name, const char **separator, struct gt_buf *to)
+static void add_missing(const char *name, struct gt_buf *to)
 {
-    if (gt_vendor_symbol(name))
-        return;
-    gt_buf_printf(to, "%s\"%s\"", *separator, name);
-    *separator = ",";
+    if (!gt_vendor_symbol(name))
+        gt_json_add_text(to, NULL, name);
 }
 
 static void open_library(const char *path, struct gt_buf *to)
@@ -58,17 +57,15 @@ static void open_library(const char *path, struct gt_buf *to)
     if (!gt_vendor_open(path, &why)) {
         char copy[512]; /* a loader's complaint may be long */
         gt_text_copy(copy, sizeof(copy), strlen(why) < sizeof(copy) ? why : "dlopen failed");
-        gt_buf_puts(to, "\"error\":");
-        gt_text_quote(to, copy);
+        gt_json_add_text(to, "error", copy);
         return;
     }
-    const char *separator = "";
-    gt_buf_puts(to, "\"missing\":[");
+    gt_json_begin(to, "missing", '[');
     for (unsigned i = 0; i < gt_vendor_call_count; i++)
-        add_missing(gt_vendor_calls[i].name, &separator, to);
+        add_missing(gt_vendor_calls[i].name, to);
     for (unsigned i = 0; gt_vendor_event_functions[i]; i++)
-        add_missing(gt_vendor_event_functions[i], &separator, to);
-    gt_buf_puts(to, "]");
+        add_missing(gt_vendor_event_functions[i], to);
+    gt_json_end(to, ']');
 }
 
 /* Reads up to `max` numbers, each preceded by a space. */
@@ -105,10 +102,10 @@ static void call(const char *request, struct gt_buf *to)
         if (function && read_numbers(request + name, args, GT_CALL_ARGS_MAX, &count) && count == known->args)
             known->run(function, args, to);
         else
-            gt_buf_puts(to, "\"error\":\"missing\"");
+            gt_json_add_text(to, "error", "missing");
         return;
     }
-    gt_buf_puts(to, "\"error\":\"unknown call\"");
+    gt_json_add_text(to, "error", "unknown call");
 }
 
 static void events(int fd, const char *request, struct gt_buf *to)
@@ -118,8 +115,7 @@ static void events(int fd, const char *request, struct gt_buf *to)
     const char *why = "bad request";
     if (read_numbers(request, devices, DEVICES_MAX, &count))
         gt_vendor_events(fd, devices, count, &why);
-    gt_buf_puts(to, "\"error\":");
-    gt_text_quote(to, why);
+    gt_json_add_text(to, "error", why);
 }
 
 _Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool verbose)
@@ -132,14 +128,14 @@ _Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool v
             _exit(0);
         request[n] = '\0';
         gt_auto_buf struct gt_buf answer = GT_BUF(GT_WORKER_PACKET_MAX - 1);
-        gt_buf_puts(&answer, "{");
+        gt_json_begin(&answer, NULL, '{');
         if (strncmp(request, "open ", 5) == 0)
             open_library(request + 5, &answer);
         else if (strncmp(request, "call ", 5) == 0)
             call(request + 5, &answer);
         else if (strncmp(request, "events", 6) == 0)
             events(fd, request + 6, &answer);
-        gt_buf_puts(&answer, "}");
+        gt_json_end(&answer, '}');
         if (answer.failed || send(fd, answer.data, answer.len, MSG_NOSIGNAL) < 0)
             _exit(1);
     }

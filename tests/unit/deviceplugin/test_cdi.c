@@ -38,16 +38,16 @@ static void writes_what_it_was_given(void **state)
     gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
     assert_int_equal(gt_cdi_spec_write(&spec, &text, NULL), 0);
     assert_string_equal(
-        text.data, "{\n  \"cdiVersion\": \"0.6.0\",\n  \"kind\": \"a.b/c.d\",\n"
-                   "  \"containerEdits\": {\n    \"deviceNodes\": [\n"
-                   "      {\"path\": \"/dev/mxcd\", \"permissions\": \"rw\"}\n    ]\n  },\n"
-                   "  \"devices\": [\n    {\n      \"name\": \"GPU-0\",\n      \"containerEdits\": {\n"
-                   "        \"env\": [\"A=1\", \"B=\\\"x\\\"\", \"C=\"],\n        \"deviceNodes\": [\n"
-                   "          {\"path\": \"/dev/dri/card0\", \"hostPath\": \"/host/dri/card0\", "
-                   "\"permissions\": \"rw\"}\n"
-                   "        ]\n      }\n    },\n"
-                   "    {\n      \"name\": \"1\",\n      \"containerEdits\": {\n        \"env\": [\"A=1\"]\n"
-                   "      }\n    }\n  ]\n}\n");
+        text.data,
+        "{\"cdiVersion\":\"0.6.0\",\"kind\":\"a.b/c.d\",\n"
+        "  \"containerEdits\":{\"deviceNodes\":[\n"
+        "    {\"path\":\"/dev/mxcd\",\"permissions\":\"rw\"}]},\n"
+        "  \"devices\":[\n"
+        "    {\"name\":\"GPU-0\",\n"
+        "      \"containerEdits\":{\"env\":[\"A=1\",\"B=\\\"x\\\"\",\"C=\"],\"deviceNodes\":[\n"
+        "        {\"path\":\"/dev/dri/card0\",\"hostPath\":\"/host/dri/card0\",\"permissions\":\"rw\"}]}},\n"
+        "    {\"name\":\"1\",\n"
+        "      \"containerEdits\":{\"env\":[\"A=1\"]}}]}\n");
 }
 
 /* One spec with one thing wrong, and the part of the sentence that names it. */

@@ -197,12 +197,11 @@ static void json_says_it_all(void **state)
     list(book, false, holders, 2);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     gt_usage_json(book, "n1", 12.5, &text);
-    assert_string_equal(text.data,
-                        "{\"node\": \"n1\", \"known\": true, \"stale\": false, \"generation\": 2, "
-                        "\"asked\": 12.500, \"free\": [0, 2, 3], \"twice\": [], \"used\": [{\"gpu\": 1, "
-                        "\"uuid\": \"GPU-1\", \"id\": \"GPU-1\", \"namespace\": \"ns\", \"pod\": \"one\", "
-                        "\"container\": \"c\"}], \"strangers\": [{\"id\": \"what\", "
-                        "\"namespace\": \"n\\\"s\", \"pod\": \"x\", \"container\": \"c\"}]}\n");
+    assert_string_equal(text.data, "{\"node\":\"n1\",\"known\":true,\"stale\":false,\"generation\":2,"
+                                   "\"asked\":12.500,\"free\":[0,2,3],\"twice\":[],\"used\":[{\"gpu\":1,"
+                                   "\"uuid\":\"GPU-1\",\"id\":\"GPU-1\",\"namespace\":\"ns\",\"pod\":\"one\","
+                                   "\"container\":\"c\"}],\"strangers\":[{\"id\":\"what\","
+                                   "\"namespace\":\"n\\\"s\",\"pod\":\"x\",\"container\":\"c\"}]}\n");
 }
 
 int main(void)
