@@ -3,15 +3,24 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/text.h"
 
-/* A value ends with a quote, a bracket, a digit or a letter: after one of the others no comma belongs. */
+/* A value ends with a quote, a bracket, a digit or a letter: after one of these no comma belongs. */
 static bool follows_value(const struct gt_buf *to)
 {
-    return to->len && !strchr("{[:,\n ", to->data[to->len - 1]);
+    switch (to->len ? to->data[to->len - 1] : '[') {
+    case '{':
+    case '[':
+    case ':':
+    case ',':
+    case ' ':
+    case '\n':
+        return false;
+    default:
+        return true;
+    }
 }
 
 void gt_json_key(struct gt_buf *to, const char *key)
@@ -69,8 +78,12 @@ void gt_json_add_int(struct gt_buf *to, const char *key, int64_t number)
 
 void gt_json_add_unsigned(struct gt_buf *to, const char *key, uint64_t number)
 {
+    char digits[24], *p = digits + sizeof(digits); /* most of a large answer is numbers: no printf */
     gt_json_key(to, key);
-    gt_buf_printf(to, "%" PRIu64, number);
+    do
+        *--p = (char)('0' + number % 10);
+    while (number /= 10);
+    gt_buf_add(to, p, (size_t)(digits + sizeof(digits) - p));
 }
 
 void gt_json_add_real(struct gt_buf *to, const char *key, double number, int digits)

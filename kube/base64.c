@@ -5,9 +5,23 @@
 #include <stdint.h>
 #include <string.h>
 
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void gt_base64_encode(const char *bytes, size_t len, struct gt_buf *to)
+{
+    for (size_t i = 0; i < len; i += 3) {
+        size_t have = len - i < 3 ? len - i : 3;
+        unsigned bits = (unsigned)(unsigned char)bytes[i] << 16;
+        bits |= have > 1 ? (unsigned)(unsigned char)bytes[i + 1] << 8 : 0;
+        bits |= have > 2 ? (unsigned)(unsigned char)bytes[i + 2] : 0;
+        const char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                              have > 1 ? digits[bits >> 6 & 63] : '=', have > 2 ? digits[bits & 63] : '='};
+        gt_buf_add(to, four, sizeof(four));
+    }
+}
+
 int gt_base64_decode(const char *text, struct gt_buf *to, struct gt_err **err)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t bits = 0;
     unsigned count = 0, padding = 0;
     for (const char *c = text; *c; c++) {

@@ -7,4 +7,7 @@
 /* Appends what the base64 text stands for; white space is skipped. 0, or -EINVAL where it is not base64. */
 int gt_base64_decode(const char *text, struct gt_buf *to, struct gt_err **err);
 
+/* Appends the bytes as base64 with padding. */
+void gt_base64_encode(const char *bytes, size_t len, struct gt_buf *to);
+
 #endif

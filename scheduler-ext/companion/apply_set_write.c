@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_write.h"
 #include "base/text.h"
 #include "kube/digest.h"
 #include "scheduler-ext/companion/apply_set_private.h"
@@ -101,8 +102,11 @@ static int create(struct gt_apply_set_entry *entry, struct gt_err **err)
 static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);
-    gt_buf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":");
-    gt_text_quote(&body, entry->there.uid);
+    gt_json_begin(&body, NULL, '{');
+    gt_json_add_text(&body, "apiVersion", "v1");
+    gt_json_add_text(&body, "kind", "DeleteOptions");
+    gt_json_begin(&body, "preconditions", '{');
+    gt_json_add_text(&body, "uid", entry->there.uid);
     gt_buf_puts(&body, "}}");
     return start(entry, GT_KUBE_DELETE, false, gt_buf_take(&body), err);
 }

@@ -5,6 +5,7 @@
 #include <search.h>
 #include <string.h>
 
+#include "base/json_write.h"
 #include "base/text.h"
 #include "kube/status.h"
 
@@ -219,15 +220,16 @@ static void add_text(struct gt_buf *to, const cJSON *from, const char *key)
     const char *text = gt_kube_text(from, key);
     if (!*text || strlen(text) > GT_FACT_TEXT_MAX)
         return;
-    gt_buf_printf(to, "%s\"%s\":", to->len && to->data[to->len - 1] == '{' ? "" : ",", key);
-    gt_text_quote(to, text);
+    gt_json_add_text(to, key, text);
 }
 
 static void add_number(struct gt_buf *to, const cJSON *from, const char *key)
 {
+    char text[16];
     int number = number_of(from, key, 1 << 20);
+    snprintf(text, sizeof(text), "%d", number);
     if (number >= 0)
-        gt_buf_printf(to, "%s\"%s\":\"%d\"", to->len && to->data[to->len - 1] == '{' ? "" : ",", key, number);
+        gt_json_add_text(to, key, text);
 }
 
 /* The GPUs as instances of a feature, as NodeFeatures have them: every attribute is a text. */
@@ -236,12 +238,13 @@ static char *gpu_text_of(const cJSON *status)
     const cJSON *gpu, *gpus = cJSON_GetObjectItemCaseSensitive(status, "gpus");
     gt_auto_buf struct gt_buf text = GT_BUF(128 << 10);
     unsigned count = 0;
-    gt_buf_puts(&text, "[");
+    gt_json_begin(&text, NULL, '[');
     cJSON_ArrayForEach(gpu, gpus)
     {
-        if (count == GT_FACT_GPUS_MAX)
+        if (count++ == GT_FACT_GPUS_MAX)
             break;
-        gt_buf_puts(&text, count++ ? ",{\"attributes\":{" : "{\"attributes\":{");
+        gt_json_begin(&text, NULL, '{');
+        gt_json_begin(&text, "attributes", '{');
         if (text.failed)
             return NULL;
         add_number(&text, gpu, "index");
@@ -252,12 +255,10 @@ static char *gpu_text_of(const cJSON *status)
         add_text(&text, gpu, "health");
         const cJSON *healthy = cJSON_GetObjectItemCaseSensitive(gpu, "healthy");
         if (cJSON_IsBool(healthy))
-            gt_buf_printf(&text, "%s\"healthy\":\"%s\"",
-                          text.len && text.data[text.len - 1] == '{' ? "" : ",",
-                          cJSON_IsTrue(healthy) ? "true" : "false");
+            gt_json_add_text(&text, "healthy", cJSON_IsTrue(healthy) ? "true" : "false");
         gt_buf_puts(&text, "}}");
     }
-    gt_buf_puts(&text, "]");
+    gt_json_end(&text, ']');
     return gt_buf_take(&text);
 }
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/json_write.h"
 #include "base/text.h"
 #include "kube/status.h"
 
@@ -228,10 +229,12 @@ static void add(struct members *members, bool is_node, const char *name)
                           members->why.len ? "; " : "", is_node ? "node" : "HyperNode", name, holder);
         return;
     }
-    gt_buf_printf(members->to,
-                  "%s{\"type\":\"%s\",\"selector\":{\"exactMatch\":{\"name\":", members->taken++ ? "," : "",
-                  is_node ? "Node" : "HyperNode");
-    gt_text_quote(members->to, name);
+    members->taken++;
+    gt_json_begin(members->to, NULL, '{');
+    gt_json_add_text(members->to, "type", is_node ? "Node" : "HyperNode");
+    gt_json_begin(members->to, "selector", '{');
+    gt_json_begin(members->to, "exactMatch", '{');
+    gt_json_add_text(members->to, "name", name);
     gt_buf_puts(members->to, "}}}");
 }
 
@@ -273,10 +276,13 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
             supernode->name);
         return false;
     }
-    gt_buf_printf(&text,
-                  "{\"labels\":{\"volcano.sh/network-topology-source\":\"gputopo\"},\"spec\":{\"tier\":%u,"
-                  "\"members\":[",
-                  supernode->tier);
+    gt_json_begin(&text, NULL, '{');
+    gt_json_begin(&text, "labels", '{');
+    gt_json_add_text(&text, "volcano.sh/network-topology-source", "gputopo");
+    gt_json_end(&text, '}');
+    gt_json_begin(&text, "spec", '{');
+    gt_json_add_unsigned(&text, "tier", supernode->tier);
+    gt_json_begin(&text, "members", '[');
     add_all(&members, s, made);
     gt_buf_puts(&text, "]}}");
     made[s] = members.taken && !text.failed;

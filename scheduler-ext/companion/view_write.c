@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/json_write.h"
 #include "scheduler-ext/companion/view.h"
 
 enum { MEMBERS_MAX = 8192, PROBLEMS_TOLD = 8, MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
@@ -9,11 +10,12 @@ enum { MEMBERS_MAX = 8192, PROBLEMS_TOLD = 8, MESSAGE_MAX = 4000 }; /* the API t
 static void write_condition(const char *type, bool status, const char *reason, const char *message,
                             struct gt_buf *to)
 {
-    gt_buf_printf(to, "%s{\"type\":\"%s\",\"status\":\"%s\",\"reason\":\"%s\",\"message\":",
-                  to->len && to->data[to->len - 1] == '[' ? "" : ",", type, status ? "True" : "False",
-                  reason);
-    gt_text_quote(to, message);
-    gt_buf_puts(to, "}");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "type", type);
+    gt_json_add_text(to, "status", status ? "True" : "False");
+    gt_json_add_text(to, "reason", reason);
+    gt_json_add_text(to, "message", message);
+    gt_json_end(to, '}');
 }
 
 static void write_ready(const struct gt_view *view, uint32_t s, struct gt_buf *to)
@@ -61,22 +63,20 @@ static void write_conflict(const struct gt_view *view, uint32_t s, struct gt_buf
 
 static void write_members(const struct gt_view *view, const struct gt_supernode *supernode, struct gt_buf *to)
 {
-    gt_buf_puts(to, ",\"members\":[");
+    gt_json_begin(to, "members", '[');
     for (uint32_t i = 0; i < supernode->count && i < MEMBERS_MAX; i++) {
         const struct gt_fact *fact = view->facts[view->join->members[supernode->first + i]];
-        gt_buf_puts(to, i ? ",{\"node\":" : "{\"node\":");
-        gt_text_quote(to, fact->name);
-        if (supernode->source == GT_JOIN_REPORT) {
-            gt_buf_puts(to, ",\"server\":");
-            gt_text_quote(to, fact->server_uuid);
-        }
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "node", fact->name);
+        if (supernode->source == GT_JOIN_REPORT)
+            gt_json_add_text(to, "server", fact->server_uuid);
         if (fact->gpus >= 0)
-            gt_buf_printf(to, ",\"gpus\":%d", fact->gpus);
+            gt_json_add_int(to, "gpus", fact->gpus);
         if (fact->gpus >= 0 && fact->free >= 0)
-            gt_buf_printf(to, ",\"free\":%d", fact->free);
-        gt_buf_puts(to, "}");
+            gt_json_add_int(to, "free", fact->free);
+        gt_json_end(to, '}');
     }
-    gt_buf_puts(to, "]");
+    gt_json_end(to, ']');
 }
 
 void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struct gt_projected *projected,
@@ -84,16 +84,20 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struc
 {
     const struct gt_supernode *supernode = &view->join->supernodes[s];
     const struct gt_sum *sum = &view->sums[s];
-    gt_buf_printf(to, "{\"status\":{\"tier\":%u,\"source\":\"%s\"", supernode->tier,
-                  gt_join_source_name(supernode->source));
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "status", '{');
+    gt_json_add_unsigned(to, "tier", supernode->tier);
+    gt_json_add_text(to, "source", gt_join_source_name(supernode->source));
     if (supernode->parent != GT_JOIN_NONE)
-        gt_buf_printf(to, ",\"parent\":\"%s\"", view->join->supernodes[supernode->parent].name);
+        gt_json_add_text(to, "parent", view->join->supernodes[supernode->parent].name);
     if (supernode->tier == 1)
         write_members(view, supernode, to);
-    gt_buf_printf(to, ",\"nodes\":%u,\"capacity\":%u,\"free\":%u", sum->nodes, sum->gpus, sum->free);
+    gt_json_add_unsigned(to, "nodes", sum->nodes);
+    gt_json_add_unsigned(to, "capacity", sum->gpus);
+    gt_json_add_unsigned(to, "free", sum->free);
     if (sum->links_down || (sum->nodes && !sum->links_unknown))
-        gt_buf_printf(to, ",\"linksHealthy\":%s", sum->links_down ? "false" : "true");
-    gt_buf_puts(to, ",\"conditions\":[");
+        gt_json_add_bool(to, "linksHealthy", !sum->links_down);
+    gt_json_begin(to, "conditions", '[');
     if (to->failed)
         return;
     write_ready(view, s, to);
@@ -103,31 +107,52 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struc
     gt_buf_puts(to, "]}}");
 }
 
+static void begin_elements(struct gt_buf *to, const char *feature)
+{
+    gt_json_begin(to, feature, '{');
+    gt_json_begin(to, "elements", '{');
+}
+
 /* NFD wants all three kinds of features to be there. */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to)
 {
     const struct gt_fact *fact = view->facts[node];
     uint32_t s = view->join->supernode_of[node];
     const struct gt_supernode *supernode = s == GT_JOIN_NONE ? NULL : &view->join->supernodes[s];
-    gt_buf_puts(to, "{\"labels\":{\"nfd.node.kubernetes.io/node-name\":");
-    gt_text_quote(to, fact->name);
-    gt_buf_puts(to, "},\"spec\":{\"labels\":{");
+    char number[16];
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "labels", '{');
+    gt_json_add_text(to, "nfd.node.kubernetes.io/node-name", fact->name);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "spec", '{');
+    gt_json_begin(to, "labels", '{');
     if (supernode)
-        gt_buf_printf(to, "\"" GT_VIEW_NFD_LABEL "\":\"%s\"", supernode->name);
-    gt_buf_puts(to, "},\"features\":{\"flags\":{},\"attributes\":{\"metax.node\":{\"elements\":{");
-    gt_buf_printf(to, "\"gpus\":\"%d\",\"links\":\"%s\"", fact->gpus < 0 ? 0 : fact->gpus,
-                  fact->links == GT_FACT_LINKS_UP     ? "up"
-                  : fact->links == GT_FACT_LINKS_DOWN ? "down"
-                                                      : "unknown");
+        gt_json_add_text(to, GT_VIEW_NFD_LABEL, supernode->name);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "features", '{');
+    gt_json_add_raw(to, "flags", "{}");
+    gt_json_begin(to, "attributes", '{');
+    begin_elements(to, "metax.node");
+    snprintf(number, sizeof(number), "%d", fact->gpus < 0 ? 0 : fact->gpus);
+    gt_json_add_text(to, "gpus", number);
+    gt_json_add_text(to, "links",
+                     fact->links == GT_FACT_LINKS_UP     ? "up"
+                     : fact->links == GT_FACT_LINKS_DOWN ? "down"
+                                                         : "unknown");
     gt_buf_puts(to, "}}");
     if (supernode) {
-        gt_buf_printf(to,
-                      ",\"metax.supernode\":{\"elements\":{\"name\":\"%s\",\"tier\":\"%u\",\"source\":\"%s\"",
-                      supernode->name, supernode->tier, gt_join_source_name(supernode->source));
+        begin_elements(to, "metax.supernode");
+        snprintf(number, sizeof(number), "%u", supernode->tier);
+        gt_json_add_text(to, "name", supernode->name);
+        gt_json_add_text(to, "tier", number);
+        gt_json_add_text(to, "source", gt_join_source_name(supernode->source));
         if (supernode->parent != GT_JOIN_NONE)
-            gt_buf_printf(to, ",\"parent\":\"%s\"", view->join->supernodes[supernode->parent].name);
+            gt_json_add_text(to, "parent", view->join->supernodes[supernode->parent].name);
         gt_buf_puts(to, "}}");
     }
-    gt_buf_printf(to, "},\"instances\":{\"metax.gpu\":{\"elements\":%s}}}}}",
-                  fact->gpu_text ? fact->gpu_text : "[]");
+    gt_json_end(to, '}');
+    gt_json_begin(to, "instances", '{');
+    gt_json_begin(to, "metax.gpu", '{');
+    gt_json_add_raw(to, "elements", fact->gpu_text ? fact->gpu_text : "[]");
+    gt_buf_puts(to, "}}}}}");
 }

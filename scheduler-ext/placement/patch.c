@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/pod_plan.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "kube/index.h"
 #include "kube/status.h"
@@ -289,65 +290,59 @@ static size_t cut_at(const char *message)
     return n;
 }
 
-static void add_cut(struct gt_buf *to, const char *message)
+static void add_cut(struct gt_buf *to, const char *key, const char *message)
 {
     char text[MESSAGE_MAX + 1];
     size_t n = cut_at(message);
     memcpy(text, message, n);
     text[n] = 0;
-    gt_text_quote(to, text);
+    gt_json_add_text(to, key, text);
 }
 
 uint64_t gt_condition_digest(const struct gt_condition_text *condition)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(8 * MESSAGE_MAX);
     gt_buf_printf(&text, "%d %s ", condition->holds, condition->reason);
-    add_cut(&text, condition->message);
+    add_cut(&text, NULL, condition->message);
     uint64_t digest = gt_index_digest(text.data ? text.data : "");
     return digest ? digest : 1;
 }
 
-static void add_time(struct gt_buf *to, uint64_t now_s)
-{
-    char text[GT_TEXT_TIME_SIZE];
-    gt_text_time((int64_t)now_s, text);
-    gt_text_quote(to, text);
-}
-
 static void begin(const struct gt_pod_object *object, struct gt_buf *to)
 {
-    gt_buf_puts(to, "{\"metadata\":{\"uid\":");
-    gt_text_quote(to, object->uid);
-    gt_buf_puts(to, ",\"resourceVersion\":");
-    gt_text_quote(to, object->version);
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "uid", object->uid);
+    gt_json_add_text(to, "resourceVersion", object->version);
 }
 
 /* The list whole, since a merge patch knows no keys of lists. */
 static void add_conditions(const struct gt_pod_object *object, const struct gt_condition_text *condition,
                            uint64_t now_s, struct gt_buf *to)
 {
-    gt_buf_printf(to, "\"conditions\":[%s%s{\"type\":\"" GT_CONDITION_PLACEMENT "\",\"status\":\"%s\",",
-                  object->conditions ? object->conditions : "", object->conditions ? "," : "",
-                  condition->holds ? "True" : "False");
-    gt_buf_puts(to, "\"reason\":");
-    gt_text_quote(to, condition->reason);
-    gt_buf_puts(to, ",\"message\":");
-    add_cut(to, condition->message);
-    gt_buf_puts(to, ",\"lastTransitionTime\":");
-    add_time(to, now_s);
-    gt_buf_puts(to, "}]");
+    char now[GT_TEXT_TIME_SIZE];
+    gt_text_time((int64_t)now_s, now);
+    gt_json_begin(to, "conditions", '[');
+    if (object->conditions)
+        gt_json_add_raw(to, NULL, object->conditions);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "type", GT_CONDITION_PLACEMENT);
+    gt_json_add_text(to, "status", condition->holds ? "True" : "False");
+    gt_json_add_text(to, "reason", condition->reason);
+    add_cut(to, "message", condition->message);
+    gt_json_add_text(to, "lastTransitionTime", now);
+    gt_json_end(to, '}');
+    gt_json_end(to, ']');
 }
 
 void gt_patch_condition(const struct gt_pod_object *object, const struct gt_condition_text *condition,
                         const char *node, uint64_t now_s, struct gt_buf *to)
 {
     begin(object, to);
-    gt_buf_puts(to, "},\"status\":{");
-    if (node || (object->nominated && object->gated)) {
-        gt_buf_puts(to, "\"nominatedNodeName\":");
-        node ? gt_text_quote(to, node) : gt_buf_puts(to, "null");
-        gt_buf_puts(to, ",");
-    }
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+    if (node || (object->nominated && object->gated))
+        gt_json_add_text_or_null(to, "nominatedNodeName", node);
     add_conditions(object, condition, now_s, to);
     gt_buf_puts(to, "}}");
 }
@@ -359,7 +354,7 @@ static void add_terms(const char *terms, const char *node, struct gt_buf *to)
     cJSON *list = terms ? cJSON_Parse(terms) : NULL;
     if (!list) {
         gt_buf_puts(to, "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[");
-        gt_text_quote(to, node);
+        gt_json_add_text(to, NULL, node);
         gt_buf_puts(to, "]}]}]");
         return;
     }
@@ -404,12 +399,12 @@ void gt_patch_affinity(const char *terms, const char *node, struct gt_buf *to)
 
 static void add_annotations(const struct gt_plan_texts *texts, struct gt_buf *to)
 {
-    gt_buf_puts(to, ",\"annotations\":{\"" GT_PLAN_ANNOTATION_GPUS "\":");
-    gt_text_quote(to, texts->gpus);
-    gt_buf_puts(to, ",\"" GT_PLAN_ANNOTATION_NODE "\":");
-    gt_text_quote(to, texts->node);
-    gt_buf_printf(to, ",\"" GT_PLAN_ANNOTATION_UNIT "\":\"%s\",\"" GT_PLAN_ANNOTATION_RANK "\":\"%s\"}",
-                  texts->unit, texts->rank);
+    gt_json_begin(to, "annotations", '{');
+    gt_json_add_text(to, GT_PLAN_ANNOTATION_GPUS, texts->gpus);
+    gt_json_add_text(to, GT_PLAN_ANNOTATION_NODE, texts->node);
+    gt_json_add_text(to, GT_PLAN_ANNOTATION_UNIT, texts->unit);
+    gt_json_add_text(to, GT_PLAN_ANNOTATION_RANK, texts->rank);
+    gt_json_end(to, '}');
 }
 
 void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to)
@@ -417,23 +412,28 @@ void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_text
     begin(object, to);
     if (texts)
         add_annotations(texts, to);
-    gt_buf_puts(to, "},\"spec\":{");
+    gt_json_end(to, '}');
+    gt_json_begin(to, "spec", '{');
     if (texts) {
-        gt_buf_puts(to, "\"affinity\":{\"nodeAffinity\":");
+        gt_json_begin(to, "affinity", '{');
+        gt_json_key(to, "nodeAffinity");
         gt_patch_affinity(object->terms, texts->node, to);
-        gt_buf_puts(to, "},");
+        gt_json_end(to, '}');
     }
+    gt_json_key(to, "schedulingGates");
     if (object->gates)
-        gt_buf_printf(to, "\"schedulingGates\":[%s]}}", object->gates);
+        gt_buf_printf(to, "[%s]}}", object->gates);
     else
-        gt_buf_puts(to, "\"schedulingGates\":null}}");
+        gt_buf_puts(to, "null}}");
 }
 
 void gt_patch_delete(const struct gt_pod_object *object, struct gt_buf *to)
 {
-    gt_buf_puts(to, "{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":");
-    gt_text_quote(to, object->uid);
-    gt_buf_puts(to, ",\"resourceVersion\":");
-    gt_text_quote(to, object->version);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "DeleteOptions");
+    gt_json_begin(to, "preconditions", '{');
+    gt_json_add_text(to, "uid", object->uid);
+    gt_json_add_text(to, "resourceVersion", object->version);
     gt_buf_puts(to, "}}");
 }

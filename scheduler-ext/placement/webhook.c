@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_write.h"
 #include "base/text.h"
+#include "kube/base64.h"
 #include "scheduler-ext/placement/pod_json.h"
 #include "scheduler-ext/placement/review.h"
 
@@ -69,45 +71,38 @@ static int read_review(const char *body, size_t len, const char *resource, struc
     return 0;
 }
 
-static void add_base64(struct gt_buf *to, const char *text)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t len = strlen(text);
-    for (size_t i = 0; i < len; i += 3) {
-        size_t have = len - i < 3 ? len - i : 3;
-        unsigned bits = (unsigned)(unsigned char)text[i] << 16;
-        bits |= have > 1 ? (unsigned)(unsigned char)text[i + 1] << 8 : 0;
-        bits |= have > 2 ? (unsigned)(unsigned char)text[i + 2] : 0;
-        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63], have > 1 ? digits[bits >> 6 & 63] : '=',
-                        have > 2 ? digits[bits & 63] : '='};
-        gt_buf_add(to, four, sizeof(four));
-    }
-}
+static const char status_invalid[] = "Invalid"; /* StatusReasonInvalid of the API machinery */
 
 static int write_answer(const struct review *review, const struct verdict *verdict, struct gt_buf *to,
                         struct gt_err **err)
 {
-    gt_buf_puts(to, "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"response\":{"
-                    "\"uid\":");
-    gt_text_quote(to, review->uid);
-    gt_buf_printf(to, ",\"allowed\":%s", verdict->refusal ? "false" : "true");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "admission.k8s.io/v1");
+    gt_json_add_text(to, "kind", "AdmissionReview");
+    gt_json_begin(to, "response", '{');
+    gt_json_add_text(to, "uid", review->uid);
+    gt_json_add_bool(to, "allowed", !verdict->refusal);
     if (verdict->refusal) {
-        gt_buf_puts(to, ",\"status\":{\"code\":422,\"reason\":\"Invalid\",\"message\":");
-        gt_text_quote(to, gt_err_text(verdict->refusal));
-        gt_buf_puts(to, "}");
+        gt_json_begin(to, "status", '{');
+        gt_json_add_unsigned(to, "code", 422);
+        gt_json_add_text(to, "reason", status_invalid);
+        gt_json_add_text(to, "message", gt_err_text(verdict->refusal));
+        gt_json_end(to, '}');
     } else if (verdict->patch.len) {
         gt_auto_buf struct gt_buf patch = GT_BUF(PATCH_MAX + 2);
         gt_buf_printf(&patch, "[%s]", verdict->patch.data);
         if (gt_buf_check(&patch, "patch", err) < 0)
             return -ENOMEM;
-        gt_buf_puts(to, ",\"patchType\":\"JSONPatch\",\"patch\":\"");
-        add_base64(to, patch.data);
+        gt_json_add_text(to, "patchType", "JSONPatch");
+        gt_json_key(to, "patch");
+        gt_buf_puts(to, "\"");
+        gt_base64_encode(patch.data, patch.len, to);
         gt_buf_puts(to, "\"");
     }
     if (verdict->warning) {
-        gt_buf_puts(to, ",\"warnings\":[");
-        gt_text_quote(to, verdict->warning);
-        gt_buf_puts(to, "]");
+        gt_json_begin(to, "warnings", '[');
+        gt_json_add_text(to, NULL, verdict->warning);
+        gt_json_end(to, ']');
     }
     gt_buf_puts(to, "}}");
     return gt_buf_check(to, "answer", err);
@@ -207,8 +202,9 @@ static void begin_operation(struct gt_buf *to, const char *what, const char *pat
     for (; *key; key++)
         *key == '~' || *key == '/' ? gt_buf_puts(&full, *key == '~' ? "~0" : "~1")
                                    : gt_buf_add(&full, key, 1);
-    gt_buf_printf(to, "%s{\"op\":\"%s\",\"path\":", to->len ? "," : "", what);
-    gt_text_quote(to, full.data ? full.data : "");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "op", what);
+    gt_json_add_text(to, "path", full.data ? full.data : "");
 }
 
 /* Whoever makes a pod may write annotations, and a template may hold any: none of them is a plan. */
@@ -220,7 +216,7 @@ static void remove_plan(const cJSON *annotations, struct gt_buf *to)
         if (!item->string || strncmp(item->string, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) != 0)
             continue;
         begin_operation(to, "remove", "/metadata/annotations/", item->string);
-        gt_buf_puts(to, "}");
+        gt_json_end(to, '}');
     }
 }
 
@@ -247,12 +243,13 @@ static void add_plan(const cJSON *pod, const struct gt_plan_texts *texts, struct
     }
     for (unsigned i = 0; i < GT_COUNT(pairs); i++) {
         begin_operation(to, "add", "/metadata/annotations/", pairs[i].key);
-        gt_buf_puts(to, ",\"value\":");
-        gt_text_quote(to, pairs[i].value);
-        gt_buf_puts(to, "}");
+        gt_json_add_text(to, "value", pairs[i].value);
+        gt_json_end(to, '}');
     }
     begin_operation(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
-    gt_buf_puts(to, has_affinity ? ",\"value\":" : ",\"value\":{\"nodeAffinity\":");
+    gt_json_key(to, "value");
+    if (!has_affinity)
+        gt_buf_puts(to, "{\"nodeAffinity\":");
     gt_patch_affinity(NULL, texts->node, to);
     gt_buf_puts(to, has_affinity ? "}" : "}}");
 }

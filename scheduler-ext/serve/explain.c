@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/serve/explain.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "base/json_write.h"
 #include "base/text.h"
 #include "scheduler-ext/serve/explain_write.h"
 #include "scheduler-ext/serve/model_json.h"
@@ -121,51 +121,43 @@ static bool needs_nodes(const struct gt_cache_pod *pod)
            pod->plan != GT_CACHE_PLAN_HELD && !pod->deleting && pod->gpus > 0 && pod->gpus <= GT_GPUS_MAX;
 }
 
-static void add_real(struct gt_buf *to, const char *key, double value)
-{
-    if (isfinite(value))
-        gt_buf_printf(to, ",\"%s\":%.6g", key, value);
-    else
-        gt_json_text(to, true, key, NULL);
-}
-
 static void add_nodes_json(const struct gt_debug_view *view, const struct gt_feasible_nodes *nodes,
                            struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     struct gt_cluster_node node;
-    gt_json_number(to, true, "feasible", nodes->feasible);
-    gt_buf_puts(to, ",\"best\":[");
+    gt_json_add_unsigned(to, "feasible", nodes->feasible);
+    gt_json_begin(to, "best", '[');
     for (unsigned i = 0; i < nodes->best_count; i++) {
         const struct gt_assessed_node *best = &nodes->best[i];
-        gt_buf_puts(to, i ? ",{" : "{");
-        gt_json_text(to, false, "node", gt_cluster_get_node(cluster, best->id, &node) ? node.name : NULL);
-        add_real(to, "value", best->value);
-        add_real(to, "scorePart", best->score_part);
-        add_real(to, "lossPart", best->loss_part);
-        gt_json_number(to, true, "kubeScheduler", best->ten);
-        add_real(to, "volcano", best->sum);
-        gt_json_mask(to, "gpus", best->mask);
-        gt_buf_puts(to, "}");
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text_or_null(to, "node",
+                                 gt_cluster_get_node(cluster, best->id, &node) ? node.name : NULL);
+        gt_json_add_real(to, "value", best->value, 6);
+        gt_json_add_real(to, "scorePart", best->score_part, 6);
+        gt_json_add_real(to, "lossPart", best->loss_part, 6);
+        gt_json_add_unsigned(to, "kubeScheduler", best->ten);
+        gt_json_add_real(to, "volcano", best->sum, 6);
+        gt_json_add_mask(to, "gpus", best->mask);
+        gt_json_end(to, '}');
     }
-    gt_buf_puts(to, "],\"refused\":[");
-    bool more = false;
+    gt_json_end(to, ']');
+    gt_json_begin(to, "refused", '[');
     for (enum gt_refusal refusal = 0; refusal < GT_REFUSALS; refusal++) {
         const struct gt_refused *refused = &nodes->refused[refusal];
         if (!refused->count)
             continue;
-        gt_buf_puts(to, more ? ",{" : "{");
-        gt_json_text(to, false, "reason", gt_refusal_name(refusal));
-        gt_json_number(to, true, "nodes", refused->count);
-        gt_buf_puts(to, ",\"examples\":[");
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text_or_null(to, "reason", gt_refusal_name(refusal));
+        gt_json_add_unsigned(to, "nodes", refused->count);
+        gt_json_begin(to, "examples", '[');
         for (uint32_t i = 0; i < refused->count && i < GT_ASSESSED_EXAMPLES; i++) {
-            gt_buf_puts(to, i ? "," : "");
-            gt_text_quote(to, gt_cluster_get_node(cluster, refused->examples[i], &node) ? node.name : "");
+            bool known = gt_cluster_get_node(cluster, refused->examples[i], &node);
+            gt_json_add_text(to, NULL, known ? node.name : "");
         }
         gt_buf_puts(to, "]}");
-        more = true;
     }
-    gt_buf_puts(to, "]");
+    gt_json_end(to, ']');
 }
 
 static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool json,
@@ -182,11 +174,11 @@ static void explain_pod(const struct gt_debug_view *view, const struct gt_cache_
         gt_explain_pod_text(view, pod, with_nodes ? &nodes : NULL, to);
         return;
     }
-    gt_buf_puts(to, "{");
-    gt_json_text(to, false, "namespace", pod->meta.namespace_);
-    gt_buf_puts(to, ",\"pod\":");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text_or_null(to, "namespace", pod->meta.namespace_);
+    gt_json_key(to, "pod");
     gt_model_pod_json(view, pod, true, to);
-    gt_buf_puts(to, ",\"job\":");
+    gt_json_key(to, "job");
     gt_model_job_json(view, pod->job, false, false, to);
     if (with_nodes)
         add_nodes_json(view, &nodes, to);
@@ -218,10 +210,11 @@ static void explain_job(const struct gt_debug_view *view, const struct gt_cache_
             gt_explain_nodes_text(view, pod, &nodes, to);
         return;
     }
-    gt_buf_puts(to, "{\"job\":");
+    gt_json_begin(to, NULL, '{');
+    gt_json_key(to, "job");
     gt_model_job_json(view, job, true, true, to);
     if (pod) {
-        gt_json_text(to, true, "example", pod->meta.name);
+        gt_json_add_text_or_null(to, "example", pod->meta.name);
         add_nodes_json(view, &nodes, to);
     }
     gt_buf_puts(to, "}\n");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_write.h"
 #include "scheduler-ext/serve/model_parts.h"
 
 /* What the end of the document needs, with the counters of what was left out. */
@@ -21,7 +22,6 @@ struct writer {
     struct gt_buf *to;
     struct gt_buf item;
     size_t limit; /* of what is being written */
-    bool more;    /* there is one in the list */
     bool pods;
     uint32_t next_node;
     bool in_jobs;
@@ -30,12 +30,6 @@ struct writer {
     uint32_t jobs_to_come;
     uint32_t supernodes, nodes, jobs, jobs_without_pods; /* left out */
 };
-
-static void begin(struct writer *writer, const char *key)
-{
-    gt_buf_puts(writer->to, key);
-    writer->more = false;
-}
 
 static void empty(struct writer *writer)
 {
@@ -51,10 +45,7 @@ static bool put(struct writer *writer)
     const struct gt_buf *item = &writer->item;
     bool fits = !item->failed && writer->to->len + item->len + 1 <= writer->limit;
     if (fits) {
-        if (writer->more)
-            gt_buf_add(writer->to, ",", 1);
-        gt_buf_add(writer->to, item->data ? item->data : "", item->len);
-        writer->more = true;
+        gt_json_add_raw(writer->to, NULL, item->data ? item->data : "");
     }
     empty(writer);
     return fits;
@@ -116,18 +107,16 @@ static void write_supernode(struct writer *writer, const struct members *members
     if (!gt_cluster_get_supernode(cluster, id, &supernode) || supernode.is_node)
         return;
     bool below = gt_cluster_get_supernode(cluster, supernode.parent, &parent);
-    gt_buf_puts(to, "{");
-    gt_json_text(to, false, "name", supernode.name);
-    gt_json_number(to, true, "tier", supernode.tier);
-    gt_json_text(to, true, "parent", below ? parent.name : NULL);
-    gt_json_number(to, true, "nodesInAll", supernode.nodes);
-    gt_json_number(to, true, "available", supernode.available);
-    gt_buf_puts(to, ",\"nodes\":[");
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text_or_null(to, "name", supernode.name);
+    gt_json_add_unsigned(to, "tier", supernode.tier);
+    gt_json_add_text_or_null(to, "parent", below ? parent.name : NULL);
+    gt_json_add_unsigned(to, "nodesInAll", supernode.nodes);
+    gt_json_add_unsigned(to, "available", supernode.available);
+    gt_json_begin(to, "nodes", '[');
     for (uint32_t i = members->first[id]; i < members->first[id + 1]; i++) {
-        gt_buf_puts(to, i == members->first[id] ? "\"" : ",\"");
-        if (gt_cluster_get_node(cluster, members->ids[i], &node)) /* a Kubernetes name: nothing to escape */
-            gt_buf_puts(to, node.name);
-        gt_buf_puts(to, "\"");
+        bool known = gt_cluster_get_node(cluster, members->ids[i], &node);
+        gt_json_add_text(to, NULL, known ? node.name : "");
     }
     gt_buf_puts(to, "]}");
     writer->supernodes += !put(writer);
@@ -205,23 +194,23 @@ static void write_placement(const struct gt_debug_view *view, struct gt_buf *to)
 {
     struct gt_placement_counters counters;
     if (!view->placement) {
-        gt_buf_puts(to, ",\"placement\":null");
+        gt_json_add_null(to, "placement");
         return;
     }
     gt_placement_counters(view->placement, &counters);
-    gt_buf_puts(to, ",\"placement\":{");
-    gt_json_bool(to, false, "acts", counters.leads);
-    gt_json_number(to, true, "jobsPlaced", counters.placed);
-    gt_json_number(to, true, "podsPlanned", counters.pods_planned);
-    gt_json_number(to, true, "podsLifted", counters.pods_lifted);
-    gt_json_number(to, true, "jobsRefused", counters.refused);
-    gt_json_number(to, true, "podsLost", counters.lost);
-    gt_json_number(to, true, "reservedGpus", counters.reserved_gpus);
-    gt_json_number(to, true, "keptNodes", counters.kept_nodes);
-    gt_json_number(to, true, "writesWaiting", counters.writes_waiting);
-    gt_buf_puts(to, ",\"jobs\":{");
+    gt_json_begin(to, "placement", '{');
+    gt_json_add_bool(to, "acts", counters.leads);
+    gt_json_add_unsigned(to, "jobsPlaced", counters.placed);
+    gt_json_add_unsigned(to, "podsPlanned", counters.pods_planned);
+    gt_json_add_unsigned(to, "podsLifted", counters.pods_lifted);
+    gt_json_add_unsigned(to, "jobsRefused", counters.refused);
+    gt_json_add_unsigned(to, "podsLost", counters.lost);
+    gt_json_add_unsigned(to, "reservedGpus", counters.reserved_gpus);
+    gt_json_add_unsigned(to, "keptNodes", counters.kept_nodes);
+    gt_json_add_unsigned(to, "writesWaiting", counters.writes_waiting);
+    gt_json_begin(to, "jobs", '{');
     for (unsigned s = 0; s < GT_PLACEMENT_STATES; s++)
-        gt_json_number(to, s > 0, gt_placement_state_name((enum gt_placement_state)s), counters.jobs[s]);
+        gt_json_add_unsigned(to, gt_placement_state_name((enum gt_placement_state)s), counters.jobs[s]);
     gt_buf_puts(to, "}}");
 }
 
@@ -229,24 +218,25 @@ static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
 {
     struct gt_cache_counters counters;
     gt_cache_counters(view->cache, &counters);
-    gt_buf_puts(to, "{\"version\":1");
-    gt_json_time(to, "time", view, view->now_ms);
-    gt_json_bool(to, true, "leader", view->leads);
-    gt_json_bool(to, true, "synced", view->synced);
-    gt_buf_puts(to, ",\"counters\":{");
-    gt_json_number(to, false, "nodes", counters.nodes);
-    gt_json_number(to, true, "nodesWithoutTopology", counters.nodes_without_topology);
-    gt_json_number(to, true, "nodesStale", counters.nodes_stale);
-    gt_json_number(to, true, "supernodes", counters.supernodes);
-    gt_json_number(to, true, "jobs", counters.jobs);
-    gt_json_number(to, true, "podsGated", counters.pods[GT_CACHE_GATED]);
-    gt_json_number(to, true, "podsPending", counters.pods[GT_CACHE_WAITING]);
-    gt_json_number(to, true, "podsStarting", counters.pods[GT_CACHE_BOUND]);
-    gt_json_number(to, true, "podsRunning", counters.pods[GT_CACHE_RUNNING]);
-    gt_json_number(to, true, "podsBeyond", counters.pods_beyond);
-    gt_json_number(to, true, "objectsRefused", counters.refused);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "version", 1);
+    gt_model_time_json(to, "time", view, view->now_ms);
+    gt_json_add_bool(to, "leader", view->leads);
+    gt_json_add_bool(to, "synced", view->synced);
+    gt_json_begin(to, "counters", '{');
+    gt_json_add_unsigned(to, "nodes", counters.nodes);
+    gt_json_add_unsigned(to, "nodesWithoutTopology", counters.nodes_without_topology);
+    gt_json_add_unsigned(to, "nodesStale", counters.nodes_stale);
+    gt_json_add_unsigned(to, "supernodes", counters.supernodes);
+    gt_json_add_unsigned(to, "jobs", counters.jobs);
+    gt_json_add_unsigned(to, "podsGated", counters.pods[GT_CACHE_GATED]);
+    gt_json_add_unsigned(to, "podsPending", counters.pods[GT_CACHE_WAITING]);
+    gt_json_add_unsigned(to, "podsStarting", counters.pods[GT_CACHE_BOUND]);
+    gt_json_add_unsigned(to, "podsRunning", counters.pods[GT_CACHE_RUNNING]);
+    gt_json_add_unsigned(to, "podsBeyond", counters.pods_beyond);
+    gt_json_add_unsigned(to, "objectsRefused", counters.refused);
     write_placement(view, to);
-    gt_buf_puts(to, "}");
+    gt_json_end(to, '}');
 }
 
 /* ---- in pieces ---- */
@@ -254,14 +244,15 @@ static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
 static void write_tail(struct writer *writer)
 {
     struct gt_buf *to = writer->to;
-    gt_buf_puts(to, "],\"leftOut\":{");
-    gt_json_number(to, false, "supernodes", writer->supernodes);
-    gt_json_number(to, true, "nodes", writer->nodes);
-    gt_json_number(to, true, "jobs", writer->jobs);
-    gt_json_number(to, true, "podsOfJobs", writer->jobs_without_pods);
-    gt_buf_puts(to, "}");
-    gt_json_bool(to, true, "truncated",
-                 writer->supernodes || writer->nodes || writer->jobs || writer->jobs_without_pods);
+    gt_json_end(to, ']');
+    gt_json_begin(to, "leftOut", '{');
+    gt_json_add_unsigned(to, "supernodes", writer->supernodes);
+    gt_json_add_unsigned(to, "nodes", writer->nodes);
+    gt_json_add_unsigned(to, "jobs", writer->jobs);
+    gt_json_add_unsigned(to, "podsOfJobs", writer->jobs_without_pods);
+    gt_json_end(to, '}');
+    gt_json_add_bool(to, "truncated",
+                     writer->supernodes || writer->nodes || writer->jobs || writer->jobs_without_pods);
     gt_buf_puts(to, "}\n");
 }
 
@@ -272,9 +263,10 @@ static void start(struct writer *writer)
     if (!room)
         writer->to->failed = true;
     write_head(writer->view, writer->to);
-    begin(writer, ",\"supernodes\":[");
+    gt_json_begin(writer->to, "supernodes", '[');
     write_supernodes(writer);
-    begin(writer, "],\"nodes\":[");
+    gt_json_end(writer->to, ']');
+    gt_json_begin(writer->to, "nodes", '[');
 }
 
 /* False: there was nothing more to write. */
@@ -285,7 +277,8 @@ static bool write_next(struct writer *writer)
         write_node(writer, writer->next_node++);
     } else if (!writer->in_jobs) {
         writer->limit = writer->to->max - TAIL_MAX;
-        begin(writer, "],\"jobs\":[");
+        gt_json_end(writer->to, ']');
+        gt_json_begin(writer->to, "jobs", '[');
         list_jobs(writer);
     } else if (writer->next_key < writer->keys.len) {
         const char *key = writer->keys.data + writer->next_key;
@@ -353,15 +346,4 @@ bool gt_model_write(struct gt_model *model, uint64_t budget_ns)
 struct gt_buf *gt_model_text(struct gt_model *model)
 {
     return &model->text;
-}
-
-void gt_model_json(const struct gt_debug_view *view, bool pods, struct gt_buf *to)
-{
-    struct writer writer = {
-        .view = view, .pods = pods, .to = to, .item = GT_BUF(to->max), .keys = GT_BUF(KEYS_MAX)};
-    start(&writer);
-    while (write_next(&writer))
-        ;
-    write_tail(&writer);
-    done(&writer);
 }

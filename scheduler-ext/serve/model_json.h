@@ -7,14 +7,10 @@
 /* The model as JSON, docs/reference/debug-endpoints.md. */
 
 /*
- * The whole of it, as /debug/model answers. It stays below the limit of `to`: nodes may take three quarters
- * of it, what does not fit is left out and counted. `pods` false: jobs come without the list of their pods.
- */
-void gt_model_json(const struct gt_debug_view *view, bool pods, struct gt_buf *to);
-
-/*
- * The same in pieces: a large cluster takes longer than others may be kept waiting. Between two pieces
- * objects may change, so it is not all of one moment.
+ * The whole of it, as /debug/model answers, in pieces: a large cluster takes longer than others may be kept
+ * waiting. Between two pieces objects may change, so it is not all of one moment. It stays below `max` bytes:
+ * nodes may take three quarters of it, what does not fit is left out and counted. `pods` false: jobs come
+ * without the list of their pods.
  */
 struct gt_model;
 int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct gt_model **ret,

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/text.h"
+#include "base/json_write.h"
 #include "scheduler-ext/sim/result.h"
 
 /* Student's t, two-sided 95 %, by degrees of freedom from 1. */
@@ -103,33 +103,47 @@ void gt_report_csv(const struct gt_report *reports, uint32_t count, struct gt_bu
 
 /* ---- JSON: an object a policy ---- */
 
+static void add_sample(struct gt_buf *to, const struct gt_sample *sample)
+{
+    gt_json_new_line(to, 2);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_real(to, "at", sample->at, 6);
+    gt_json_add_real(to, "occupancy", sample->occupancy, 4);
+    gt_json_add_real(to, "acceptance", sample->acceptance, 4);
+    gt_json_add_real(to, "spread", sample->spread, 4);
+    gt_json_add_real(to, "fragmentation", sample->fragmentation, 4);
+    gt_json_end(to, '}');
+}
+
 void gt_report_json(const struct gt_report *reports, uint32_t count, struct gt_buf *to)
 {
-    gt_buf_puts(to, "[");
+    gt_json_begin(to, NULL, '[');
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_report *report = &reports[i];
-        gt_buf_puts(to, i ? ",\n{\"policy\": " : "\n{\"policy\": ");
-        gt_text_quote(to, report->policy);
-        for (size_t f = 0; f < GT_COUNT(fields); f++)
-            gt_buf_printf(to, ",\n \"%s\": %.9g", fields[f].key, gt_report_mean(report, fields[f].get).mean);
-        gt_buf_printf(to, ",\n \"fragmentationSize\": %u,\n \"seeds\": [",
-                      report->runs ? report->run[0].fragmentation_size : 0);
-        for (uint32_t r = 0; r < report->runs; r++)
-            gt_buf_printf(to, "%s%" PRIu64, r ? ", " : "", report->seed + r);
-        gt_buf_puts(to, "],\n \"ci95\": {");
-        for (size_t f = 0; f < GT_COUNT(fields); f++)
-            gt_buf_printf(to, "%s\"%s\": %.4g", f ? ", " : "", fields[f].key,
-                          gt_report_mean(report, fields[f].get).ci95);
-        gt_buf_puts(to, "},\n \"series\": [");
-        for (uint32_t s = 0; report->runs && s < report->run[0].samples; s++) {
-            const struct gt_sample *sample = &report->run[0].series[s];
-            gt_buf_printf(to,
-                          "%s\n  {\"at\": %.6g, \"occupancy\": %.4f, \"acceptance\": %.4f, \"spread\": %.4f, "
-                          "\"fragmentation\": %.4f}",
-                          s ? "," : "", sample->at, sample->occupancy, sample->acceptance, sample->spread,
-                          sample->fragmentation);
+        gt_json_new_line(to, 0);
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "policy", report->policy);
+        for (size_t f = 0; f < GT_COUNT(fields); f++) {
+            gt_json_new_line(to, 1);
+            gt_json_add_real(to, fields[f].key, gt_report_mean(report, fields[f].get).mean, 9);
         }
-        gt_buf_puts(to, "]}");
+        gt_json_new_line(to, 1);
+        gt_json_add_unsigned(to, "fragmentationSize", report->runs ? report->run[0].fragmentation_size : 0);
+        gt_json_begin(to, "seeds", '[');
+        for (uint32_t r = 0; r < report->runs; r++)
+            gt_json_add_unsigned(to, NULL, report->seed + r);
+        gt_json_end(to, ']');
+        gt_json_new_line(to, 1);
+        gt_json_begin(to, "ci95", '{');
+        for (size_t f = 0; f < GT_COUNT(fields); f++)
+            gt_json_add_real(to, fields[f].key, gt_report_mean(report, fields[f].get).ci95, 4);
+        gt_json_end(to, '}');
+        gt_json_new_line(to, 1);
+        gt_json_begin(to, "series", '[');
+        for (uint32_t s = 0; report->runs && s < report->run[0].samples; s++)
+            add_sample(to, &report->run[0].series[s]);
+        gt_json_end(to, ']');
+        gt_json_end(to, '}');
     }
     gt_buf_puts(to, "\n]\n");
 }
