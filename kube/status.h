@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "base/json_get.h"
 
 /*
  * Makes an error from an answer that is none of 2xx: "403 Forbidden: nodes is forbidden: ...". `status` is
@@ -17,11 +16,6 @@ int gt_kube_fail(struct gt_err **err, unsigned code, const cJSON *status);
 
 /* The `reason` of a Status, "" where there is none. */
 const char *gt_kube_reason(const cJSON *status);
-
-static inline const char *gt_kube_text(const cJSON *object, const char *key)
-{
-    return gt_get_string(object, key);
-}
 
 /* metadata.name and the like. */
 const char *gt_kube_meta(const cJSON *object, const char *key);

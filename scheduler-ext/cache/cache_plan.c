@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/pod_plan.h"
+#include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* Plans of pods: from their annotations, or from the caller before the annotations are there. */
@@ -90,7 +91,7 @@ void gt_cache_resolve(struct cache_pod *pod)
         for (unsigned g = 0; g < gpus; g++)
             if (strcmp(id, node->device_ids[g]) == 0)
                 pod->resolved |= UINT64_C(1) << g;
-    pod->whole = (unsigned)__builtin_popcountll(pod->resolved) == pod->plan->count;
+    pod->whole = gt_bit_count(pod->resolved) == pod->plan->count;
 }
 
 /* ---- the caller's ---- */
@@ -119,11 +120,11 @@ static struct cache_plan *plan_of(struct gt_cache *cache, const struct cache_nod
 {
     size_t size = 0;
     for (uint64_t left = mask; left; left &= left - 1)
-        size += strlen(node->device_ids[__builtin_ctzll(left)]) + 1;
-    struct cache_plan *plan = new_plan(cache, node->name, (unsigned)__builtin_popcountll(mask), size);
+        size += strlen(node->device_ids[gt_bit_first(left)]) + 1;
+    struct cache_plan *plan = new_plan(cache, node->name, gt_bit_count(mask), size);
     char *to = plan ? plan->ids : NULL;
     for (uint64_t left = plan ? mask : 0; left; left &= left - 1) {
-        const char *id = node->device_ids[__builtin_ctzll(left)];
+        const char *id = node->device_ids[gt_bit_first(left)];
         size_t bytes = strlen(id) + 1;
         memcpy(to, id, bytes);
         to += bytes;
@@ -143,7 +144,7 @@ int gt_cache_plan_pod(struct gt_cache *cache, struct gt_cache_pod *pub, uint32_t
     if (pod->at)
         return gt_fail(err, EINVAL, "plan of pod %s/%s: it is on node %s already", pub->meta.namespace_,
                        pub->meta.name, pod->at->name);
-    if ((unsigned)__builtin_popcountll(mask) != pub->gpus || mask & ~at.all)
+    if (gt_bit_count(mask) != pub->gpus || mask & ~at.all)
         return gt_fail(err, EINVAL, "plan of pod %s/%s: it asks for %u GPUs, the plan has others",
                        pub->meta.namespace_, pub->meta.name, pub->gpus);
     uint64_t own = pod->node == node && at.eligible ? pod->hold : 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /*
@@ -16,7 +17,7 @@ struct scene {
 
 static unsigned bits(uint64_t mask)
 {
-    return (unsigned)__builtin_popcountll(mask);
+    return gt_bit_count(mask);
 }
 
 /* ---- in and out of the cluster ---- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/apply_set_private.h"
@@ -105,10 +106,10 @@ static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_a
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    bool ours = strcmp(gt_kube_text(labels, GT_APPLY_SET_LABEL), GT_APPLY_SET_MANAGER) == 0;
+    bool ours = strcmp(gt_get_string(labels, GT_APPLY_SET_LABEL), GT_APPLY_SET_MANAGER) == 0;
     struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
-                                     .uid = strdup(gt_kube_text(metadata, "uid")),
-                                     .version = strdup(gt_kube_text(metadata, "resourceVersion")),
+                                     .uid = strdup(gt_get_string(metadata, "uid")),
+                                     .version = strdup(gt_get_string(metadata, "resourceVersion")),
                                      .have = trim(set, object)};
     if (!seen.uid || !seen.version || !seen.have) {
         gt_apply_set_seen_done(&seen);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json_get.h"
 #include "kube/status.h"
 
 static const char observed[] = "observedAt", since[] = "lastTransitionTime", conditions[] = "conditions";
@@ -17,7 +18,7 @@ static const cJSON *by_type(const cJSON *list, const char *type)
     const cJSON *entry;
     cJSON_ArrayForEach(entry, list)
     {
-        if (strcmp(gt_kube_text(entry, "type"), type) == 0)
+        if (strcmp(gt_get_string(entry, "type"), type) == 0)
             return entry;
     }
     return NULL;
@@ -28,7 +29,7 @@ static bool conditions_hold(const cJSON *desired, const cJSON *have)
     const cJSON *entry;
     cJSON_ArrayForEach(entry, desired)
     {
-        const cJSON *is = by_type(have, gt_kube_text(entry, "type"));
+        const cJSON *is = by_type(have, gt_get_string(entry, "type"));
         if (!is || !gt_desired_holds(entry, is))
             return false;
     }
@@ -122,10 +123,10 @@ bool gt_desired_stamp(cJSON *desired, const cJSON *have, const char *now)
     bool whole = set_text(desired, observed, now);
     cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(desired, conditions))
     {
-        const cJSON *was = by_type(old, gt_kube_text(entry, "type"));
-        const char *at = gt_kube_text(was, since);
+        const cJSON *was = by_type(old, gt_get_string(entry, "type"));
+        const char *at = gt_get_string(was, since);
         bool same =
-            was && is_time(at) && strcmp(gt_kube_text(was, "status"), gt_kube_text(entry, "status")) == 0;
+            was && is_time(at) && strcmp(gt_get_string(was, "status"), gt_get_string(entry, "status")) == 0;
         whole = whole && set_text(entry, since, same ? at : now);
     }
     return whole;

@@ -5,6 +5,7 @@
 #include <search.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/status.h"
@@ -133,7 +134,7 @@ static const char *label_of(const struct gt_facts *facts, const cJSON *labels)
     char key[GT_LABEL_KEY_SIZE];
     while (keys && !*label)
         if (gt_label_key_next(&keys, key))
-            label = gt_kube_text(labels, key);
+            label = gt_get_string(labels, key);
     return label;
 }
 
@@ -145,7 +146,7 @@ bool gt_facts_node(struct gt_facts *facts, const cJSON *object)
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
     char *label = copy(label_of(facts, labels));
-    char *uid = copy(gt_kube_text(metadata, "uid"));
+    char *uid = copy(gt_get_string(metadata, "uid"));
     bool changed = !fact->has_node || !is_same(fact->label, label);
     forget_node(fact);
     fact->label = label;
@@ -179,9 +180,9 @@ static enum gt_fact_links links_of(const cJSON *status)
     const cJSON *condition, *list = cJSON_GetObjectItemCaseSensitive(status, "conditions");
     cJSON_ArrayForEach(condition, list)
     {
-        if (strcmp(gt_kube_text(condition, "type"), "LinksHealthy") != 0)
+        if (strcmp(gt_get_string(condition, "type"), "LinksHealthy") != 0)
             continue;
-        const char *said = gt_kube_text(condition, "status");
+        const char *said = gt_get_string(condition, "status");
         return strcmp(said, "True") == 0    ? GT_FACT_LINKS_UP
                : strcmp(said, "False") == 0 ? GT_FACT_LINKS_DOWN
                                             : GT_FACT_LINKS_UNKNOWN;
@@ -217,7 +218,7 @@ static bool copy_remotes(const cJSON *supernode, struct gt_fact *to)
 
 static void add_text(struct gt_buf *to, const cJSON *from, const char *key)
 {
-    const char *text = gt_kube_text(from, key);
+    const char *text = gt_get_string(from, key);
     if (!*text || strlen(text) > GT_FACT_TEXT_MAX)
         return;
     gt_json_add_text(to, key, text);
@@ -282,7 +283,7 @@ bool gt_facts_topology(struct gt_facts *facts, const cJSON *object)
     const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
     const cJSON *supernode = cJSON_GetObjectItemCaseSensitive(status, "supernode");
     struct gt_fact news = {.has_topology = true,
-                           .server_uuid = copy(gt_kube_text(supernode, "uuid")),
+                           .server_uuid = copy(gt_get_string(supernode, "uuid")),
                            .gpus = number_of(status, "gpuCount", GT_FACT_GPUS_MAX),
                            .free = number_of(status, "freeCount", GT_FACT_GPUS_MAX),
                            .links = links_of(status),

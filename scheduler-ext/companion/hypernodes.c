@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/status.h"
@@ -120,11 +121,11 @@ static void add_member(struct gt_holders *holders, const char *holder, bool fore
     const cJSON *exact = cJSON_GetObjectItemCaseSensitive(selector, "exactMatch");
     const cJSON *regex = cJSON_GetObjectItemCaseSensitive(selector, "regexMatch");
     const cJSON *label = cJSON_GetObjectItemCaseSensitive(selector, "labelMatch");
-    bool is_node = strcmp(gt_kube_text(member, "type"), "HyperNode") != 0;
+    bool is_node = strcmp(gt_get_string(member, "type"), "HyperNode") != 0;
     if (exact)
-        add_held(holders, gt_kube_text(exact, "name"), holder, is_node, foreign);
+        add_held(holders, gt_get_string(exact, "name"), holder, is_node, foreign);
     if (regex && foreign)
-        add_pattern(holders, holder, is_node, gt_kube_text(regex, "pattern"));
+        add_pattern(holders, holder, is_node, gt_get_string(regex, "pattern"));
     if (label && foreign)
         add_pattern(holders, holder, is_node, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prometheus.h"
@@ -298,7 +299,7 @@ static void write_fragmentation(const struct gt_informers *informers, struct gt_
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < gt_cluster_nodes(cluster); i++)
         if (gt_cluster_get_node(cluster, i, &node))
-            available += (unsigned)__builtin_popcountll(node.available);
+            available += gt_bit_count(node.available);
     if (!available || gt_capacity_of(cluster, POD, &room, NULL) < 0)
         return;
     gt_prom_head(to, name, "gauge", "Share of the available GPUs that no unit of so many GPUs could use.");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "kube/status.h"
 #include "scheduler-ext/supernodes/join.h"
 
@@ -71,7 +72,7 @@ void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state
     const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status"), *member;
     cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(status, "members"))
     {
-        const char *uuid = gt_kube_text(member, "server"), *node = gt_kube_text(member, "node");
+        const char *uuid = gt_get_string(member, "server"), *node = gt_get_string(member, "node");
         if (*uuid && *node && servers->count < 2 * GT_JOIN_NODES_MAX)
             servers->failed |= !add(servers, uuid, node, true);
     }

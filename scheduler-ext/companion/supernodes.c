@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/supernodes_private.h"
@@ -194,7 +195,8 @@ static void look_for_old_label(struct gt_supernodes *self, const cJSON *node)
     const char *keys = self->env->options->supernode_label;
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(node, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    if (self->told_old_label || !keys || strcmp(keys, GT_SUPERNODE_LABEL) != 0 || !*gt_kube_text(labels, old))
+    if (self->told_old_label || !keys || strcmp(keys, GT_SUPERNODE_LABEL) != 0 ||
+        !*gt_get_string(labels, old))
         return;
     self->told_old_label = true;
     gt_warning("a node label names a supernode and is not read any more",

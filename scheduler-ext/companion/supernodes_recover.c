@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/json_get.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
@@ -24,7 +25,7 @@ static bool copy_nodes(const cJSON *members, struct gt_join_group *to)
         return false;
     cJSON_ArrayForEach(member, members)
     {
-        char *name = strdup(gt_kube_text(member, "node"));
+        char *name = strdup(gt_get_string(member, "node"));
         if (!name)
             return false;
         nodes[to->node_count++] = name;
@@ -39,9 +40,9 @@ static void visit(void *arg, const char *name, enum gt_apply_set_state state, co
     cJSON *object = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
     const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
     const cJSON *tier = cJSON_GetObjectItemCaseSensitive(status, "tier");
-    if (strcmp(gt_kube_text(status, "source"), "config") == 0 && cJSON_IsNumber(tier) &&
+    if (strcmp(gt_get_string(status, "source"), "config") == 0 && cJSON_IsNumber(tier) &&
         tier->valuedouble >= 1 && tier->valuedouble <= GT_JOIN_TIERS_MAX && groups->count < recovery->room) {
-        const char *parent = gt_kube_text(status, "parent");
+        const char *parent = gt_get_string(status, "parent");
         struct gt_join_group *group = &groups->items[groups->count++];
         *group = (struct gt_join_group){.name = strdup(name),
                                         .tier = (unsigned)tier->valuedouble,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/core/advise_internal.h"
 #include "scheduler-ext/core/capacity.h"
 
@@ -41,7 +42,7 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
             used = 0;
         item.mask &= ~used;
         used |= item.mask;
-        item.gain = (unsigned)__builtin_popcountll(item.mask);
+        item.gain = gt_bit_count(item.mask);
         if (item.gain)
             advisor->items[kept++] = item;
     }
@@ -54,7 +55,7 @@ static void find_spots(struct advisor *advisor, const struct gt_cluster *cluster
     for (uint32_t i = 0; i < advisor->item_count;) {
         struct gt_cluster_node node;
         gt_cluster_get_node(cluster, advisor->items[i].node, &node);
-        struct advise_spot spot = {.first = i, .available = (unsigned)__builtin_popcountll(node.available)};
+        struct advise_spot spot = {.first = i, .available = gt_bit_count(node.available)};
         unsigned free = spot.available;
         for (; i < advisor->item_count && advisor->items[i].node == advisor->items[spot.first].node; i++)
             free += advisor->items[i].gain;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/bits.h"
+
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
 {
     uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
@@ -11,7 +13,7 @@ int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **r
     struct gt_cluster_node node;
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
         if (gt_cluster_get_node(cluster, id, &node))
-            room[node.supernode] += (unsigned)__builtin_popcountll(node.available) / gpus;
+            room[node.supernode] += gt_bit_count(node.available) / gpus;
     *ret = room;
     return 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bits.h"
 #include "scheduler-ext/core/plan_internal.h"
 
 /* ---- the min-loss rule ---- */
@@ -65,7 +66,7 @@ static uint32_t take_node(struct nodes *nodes, uint32_t need, uint32_t *ret_slot
     uint32_t slots = gt_core_slots(nodes->gpus, most);
     slots = slots < need ? slots : need;
     uint64_t enough = nodes->there & ~UINT64_C(0) << (slots * nodes->gpus - 1);
-    unsigned n = (unsigned)__builtin_ctzll(enough) + 1;
+    unsigned n = gt_bit_first(enough) + 1;
     uint32_t node = nodes->first[n];
     nodes->first[n] = nodes->cluster->same[node];
     if (nodes->first[n] == GT_NONE)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/file/reader.h"
 
 static int read_pod(struct reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
@@ -31,10 +32,10 @@ static int read_pod(struct reader *reader, uint32_t i, const cJSON *json, uint64
         return gt_at_fail(&at, "gpus", "expected the GPUs that the pod uses, there are none");
     if (pod->mask & used[pod->node])
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is used by another pod",
-                          __builtin_ctzll(pod->mask & used[pod->node]), node);
+                          gt_bit_first(pod->mask & used[pod->node]), node);
     if (reader->free_given[pod->node] && pod->mask & n.free)
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
-                          __builtin_ctzll(pod->mask & n.free), node);
+                          gt_bit_first(pod->mask & n.free), node);
     used[pod->node] |= pod->mask;
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "scheduler-ext/placement/reconcile.h"
@@ -145,7 +146,7 @@ static uint32_t count_of(const struct gt_node_set *set)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->nodes / 64; i++)
-        count += (uint32_t)__builtin_popcountll(set->bits[i]);
+        count += gt_bit_count(set->bits[i]);
     return count;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/placement/decide_internal.h"
 
 /*
@@ -29,7 +30,7 @@ static int by_drain(const void *a, const void *b)
 
 static unsigned bits(uint64_t mask)
 {
-    return (unsigned)__builtin_popcountll(mask);
+    return gt_bit_count(mask);
 }
 
 /* All nodes where pods may be placed; the caller frees them. */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "api/pod_plan.h"
+#include "base/bits.h"
+#include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/index.h"
@@ -77,10 +79,10 @@ static void read_condition(const cJSON *object, struct gt_pod_object *to)
     const cJSON *scheduled = condition_of(object, "PodScheduled");
     if (ours)
         to->condition = gt_condition_digest(
-            &(struct gt_condition_text){strcmp(gt_kube_text(ours, "status"), "True") == 0,
-                                        gt_kube_text(ours, "reason"), gt_kube_text(ours, "message")});
-    to->unschedulable = scheduled && strcmp(gt_kube_text(scheduled, "status"), "False") == 0 &&
-                        strcmp(gt_kube_text(scheduled, "reason"), "Unschedulable") == 0;
+            &(struct gt_condition_text){strcmp(gt_get_string(ours, "status"), "True") == 0,
+                                        gt_get_string(ours, "reason"), gt_get_string(ours, "message")});
+    to->unschedulable = scheduled && strcmp(gt_get_string(scheduled, "status"), "False") == 0 &&
+                        strcmp(gt_get_string(scheduled, "reason"), "Unschedulable") == 0;
 }
 
 static const char *annotation(const cJSON *annotations, const char *key)
@@ -157,7 +159,7 @@ int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt
 
 static unsigned count_of(uint64_t mask)
 {
-    return (unsigned)__builtin_popcountll(mask);
+    return gt_bit_count(mask);
 }
 
 /* A plan as it grows, one container after the other. */
@@ -173,7 +175,7 @@ static int add_container(const struct gt_cache *cache, uint32_t node, const char
     const char **ids = &draft->ids[draft->id_count];
     unsigned count = 0;
     for (uint64_t left = mask; left; left &= left - 1)
-        if (!(ids[count++] = gt_cache_device_id(cache, node, (unsigned)__builtin_ctzll(left))))
+        if (!(ids[count++] = gt_cache_device_id(cache, node, gt_bit_first(left))))
             return gt_fail(err, ENOENT, "a planned GPU is gone");
     draft->containers[draft->count++] = (struct gt_planned_container){name, ids, count};
     draft->id_count += count;
@@ -249,7 +251,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
     if (!gt_cluster_get_node(gt_cache_cluster((struct gt_cache *)(uintptr_t)cache), node, &info) ||
         !gt_text_copy(texts.node, sizeof(texts.node), info.name))
         return gt_fail(err, ENOENT, "the planned node is gone");
-    if (pod->gpus != (unsigned)__builtin_popcountll(mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
+    if (pod->gpus != gt_bit_count(mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
     gt_plan_split(info.class, mask, pod->meta.gpus, pod->meta.containers, masks);
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));

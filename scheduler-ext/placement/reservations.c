@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "kube/index.h"
 
 uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t node)
@@ -119,7 +120,7 @@ uint32_t gt_reservations_gpus(const struct gt_reservations *reservations)
     uint32_t gpus = 0;
     for (uint32_t i = 0; i < reservations->count; i++)
         if (is_kept(&reservations->reservations[i]))
-            gpus += (uint32_t)__builtin_popcountll(reservations->reservations[i].mask);
+            gpus += gt_bit_count(reservations->reservations[i].mask);
     return gpus;
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -228,12 +229,12 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
     else if (pod->plan == GT_CACHE_PLAN_BROKEN)
         gt_buf_puts(to, ", not as planned");
     if (mask) {
-        gt_buf_printf(to, ", GPU%s ", plural((uint64_t)__builtin_popcountll(mask)));
+        gt_buf_printf(to, ", GPU%s ", plural(gt_bit_count(mask)));
         gt_text_add_mask(to, mask);
     }
     gt_buf_puts(to, "\n");
     for (uint64_t left = mask; left; left &= left - 1) {
-        unsigned gpu = (unsigned)__builtin_ctzll(left);
+        unsigned gpu = gt_bit_first(left);
         const char *device = gt_cache_device_id(view->cache, id, gpu);
         gt_buf_printf(to, "  GPU %-2u  %s\n", gpu, device ? device : "");
     }
@@ -251,7 +252,7 @@ static void add_examples(const struct gt_debug_view *view, enum gt_refusal refus
             continue;
         gt_buf_printf(to, "%s%s", i ? ", " : "", node.name);
         if (counts)
-            gt_buf_printf(to, " (%d)", __builtin_popcountll(node.available));
+            gt_buf_printf(to, " (%u)", gt_bit_count(node.available));
     }
     gt_buf_puts(to, "\n");
 }
@@ -271,8 +272,8 @@ static void add_best(const struct gt_debug_view *view, const struct gt_feasible_
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(gt_cache_cluster(view->cache), best->id, &node))
             continue;
-        gt_buf_printf(to, "  %-*s  %6.3f  %6.3f  %6.3f  %5u  %4d  ", name, node.name, best->value,
-                      best->score_part, best->loss_part, best->ten, __builtin_popcountll(node.available));
+        gt_buf_printf(to, "  %-*s  %6.3f  %6.3f  %6.3f  %5u  %4u  ", name, node.name, best->value,
+                      best->score_part, best->loss_part, best->ten, gt_bit_count(node.available));
         gt_text_add_mask(to, best->mask);
         gt_buf_puts(to, "\n");
     }

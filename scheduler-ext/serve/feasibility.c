@@ -4,9 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
+
 static unsigned bits(uint64_t mask)
 {
-    return (unsigned)__builtin_popcountll(mask);
+    return gt_bit_count(mask);
 }
 
 void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *pod)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/sim/links.h"
 
+#include "base/bits.h"
+
 int gt_links_open(struct gt_links *links, const struct gt_site *site, struct gt_err **err)
 {
     links->nodes = site->node_count;
@@ -29,7 +31,7 @@ static uint32_t best_of(struct gt_links *links, unsigned k)
 void gt_links_add(struct gt_links *links, uint32_t node, uint64_t mask)
 {
     struct gt_cluster_node at;
-    uint32_t best = best_of(links, (unsigned)__builtin_popcountll(mask));
+    uint32_t best = best_of(links, gt_bit_count(mask));
     if (!best || !gt_cluster_get_node(links->model, node, &at))
         return;
     links->share_sum += (double)gt_class_sum(at.class, mask) / best;
@@ -51,8 +53,7 @@ double gt_links_fragmentation(const struct gt_links *links, uint64_t (*free)(con
         if (!mask || !gt_cluster_get_node(links->model, i, &node))
             continue;
         left += gt_class_sum(node.class, mask);
-        whole += (double)gt_class_sum(node.class, node.all) * __builtin_popcountll(mask) /
-                 __builtin_popcountll(node.all);
+        whole += (double)gt_class_sum(node.class, node.all) * gt_bit_count(mask) / gt_bit_count(node.all);
     }
     return whole > 0 ? 1 - left / whole : 0;
 }

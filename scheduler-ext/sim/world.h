@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_SIM_WORLD_H
 #define GPUTOPO_SIM_WORLD_H
 
+#include "base/bits.h"
 #include "scheduler-ext/sim/site.h"
 
 /* The state of a simulated cluster: which GPUs are free. Taking a GPU that is taken is
@@ -31,7 +32,7 @@ static inline uint64_t gt_world_available(const struct gt_world *world, uint32_t
 
 static inline unsigned gt_world_count(const struct gt_world *world, uint32_t node)
 {
-    return (unsigned)__builtin_popcountll(gt_world_available(world, node));
+    return gt_bit_count(gt_world_available(world, node));
 }
 
 void gt_world_take(struct gt_world *world, uint32_t node, uint64_t mask);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/wire/scan_internal.h"
 
 /* Tokens outside of strings, by their first character. */
@@ -154,7 +155,7 @@ struct block {
 static int go_on(struct gt_scan *s, const uint8_t *p, const struct block *b, struct gt_err **err)
 {
     uint64_t ends = s->open == GT_OPEN_SCALAR ? ~b->scalar : b->string_ends;
-    unsigned end = ends ? (unsigned)__builtin_ctzll(ends) : GT_MASKS_BLOCK;
+    unsigned end = ends ? gt_bit_first(ends) : GT_MASKS_BLOCK;
     take(s, p, 0, end);
     if (!ends)
         return 0;
@@ -165,7 +166,7 @@ static int begin_scalar(struct gt_scan *s, const uint8_t *p, unsigned at, const 
                         struct gt_err **err)
 {
     uint64_t ends = ~b->scalar & gt_bits_from(at);
-    unsigned end = ends ? (unsigned)__builtin_ctzll(ends) : GT_MASKS_BLOCK;
+    unsigned end = ends ? gt_bit_first(ends) : GT_MASKS_BLOCK;
     begin(s, GT_OPEN_SCALAR);
     s->text.max = GT_SCAN_NUMBER_MAX;
     take(s, p, at, end);
@@ -178,7 +179,7 @@ static int begin_string(struct gt_scan *s, const uint8_t *p, unsigned at, bool k
     if (!key && !gt_shape_wants_string(s))
         return gt_shape_string(s, at, err);
     uint64_t ends = b->string_ends & gt_bits_from(at + 1);
-    unsigned end = ends ? (unsigned)__builtin_ctzll(ends) : GT_MASKS_BLOCK;
+    unsigned end = ends ? gt_bit_first(ends) : GT_MASKS_BLOCK;
     begin(s, key ? GT_OPEN_KEY : GT_OPEN_STRING);
     if (key)
         s->text.max = GT_SCAN_KEY_MAX;
@@ -192,7 +193,7 @@ static int run_tokens(struct gt_scan *s, const uint8_t *p, const struct block *b
     uint64_t left = b->tokens;
     int r = 0;
     while (left) {
-        unsigned at = (unsigned)__builtin_ctzll(left);
+        unsigned at = gt_bit_first(left);
         uint8_t next = grammar[s->state][token_of[p[at]]];
         left &= left - 1;
         if (s->skip) {
@@ -215,7 +216,7 @@ static int run_tokens(struct gt_scan *s, const uint8_t *p, const struct block *b
                     next = PLAIN;
                     break;
                 }
-                at = (unsigned)__builtin_ctzll(left);
+                at = gt_bit_first(left);
                 left &= left - 1;
                 next = grammar[state][token_of[p[at]]];
             }
@@ -278,7 +279,7 @@ static int run_block(struct gt_scan *s, const uint8_t *p, const struct gt_masks 
     if (r == 0)
         r = run_tokens(s, p, &b, err);
     if (r == 0 && bad)
-        r = fail_bytes(s, p, (unsigned)__builtin_ctzll(bad), &faults, err);
+        r = fail_bytes(s, p, gt_bit_first(bad), &faults, err);
     return r;
 }
 

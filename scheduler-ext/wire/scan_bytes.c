@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bits.h"
 #include "scheduler-ext/wire/scan_internal.h"
 
 /* The characters that a backslash before them escapes. */
@@ -12,7 +13,7 @@ uint64_t gt_find_escaped(struct gt_scan *s, uint64_t backslash)
         s->escaped = false;
     }
     for (uint64_t left; (left = backslash & gt_bits_from(at));) {
-        unsigned i = (unsigned)__builtin_ctzll(left);
+        unsigned i = gt_bit_first(left);
         if (i == 63) {
             s->escaped = true;
             break;
@@ -36,7 +37,7 @@ uint64_t gt_check_escapes(struct gt_scan *s, const uint8_t *p, uint64_t escaped)
         if (!gt_is_hex(p[i]))
             bad = lowest(bad, i);
     for (; escaped; escaped &= escaped - 1) {
-        unsigned i = (unsigned)__builtin_ctzll(escaped);
+        unsigned i = gt_bit_first(escaped);
         if (p[i] == '"' || p[i] == '\\')
             continue;
         if (!gt_is_escape(p[i])) {
@@ -63,7 +64,7 @@ uint64_t gt_check_utf8(struct gt_scan *s, const uint8_t *p, uint64_t high)
         if (!s->utf8.left) {
             if (!(high & gt_bits_from(i)))
                 break;
-            i = (unsigned)__builtin_ctzll(high & gt_bits_from(i));
+            i = gt_bit_first(high & gt_bits_from(i));
         }
         if (!gt_utf8_step(&s->utf8, p[i]))
             return UINT64_C(1) << i;
@@ -75,7 +76,7 @@ uint64_t gt_check_controls(const uint8_t *p, uint64_t control, uint64_t in_strin
 {
     uint64_t bad = control & in_string;
     for (uint64_t left = control & ~in_string; left; left &= left - 1) {
-        uint8_t c = p[__builtin_ctzll(left)];
+        uint8_t c = p[gt_bit_first(left)];
         if (c != '\n' && c != '\r' && c != '\t')
             bad |= left & -left;
     }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "scheduler-ext/sim/group/heap.h"
 #include "scheduler-ext/sim/group/meter.h"
 
@@ -117,7 +118,7 @@ static int check_units(const struct run *run, const struct gt_sim_job *job, stru
     if (run->world->broken)
         return gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
     for (uint32_t i = 0; i < job->pods; i++) {
-        if ((uint32_t)__builtin_popcountll(run->places[i].mask) != job->gpus)
+        if (gt_bit_count(run->places[i].mask) != job->gpus)
             return gt_fail(err, EUCLEAN, "policy %s gave a pod the wrong number of GPUs", run->policy->name);
         if (run->policy->keeps_groups && i % together &&
             site->nodes[run->places[i].node].super != site->nodes[run->places[i - 1].node].super)

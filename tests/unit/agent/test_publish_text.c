@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "agent/publish_text.h"
+#include "base/json_get.h"
 #include "kube/status.h"
 
 enum { GPUS = 4, LOOK_US = 100 };
@@ -137,7 +138,7 @@ static void annotations(void **state)
     const cJSON *map = cJSON_GetObjectItem(cJSON_GetObjectItem(body, "metadata"), "annotations");
     const char *names[] = {"metax-tech.com/gpu.topology.losses", "metax-tech.com/gpu.topology.scores"};
     for (unsigned i = 0; i < 2; i++) { /* decimal keys, integers, one for each count that can be asked */
-        cJSON *values = cJSON_Parse(gt_kube_text(map, names[i]));
+        cJSON *values = cJSON_Parse(gt_get_string(map, names[i]));
         assert_int_equal(cJSON_GetArraySize(values), GPUS + 1);
         for (unsigned k = 1; k <= GPUS + 1; k++) {
             char key[8];
@@ -151,8 +152,8 @@ static void annotations(void **state)
         cJSON_Delete(values);
     }
     /* S of all is 2 x 64 + 4 x 8 = 160; the best pair has 64 and is cut off 2 x 8. */
-    assert_string_equal(gt_kube_text(map, names[0]), "{\"1\":199,\"2\":199,\"3\":0,\"4\":1999,\"5\":1999}");
-    assert_string_equal(gt_kube_text(map, names[1]), "{\"1\":0,\"2\":799,\"3\":999,\"4\":0,\"5\":0}");
+    assert_string_equal(gt_get_string(map, names[0]), "{\"1\":199,\"2\":199,\"3\":0,\"4\":1999,\"5\":1999}");
+    assert_string_equal(gt_get_string(map, names[1]), "{\"1\":0,\"2\":799,\"3\":999,\"4\":0,\"5\":0}");
     cJSON_Delete(body);
     gt_publish_write_annotations("n1", "u-1", &b->scores, 0, &none);
     assert_non_null(strstr(none.data, "\"annotations\":{}"));
@@ -255,12 +256,12 @@ static void wiring(void **state)
     gt_conditions_update(conditions, &facts, "2026-01-31T12:00:00Z");
     assert_true(gt_publish_write_wiring("n1", b->inventory->node, conditions, "2026-01-31T12:00:01Z", &text));
     cJSON *body = parse(&text), *status = cJSON_GetObjectItem(body, "status");
-    assert_string_equal(gt_kube_text(status, "name"), "n1"); /* not the recording's */
+    assert_string_equal(gt_get_string(status, "name"), "n1"); /* not the recording's */
     assert_int_equal(cJSON_GetObjectItem(status, "gpuCount")->valueint, GPUS);
     assert_int_equal(cJSON_GetObjectItem(status, "healthyCount")->valueint, 0); /* nobody said so */
     assert_int_equal(cJSON_GetObjectItem(status, "unknownCount")->valueint, GPUS);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(status, "conditions")), GT_CONDITIONS);
-    assert_string_equal(gt_kube_text(status, "observedAt"), "2026-01-31T12:00:01Z");
+    assert_string_equal(gt_get_string(status, "observedAt"), "2026-01-31T12:00:01Z");
     cJSON_Delete(body);
     assert_true(gt_publish_write_wiring("n1", b->inventory->node, conditions, NULL, &again));
     assert_null(strstr(again.data, "observedAt"));

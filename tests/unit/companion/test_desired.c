@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/json_get.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/desired.h"
 
@@ -87,12 +88,12 @@ static void test_stamp(void **state)
     const char *want[] = {"2020-01-01T00:00:00Z", "NOW", "NOW", "NOW"};
     (void)state;
     assert_true(gt_desired_stamp(desired, have, "NOW"));
-    assert_string_equal(gt_kube_text(desired, "observedAt"), "NOW");
+    assert_string_equal(gt_get_string(desired, "observedAt"), "NOW");
     const cJSON *list = cJSON_GetObjectItem(desired, "conditions");
     for (int i = 0; i < 4; i++)
-        assert_string_equal(gt_kube_text(cJSON_GetArrayItem(list, i), "lastTransitionTime"), want[i]);
+        assert_string_equal(gt_get_string(cJSON_GetArrayItem(list, i), "lastTransitionTime"), want[i]);
     assert_true(gt_desired_stamp(desired, NULL, "LATER"));
-    assert_string_equal(gt_kube_text(cJSON_GetArrayItem(list, 0), "lastTransitionTime"), "LATER");
+    assert_string_equal(gt_get_string(cJSON_GetArrayItem(list, 0), "lastTransitionTime"), "LATER");
     cJSON_Delete(desired);
     cJSON_Delete(have);
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/json_get.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/view.h"
 
@@ -70,12 +71,12 @@ static void expect_condition(const cJSON *status, const char *type, const char *
     const cJSON *entry;
     cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(status, "conditions"))
     {
-        if (strcmp(gt_kube_text(entry, "type"), type) != 0)
+        if (strcmp(gt_get_string(entry, "type"), type) != 0)
             continue;
-        assert_string_equal(gt_kube_text(entry, "status"), value);
-        assert_string_equal(gt_kube_text(entry, "reason"), reason);
-        if (!strstr(gt_kube_text(entry, "message"), word))
-            fail_msg("\"%s\" does not say %s", gt_kube_text(entry, "message"), word);
+        assert_string_equal(gt_get_string(entry, "status"), value);
+        assert_string_equal(gt_get_string(entry, "reason"), reason);
+        if (!strstr(gt_get_string(entry, "message"), word))
+            fail_msg("\"%s\" does not say %s", gt_get_string(entry, "message"), word);
         return;
     }
     fail_msg("no condition %s", type);
@@ -159,7 +160,7 @@ static void test_nodefeature(void **state)
         const cJSON *spec = cJSON_GetObjectItem(desired, "spec"),
                     *labels = cJSON_GetObjectItem(spec, "labels"),
                     *features = cJSON_GetObjectItem(spec, "features");
-        assert_string_equal(gt_kube_text(labels, GT_VIEW_NFD_LABEL), i ? "" : "a");
+        assert_string_equal(gt_get_string(labels, GT_VIEW_NFD_LABEL), i ? "" : "a");
         assert_int_equal(cJSON_GetArraySize(features), 3);
         const cJSON *gpus = cJSON_GetObjectItem(
             cJSON_GetObjectItem(cJSON_GetObjectItem(features, "instances"), "metax.gpu"), "elements");

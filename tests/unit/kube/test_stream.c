@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_get.h"
 #include "kube/lines.h"
 #include "kube/page.h"
 #include "kube/peek.h"
@@ -149,7 +150,7 @@ static void test_glimpse(void **state)
 
 static bool see_item(void *arg, cJSON *item)
 {
-    const char *name = gt_kube_text(item, "n");
+    const char *name = gt_get_string(item, "n");
     return see_line(arg, name, strlen(name));
 }
 
