@@ -307,6 +307,10 @@ class ChartCases:
     # cases of a release
 
     @quick
+    def new_image(self):
+        return install.import_image(self.cluster, self.build, (1, 2))
+
+    @quick
     def old_image(self):
         archive = previous.archive(self.old)
         for number in (1, 2):
@@ -590,7 +594,7 @@ class ChartCases:
         case("the chart's monitoring is daemonset/monitoring", self.monitoring)
         case("every set of values renders, and the API server takes it", self.combinations)
         case("wrong values are refused by name", self.wrong)
-        if not case("the image is built and imported", lambda: install.import_image(self.cluster, self.build, (1, 2))):
+        if not case("the image is built and imported", self.new_image):
             return
         if self.old:
             case("the image of the programs before their last change", self.old_image)
