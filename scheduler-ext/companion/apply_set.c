@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json_get.h"
 #include "base/log.h"
+#include "kube/digest.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/apply_set_private.h"
 
@@ -119,11 +120,45 @@ static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_a
     return true;
 }
 
+void gt_apply_set_caught_up(struct gt_apply_set_entry *entry)
+{
+    free(gt_steal(entry->awaited));
+    if (!entry->has_later)
+        return;
+    gt_apply_set_seen_done(&entry->there);
+    entry->there = entry->later;
+    entry->later = (struct gt_apply_set_seen){0};
+    entry->has_later = false;
+    entry->set->spec.on_change(entry->set->spec.arg);
+}
+
+static uint64_t version_digest(const struct gt_apply_set_seen *seen)
+{
+    return gt_index_digest(seen->version ? seen->version : "");
+}
+
+/* Whether the watch has told of this version while the write was on its way. */
+static bool was_heard(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
+{
+    if (entry->heard_count > GT_APPLY_SET_HEARD_MAX)
+        return true; /* it may have been one of them */
+    for (unsigned i = 0; i < entry->heard_count; i++)
+        if (entry->heard[i] == version_digest(seen))
+            return true;
+    return false;
+}
+
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 {
     struct gt_apply_set_seen seen = {0};
     if (object && !see(entry->set, object, &seen))
         return; /* the watch will tell */
+    /* Somebody else's write may have followed, and nobody tells of that again. */
+    if (was_heard(entry, &seen)) {
+        gt_apply_set_seen_done(&seen);
+        gt_apply_set_caught_up(entry);
+        return;
+    }
     gt_apply_set_seen_done(&entry->there);
     gt_apply_set_seen_done(&entry->later);
     free(entry->awaited);
@@ -137,6 +172,8 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
 {
     struct gt_apply_set *set = entry->set;
+    if (entry->call && entry->heard_count++ < GT_APPLY_SET_HEARD_MAX)
+        entry->heard[entry->heard_count - 1] = version_digest(seen);
     if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") != 0 &&
         gt_clock_ms() < entry->awaited_until) {
         gt_apply_set_seen_done(&entry->later);

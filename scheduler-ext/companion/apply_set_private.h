@@ -12,6 +12,8 @@ struct gt_apply_set_seen {
     char *uid, *version, *have; /* NULL where it is absent */
 };
 
+enum { GT_APPLY_SET_HEARD_MAX = 8 };
+
 struct gt_apply_set_entry {
     struct gt_apply_set *set;
     char *name;
@@ -23,8 +25,10 @@ struct gt_apply_set_entry {
     char *desired; /* NULL: it shall not be */
     uint32_t round;
     bool is_queued;
-    struct gt_apply_set_entry *next; /* of the queue */
-    struct gt_kube_call *call;       /* the write that is on its way */
+    struct gt_apply_set_entry *next;        /* of the queue */
+    struct gt_kube_call *call;              /* the write that is on its way */
+    uint64_t heard[GT_APPLY_SET_HEARD_MAX]; /* digests of the versions that the watch has told of meanwhile */
+    unsigned heard_count;                   /* may be more than are kept */
     enum gt_kube_verb verb;
     uint64_t applied; /* digest of the desired that it carries; 0: none */
     struct gt_backoff backoff;
@@ -53,6 +57,8 @@ enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
 void gt_apply_set_seen_done(struct gt_apply_set_seen *seen);
 /* Forgets an entry that stands for nothing any more. */
 void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
+/* Ends the waiting for the watch: what it told last is so. */
+void gt_apply_set_caught_up(struct gt_apply_set_entry *entry);
 /* What our own write has led to; NULL: the object is gone. */
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);
 

@@ -66,19 +66,6 @@ static bool work_on(struct gt_apply_set_entry *entry, uint64_t now)
     return r == 0;
 }
 
-/* The watch had its time to catch up: what it tells is so. */
-static void end_awaiting(struct gt_apply_set_entry *entry)
-{
-    free(gt_steal(entry->awaited));
-    if (entry->has_later) {
-        gt_apply_set_seen_done(&entry->there);
-        entry->there = entry->later;
-        entry->later = (struct gt_apply_set_seen){0};
-        entry->has_later = false;
-        entry->set->spec.on_change(entry->set->spec.arg);
-    }
-}
-
 /* When something may be done about an entry by the clock alone. */
 static uint64_t next_look(const struct gt_apply_set_entry *entry, bool done, uint64_t now)
 {
@@ -102,7 +89,7 @@ void gt_apply_set_run(void *arg)
     while (entry) {
         struct gt_apply_set_entry *following = entry->next;
         if (entry->awaited && now >= entry->awaited_until)
-            end_awaiting(entry);
+            gt_apply_set_caught_up(entry);
         bool done = work_on(entry, now);
         entry->is_queued = false;
         if (!done || entry->awaited) {

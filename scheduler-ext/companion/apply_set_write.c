@@ -36,6 +36,7 @@ static int send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool t
     };
     entry->verb = verb;
     entry->applied = 0;
+    entry->heard_count = 0;
     int r = gt_kube_start(entry->set->spec.kube, &request, on_written, entry, &entry->call, err);
     return r < 0 ? r : 1;
 }

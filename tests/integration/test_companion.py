@@ -536,6 +536,24 @@ class Conflicts(Case):
         self.api.remove(SUPERNODES, name)
         self.wait_members({name: ["n1", "n2"]})
 
+    def test_an_edit_that_is_heard_of_before_our_answer(self):
+        """The watch tells of our write and then of the edit, while the answer to the write is on its way: it tells of what is no more."""
+        self.add_mesh("n1", "n2")
+        serve, edited = self.api.serve, []
+
+        def hold_back(request):
+            answer = serve(request)
+            if request.method == "PATCH" and "/supernodes/" in request.path and request.path.endswith("/status") and not edited:
+                edited.append(request.path.split("/")[-2])
+                joins = companion.metrics()["gputopo_joins_total"]
+                self.api.add(SUPERNODES, edited[0], status={"tier": 5, "members": []}, metadata={"labels": LABEL})
+                wait_for(lambda: companion.metrics()["gputopo_joins_total"] > joins, 10)
+            return answer
+        self.api.serve = hold_back
+        companion = self.start()
+        self.wait(lambda: edited)
+        self.wait(lambda: self.members() == {edited[0]: ["n1", "n2"]} and self.statuses()[edited[0]]["tier"] == 1)
+
     def test_a_report_that_is_too_large(self):
         self.add_mesh("n1", "n2")
         companion = self.start()
