@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "topology/probe/culprits.h"
 #include "topology/probe/event_worker.h"
+#include "topology/probe/hangs.h"
 #include "topology/probe/locate.h"
 #include "topology/probe/protocol.h"
 #include "topology/probe/worker.h"
@@ -50,7 +51,9 @@ struct gt_prober {
     bool doubtful;     /* some code was no everyday answer: use a fresh worker next time */
     char stopped[128]; /* why it ended early */
     struct gt_culprits culprits;
+    bool patient; /* a look: what hangs again and again is not asked each time */
 
+    struct gt_hangs hangs;
     struct gt_event_worker events;
     unsigned time_count; /* since the start */
     struct call_time times[TIMED_MAX];
@@ -157,6 +160,7 @@ static cJSON *exchange(struct gt_prober *prober, const char *request, const char
                GT_INT("device", count ? (long long)args[0] : -1));
     add_failure(prober, call, count, args, why);
     gt_culprits_add(&prober->culprits, call, count, args);
+    gt_hangs_failed(&prober->hangs, call, count, args, why, gt_clock_ms());
     prober->restarts++;
     if (prober->restarts > RESTARTS_MAX)
         stop_scan(prober, "too many calls hung or crashed");
@@ -272,6 +276,13 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
         return NULL;
     if (lacks(prober, call))
         return NULL;
+    const char *hung =
+        prober->patient ? gt_hangs_wait(&prober->hangs, call, count, args, gt_clock_ms()) : NULL;
+    if (hung) {
+        add_failure(prober, call, count, args, hung);
+        gt_culprits_add(&prober->culprits, call, count, args);
+        return NULL;
+    }
     char request[128];
     int n = snprintf(request, sizeof(request), "call %s", call);
     for (unsigned i = 0; i < count; i++)
@@ -281,6 +292,7 @@ cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count,
     note_time(prober, call, gt_clock_ns() - begin);
     if (!answer)
         return NULL;
+    gt_hangs_answered(&prober->hangs, call, count, args);
     prober->answer[0] = ','; /* "{...}" becomes the rest of the entry */
     add_call(prober, call, count, args, prober->answer);
     const cJSON *code = gt_get(answer, "rc");
@@ -348,6 +360,7 @@ int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size
     prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
     prober->restarts = prober->culprits.count = prober->culprits.sound_count = 0;
     prober->over = prober->doubtful = prober->init_told = false;
+    prober->patient = plan == gt_plan_health;
     prober->stopped[0] = '\0';
     gt_worker_stuck();
 
@@ -356,6 +369,7 @@ int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size
         drop_worker(prober, NULL, 0);
         cJSON_Delete(prober->missing);
         prober->missing = NULL;
+        prober->hangs.count = 0;
     } else if (prober->scans >= SCANS_PER_WORKER)
         drop_worker(prober, NULL, 0);
     else if (prober->worker.pid && !gt_worker_alive(&prober->worker)) {

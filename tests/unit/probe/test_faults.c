@@ -308,6 +308,45 @@ static uint64_t digest_of(const char *log)
     return digest;
 }
 
+static unsigned restarts_of(const struct machine *machine)
+{
+    struct gt_probe_stats stats;
+    gt_probe_client_stats(machine->client, &stats);
+    return stats.restarts;
+}
+
+/* What hangs in look after look is not asked in each; the log says the same, and a scan asks all the same. */
+static void what_hangs_for_good(void **state)
+{
+    (void)state;
+    struct machine machine;
+    gt_auto_free char *first = NULL, *waiting = NULL;
+    machine_new(&machine, SOON_HANGS);
+    machine_scenario(&machine, 4, "\"faults\":[{\"call\":\"*\",\"dev\":3,\"do\":\"hang\"}]");
+    machine_spawn(&machine);
+    for (unsigned i = 0; i < 8; i++) {
+        gt_auto_free char *log = NULL;
+        assert_int_equal(gt_probe_health(machine.client, &log, NULL), 0);
+        assert_non_null(strstr(log, "{\"call\":\"mxSmlGetDeviceInfo\",\"args\":[3],\"error\":\"timeout\"}"));
+        assert_int_equal(restarts_of(&machine), i < 3 ? i + 1 : 3);
+        if (i == 0)
+            first = gt_steal(log);
+        else if (i == 7)
+            waiting = gt_steal(log);
+    }
+    assert_string_equal(first, waiting);
+    gt_auto_free char *scan = machine_scan(&machine);
+    assert_non_null(strstr(scan, "\"error\":\"timeout\""));
+    assert_int_equal(restarts_of(&machine), 4);
+
+    machine_scenario(&machine, 4, NULL);
+    gt_auto_free char *well = machine_scan(&machine), *look = NULL;
+    assert_null(strstr(well, "\"error\":\"timeout\""));
+    assert_int_equal(gt_probe_health(machine.client, &look, NULL), 0);
+    assert_null(strstr(look, "\"error\":\"timeout\""));
+    machine_done(&machine);
+}
+
 /* A look at health tells whether a whole scan would find others: other servers, too. */
 static void a_look_tells_of_servers(void **state)
 {
@@ -351,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_library),
+        cmocka_unit_test(what_hangs_for_good),
         cmocka_unit_test(a_look_tells_of_servers),
         cmocka_unit_test(health_alone),
         cmocka_unit_test(every_fault),
