@@ -354,6 +354,10 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
 static void add_terms(const char *terms, const char *node, struct gt_buf *to)
 {
     cJSON *list = terms ? cJSON_Parse(terms) : NULL;
+    if (terms && !list) { /* without memory: the pod's own terms must not be lost */
+        to->failed = true;
+        return;
+    }
     if (!list) {
         gt_buf_puts(to, "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[");
         gt_json_add_text(to, NULL, node);
@@ -377,9 +381,9 @@ static void add_terms(const char *terms, const char *node, struct gt_buf *to)
             to->failed = true;
             break;
         }
-        cJSON_AddStringToObject(field, "key", "metadata.name");
-        cJSON_AddStringToObject(field, "operator", "In");
-        cJSON *values = cJSON_AddArrayToObject(field, "values");
+        bool named = cJSON_AddStringToObject(field, "key", "metadata.name") &&
+                     cJSON_AddStringToObject(field, "operator", "In");
+        cJSON *values = named ? cJSON_AddArrayToObject(field, "values") : NULL;
         if (!values || !cJSON_AddItemToArray(values, cJSON_CreateString(node)))
             to->failed = true;
     }

@@ -112,6 +112,38 @@ static void test_terms_of_the_user(void **state)
     cJSON_Delete(json);
 }
 
+static unsigned allocations_left;
+
+static void *scarce_malloc(size_t size)
+{
+    return allocations_left && allocations_left-- ? malloc(size) : NULL;
+}
+
+/* Whichever allocation fails: the patch is whole, with the user's terms, or it is none. */
+static void test_terms_without_memory(void **state)
+{
+    (void)state;
+    static const char terms[] = "[{\"matchExpressions\":[{\"key\":\"zone\",\"operator\":\"Exists\"}]},"
+                                "{\"matchFields\":[]}]";
+    cJSON_Hooks scarce = {.malloc_fn = scarce_malloc, .free_fn = free};
+    gt_auto_buf struct gt_buf whole = GT_BUF(4096);
+    gt_patch_affinity(terms, "n1", &whole);
+    assert_false(whole.failed);
+    unsigned failed = 0;
+    for (;; failed++) {
+        gt_auto_buf struct gt_buf patch = GT_BUF(4096);
+        allocations_left = failed;
+        cJSON_InitHooks(&scarce);
+        gt_patch_affinity(terms, "n1", &patch);
+        cJSON_InitHooks(NULL);
+        if (!patch.failed) {
+            assert_string_equal(patch.data, whole.data);
+            break;
+        }
+    }
+    assert_true(failed > 10);
+}
+
 static void test_plan(void **state)
 {
     (void)state;
@@ -344,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lift),
         cmocka_unit_test(test_terms_of_the_user),
+        cmocka_unit_test(test_terms_without_memory),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_condition),
         cmocka_unit_test(test_containers_share_a_plan),
