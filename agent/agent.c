@@ -8,9 +8,9 @@
 
 #include "agent/agent_private.h"
 #include "agent/changes.h"
-#include "agent/ending.h"
 #include "agent/fault_file.h"
 #include "agent/probe_start.h"
+#include "base/ending.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "topology/model/render.h"

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/ending.h"
 #include "base/version.h"
 #include "scheduler-ext/companion/private.h"
 
-enum { RELEASE_MS = 2500, EVENTS_PER_MINUTE = 600 };
+/* In all, the process ends within two seconds. */
+enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };
 
 static void lead_all(struct gt_companion *companion, bool leads)
 {
@@ -76,9 +78,7 @@ static int take_signals(struct gt_companion *companion, struct gt_err **err)
     signal(SIGPIPE, SIG_IGN);
     int r = gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err);
     if (r >= 0)
-        r = gt_loop_add_signal(companion->loop, SIGTERM, on_end, companion, err);
-    if (r >= 0)
-        r = gt_loop_add_signal(companion->loop, SIGINT, on_end, companion, err);
+        r = gt_ending_new(companion->loop, LEAVE_MS, on_end, companion, &companion->end, err);
     return r;
 }
 
@@ -209,8 +209,9 @@ static int start(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-static void stop(struct gt_companion *companion)
+static void stop(struct gt_companion *companion, int result)
 {
+    gt_ending_begin(companion->end, result < 0 ? 1 : 0);
     gt_http_free(companion->health);
     gt_http_free(companion->https);
     gt_http_free(companion->http);
@@ -221,6 +222,7 @@ static void stop(struct gt_companion *companion)
     gt_informers_free(companion->informers);
     gt_kube_recorder_free(companion->recorder);
     gt_kube_free(companion->kube);
+    gt_ending_free(companion->end);
     gt_loop_free(companion->loop);
 }
 
@@ -230,6 +232,6 @@ int gt_companion_run(const struct gt_companion_options *options, struct gt_err *
     int r = start(&companion, err);
     if (r >= 0)
         r = gt_loop_run(companion.loop, err);
-    stop(&companion);
+    stop(&companion, r);
     return r;
 }

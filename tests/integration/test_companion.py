@@ -17,6 +17,7 @@ import time
 import unittest
 
 import jsonschema
+import stopped_thread
 from api_double import Status, StrictDouble
 from companion_driver import (LABEL, NODES, OLD_SUPERNODE_LABEL, SUPERNODE_LABEL, SUPERNODES, TOPOLOGIES, Companion, mesh, report)
 from crds import status_schema
@@ -145,6 +146,22 @@ class Flooded(Case):
             self.add_mesh("m1", "m2")
             self.wait(lambda: len(self.members()) == 2)
             self.assertLess(companion.metrics()["process_open_fds"], 192)
+
+
+@unittest.skipUnless(stopped_thread.possible(), "needs ptrace of a child")
+class TheLoopHangs(Case):
+    def test_sigterm_ends_it(self):
+        config = kubeconfig(f"{self.directory}/config", self.api.url, f"certificate-authority: {self.certificates}/ca.crt",
+                            "token: token-1")
+        companion = Companion(SCHEDULER, "--only=supernodes", "--namespace", NAMESPACE, "--kubeconfig", config)
+        self.addCleanup(lambda: companion.process.poll() is None and companion.stop())
+        self.assertTrue(wait_for(companion.is_ready), companion.lines)
+        stopped = stopped_thread.StoppedThread(companion.process.pid, "gputopo-schedul")
+        self.addCleanup(stopped.release)
+        begin = time.monotonic()
+        self.assertEqual(companion.stop(PROBE_S), 1)
+        self.assertLess(time.monotonic() - begin, PROBE_S)
+        self.assertEqual(companion.events("something hangs, leaving without it")[0]["level"], "warning")
 
 
 class Joining(Case):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/ending.h"
+#include "base/ending.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ struct gt_ending {
     pthread_mutex_t lock;
     uint64_t until_ms; /* under lock, as all below; 0: nothing has ended yet */
     int signal, status;
-    bool over;
+    bool begun, over;
 };
 
 /* Telling may hang as well, in a lock or a full pipe: then SIGALRM ends it. */
@@ -70,16 +70,16 @@ static void *watch(void *arg)
     struct gt_ending *ending = arg;
     for (int signal = -1;;) {
         pthread_mutex_lock(&ending->lock);
-        bool over = ending->over, first = signal > 0 && !ending->until_ms;
-        if (first) {
+        bool over = ending->over, told = signal > 0 && !ending->begun;
+        if (told && !ending->until_ms)
             ending->until_ms = gt_clock_ms() + ending->limit_ms;
+        if (told)
             ending->signal = signal;
-        }
         uint64_t until_ms = ending->until_ms;
         pthread_mutex_unlock(&ending->lock);
         if (over)
             return NULL;
-        if (first)
+        if (told)
             gt_loop_post(ending->loop, on_posted, ending); /* a loop with no room hangs, and is left */
         if (!await_signal(ending, until_ms, &signal))
             leave(ending);
@@ -93,7 +93,8 @@ int gt_ending_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback *c
     pthread_attr_t small;
     if (!ending)
         return gt_fail_sys(err, ENOMEM, "end of the process");
-    *ending = (struct gt_ending){.loop = loop, .limit_ms = limit_ms, .callback = callback, .arg = arg};
+    *ending =
+        (struct gt_ending){.loop = loop, .limit_ms = limit_ms, .callback = callback, .arg = arg, .status = 1};
     sigemptyset(&ending->signals);
     sigaddset(&ending->signals, SIGTERM);
     sigaddset(&ending->signals, SIGINT);
@@ -121,6 +122,7 @@ void gt_ending_begin(struct gt_ending *ending, int status)
     if (!ending->until_ms)
         ending->until_ms = gt_clock_ms() + ending->limit_ms;
     ending->status = status;
+    ending->begun = true;
     pthread_mutex_unlock(&ending->lock);
     pthread_kill(ending->thread, SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread): it waits for that */
 }
