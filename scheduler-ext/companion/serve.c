@@ -37,9 +37,13 @@ static bool has_valid_certificate(const struct gt_companion *companion, struct g
     return false;
 }
 
-static void serve_readiness(const struct gt_companion *companion, struct gt_http_response *response)
+/* A certificate out of its time concerns the port of --https alone: readiness of a pod, which counts for all
+ * ports of its Service, is asked for with `exclude=certificate`. */
+static void serve_readiness(const struct gt_companion *companion, const char *query,
+                            struct gt_http_response *response)
 {
-    if (!has_valid_certificate(companion, &response->body))
+    bool excluded = query && strcmp(query, "exclude=certificate") == 0;
+    if (!has_valid_certificate(companion, &response->body) && !excluded)
         response->status = 503;
     for (unsigned i = 0; i < gt_part_count; i++) {
         if (!companion->parts[i] || !gt_parts[i]->ready)
@@ -54,13 +58,13 @@ static void serve_readiness(const struct gt_companion *companion, struct gt_http
         gt_buf_printf(&response->body, "ok, %s\n", companion->leads ? "leads" : "stands by");
 }
 
-static bool serve_health(const struct gt_companion *companion, const char *path,
+static bool serve_health(const struct gt_companion *companion, const struct gt_http_request *request,
                          struct gt_http_response *response)
 {
-    if (strcmp(path, "/healthz") == 0)
+    if (strcmp(request->path, "/healthz") == 0)
         gt_buf_puts(&response->body, "ok\n");
-    else if (strcmp(path, "/readyz") == 0)
-        serve_readiness(companion, response);
+    else if (strcmp(request->path, "/readyz") == 0)
+        serve_readiness(companion, request->query, response);
     else
         return false;
     return true;
@@ -69,7 +73,7 @@ static bool serve_health(const struct gt_companion *companion, const char *path,
 static void serve_health_alone(void *arg, const struct gt_http_request *request,
                                struct gt_http_response *response)
 {
-    if (serve_health(arg, request->path, response))
+    if (serve_health(arg, request, response))
         return;
     response->status = 404;
     gt_buf_puts(&response->body, "there are /healthz and /readyz\n");
@@ -140,7 +144,7 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
 {
     struct gt_companion *companion = arg;
     const char *path = request->path;
-    if (serve_health(companion, path, response))
+    if (serve_health(companion, request, response))
         return;
     if (strcmp(path, "/metrics") == 0)
         serve_metrics(companion, response);

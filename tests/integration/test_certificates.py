@@ -115,6 +115,9 @@ class Own(Case):
         self.use("expired")
         self.becomes(503, rf"^https: the certificate {self.tls}/tls\.crt expired on \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n$")
         self.assertEqual(self.companion.get("/healthz")[0], 200)  # to start it again would not help
+        status, text = self.companion.get("/readyz?exclude=certificate")  # nor to cut Volcano off, which asks the plain port
+        self.assertEqual((status, text.splitlines()[-1]), (200, "ok, leads"))
+        self.assertIn("expired on", text)
         self.use("early")
         self.becomes(503, rf"^https: the certificate {self.tls}/tls\.crt is not valid before \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n$")
         self.use("good")

@@ -316,6 +316,8 @@ class Permissions(unittest.TestCase):
         self.assertEqual(pod["serviceAccountName"], "gputopo-scheduler")
         self.assertEqual([volume for volume in pod["volumes"] if "hostPath" in volume], [])
         self.assertEqual(container(pod, "scheduler")["securityContext"]["capabilities"], {"drop": ["ALL"]})
+        # its Service has the plain port, too, which Volcano asks: an expired certificate must not take that away
+        self.assertEqual(container(pod, "scheduler")["readinessProbe"]["httpGet"]["path"], "/readyz?exclude=certificate")
 
     def test_mounts_and_volumes_belong_together(self):
         pods = [pod_of(build(DAEMONSET / directory)) for directory in ("base", "no-probe", "recorded")]
