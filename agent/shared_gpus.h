@@ -13,7 +13,8 @@
 enum { GT_SHARES_GONE_MS = 60000 };
 
 struct gt_shares {
-    /* The last word of each: what is not asked or does not answer keeps it. */
+    /* The last word of each: what is not asked or does not answer keeps it, for however long. Without an API
+     * server no new pod comes that could want a whole GPU, and a new agent has no word to keep. */
     unsigned offered; /* shares that the kubelet has to offer */
     unsigned held;    /* that containers hold */
     bool annotated;   /* the Node has the annotation of the vendor's plugin */

@@ -271,14 +271,18 @@ class LargeModel(Case):
 class Memory(Case):
     BUDGET_MIB, SPARE_MIB = 192, 64  # what all requests may hold together, and what reading them costs besides
 
-    def open_bodies(self, count, path, begin, piece, pieces):
+    def open_bodies(self, count, path, begin, piece, pieces, https=None):
         """So many bodies that do not end, from eight addresses; each sends what the server takes, and stays open."""
+        context = context_of(f"{self.folder}/ca.crt") if https else None
         head = (f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
                 f"Content-Length: {len(begin) + len(piece) * pieces + 1}\r\n\r\n").encode()
         for i in range(count):
-            connection = socket.create_connection(("127.0.0.1", self.companion.port), 60, (f"127.0.0.{2 + i % 8}", 0))
+            connection = socket.create_connection(("127.0.0.1", https or self.companion.port), 60, (f"127.0.0.{2 + i % 8}", 0))
             self.addCleanup(connection.close)
-            with contextlib.suppress(ConnectionError):
+            if https:
+                connection = context.wrap_socket(connection, server_hostname="127.0.0.1")
+                self.addCleanup(connection.close)
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
                 connection.sendall(head + begin)
                 for _ in range(pieces):
                     connection.sendall(piece)
@@ -287,11 +291,12 @@ class Memory(Case):
         with open(f"/proc/{self.companion.process.pid}/status", encoding="ascii") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) >> 10
 
-    def holds(self, *how):
+    def holds(self, *how, https=None):
         self.add_node("n1")
-        self.start("--only=extender,placement")
+        self.start("--only=extender,placement", *(("--https", f"127.0.0.1:{https}", "--tls-certificate", f"{self.folder}/doors.crt",
+                                                   "--tls-key", f"{self.folder}/doors.key") if https else ()))
         before = self.companion.memory_kib()[0] >> 10
-        self.open_bodies(*how)
+        self.open_bodies(*how, https=https)
         with client(self.companion.port) as other:  # small questions of others are answered all the same
             self.assertEqual(self.scores(asking_pod(gpus="4"), "n1", of=other), {"n1": 10})
             self.assertEqual(other.ask("/healthz", method="GET")[0], 200)
@@ -309,7 +314,7 @@ class Memory(Case):
         self.holds(32, PRIORITIZE, b'{"Pod":' + json.dumps(asking_pod()).encode() + b',"NodeNames":[', names, 60)
 
     def test_reviews(self):
-        self.holds(128, "/webhook/mutate", b"{", b" " * (1 << 20), 3)
+        self.holds(128, "/webhook/mutate", b"{", b" " * (1 << 20), 3, https=free_port())
 
 
 class Webhook(Case):
