@@ -10,7 +10,7 @@
 
 enum { BODY_MAX = 1 << 20, ANSWER_MAX = 4 << 20 };
 
-const struct gt_kube_resource gt_publish_topologies = {
+static const struct gt_kube_resource topologies = {
     .group = "topology.metax-tech.com", .version = "v1alpha1", .plural = "nodegputopologies"};
 
 static const struct {
@@ -131,7 +131,7 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
     bool of_object = is_of_object(which);
     struct gt_kube_request request = {
         .verb = which == GT_PUBLISH_OWNER ? GT_KUBE_GET : GT_KUBE_APPLY,
-        .resource = of_object ? &gt_publish_topologies : &gt_kube_nodes,
+        .resource = of_object ? &topologies : &gt_kube_nodes,
         .name = publish->options.node_name,
         .field_manager = lane_facts[which].manager,
         .force = of_object || (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),

@@ -105,6 +105,4 @@ void gt_publish_stats(const struct gt_publish *publish, struct gt_publish_stats 
 /* "owner", "object", "wiring"... */
 const char *gt_publish_lane_name(enum gt_publish_lane lane);
 
-extern const struct gt_kube_resource gt_publish_topologies;
-
 #endif

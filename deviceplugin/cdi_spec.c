@@ -31,7 +31,9 @@ static bool is_name(const char *text, size_t len, const char *more)
     return true;
 }
 
-bool gt_cdi_kind_is_valid(const char *kind)
+/* Whether "domain/name" may be the kind of a spec: both begin with a letter, end with a letter or digit, and
+ * have letters, digits, '-', '_' and '.' between. */
+static bool is_kind(const char *kind)
 {
     const char *slash = strchr(kind, '/');
     return slash && is_letter(kind[0]) && is_name(kind, (size_t)(slash - kind), "-_.") &&
@@ -143,7 +145,7 @@ static int check_edits(const struct gt_cdi_edits *edits, const struct gt_cdi_edi
 
 int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err)
 {
-    if (!gt_cdi_kind_is_valid(spec->kind))
+    if (!is_kind(spec->kind))
         return gt_fail(err, EINVAL, "CDI spec: \"%.80s\" is no kind of devices", spec->kind);
     if (!spec->device_count)
         return gt_fail(err, EINVAL, "CDI spec: there is no device");

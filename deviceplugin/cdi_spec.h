@@ -51,10 +51,6 @@ int gt_cdi_spec_check(const struct gt_cdi_spec *spec, struct gt_err **err);
 /* Appends the JSON of a spec that passes the check; the same spec gives the same bytes. */
 int gt_cdi_spec_write(const struct gt_cdi_spec *spec, struct gt_buf *to, struct gt_err **err);
 
-/* Whether "domain/name" may be the kind of a spec: both begin with a letter, end with a letter or digit, and
- * have letters, digits, '-', '_' and '.' between. */
-bool gt_cdi_kind_is_valid(const char *kind);
-
 /*
  * Appends a device's name for any ID. Letters, digits, '-', '.' and ':' stay as they are, every other byte
  * becomes

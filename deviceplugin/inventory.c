@@ -252,12 +252,6 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     return 0;
 }
 
-int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
-                     const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err)
-{
-    return gt_inventory_next(node, classes, previous, NULL, 0, ret, err);
-}
-
 int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
                           struct gt_err **err)
 {

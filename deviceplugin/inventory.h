@@ -62,13 +62,10 @@ struct gt_inventory {
 /*
  * `previous` may be NULL; it is not kept. A node that is not advertised (gt_node_not_advertised) gives an
  * inventory whose devices are all Unhealthy when there was a previous one with devices, else one without
- * devices. Of lost devices the first GT_DEVICES_MAX - GPUs are kept.
+ * devices. Of lost devices the first GT_DEVICES_MAX - GPUs are kept. `in_use` NULL: unknown. `now_ms` is any
+ * clock that only goes forward. With a complete `in_use` a lost device that nobody holds leaves the list
+ * GT_LOST_KEPT_MS after it was lost, a retired ID GT_RETIRED_KEPT_MS after.
  */
-int gt_inventory_new(const struct gt_node *node, struct gt_class_cache *classes,
-                     const struct gt_inventory *previous, struct gt_inventory **ret, struct gt_err **err);
-/* The same with what is in use; NULL: unknown. `now_ms` is any clock that only goes forward. With a complete
- * `in_use` a lost device that nobody holds leaves the list GT_LOST_KEPT_MS after it was lost, a retired ID
- * GT_RETIRED_KEPT_MS after. */
 int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
                       const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
                       struct gt_inventory **ret, struct gt_err **err);

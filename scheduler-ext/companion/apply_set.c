@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "kube/digest.h"
 #include "base/json_get.h"
 #include "base/log.h"
-#include "kube/digest.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/apply_set_private.h"
 
@@ -19,7 +19,7 @@ static int compare(const void *a, const void *b)
     return strcmp(((const struct gt_apply_set_entry *)a)->name, ((const struct gt_apply_set_entry *)b)->name);
 }
 
-void gt_apply_set_seen_done(struct gt_apply_set_seen *seen)
+static void seen_done(struct gt_apply_set_seen *seen)
 {
     free(seen->uid);
     free(seen->version);
@@ -31,8 +31,8 @@ static void free_entry(void *item)
 {
     struct gt_apply_set_entry *entry = item;
     gt_kube_cancel(entry->call);
-    gt_apply_set_seen_done(&entry->there);
-    gt_apply_set_seen_done(&entry->later);
+    seen_done(&entry->there);
+    seen_done(&entry->later);
     free(entry->awaited);
     free(entry->desired);
     free(entry->name);
@@ -113,7 +113,7 @@ static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_a
                                      .version = strdup(gt_get_string(metadata, "resourceVersion")),
                                      .have = trim(set, object)};
     if (!seen.uid || !seen.version || !seen.have) {
-        gt_apply_set_seen_done(&seen);
+        seen_done(&seen);
         return false;
     }
     *ret = seen;
@@ -125,7 +125,7 @@ void gt_apply_set_caught_up(struct gt_apply_set_entry *entry)
     free(gt_steal(entry->awaited));
     if (!entry->has_later)
         return;
-    gt_apply_set_seen_done(&entry->there);
+    seen_done(&entry->there);
     entry->there = entry->later;
     entry->later = (struct gt_apply_set_seen){0};
     entry->has_later = false;
@@ -155,12 +155,12 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
         return; /* the watch will tell */
     /* Somebody else's write may have followed, and nobody tells of that again. */
     if (was_heard(entry, &seen)) {
-        gt_apply_set_seen_done(&seen);
+        seen_done(&seen);
         gt_apply_set_caught_up(entry);
         return;
     }
-    gt_apply_set_seen_done(&entry->there);
-    gt_apply_set_seen_done(&entry->later);
+    seen_done(&entry->there);
+    seen_done(&entry->later);
     free(entry->awaited);
     entry->has_later = false;
     entry->there = seen;
@@ -176,7 +176,7 @@ static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *see
         entry->heard[entry->heard_count - 1] = version_digest(seen);
     if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") != 0 &&
         gt_clock_ms() < entry->awaited_until) {
-        gt_apply_set_seen_done(&entry->later);
+        seen_done(&entry->later);
         entry->later = *seen;
         entry->has_later = true;
         gt_apply_set_queue(entry);
@@ -184,9 +184,9 @@ static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *see
     }
     bool is_echo = entry->awaited != NULL;
     free(gt_steal(entry->awaited));
-    gt_apply_set_seen_done(&entry->later);
+    seen_done(&entry->later);
     entry->has_later = false;
-    gt_apply_set_seen_done(&entry->there);
+    seen_done(&entry->there);
     entry->there = *seen;
     gt_apply_set_queue(entry);
     if (!is_echo)

@@ -54,7 +54,6 @@ struct gt_apply_set {
 enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
 
 /* apply_set.c */
-void gt_apply_set_seen_done(struct gt_apply_set_seen *seen);
 /* Forgets an entry that stands for nothing any more. */
 void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
 /* Ends the waiting for the watch: what it told last is so. */

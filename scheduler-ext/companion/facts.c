@@ -340,8 +340,3 @@ const struct gt_fact **gt_facts_list(const struct gt_facts *facts, uint32_t *ret
     *ret_count = walk.count;
     return walk.items;
 }
-
-uint32_t gt_facts_count(const struct gt_facts *facts)
-{
-    return facts->count;
-}

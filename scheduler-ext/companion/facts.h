@@ -56,6 +56,4 @@ bool gt_facts_topology_gone(struct gt_facts *facts, const char *name);
  * NULL without memory. */
 const struct gt_fact **gt_facts_list(const struct gt_facts *facts, uint32_t *ret_count);
 
-uint32_t gt_facts_count(const struct gt_facts *facts);
-
 #endif

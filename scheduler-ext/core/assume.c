@@ -45,8 +45,7 @@ int gt_cluster_assume(struct gt_cluster *cluster, uint32_t node, uint64_t mask, 
     return 0;
 }
 
-/* Takes an assumption out of the lists; its GPUs are available again unless `used`. */
-static void end(struct gt_cluster *cluster, uint32_t id, bool used)
+void gt_cluster_forget(struct gt_cluster *cluster, uint32_t id)
 {
     if (id >= cluster->assumption_count || cluster->assumptions[id].node == GT_NONE)
         return;
@@ -58,8 +57,6 @@ static void end(struct gt_cluster *cluster, uint32_t id, bool used)
         cluster->first_assumption[node] = a->next;
     if (a->next != GT_NONE)
         cluster->assumptions[a->next].previous = a->previous;
-    if (used)
-        cluster->free[node] &= ~a->mask;
     gt_core_give(cluster, node, a->mask);
     a->node = GT_NONE;
     a->next = cluster->assumption_free;
@@ -67,22 +64,12 @@ static void end(struct gt_cluster *cluster, uint32_t id, bool used)
     cluster->assumptions_live--;
 }
 
-void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption)
-{
-    end(cluster, assumption, true);
-}
-
-void gt_cluster_forget(struct gt_cluster *cluster, uint32_t assumption)
-{
-    end(cluster, assumption, false);
-}
-
 uint32_t gt_cluster_expire(struct gt_cluster *cluster, uint64_t now)
 {
     uint32_t count = 0;
     for (uint32_t id = 0; id < cluster->assumption_count; id++)
         if (cluster->assumptions[id].node != GT_NONE && cluster->assumptions[id].expires <= now) {
-            end(cluster, id, false);
+            gt_cluster_forget(cluster, id);
             count++;
         }
     return count;
@@ -93,7 +80,7 @@ uint32_t gt_cluster_forget_owner(struct gt_cluster *cluster, uint64_t owner)
     uint32_t count = 0;
     for (uint32_t id = 0; id < cluster->assumption_count; id++)
         if (cluster->assumptions[id].node != GT_NONE && cluster->assumptions[id].owner == owner) {
-            end(cluster, id, false);
+            gt_cluster_forget(cluster, id);
             count++;
         }
     return count;
@@ -107,9 +94,4 @@ uint32_t gt_cluster_find_assumption(const struct gt_cluster *cluster, uint32_t n
            (cluster->assumptions[id].owner != owner || cluster->assumptions[id].mask != mask))
         id = cluster->assumptions[id].next;
     return id;
-}
-
-uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
-{
-    return cluster->assumptions_live;
 }

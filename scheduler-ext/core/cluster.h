@@ -115,27 +115,20 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
 /*
  * Assumptions: GPUs promised to a pod that does not use them yet. `owner` is the caller's number for the job.
  * An assumption ends by
- *   confirm: the pod runs there; the GPUs are in use from now on (no longer free);
  *   forget:  the pod is gone; they are available again;
  *   expire:  like forget, for all whose time is over.
  */
 /* -EBUSY when a GPU of the mask is not available, nothing changed then. */
 int gt_cluster_assume(struct gt_cluster *cluster, uint32_t node, uint64_t mask, uint64_t owner,
                       uint64_t expires, uint32_t *ret, struct gt_err **err);
-void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption);
 void gt_cluster_forget(struct gt_cluster *cluster, uint32_t assumption);
 uint32_t gt_cluster_expire(struct gt_cluster *cluster, uint64_t now); /* how many */
 uint32_t gt_cluster_forget_owner(struct gt_cluster *cluster, uint64_t owner);
 /* The owner's assumption of just these GPUs; GT_NONE: there is none. */
 uint32_t gt_cluster_find_assumption(const struct gt_cluster *cluster, uint32_t node, uint64_t mask,
                                     uint64_t owner);
-uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster); /* how many there are */
 
 /* Bytes allocated, class tables not counted. */
 size_t gt_cluster_bytes(const struct gt_cluster *cluster);
-
-/* Recomputes every derived number and compares: 0, or -EUCLEAN with the first that is wrong. For tests and
- * debug builds. */
-int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err);
 
 #endif

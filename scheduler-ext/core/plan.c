@@ -195,24 +195,6 @@ bool gt_plan_job(struct gt_cluster *cluster, struct gt_plan_unit *units, uint32_
     return true;
 }
 
-int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
-                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err)
-{
-    for (uint32_t i = 0; i < pod_count; i++) {
-        ret_assumptions[i] = GT_NONE;
-        if (pods[i].running)
-            continue;
-        int r =
-            gt_cluster_assume(cluster, pods[i].node, pods[i].mask, owner, expires, &ret_assumptions[i], err);
-        if (r < 0) {
-            while (i--)
-                gt_cluster_forget(cluster, ret_assumptions[i]);
-            return r;
-        }
-    }
-    return 0;
-}
-
 void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *counts, unsigned containers,
                    uint64_t *ret_masks)
 {

@@ -81,16 +81,11 @@ struct gt_plan_failure {
 
 /*
  * Plans. True: every pod has a node and a mask. False: *ret_failure says why, pods and out fields of units
- * are undefined. The cluster is the same as before either way: the caller assumes the pods (gt_plan_assume).
+ * are undefined. The cluster is the same as before either way: the caller assumes the pods.
  * `units` cover pods 0..pod_count-1 without gaps, in order.
  */
 bool gt_plan_job(struct gt_cluster *cluster, struct gt_plan_unit *units, uint32_t unit_count,
                  struct gt_plan_pod *pods, uint32_t pod_count, struct gt_plan_failure *ret_failure);
-
-/* Assumes every pod that is not running; all or nothing. ret_assumptions has pod_count places (GT_NONE for a
- * running pod). */
-int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
-                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err);
 
 /* Splits a pod's GPUs over its containers, the best-connected ones together; counts add up to the mask's. */
 void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *counts, unsigned containers,

@@ -196,25 +196,10 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
     return true;
 }
 
-bool gt_queue_has(const struct gt_queue *queue, const void *job)
-{
-    return find(queue, job) != NULL;
-}
-
-uint32_t gt_queue_length(const struct gt_queue *queue)
-{
-    return queue->count;
-}
-
 uint32_t gt_queue_place(const struct gt_queue *queue, const void *job)
 {
     const struct item *item = find(queue, job);
     return item ? place_for(queue, &item->entry) : UINT32_MAX;
-}
-
-const void *gt_queue_holder(const struct gt_queue *queue)
-{
-    return queue->holder ? queue->holder->entry.job : NULL;
 }
 
 void gt_queue_wake(struct gt_queue *queue)

@@ -58,11 +58,8 @@ GT_DEFINE_CLEANUP(struct gt_queue *, gt_queue_free)
 int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, struct gt_err **err);
 /* False where it was not there. */
 bool gt_queue_remove(struct gt_queue *queue, const void *job);
-bool gt_queue_has(const struct gt_queue *queue, const void *job);
-uint32_t gt_queue_length(const struct gt_queue *queue);
 /* Its place in the order, from 0; UINT32_MAX where it is not there. */
 uint32_t gt_queue_place(const struct gt_queue *queue, const void *job);
-const void *gt_queue_holder(const struct gt_queue *queue);
 
 /* Something has changed: another round is worth it. */
 void gt_queue_wake(struct gt_queue *queue);

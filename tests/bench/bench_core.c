@@ -7,6 +7,7 @@
 
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/core/score.h"
+#include "tests/unit/core/core_checks.h"
 
 /*
  * What the decision core costs, on one thread. Prints measures in the form that loss.sh describes. A time is

@@ -66,7 +66,7 @@ static int make_inventory(unsigned count, struct gt_inventory **ret, struct gt_e
     }
     if ((r = gt_node_finish(node, err)) < 0 || (r = gt_class_cache_new(4, &classes, err)) < 0)
         return r;
-    return gt_inventory_new(node, classes, NULL, ret, err);
+    return gt_inventory_next(node, classes, NULL, NULL, 0, ret, err);
 }
 
 /* The worst median over all k, of the whole answer: bytes of the request to bytes of the reply. */

@@ -5,6 +5,7 @@
 
 #include "scheduler-ext/cache/cache.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/core/core_checks.h"
 
 /*
  * Lines, each a letter and what it is about: t, n, s, p hand in an object (NodeGPUTopology, Node, Supernode,

@@ -7,6 +7,7 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/core/core_checks.h"
 
 /* The bytes are a program of calls on a cluster: whatever their order and arguments, it stays sound, a plan
  * uses available GPUs only, and planning and advice leave no trace. */

@@ -6,6 +6,7 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/core/core_checks.h"
 
 /* A cluster file is refused with one line that names it, or gives a cluster that is sound, whose pods use
  * GPUs that are not free, and on which a small job can be planned without a trace. */

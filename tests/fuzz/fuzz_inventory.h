@@ -34,7 +34,8 @@ static inline const struct gt_inventory *fuzz_inventory(void)
             link->path_kind = GT_LINK_SYS;
             link->kind = link->a / 3 == link->b / 3 ? GT_LINK_MX : GT_LINK_SYS;
         }
-        if (gt_node_finish(node, NULL) < 0 || gt_inventory_new(node, classes, before, &inventory, NULL) < 0)
+        if (gt_node_finish(node, NULL) < 0 ||
+            gt_inventory_next(node, classes, before, NULL, 0, &inventory, NULL) < 0)
             abort();
         gt_node_unref(node);
         gt_inventory_unref(before);

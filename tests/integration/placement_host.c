@@ -25,6 +25,7 @@
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"
 #include "scheduler-ext/placement/webhook.h"
+#include "tests/unit/core/core_checks.h"
 
 enum { LINE_MAX_BYTES = 16 << 20, TICK_MS = 200 };
 

@@ -108,7 +108,7 @@ static int read_node(struct host *host, struct gt_err **err)
         r = gt_node_from_json(json, host->path, &node, err);
     cJSON_Delete(json);
     if (r == 0)
-        r = gt_inventory_new(node, host->classes, host->inventory, &next, err);
+        r = gt_inventory_next(node, host->classes, host->inventory, NULL, 0, &next, err);
     if (r < 0)
         return r;
     gt_inventory_unref(host->inventory);

@@ -8,8 +8,9 @@
 
 enum { FORGET_AFTER = 100 };
 
-bool gt_health_shows(const struct gt_fault_table *table, const struct gt_evidence *evidence,
-                     enum gt_signal signal)
+/* Whether a signal is there in this look; for a counter: whether it has ever counted. */
+static bool shows(const struct gt_fault_table *table, const struct gt_evidence *evidence,
+                  enum gt_signal signal)
 {
     if (!gt_evidence_knows(evidence, signal))
         return false;
@@ -58,9 +59,9 @@ void gt_health_judge(const struct gt_fault_table *table, struct gt_node *node)
         struct gt_gpu *gpu = &node->gpus[i];
         char reason[sizeof(gpu->unhealthy_reason)] = "";
         enum gt_signal signal = 0;
-        while (signal < GT_SIGNALS && !(table->rules[signal].when == GT_FAULT_AT_ONCE &&
-                                        gt_signal_kind(signal) != GT_SIGNAL_COUNTER &&
-                                        gt_health_shows(table, &gpu->evidence, signal)))
+        while (signal < GT_SIGNALS &&
+               !(table->rules[signal].when == GT_FAULT_AT_ONCE &&
+                 gt_signal_kind(signal) != GT_SIGNAL_COUNTER && shows(table, &gpu->evidence, signal)))
             signal++;
         if (signal < GT_SIGNALS)
             describe(table, &gpu->evidence, signal, reason, sizeof(reason));
@@ -95,7 +96,7 @@ static uint32_t occurrences(struct gt_health_track *track, const struct gt_fault
     uint32_t value = evidence->value[signal], before = track->value;
     bool counted = track->counted;
     if (gt_signal_kind(signal) != GT_SIGNAL_COUNTER)
-        return gt_health_shows(table, evidence, signal);
+        return shows(table, evidence, signal);
     if (!gt_evidence_knows(evidence, signal))
         return 0;
     track->value = value;
@@ -203,7 +204,7 @@ static void find_reason(struct gt_health_entry *entry, const struct gt_fault_tab
         memcpy(last, entry->reason, sizeof(last));
         snprintf(entry->reason, sizeof(entry->reason), GT_HELD_BACK ", has to be well for %llu s; last: %s",
                  (unsigned long long)entry->hold_s, last);
-    } else if (gt_health_shows(table, evidence, signal) || entry->cause != signal)
+    } else if (shows(table, evidence, signal) || entry->cause != signal)
         describe(table, evidence, signal, entry->reason, sizeof(entry->reason));
     entry->cause = signal;
 }

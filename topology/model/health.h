@@ -84,8 +84,4 @@ enum {
 void gt_health_observe(struct gt_health *health, const struct gt_fault_table *table, struct gt_node *node,
                        unsigned flags, uint64_t now_s);
 
-/* Whether a signal is there in this look; for a counter: whether it has ever counted. */
-bool gt_health_shows(const struct gt_fault_table *table, const struct gt_evidence *evidence,
-                     enum gt_signal signal);
-
 #endif

@@ -26,7 +26,7 @@ static struct gt_inventory *inventory(enum gt_link_kind kind, enum gt_link_state
     node->links[0].state = state;
     assert_int_equal(gt_node_finish(node, NULL), 0);
     assert_int_equal(gt_class_cache_new(1, &classes, NULL), 0);
-    assert_int_equal(gt_inventory_new(node, classes, NULL, &made, NULL), 0);
+    assert_int_equal(gt_inventory_next(node, classes, NULL, NULL, 0, &made, NULL), 0);
     return made;
 }
 

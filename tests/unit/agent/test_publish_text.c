@@ -59,7 +59,7 @@ static struct bench *new_bench(struct gt_node *node)
     b->usage = calloc(1, sizeof(*b->usage) + GPUS * sizeof(b->usage->owners[0]));
     assert_int_equal(gt_node_finish(node, NULL), 0);
     assert_int_equal(gt_class_cache_new(4, &b->classes, NULL), 0);
-    assert_int_equal(gt_inventory_new(node, b->classes, NULL, &b->inventory, NULL), 0);
+    assert_int_equal(gt_inventory_next(node, b->classes, NULL, NULL, 0, &b->inventory, NULL), 0);
     gt_node_unref(node);
     b->usage->gpu_count = GPUS;
     return b;

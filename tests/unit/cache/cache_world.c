@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/core/core_checks.h"
+
 static cJSON *parse(struct gt_buf *text)
 {
     assert_false(text->failed);

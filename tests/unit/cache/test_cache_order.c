@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/core/core_checks.h"
 
 /*
  * The same objects make the same cluster, whatever the order in which they come and whatever they were

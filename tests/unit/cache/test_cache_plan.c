@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/core/core_checks.h"
 
 /* Plans and assumptions: made, kept, lost, broken, and what comes back after a restart. */
 

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/core/core_checks.h"
+
 static void must(int r, struct gt_err *err)
 {
     if (r < 0)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
 /* Nodes, supernodes and names: what is refused, how ids are used again, how many there can be. */

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "scheduler-ext/core/score.h"
+#include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
 /* Deciding takes nothing from the heap once it has seen the pod sizes. The linker sends every call here. */

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
 /* Jobs by hand: what a plan says, why one fails, jobs that partly run, pods of several sizes. */

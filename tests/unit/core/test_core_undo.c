@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
 /* Random operations, watched by a second book-keeping, then undone one by one: nothing of them is left. */

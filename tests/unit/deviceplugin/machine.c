@@ -40,7 +40,8 @@ struct gt_inventory *machine_inventory(struct gt_node *node, const struct gt_inv
     gt_auto_err struct gt_err *err = NULL;
     if (!classes && gt_class_cache_new(4, &classes, &err) < 0)
         abort();
-    if (gt_node_finish(node, &err) < 0 || gt_inventory_new(node, classes, previous, &inventory, &err) < 0) {
+    if (gt_node_finish(node, &err) < 0 ||
+        gt_inventory_next(node, classes, previous, NULL, 0, &inventory, &err) < 0) {
         fprintf(stderr, "machine: %s\n", gt_err_text(err));
         abort();
     }

@@ -13,6 +13,7 @@
 #include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/plan.h"
+#include "tests/unit/core/core_checks.h"
 
 enum { NODES = 6, GPUS = 8, PODS_MAX = 12 };
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/core/core_checks.h"
 
 /* Decisions on one job: what is placed, what stays, what is kept for pods that are not there. */
 

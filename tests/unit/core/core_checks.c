@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/core/core_checks.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -171,4 +173,36 @@ int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err)
     if (r == 0)
         r = check_numbers(cluster, err);
     return r < 0 ? r : check_rest(cluster, nodes, err);
+}
+
+uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
+{
+    return cluster->assumptions_live;
+}
+
+void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption)
+{
+    if (assumption >= cluster->assumption_count || cluster->assumptions[assumption].node == GT_NONE)
+        return;
+    const struct assumption it = cluster->assumptions[assumption];
+    gt_cluster_forget(cluster, assumption);
+    gt_cluster_set_free(cluster, it.node, cluster->free[it.node] & ~it.mask);
+}
+
+int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
+                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err)
+{
+    for (uint32_t i = 0; i < pod_count; i++) {
+        ret_assumptions[i] = GT_NONE;
+        if (pods[i].running)
+            continue;
+        int r =
+            gt_cluster_assume(cluster, pods[i].node, pods[i].mask, owner, expires, &ret_assumptions[i], err);
+        if (r < 0) {
+            while (i--)
+                gt_cluster_forget(cluster, ret_assumptions[i]);
+            return r;
+        }
+    }
+    return 0;
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TEST_CORE_CHECKS_H
+#define GPUTOPO_TEST_CORE_CHECKS_H
+
+#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/plan.h"
+
+/* What tests and benches want of a cluster, and the companion does not. */
+
+/* Recomputes every derived number and compares: 0, or -EUCLEAN with the first that is wrong. */
+int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err);
+
+/* How many there are. */
+uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster);
+
+/* The pod runs there: the GPUs are in use from now on. */
+void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption);
+
+/* Assumes every pod that is not running; all or nothing. ret_assumptions has pod_count places (GT_NONE for a
+ * running pod). */
+int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
+                   uint64_t owner, uint64_t expires, uint32_t *ret_assumptions, struct gt_err **err);
+
+#endif
