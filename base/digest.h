@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Digests of bytes, texts and numbers. Which one: */
+
 /*
  * FNV-1a of 64 bits: one number for what may have changed, the same in every process. No security: whoever
- * chooses the bytes can make two digests alike (kube/digest.h is for names that strangers choose).
+ * chooses the bytes can make two digests alike.
  */
 #define GT_DIGEST_EMPTY UINT64_C(0xcbf29ce484222325)
 
@@ -23,6 +25,32 @@ static inline uint64_t gt_digest_bytes(uint64_t digest, const void *bytes, size_
     for (size_t i = 0; i < len; i++)
         digest = gt_digest_number(digest, p[i]);
     return digest;
+}
+
+/*
+ * SipHash-2-4 of a text, with a key that each process draws for itself: who chooses names can neither fill
+ * one slot of a table nor make two texts look alike. It means nothing to another process.
+ */
+uint64_t gt_digest_keyed(const char *text);
+
+/* The same of any bytes, with a key that is given. */
+uint64_t gt_siphash(const uint64_t key[2], const void *data, size_t len);
+
+/*
+ * Of texts and numbers, one after the other, eight bytes at a time: for tables that are asked a million times
+ * a second. Begin with a number that nobody can guess.
+ */
+static inline uint64_t gt_digest_mix(uint64_t digest, uint64_t number)
+{
+    digest = (digest ^ number) * UINT64_C(0xff51afd7ed558ccd);
+    return digest ^ digest >> 32;
+}
+uint64_t gt_digest_mix_text(uint64_t digest, const char *text); /* NULL is not "" */
+
+/* What a table takes of it. */
+static inline uint32_t gt_digest_hash(uint64_t digest)
+{
+    return (uint32_t)(digest >> 32);
 }
 
 #endif

@@ -5,8 +5,8 @@
 #include <sys/utsname.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/version.h"
-#include "kube/digest.h"
 #include "kube/internal.h"
 #include "kube/status.h"
 
@@ -121,7 +121,7 @@ void gt_kube_pass_over(struct gt_kube *kube, const struct gt_kube_resource *reso
         gt_buf_printf(&object, " %s%s%s", namespace_, *namespace_ ? "/" : "", name);
     if (!kube->on_oversize || object.failed)
         return;
-    uint64_t digest = gt_index_digest(object.data);
+    uint64_t digest = gt_digest_keyed(object.data);
     for (unsigned i = 0; i < GT_COUNT(kube->oversize_told); i++)
         if (kube->oversize_told[i] == digest)
             return;

@@ -10,7 +10,6 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/buckets.h"
-#include "kube/digest.h"
 #include "kube/internal.h"
 #include "kube/lease.h"
 
@@ -113,7 +112,7 @@ static uint64_t digest_of(const char *const *texts, unsigned count)
 {
     uint64_t digest = count;
     for (unsigned i = 0; i < count; i++)
-        digest = gt_digest_number(digest, gt_index_digest(texts[i] ? texts[i] : ""));
+        digest = gt_digest_number(digest, gt_digest_keyed(texts[i] ? texts[i] : ""));
     return digest;
 }
 

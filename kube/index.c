@@ -4,100 +4,73 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_FIRST = 16, KEY_PART_MAX = 8 << 10 };
+enum { KEY_PART_MAX = 8 << 10 };
 
-static size_t slot_of(const struct gt_index *index, const char *namespace_, const char *name)
+struct wanted {
+    const char *namespace_, *name;
+};
+
+static uint32_t hash_of(const char *namespace_, const char *name)
 {
-    return (gt_index_digest(namespace_) * 31 + gt_index_digest(name)) & (index->slot_count - 1);
+    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
 }
 
-static struct gt_index_entry **place_of(const struct gt_index *index, const char *namespace_,
-                                        const char *name)
+static bool is(const void *item, const void *key)
 {
-    if (!index->slot_count)
-        return NULL;
-    struct gt_index_entry **place = &index->slots[slot_of(index, namespace_, name)];
-    while (*place &&
-           (strcmp((*place)->key, namespace_) != 0 || strcmp((*place)->key + (*place)->name_at, name) != 0))
-        place = &(*place)->next;
-    return place;
+    const struct gt_index_entry *entry = item;
+    const struct wanted *wanted = key;
+    return strcmp(entry->key, wanted->namespace_) == 0 &&
+           strcmp(entry->key + entry->name_at, wanted->name) == 0;
 }
 
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name)
 {
-    struct gt_index_entry **place = place_of(index, namespace_, name);
-    return place ? *place : NULL;
-}
-
-static bool grow(struct gt_index *index)
-{
-    if (index->count < index->slot_count)
-        return true;
-    struct gt_index bigger = *index;
-    bigger.slot_count = index->slot_count ? index->slot_count * 2 : SLOTS_FIRST;
-    bigger.slots = calloc(bigger.slot_count, sizeof(struct gt_index_entry *));
-    if (!bigger.slots)
-        return index->slot_count > 0; /* longer chains then */
-    for (size_t i = 0; i < index->slot_count; i++)
-        while (index->slots[i]) {
-            struct gt_index_entry *entry = index->slots[i];
-            index->slots[i] = entry->next;
-            size_t slot = slot_of(&bigger, entry->key, entry->key + entry->name_at);
-            entry->next = bigger.slots[slot];
-            bigger.slots[slot] = entry;
-        }
-    free(index->slots);
-    *index = bigger;
-    return true;
+    return gt_table_find(&index->table, hash_of(namespace_, name), is, &(struct wanted){namespace_, name});
 }
 
 struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespace_, const char *name)
 {
     size_t first = strlen(namespace_) + 1, second = strlen(name) + 1;
-    if (index->count >= index->max || first > KEY_PART_MAX || second > KEY_PART_MAX || !grow(index))
+    if (index->table.count >= index->max || first > KEY_PART_MAX || second > KEY_PART_MAX)
         return NULL;
     struct gt_index_entry *entry = calloc(1, sizeof(*entry) + first + second);
     if (!entry)
         return NULL;
+    entry->hash = hash_of(namespace_, name);
     entry->name_at = (uint16_t)first;
     memcpy(entry->key, namespace_, first);
     memcpy(entry->key + first, name, second);
-    struct gt_index_entry **place = &index->slots[slot_of(index, namespace_, name)];
-    entry->next = *place;
-    *place = entry;
-    index->count++;
-    return entry;
-}
-
-static struct gt_index_entry *take(struct gt_index *index, struct gt_index_entry **place)
-{
-    struct gt_index_entry *entry = *place;
-    *place = entry->next;
-    entry->next = NULL;
-    index->count--;
+    if (gt_table_add(&index->table, entry->hash, entry) < 0) {
+        free(entry);
+        return NULL;
+    }
     return entry;
 }
 
 struct gt_index_entry *gt_index_take(struct gt_index *index, const char *namespace_, const char *name)
 {
-    struct gt_index_entry **place = place_of(index, namespace_, name);
-    return place && *place ? take(index, place) : NULL;
+    struct gt_index_entry *entry = gt_index_find(index, namespace_, name);
+    if (entry)
+        gt_table_remove(&index->table, entry->hash, entry);
+    return entry;
 }
 
 struct gt_index_entry *gt_index_take_unmarked(struct gt_index *index, uint32_t mark, size_t *slot)
 {
-    for (; *slot < index->slot_count; (*slot)++)
-        for (struct gt_index_entry **place = &index->slots[*slot]; *place; place = &(*place)->next)
-            if ((*place)->mark != mark)
-                return take(index, place);
+    /* What is removed gives its slot to one from behind it: the slot is looked at again then. */
+    for (; *slot < index->table.size; (*slot)++) {
+        struct gt_index_entry *entry = index->table.items[*slot];
+        if (entry && entry->mark != mark) {
+            gt_table_remove(&index->table, entry->hash, entry);
+            return entry;
+        }
+    }
     return NULL;
 }
 
 void gt_index_done(struct gt_index *index)
 {
-    for (size_t i = 0; i < index->slot_count; i++)
-        while (index->slots[i])
-            free(take(index, &index->slots[i]));
-    free(index->slots);
-    *index = (struct gt_index){.max = index->max};
+    for (size_t i = 0; i < index->table.size; i++)
+        free(index->table.items[i]);
+    gt_table_done(&index->table);
 }

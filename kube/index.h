@@ -6,23 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kube/digest.h"
+#include "base/digest.h"
+#include "base/table.h"
 
 /*
  * What an informer remembers of each object: its namespace and name, and digests of its resourceVersion and
  * uid. About 60 bytes and the name.
  */
 struct gt_index_entry {
-    struct gt_index_entry *next;
     uint64_t version, uid; /* digests */
-    uint32_t mark;         /* the list that it was last seen in */
+    uint32_t hash, mark;   /* mark: the list that it was last seen in */
     uint16_t name_at;      /* where the name begins in `key` */
     char key[];            /* namespace, NUL, name, NUL */
 };
 
 struct gt_index {
-    struct gt_index_entry **slots;
-    size_t slot_count, count, max;
+    struct gt_table table;
+    size_t max;
 };
 
 /* NULL where it is not there. */

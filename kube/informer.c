@@ -79,7 +79,7 @@ static void sum_watches(struct gt_kube_watch_counters *sum, const struct gt_kube
 void gt_kube_informer_counters(const struct gt_kube_informer *informer, struct gt_kube_informer_counters *ret)
 {
     *ret = informer->counters;
-    ret->objects = informer->index.count;
+    ret->objects = informer->index.table.count;
     sum_watches(&ret->watch, informer->watch);
 }
 
@@ -94,8 +94,8 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
 static void see(struct gt_kube_informer *informer, cJSON *object)
 {
     const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
-    uint64_t version = gt_index_digest(gt_kube_meta(object, "resourceVersion"));
-    uint64_t uid = gt_index_digest(gt_kube_meta(object, "uid"));
+    uint64_t version = gt_digest_keyed(gt_kube_meta(object, "resourceVersion"));
+    uint64_t uid = gt_digest_keyed(gt_kube_meta(object, "uid"));
     struct gt_index_entry *entry = *name ? gt_index_find(&informer->index, namespace_, name) : NULL;
     if (entry && entry->uid != uid) {
         struct gt_index_entry *gone = gt_index_take(&informer->index, namespace_, name);
@@ -166,7 +166,7 @@ static void pass_over(struct gt_kube_informer *informer, bool is_gone, const cha
     if (!entry)
         return;
     entry->mark = informer->mark;
-    if (!is_gone && (!*uid || entry->uid == gt_index_digest(uid)))
+    if (!is_gone && (!*uid || entry->uid == gt_digest_keyed(uid)))
         return;
     entry = gt_index_take(&informer->index, namespace_, name);
     report_delete(informer, entry, NULL);

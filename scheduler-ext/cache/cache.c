@@ -18,7 +18,7 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
     if (!cache->spec.stale_ms)
         cache->spec.stale_ms = STALE_MS;
     /* Where memory lies is nobody's to foretell: names cannot be made to meet in one place of a table. */
-    cache->seed = gt_cache_mix((uint64_t)(uintptr_t)cache, (uint64_t)(uintptr_t)&gt_cache_new);
+    cache->seed = gt_digest_keyed("cache");
     cache->resource = strdup(cache->spec.resource ? cache->spec.resource : "metax-tech.com/gpu");
     if (!cache->resource)
         return gt_fail_sys(err, ENOMEM, "cache");
@@ -33,8 +33,8 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
 
 static void free_pods(struct gt_cache *cache)
 {
-    for (struct cache_pod *next = gt_cache_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
-        next = gt_cache_table_after(&cache->pods, pod->hash, pod);
+    for (struct cache_pod *next = gt_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
+        next = gt_table_after(&cache->pods, pod->hash, pod);
         gt_cache_leave_job(pod);
         gt_cache_free_pod(cache, pod);
     }
@@ -42,8 +42,8 @@ static void free_pods(struct gt_cache *cache)
 
 static void free_nodes(struct gt_cache *cache)
 {
-    for (struct cache_node *next = gt_cache_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
-        next = gt_cache_table_after(&cache->nodes, node->hash, node);
+    for (struct cache_node *next = gt_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
+        next = gt_table_after(&cache->nodes, node->hash, node);
         gt_cache_forget_topology(cache, node);
         gt_cache_forget_labels(cache, node);
         gt_cache_string_drop(cache, node->name);
@@ -58,10 +58,10 @@ void gt_cache_free(struct gt_cache *cache)
     free_pods(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
-    struct cache_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->nodes,
-                                          &cache->suits, &cache->taints, &cache->texts};
+    struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->nodes,
+                                       &cache->suits, &cache->taints, &cache->texts};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
-        gt_cache_table_done(tables[i], &cache->bytes);
+        gt_table_done(tables[i]);
     gt_cache_release(&cache->bytes, cache->by_id);
     gt_cluster_free(cache->cluster);
     gt_class_cache_free(cache->classes);
@@ -111,8 +111,8 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
     bool expired = gt_cluster_expire(cache->cluster, cache->now_ms);
-    for (struct cache_node *node = gt_cache_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_cache_table_after(&cache->nodes, node->hash, node)) {
+    for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
+         node = gt_table_after(&cache->nodes, node->hash, node)) {
         if (!node->has_topology)
             continue;
         bool stale = cache->now_ms - node->heard_ms > cache->spec.stale_ms;
@@ -173,19 +173,24 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
     struct gt_cache_counters counters = {
         .jobs = cache->jobs.count, .refused = cache->refused, .pods_beyond = cache->pods_beyond};
     memcpy(counters.pods, cache->pods_in, sizeof(counters.pods));
-    for (const struct cache_node *node = gt_cache_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_cache_table_after(&cache->nodes, node->hash, node)) {
+    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
+         node = gt_table_after(&cache->nodes, node->hash, node)) {
         counters.nodes += node->id != GT_NONE;
         counters.nodes_without_topology += node->has_node && node->has_gpus && !node->has_topology;
         counters.nodes_stale += node->stale;
     }
-    for (const struct cache_supernode *at = gt_cache_table_after(&cache->supernodes, 0, NULL); at;
-         at = gt_cache_table_after(&cache->supernodes, at->hash, at))
+    for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
+         at = gt_table_after(&cache->supernodes, at->hash, at))
         counters.supernodes += at->known;
     *ret = counters;
 }
 
 size_t gt_cache_bytes(const struct gt_cache *cache)
 {
-    return sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster);
+    const struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,  &cache->nodes, &cache->supernodes,
+                                             &cache->suits, &cache->texts, &cache->taints};
+    size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster);
+    for (size_t i = 0; i < GT_COUNT(tables); i++)
+        bytes += gt_table_bytes(tables[i]);
+    return bytes;
 }

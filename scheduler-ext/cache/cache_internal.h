@@ -2,8 +2,10 @@
 #ifndef GPUTOPO_CACHE_INTERNAL_H
 #define GPUTOPO_CACHE_INTERNAL_H
 
+#include "base/digest.h"
+#include "base/table.h"
 #include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/cache/cache_table.h"
+#include "scheduler-ext/cache/cache_memory.h"
 
 /*
  * What the files of the cache share. Facts are kept as records, by name, and records may be named before
@@ -225,7 +227,7 @@ struct gt_cache {
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
-    struct cache_table texts, nodes, supernodes, pods, jobs, suits, taints;
+    struct gt_table texts, nodes, supernodes, pods, jobs, suits, taints;
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t by_id_size;
     struct cache_node *pulled; /* out of the cluster for a moment */

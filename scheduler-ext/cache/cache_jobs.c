@@ -13,7 +13,7 @@ static bool is(const void *item, const void *key)
 
 static struct cache_job *find(const struct gt_cache *cache, const char *key)
 {
-    return gt_cache_table_find(&cache->jobs, gt_cache_hash(gt_cache_mix_text(cache->seed, key)), is, key);
+    return gt_table_find(&cache->jobs, gt_digest_hash(gt_digest_mix_text(cache->seed, key)), is, key);
 }
 
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key)
@@ -25,7 +25,7 @@ struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char 
 struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struct gt_cache_job *job)
 {
     uint32_t hash = job ? ((const struct cache_job *)job)->hash : 0;
-    return gt_cache_table_after(&cache->jobs, hash, job);
+    return gt_table_after(&cache->jobs, hash, job);
 }
 
 static struct cache_job *new_job(struct gt_cache *cache, const char *key)
@@ -33,9 +33,9 @@ static struct cache_job *new_job(struct gt_cache *cache, const char *key)
     struct cache_job *job = gt_cache_alloc(&cache->bytes, sizeof(*job));
     if (!job)
         return NULL;
-    job->hash = gt_cache_hash(gt_cache_mix_text(cache->seed, key));
+    job->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, key));
     job->pub.key = gt_cache_string(cache, key);
-    if (!job->pub.key || gt_cache_table_add(&cache->jobs, &cache->bytes, job->hash, job) < 0) {
+    if (!job->pub.key || gt_table_add(&cache->jobs, job->hash, job) < 0) {
         gt_cache_string_drop(cache, job->pub.key);
         gt_cache_release(&cache->bytes, job);
         return NULL;
@@ -80,7 +80,7 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *pub)
     struct cache_job *job = (struct cache_job *)pub;
     if (pub->pod_count)
         return;
-    gt_cache_table_remove(&cache->jobs, job->hash, job);
+    gt_table_remove(&cache->jobs, job->hash, job);
     gt_cache_string_drop(cache, pub->key);
     gt_cache_release(&cache->bytes, job);
 }

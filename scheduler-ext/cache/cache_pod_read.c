@@ -179,8 +179,8 @@ static bool read_priority(const cJSON *spec, int32_t *ret)
 static uint64_t mix_pairs(uint64_t digest, const struct gt_pair *pairs, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        digest = gt_cache_mix_text(gt_cache_mix_text(digest, pairs[i].key), pairs[i].value);
-    return gt_cache_mix(digest, count);
+        digest = gt_digest_mix_text(gt_digest_mix_text(digest, pairs[i].key), pairs[i].value);
+    return gt_digest_mix(digest, count);
 }
 
 /* Of all that is kept, but for selectors and the like, which are shared and compared by themselves. */
@@ -192,18 +192,18 @@ static uint64_t digest_of(const struct gt_cache *cache, const struct cache_pod_d
                                  draft->plan_node};
     uint64_t digest = cache->seed;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
-        digest = gt_cache_mix_text(digest, texts[i]);
+        digest = gt_digest_mix_text(digest, texts[i]);
     digest = mix_pairs(digest, draft->labels, draft->label_count);
     digest = mix_pairs(digest, draft->annotations, draft->annotation_count);
     for (unsigned i = 0; i < draft->containers; i++)
-        digest = gt_cache_mix(gt_cache_mix_text(digest, draft->container_names[i]), draft->gpus[i]);
+        digest = gt_digest_mix(gt_digest_mix_text(digest, draft->container_names[i]), draft->gpus[i]);
     for (unsigned i = 0; i < draft->inits; i++)
-        digest = gt_cache_mix(gt_cache_mix_text(digest, draft->init_names[i]), draft->init_gpus[i]);
-    digest = gt_cache_mix(digest, draft->sidecars << 8 | draft->inits);
-    digest = gt_cache_mix(digest, (uint32_t)draft->priority);
-    digest = gt_cache_mix(digest, draft->created_s);
-    return gt_cache_mix(digest, draft->owner_controls | draft->deleting << 1 | draft->gated << 2 |
-                                    draft->other_gates << 3 | draft->refused << 4 | draft->containers << 5);
+        digest = gt_digest_mix(gt_digest_mix_text(digest, draft->init_names[i]), draft->init_gpus[i]);
+    digest = gt_digest_mix(digest, draft->sidecars << 8 | draft->inits);
+    digest = gt_digest_mix(digest, (uint32_t)draft->priority);
+    digest = gt_digest_mix(digest, draft->created_s);
+    return gt_digest_mix(digest, draft->owner_controls | draft->deleting << 1 | draft->gated << 2 |
+                                     draft->other_gates << 3 | draft->refused << 4 | draft->containers << 5);
 }
 
 bool gt_cache_read_pod(const struct gt_cache *cache, const cJSON *object, struct cache_pod_draft *draft)

@@ -26,13 +26,13 @@ static bool is(const void *item, const void *key)
 
 static uint32_t hash_of(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
-    return gt_cache_hash(gt_cache_mix_text(gt_cache_mix_text(cache->seed, namespace_), name));
+    return gt_digest_hash(gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name));
 }
 
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct name key = {namespace_, name};
-    return gt_cache_table_find(&cache->pods, hash_of(cache, namespace_, name), is, &key);
+    return gt_table_find(&cache->pods, hash_of(cache, namespace_, name), is, &key);
 }
 
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_, const char *name)
@@ -43,7 +43,7 @@ struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char 
 
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
-    return gt_cache_table_after(&cache->pods, pod ? ((const struct cache_pod *)pod)->hash : 0, pod);
+    return gt_table_after(&cache->pods, pod ? ((const struct cache_pod *)pod)->hash : 0, pod);
 }
 
 /* ---- what is kept of an object ---- */
@@ -246,7 +246,7 @@ static void take_plan(struct gt_cache *cache, const struct cache_pod_draft *draf
     if (draft->bad_plan ||
         gt_cache_read_plan(cache, draft->plan_node, draft->plan_gpus, draft->gpu_sum, &plan) < 0)
         cache->refused++;
-    uint64_t digest = gt_cache_mix_text(gt_cache_mix_text(cache->seed, draft->plan_node), draft->plan_gpus);
+    uint64_t digest = gt_digest_mix_text(gt_digest_mix_text(cache->seed, draft->plan_node), draft->plan_gpus);
     pod->told = plan ? digest | 1 : 0;
     if (pod->overrides && (!plan || pod->told == pod->overridden)) {
         if (!plan)
@@ -316,7 +316,7 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
         gt_cache_release(&cache->bytes, pod);
         return NULL;
     }
-    if (gt_cache_table_add(&cache->pods, &cache->bytes, pod->hash, pod) < 0) {
+    if (gt_table_add(&cache->pods, pod->hash, pod) < 0) {
         struct gt_cache_job *job = pod->pub.job;
         gt_cache_leave_job(pod);
         gt_cache_drop_job(cache, job);
@@ -353,7 +353,7 @@ void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
 static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_node *left = pod->node;
-    gt_cache_table_remove(&cache->pods, pod->hash, pod);
+    gt_table_remove(&cache->pods, pod->hash, pod);
     gt_cache_detach_pod(cache, pod);
     gt_cache_leave_job(pod);
     unqueue(cache, pod);

@@ -12,12 +12,12 @@ static bool is(const void *item, const void *key)
 
 static uint32_t hash_of(const struct gt_cache *cache, const char *name)
 {
-    return gt_cache_hash(gt_cache_mix_text(cache->seed, name));
+    return gt_digest_hash(gt_digest_mix_text(cache->seed, name));
 }
 
 struct cache_node *gt_cache_find_node(const struct gt_cache *cache, const char *name)
 {
-    return gt_cache_table_find(&cache->nodes, hash_of(cache, name), is, name);
+    return gt_table_find(&cache->nodes, hash_of(cache, name), is, name);
 }
 
 struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name)
@@ -35,7 +35,7 @@ struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name
     node->hash = hash_of(cache, name);
     node->id = GT_NONE;
     node->devices_version = 1;
-    if (gt_cache_table_add(&cache->nodes, &cache->bytes, node->hash, node) < 0) {
+    if (gt_table_add(&cache->nodes, node->hash, node) < 0) {
         gt_cache_string_drop(cache, text);
         gt_cache_release(&cache->bytes, node);
         return NULL;
@@ -47,7 +47,7 @@ void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node)
 {
     if (node->refs || node->has_topology || node->has_node)
         return;
-    gt_cache_table_remove(&cache->nodes, node->hash, node);
+    gt_table_remove(&cache->nodes, node->hash, node);
     gt_cache_string_drop(cache, node->name);
     gt_cache_release(&cache->bytes, node);
 }

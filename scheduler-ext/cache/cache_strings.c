@@ -17,8 +17,8 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
 {
     if (!text)
         return NULL;
-    uint32_t hash = gt_cache_hash(gt_cache_mix_text(cache->seed, text));
-    struct text *shared = gt_cache_table_find(&cache->texts, hash, is, text);
+    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+    struct text *shared = gt_table_find(&cache->texts, hash, is, text);
     if (!shared) {
         size_t len = strlen(text);
         shared = gt_cache_alloc(&cache->bytes, sizeof(*shared) + len + 1);
@@ -26,7 +26,7 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
             return NULL;
         shared->hash = hash;
         memcpy(shared->bytes, text, len + 1);
-        if (gt_cache_table_add(&cache->texts, &cache->bytes, hash, shared) < 0) {
+        if (gt_table_add(&cache->texts, hash, shared) < 0) {
             gt_cache_release(&cache->bytes, shared);
             return NULL;
         }
@@ -52,6 +52,6 @@ void gt_cache_string_drop(struct gt_cache *cache, const char *bytes)
     struct text *text = text_of(bytes);
     if (--text->refs)
         return;
-    gt_cache_table_remove(&cache->texts, text->hash, text);
+    gt_table_remove(&cache->texts, text->hash, text);
     gt_cache_release(&cache->bytes, text);
 }

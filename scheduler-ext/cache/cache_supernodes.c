@@ -16,8 +16,7 @@ static bool is(const void *item, const void *key)
 
 static struct cache_supernode *find(const struct gt_cache *cache, const char *name)
 {
-    return gt_cache_table_find(&cache->supernodes, gt_cache_hash(gt_cache_mix_text(cache->seed, name)), is,
-                               name);
+    return gt_table_find(&cache->supernodes, gt_digest_hash(gt_digest_mix_text(cache->seed, name)), is, name);
 }
 
 static struct cache_supernode *record_of(struct gt_cache *cache, const char *name)
@@ -32,9 +31,9 @@ static struct cache_supernode *record_of(struct gt_cache *cache, const char *nam
         return NULL;
     }
     supernode->name = text;
-    supernode->hash = gt_cache_hash(gt_cache_mix_text(cache->seed, name));
+    supernode->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
     supernode->id = GT_NONE;
-    if (gt_cache_table_add(&cache->supernodes, &cache->bytes, supernode->hash, supernode) < 0) {
+    if (gt_table_add(&cache->supernodes, supernode->hash, supernode) < 0) {
         gt_cache_string_drop(cache, text);
         gt_cache_release(&cache->bytes, supernode);
         return NULL;
@@ -47,7 +46,7 @@ static void forget(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     if (supernode->known || supernode->children)
         return;
-    gt_cache_table_remove(&cache->supernodes, supernode->hash, supernode);
+    gt_table_remove(&cache->supernodes, supernode->hash, supernode);
     gt_cache_string_drop(cache, supernode->name);
     gt_cache_release(&cache->bytes, supernode);
 }
@@ -305,14 +304,14 @@ void gt_cache_supernode_gone(struct gt_cache *cache, const char *name)
 
 void gt_cache_supernodes_done(struct gt_cache *cache)
 {
-    for (struct cache_supernode *at = NULL, *next = gt_cache_table_after(&cache->supernodes, 0, NULL);
+    for (struct cache_supernode *at = NULL, *next = gt_table_after(&cache->supernodes, 0, NULL);
          (at = next);) {
-        next = gt_cache_table_after(&cache->supernodes, at->hash, at);
+        next = gt_table_after(&cache->supernodes, at->hash, at);
         for (uint32_t i = 0; i < at->claim_count; i++)
             unlink_claim(&at->claims[i]);
         drop_unlinked(cache, at->claims, at->claim_count);
         gt_cache_string_drop(cache, at->name);
         gt_cache_release(&cache->bytes, at);
     }
-    gt_cache_table_done(&cache->supernodes, &cache->bytes);
+    gt_table_done(&cache->supernodes);
 }

@@ -239,7 +239,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const cJSON 
 {
     bool bad = false;
     const char *version = gt_cache_get_text(gt_cache_get(object, "metadata"), "resourceVersion", 64, &bad);
-    uint64_t digest = version ? gt_cache_mix_text(cache->seed, version) | 1 : 0;
+    uint64_t digest = version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
     /* A list that is read again brings the same object: the agent was not heard by that. */
     if (!node->has_topology || !digest || digest != node->resource_version)
         node->heard_ms = cache->now_ms;

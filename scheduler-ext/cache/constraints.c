@@ -203,8 +203,8 @@ static int make(struct gt_cache *cache, const struct parts *parts, const char *t
         return -ENOMEM;
     maker = (struct maker){.suit = suit, .text = (char *)(suit->terms + maker.terms)};
     make_parts(&maker, parts);
-    suit->hash = gt_cache_hash(gt_cache_mix_text(cache->seed, text));
-    if (gt_cache_table_add(&cache->suits, &cache->bytes, suit->hash, suit) < 0) {
+    suit->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
+    if (gt_table_add(&cache->suits, suit->hash, suit) < 0) {
         gt_cache_release(&cache->bytes, suit);
         return -ENOMEM;
     }
@@ -242,8 +242,7 @@ int gt_cache_constraints_of(struct gt_cache *cache, const cJSON *spec, struct po
     if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
         r = -EINVAL;
     else
-        suit =
-            gt_cache_table_find(&cache->suits, gt_cache_hash(gt_cache_mix_text(cache->seed, text)), is, text);
+        suit = gt_table_find(&cache->suits, gt_digest_hash(gt_digest_mix_text(cache->seed, text)), is, text);
     if (suit) {
         suit->refs++;
         *ret = suit;
@@ -257,6 +256,6 @@ void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *s
 {
     if (!suit || --suit->refs)
         return;
-    gt_cache_table_remove(&cache->suits, suit->hash, suit);
+    gt_table_remove(&cache->suits, suit->hash, suit);
     gt_cache_release(&cache->bytes, suit);
 }

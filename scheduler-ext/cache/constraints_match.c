@@ -23,9 +23,9 @@ struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, cons
 {
     struct taint_key wanted = {key, value, effect};
     uint64_t digest =
-        gt_cache_mix_text(gt_cache_mix_text(gt_cache_mix_text(cache->seed, key), value), effect);
-    uint32_t hash = gt_cache_hash(digest);
-    struct cache_taint *taint = gt_cache_table_find(&cache->taints, hash, is, &wanted);
+        gt_digest_mix_text(gt_digest_mix_text(gt_digest_mix_text(cache->seed, key), value), effect);
+    uint32_t hash = gt_digest_hash(digest);
+    struct cache_taint *taint = gt_table_find(&cache->taints, hash, is, &wanted);
     if (taint) {
         taint->refs++;
         return taint;
@@ -40,7 +40,7 @@ struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, cons
     taint->effect = memcpy(text + sizes[0] + sizes[1], effect, sizes[2]);
     taint->hash = hash;
     taint->refs = 1;
-    if (gt_cache_table_add(&cache->taints, &cache->bytes, hash, taint) < 0) {
+    if (gt_table_add(&cache->taints, hash, taint) < 0) {
         gt_cache_release(&cache->bytes, taint);
         return NULL;
     }
@@ -51,7 +51,7 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint)
 {
     if (--taint->refs)
         return;
-    gt_cache_table_remove(&cache->taints, taint->hash, taint);
+    gt_table_remove(&cache->taints, taint->hash, taint);
     gt_cache_release(&cache->bytes, taint);
 }
 
@@ -168,8 +168,8 @@ bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_c
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     if (pod->at || (pod->suit && (pod->suit->selector_count || pod->suit->has_terms)))
         return true;
-    for (const struct cache_taint *taint = gt_cache_table_after(&cache->taints, 0, NULL); taint;
-         taint = gt_cache_table_after(&cache->taints, taint->hash, taint))
+    for (const struct cache_taint *taint = gt_table_after(&cache->taints, 0, NULL); taint;
+         taint = gt_table_after(&cache->taints, taint->hash, taint))
         if (taint->ready_nodes && !tolerates(pod->suit, taint))
             return true;
     return false;

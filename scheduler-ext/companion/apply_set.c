@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "kube/digest.h"
+#include "base/digest.h"
 #include "base/json_get.h"
 #include "base/log.h"
 #include "kube/status.h"
@@ -134,7 +134,7 @@ void gt_apply_set_caught_up(struct gt_apply_set_entry *entry)
 
 static uint64_t version_digest(const struct gt_apply_set_seen *seen)
 {
-    return gt_index_digest(seen->version ? seen->version : "");
+    return gt_digest_keyed(seen->version ? seen->version : "");
 }
 
 /* Whether the watch has told of this version while the write was on its way. */

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/digest.h"
 #include "base/json_write.h"
 #include "base/text.h"
-#include "kube/digest.h"
 #include "scheduler-ext/companion/apply_set_private.h"
 #include "scheduler-ext/companion/desired.h"
 
@@ -146,7 +146,7 @@ static int mend(struct gt_apply_set_entry *entry, struct gt_err **err)
     if (!labels_hold || (!root_holds && !spec->is_status)) {
         r = start(entry, GT_KUBE_APPLY, false, body_of(entry, uid, labels, spec->is_status ? NULL : root),
                   err);
-        entry->applied = spec->is_status ? 0 : gt_index_digest(entry->desired);
+        entry->applied = spec->is_status ? 0 : gt_digest_keyed(entry->desired);
         return r;
     }
     if (root_holds)
@@ -156,7 +156,7 @@ static int mend(struct gt_apply_set_entry *entry, struct gt_err **err)
     if (!gt_desired_stamp(root, had, now))
         return no_memory(entry, err);
     r = start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);
-    entry->applied = gt_index_digest(entry->desired);
+    entry->applied = gt_digest_keyed(entry->desired);
     return r;
 }
 
@@ -184,7 +184,7 @@ static void count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
 static bool is_kept(const struct gt_apply_set_entry *entry, const cJSON *object)
 {
     const char *root_name = entry->set->spec.root;
-    if (!entry->applied || entry->applied != gt_index_digest(entry->desired ? entry->desired : ""))
+    if (!entry->applied || entry->applied != gt_digest_keyed(entry->desired ? entry->desired : ""))
         return true;
     auto_json cJSON *desired = cJSON_Parse(entry->desired);
     const cJSON *root = cJSON_GetObjectItemCaseSensitive(desired, root_name);

@@ -52,8 +52,8 @@ void gt_problem_events_begin(struct gt_problem_events *told)
 
 void gt_problem_events_add(struct gt_problem_events *told, const struct gt_kube_event *event)
 {
-    uint64_t digest = gt_index_digest(event->note) ^ gt_index_digest(event->reason) * 31 ^
-                      gt_index_digest(event->name ? event->name : "") * 37;
+    uint64_t digest = gt_digest_keyed(event->note) ^ gt_digest_keyed(event->reason) * 31 ^
+                      gt_digest_keyed(event->name ? event->name : "") * 37;
     if (told->now_count == GT_PROBLEM_EVENTS_MAX)
         return;
     told->now[told->now_count++] = digest;

@@ -2,17 +2,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "scheduler-ext/core/internal.h"
 
 enum { ID_BITS = 19 }; /* of a table entry; above them bits of the hash, so that few texts are read in vain */
 
 _Static_assert(SUPERS_MAX < 1 << ID_BITS, "id + 1 fits below the bits of the hash");
-
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
-    return h ^ h >> 32;
-}
 
 /* Eight bytes at a time; the last eight may overlap those before. */
 static uint64_t hash(const char *name, size_t len)
@@ -24,11 +19,11 @@ static uint64_t hash(const char *name, size_t len)
     } else {
         for (size_t i = 0; i + 8 < len; i += 8) {
             memcpy(&word, name + i, 8);
-            h = mix(h, word);
+            h = gt_digest_mix(h, word);
         }
         memcpy(&word, name + len - 8, 8);
     }
-    return mix(mix(h, word), 0);
+    return gt_digest_mix(gt_digest_mix(h, word), 0);
 }
 
 static uint32_t tag(uint64_t h)

@@ -126,7 +126,7 @@ void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
     const char *planned =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION_NODE));
     if (!planned || (node && *node && strcmp(node, planned) != 0) ||
-        gt_index_digest(planned) != reservations->reservations[place.at].node_digest)
+        gt_digest_keyed(planned) != reservations->reservations[place.at].node_digest)
         return;
     gt_reservations_release(reservations, cluster, place.at);
     placement->counters.pods_admitted++;

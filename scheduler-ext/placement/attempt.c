@@ -136,7 +136,7 @@ static uint64_t digest_of_kept(const struct gt_placement *placement)
         if (!gt_node_set_has(&placement->kept, n))
             continue;
         bool there = gt_cluster_get_node(cluster, n, &node);
-        digest = gt_digest_number(digest, there ? gt_index_digest(node.name) : 0);
+        digest = gt_digest_number(digest, there ? gt_digest_keyed(node.name) : 0);
         digest = gt_digest_number(digest, there && node.eligible ? node.healthy : 0);
     }
     return digest;

@@ -242,7 +242,7 @@ static void look_at_strays(struct gt_placement *placement, uint64_t now)
             continue;
         left = true;
         if (record->write || record->lifted ||
-            (record->stale_until_ms > now && record->stale == gt_index_digest(record->object.version)))
+            (record->stale_until_ms > now && record->stale == gt_digest_keyed(record->object.version)))
             continue;
         if (!record->no_gpus_told)
             gt_placement_report_no_gpus(placement, record);

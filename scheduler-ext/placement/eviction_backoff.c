@@ -49,7 +49,7 @@ void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cac
 {
     if (!placement->started || !known || !known->job->user || !is_evicted(pod))
         return;
-    uint64_t key = gt_index_digest(known->job->key);
+    uint64_t key = gt_digest_keyed(known->job->key);
     struct eviction_backoff *eviction_backoffs = find(placement, key);
     if (!eviction_backoffs)
         eviction_backoffs = oldest(placement);
@@ -60,7 +60,7 @@ void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cac
 
 void gt_eviction_backoff_gone(struct gt_placement *placement, const struct gt_cache_pod *pod)
 {
-    struct eviction_backoff *eviction_backoffs = find(placement, gt_index_digest(pod->job->key));
+    struct eviction_backoff *eviction_backoffs = find(placement, gt_digest_keyed(pod->job->key));
     /* A pod may take its time to end: its GPUs are free from now on. */
     if (eviction_backoffs && pod->deleting)
         eviction_backoffs->until_ms = gt_clock_ms() + placement->spec.options.eviction_backoff_ms;
@@ -68,6 +68,6 @@ void gt_eviction_backoff_gone(struct gt_placement *placement, const struct gt_ca
 
 uint64_t gt_eviction_backoff_until(struct gt_placement *placement, const struct gt_cache_job *job)
 {
-    const struct eviction_backoff *eviction_backoffs = find(placement, gt_index_digest(job->key));
+    const struct eviction_backoff *eviction_backoffs = find(placement, gt_digest_keyed(job->key));
     return eviction_backoffs ? eviction_backoffs->until_ms : 0;
 }

@@ -108,7 +108,7 @@ static uint64_t version_of(const cJSON *object)
     if (!uid || !cJSON_IsNumber(generation) || !(generation->valuedouble > 0) ||
         generation->valuedouble > UINT32_MAX)
         return 0;
-    return gt_digest_number(gt_index_digest(uid), (uint64_t)generation->valuedouble);
+    return gt_digest_number(gt_digest_keyed(uid), (uint64_t)generation->valuedouble);
 }
 
 /* Once, and not for each of its pods; nor whenever its status changes. */

@@ -148,7 +148,7 @@ int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt
         return r;
     }
     const char *nominated = gt_pod_json_text(object, "status.nominatedNodeName");
-    read.nominated = nominated && *nominated ? gt_index_digest(nominated) : 0;
+    read.nominated = nominated && *nominated ? gt_digest_keyed(nominated) : 0;
     read_condition(object, &read);
     read_plan(object, &read);
     *ret = read;
@@ -306,7 +306,7 @@ uint64_t gt_condition_digest(const struct gt_condition_text *condition)
     gt_auto_buf struct gt_buf text = GT_BUF(8 * MESSAGE_MAX);
     gt_buf_printf(&text, "%d %s ", condition->holds, condition->reason);
     add_cut(&text, NULL, condition->message);
-    uint64_t digest = gt_index_digest(text.data ? text.data : "");
+    uint64_t digest = gt_digest_keyed(text.data ? text.data : "");
     return digest ? digest : 1;
 }
 

@@ -56,7 +56,7 @@ struct record *gt_reconcile_writable(const struct reconcile *reconcile, const st
     if (!record || record->write || record->deleted || record->unread ||
         strcmp(record->object.uid, pod->uid) != 0)
         return NULL;
-    if (record->stale_until_ms > reconcile->now && record->stale == gt_index_digest(record->object.version)) {
+    if (record->stale_until_ms > reconcile->now && record->stale == gt_digest_keyed(record->object.version)) {
         due(reconcile->pjob, record->stale_until_ms);
         return NULL;
     }
@@ -370,7 +370,7 @@ static bool tell_planned(struct reconcile *reconcile, const struct gt_cache_pod 
              texts->node);
     const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = message};
     bool told = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
-    bool hinted = hint ? record->object.nominated == gt_index_digest(hint) : !record->object.nominated;
+    bool hinted = hint ? record->object.nominated == gt_digest_keyed(hint) : !record->object.nominated;
     if (told && hinted)
         return true;
     gt_write_planned(reconcile->pjob, record, &condition, hint);

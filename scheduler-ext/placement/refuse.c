@@ -19,7 +19,7 @@ static struct refusing *oldest(struct gt_placement *placement)
 void gt_refuse_see(struct gt_placement *placement, const struct gt_cache_job *job, uint32_t node,
                    uint64_t now)
 {
-    const struct refusing seen = {gt_index_digest(job->key), now + REFUSING_MS, node,
+    const struct refusing seen = {gt_digest_keyed(job->key), now + REFUSING_MS, node,
                                   gt_reservations_node_digest(gt_cache_cluster(placement->spec.cache), node)};
     struct refusing *to = oldest(placement);
     if (!seen.node_digest)
@@ -42,7 +42,7 @@ void gt_refuse_find(const struct gt_placement *placement, const struct gt_cache_
                     struct gt_node_set *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    uint64_t key = gt_index_digest(job->key);
+    uint64_t key = gt_digest_keyed(job->key);
     for (unsigned i = 0; i < REFUSING_MAX; i++) {
         const struct refusing *one = &placement->refusing[i];
         if (one->key == key && one->until_ms > now &&

@@ -79,7 +79,7 @@ static void tell_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool aga
 /* `view` NULL: the job has none, since it breaks a rule. */
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning)
 {
-    uint64_t digest = gt_index_digest(pjob->reason), now = gt_clock_ms();
+    uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
     unsigned told = 0;
     bool again = digest != pjob->told_digest || now - pjob->told_ms >= CONDITION_AGAIN_MS;

@@ -10,7 +10,7 @@
 uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t node)
 {
     struct gt_cluster_node info;
-    return gt_cluster_get_node(cluster, node, &info) ? gt_index_digest(info.name) : 0;
+    return gt_cluster_get_node(cluster, node, &info) ? gt_digest_keyed(info.name) : 0;
 }
 
 uint32_t gt_reservations_node(const struct gt_reservations *reservations, const struct gt_cluster *cluster,

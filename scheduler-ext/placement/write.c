@@ -79,7 +79,7 @@ static struct write *new_write(const struct write *what)
         return NULL;
     *write = *what;
     write->body.max = BODY_MAX;
-    write->version = gt_index_digest(write->record->object.version);
+    write->version = gt_digest_keyed(write->record->object.version);
     struct write_line *line = line_of(write);
     write->previous = line->last;
     if (write->previous)
@@ -125,7 +125,7 @@ static void write_condition(struct pjob *pjob, struct record *record,
     if (!write)
         return;
     write->digest = gt_condition_digest(condition);
-    write->nominated = node ? gt_index_digest(node) : 0;
+    write->nominated = node ? gt_digest_keyed(node) : 0;
     gt_patch_condition(&record->object, condition, node, gt_placement_now_s(), &write->body);
 }
 

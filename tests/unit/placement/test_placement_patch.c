@@ -201,7 +201,7 @@ static void test_condition(void **state)
     assert_int_equal(gt_pod_object_read(json, &object, NULL), 0); /* the patch, taken for the object */
     cJSON_Delete(json);
     assert_true(object.condition == gt_condition_digest(&condition));
-    assert_true(object.nominated == gt_index_digest("n1"));
+    assert_true(object.nominated == gt_digest_keyed("n1"));
     gt_patch_condition(&object, &condition, NULL, 0, &buf); /* not gated: the scheduler's own, perhaps */
     json = parsed(&buf);
     assert_null(gt_pod_json_at(json, "status.nominatedNodeName"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/digest.h"
+#include "base/digest.h"
 
 #include <endian.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ static void draw_key(void)
     }
 }
 
-uint64_t gt_index_digest(const char *text)
+uint64_t gt_digest_keyed(const char *text)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, draw_key);
@@ -70,4 +70,18 @@ uint64_t gt_siphash(const uint64_t key[2], const void *data, size_t len)
     v[2] ^= 0xff;
     mix(v, 4);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+uint64_t gt_digest_mix_text(uint64_t digest, const char *text)
+{
+    if (!text)
+        return gt_digest_mix(digest, 1);
+    size_t len = strlen(text);
+    digest = gt_digest_mix(digest, (uint64_t)len << 8 | 2);
+    for (size_t i = 0; i < len; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, text + i, len - i < 8 ? len - i : 8);
+        digest = gt_digest_mix(digest, word);
+    }
+    return digest;
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void insert(struct gt_table *table, uint32_t hash, void *item)
+{
+    uint32_t i = hash & (table->size - 1);
+    while (table->items[i])
+        i = (i + 1) & (table->size - 1);
+    table->items[i] = item;
+    table->hashes[i] = hash;
+}
+
+static int grow(struct gt_table *table)
+{
+    struct gt_table new = {.size = table->size ? table->size * 2 : 64, .count = table->count};
+    new.items = calloc(new.size, sizeof(*new.items));
+    new.hashes = calloc(new.size, sizeof(*new.hashes));
+    if (!new.items || !new.hashes) {
+        free(new.items);
+        free(new.hashes);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < table->size; i++)
+        if (table->items[i])
+            insert(&new, table->hashes[i], table->items[i]);
+    free(table->items);
+    free(table->hashes);
+    *table = new;
+    return 0;
+}
+
+int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
+{
+    if (table->count * 2 >= table->size && grow(table) < 0)
+        return -ENOMEM;
+    insert(table, hash, item);
+    table->count++;
+    return 0;
+}
+
+static uint32_t place_of(const struct gt_table *table, uint32_t hash, const void *item)
+{
+    uint32_t i = hash & (table->size - 1);
+    while (table->items[i] != item)
+        i = (i + 1) & (table->size - 1);
+    return i;
+}
+
+void gt_table_remove(struct gt_table *table, uint32_t hash, const void *item)
+{
+    uint32_t mask = table->size - 1, hole = place_of(table, hash, item);
+    /* Close the gap, so that no marks of removed items pile up. */
+    for (uint32_t i = hole;;) {
+        i = (i + 1) & mask;
+        if (!table->items[i])
+            break;
+        if (((i - table->hashes[i]) & mask) >= ((i - hole) & mask)) {
+            table->items[hole] = table->items[i];
+            table->hashes[hole] = table->hashes[i];
+            hole = i;
+        }
+    }
+    table->items[hole] = NULL;
+    table->count--;
+}
+
+void *gt_table_find(const struct gt_table *table, uint32_t hash,
+                    bool (*is)(const void *item, const void *key), const void *key)
+{
+    if (!table->size)
+        return NULL;
+    for (uint32_t i = hash & (table->size - 1); table->items[i]; i = (i + 1) & (table->size - 1))
+        if (table->hashes[i] == hash && is(table->items[i], key))
+            return table->items[i];
+    return NULL;
+}
+
+void *gt_table_after(const struct gt_table *table, uint32_t hash, const void *item)
+{
+    for (uint32_t i = item ? place_of(table, hash, item) + 1 : 0; i < table->size; i++)
+        if (table->items[i])
+            return table->items[i];
+    return NULL;
+}
+
+size_t gt_table_bytes(const struct gt_table *table)
+{
+    return table->size * (sizeof(*table->items) + sizeof(*table->hashes));
+}
+
+void gt_table_done(struct gt_table *table)
+{
+    free(table->items);
+    free(table->hashes);
+    *table = (struct gt_table){0};
+}
