@@ -417,10 +417,13 @@ class ChartCases:
         self.cluster.kubectl("patch", "daemonset", "gputopo-agent", "-n", NAMESPACE, "--type=merge",
                              "-p", '{"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}')
         self.release("upgrade", "image.tag=", "agent.options.heartbeat=7", "agent.updateStrategy=OnDelete")
-        for _ in range(10):
-            same({number: pod["metadata"]["uid"] for number, pod in self.agents().items()},
-                 {number: pod["metadata"]["uid"] for number, pod in old.items()}, "agents under OnDelete")
-            time.sleep(0.5)
+
+        def observed():  # it deletes what a rolling update deletes before it says so
+            found = self.cluster.get("daemonset", "gputopo-agent", "-n", NAMESPACE)
+            return found["status"].get("observedGeneration") == found["metadata"]["generation"]
+        until("the controller to have seen the change", observed)
+        same({number: pod["metadata"]["uid"] for number, pod in self.agents().items()},
+             {number: pod["metadata"]["uid"] for number, pod in old.items()}, "agents under OnDelete")
         self.cluster.kubectl("delete", "pod", "-n", NAMESPACE, old[1]["metadata"]["name"], "--wait")
         until("the next agent of node1", lambda: 1 in self.agents())
         until("8 GPUs on each node", lambda: self.allocatable() == {"node1": "8", "node2": "8"} or (False, self.allocatable()))
