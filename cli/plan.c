@@ -190,7 +190,7 @@ static void say_no_node(struct cli_plan *plan)
         gt_buf_printf(&plan->reason, "; most are %u on node %s", most, cli_plan_node(plan, best));
 }
 
-/* gpu-aware, pod after pod; what is assumed on the way is forgotten at the end. */
+/* gpu-aware, pod after pod, each on what those before it leave; the cluster is this process's own. */
 static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
 {
     enum { OWNER = 1 };
@@ -199,7 +199,7 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
         uint32_t assumption,
-            node = plan->gpus <= GT_GPUS_MAX ? gt_score_best(plan->cluster, plan->gpus) : GT_NONE;
+            node = plan->gpus <= GT_GPUS_MAX ? gt_score_best(plan->cluster, NULL, plan->gpus) : GT_NONE;
         plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
         if (!plan->placed)
             break;
@@ -223,9 +223,12 @@ static int place(struct cli_plan *plan, struct gt_err **err)
 {
     if (plan->aware)
         return place_one_by_one(plan, err);
+    const struct gt_plan_request request = {.units = plan->units,
+                                            .unit_count = plan->unit_count,
+                                            .pods = plan->pods,
+                                            .pod_count = plan->pod_count};
     struct gt_plan_failure failure;
-    plan->placed =
-        gt_plan_job(plan->cluster, plan->units, plan->unit_count, plan->pods, plan->pod_count, &failure);
+    plan->placed = gt_plan_job(plan->cluster, &request, &failure);
     if (!plan->placed)
         gt_plan_failure_text(plan->cluster, &failure, &plan->reason);
     return 0;
@@ -233,18 +236,18 @@ static int place(struct cli_plan *plan, struct gt_err **err)
 
 /* ---- advice ---- */
 
-/* Takes the pods that are to move off their nodes, or puts them back. */
-static void set_moved(const struct cli_plan *plan, bool gone)
+/* Takes the pods that are to move off their nodes. */
+static void move_away(const struct cli_plan *plan)
 {
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < plan->advice.count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[plan->advice.moved[i]];
         if (gt_cluster_get_node(plan->cluster, pod->node, &node))
-            gt_cluster_set_free(plan->cluster, pod->node,
-                                gone ? node.free | pod->mask : node.free & ~pod->mask);
+            gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
     }
 }
 
+/* The last question: the cluster is not what it was afterwards. */
 static int find_advice(struct cli_plan *plan, const struct options *options, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
@@ -259,16 +262,13 @@ static int find_advice(struct cli_plan *plan, const struct options *options, str
     int r = gt_advise(plan->cluster, pods, file->pod_count, &job, 0, &plan->advice, err);
     if (r < 0 || !plan->advice.possible)
         return r;
-    set_moved(plan, true);
+    move_away(plan);
     r = plan_new(file, options, &plan->after, err);
     if (r >= 0) {
         plan->after->explain = plan->after->advise = false;
         r = make_units(plan->after, options, err);
     }
-    if (r >= 0)
-        r = place(plan->after, err);
-    set_moved(plan, false);
-    return r;
+    return r < 0 ? r : place(plan->after, err);
 }
 
 static int answer(const struct gt_cluster_file *file, const struct options *options, struct cli_plan **ret,

@@ -40,7 +40,8 @@ int gt_cluster_assume(struct gt_cluster *cluster, uint32_t node, uint64_t mask, 
         cluster->assumptions[first].previous = id;
     cluster->first_assumption[node] = id;
     cluster->assumptions_live++;
-    gt_core_take(cluster, node, mask);
+    cluster->assumed[node] |= mask;
+    gt_core_refresh(cluster, node);
     *ret = id;
     return 0;
 }
@@ -57,7 +58,8 @@ void gt_cluster_forget(struct gt_cluster *cluster, uint32_t id)
         cluster->first_assumption[node] = a->next;
     if (a->next != GT_NONE)
         cluster->assumptions[a->next].previous = a->previous;
-    gt_core_give(cluster, node, a->mask);
+    cluster->assumed[node] &= ~a->mask;
+    gt_core_refresh(cluster, node);
     a->node = GT_NONE;
     a->next = cluster->assumption_free;
     cluster->assumption_free = id;

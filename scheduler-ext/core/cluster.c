@@ -37,17 +37,35 @@ void gt_cluster_free(struct gt_cluster *cluster)
         gt_class_unref(cluster->classes[i]);
     for (unsigned t = 0; t < SLOT_SIZES; t++) {
         free(cluster->slots[t]);
-        free(cluster->total[t]);
         free(cluster->whole[t]);
     }
-    void *const arrays[] = {cluster->all,     cluster->free,        cluster->healthy,
-                            cluster->assumed, cluster->available,   cluster->count,
-                            cluster->size,    cluster->usable,      cluster->class,
-                            cluster->super,   cluster->next,        cluster->previous,
-                            cluster->same,    cluster->eligible,    cluster->first_assumption,
-                            cluster->by_name, cluster->node_gaps,   cluster->supers,
-                            cluster->mark,    cluster->super_gaps,  cluster->heap,
-                            cluster->scratch, cluster->assumptions, cluster};
+    void *const arrays[] = {cluster->free,
+                            cluster->healthy,
+                            cluster->total,
+                            cluster->assumed,
+                            cluster->available,
+                            cluster->count,
+                            cluster->size,
+                            cluster->usable,
+                            cluster->class,
+                            cluster->super,
+                            cluster->next,
+                            cluster->previous,
+                            cluster->same,
+                            cluster->eligible,
+                            cluster->first_assumption,
+                            cluster->by_name,
+                            cluster->node_gaps,
+                            cluster->supers,
+                            cluster->mark,
+                            cluster->super_gaps,
+                            cluster->heap,
+                            cluster->scratch,
+                            cluster->assumptions,
+                            cluster->draft_changed,
+                            cluster->draft_available,
+                            cluster->draft_count,
+                            cluster};
     for (size_t i = 0; i < GT_COUNT(arrays); i++)
         free(arrays[i]);
 }
@@ -69,12 +87,13 @@ static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
     void *grown_array;
     if (old == GT_CLUSTER_NODES_MAX)
         return gt_fail(err, E2BIG, "cluster: more than %d nodes", GT_CLUSTER_NODES_MAX);
-    if (RESIZE(all, old, new) || RESIZE(free, old, new) || RESIZE(healthy, old, new) ||
-        RESIZE(assumed, old, new) || RESIZE(available, old, new) || RESIZE(count, old, new) ||
-        RESIZE(size, old, new) || RESIZE(usable, old, new) || RESIZE(class, old, new) ||
-        RESIZE(same, old, new) || RESIZE(super, old, new) || RESIZE(next, old, new) ||
-        RESIZE(previous, old, new) || RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) ||
-        RESIZE(first_assumption, old, new) || RESIZE(by_name, old, new) ||
+    if (RESIZE(free, old, new) || RESIZE(healthy, old, new) || RESIZE(assumed, old, new) ||
+        RESIZE(available, old, new) || RESIZE(count, old, new) || RESIZE(size, old, new) ||
+        RESIZE(usable, old, new) || RESIZE(class, old, new) || RESIZE(same, old, new) ||
+        RESIZE(super, old, new) || RESIZE(next, old, new) || RESIZE(previous, old, new) ||
+        RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) || RESIZE(first_assumption, old, new) ||
+        RESIZE(by_name, old, new) || RESIZE(draft_changed, gt_core_words(old), gt_core_words(new)) ||
+        RESIZE(draft_available, old, new) || RESIZE(draft_count, old, new) ||
         gt_names_grow(&cluster->node_names, old, new) < 0)
         return gt_fail_sys(err, ENOMEM, "cluster");
     cluster->node_capacity = new;
@@ -88,11 +107,12 @@ static int grow_supers(struct gt_cluster *cluster, struct gt_err **err)
     if (old == SUPERS_MAX)
         return gt_fail(err, E2BIG, "cluster: more than %d supernodes", GT_CLUSTER_SUPERNODES_MAX);
     if (RESIZE(supers, old, new) || RESIZE(super_gaps, old, new) || RESIZE(mark, old, new) ||
-        RESIZE(heap, old, new) || RESIZE(scratch, (size_t)old * SUPER_SCRATCH, (size_t) new *SUPER_SCRATCH) ||
+        RESIZE(heap, old, new) || RESIZE(total, old, new) ||
+        RESIZE(scratch, (size_t)old * SUPER_SCRATCH, (size_t) new *SUPER_SCRATCH) ||
         gt_names_grow(&cluster->super_names, old, new) < 0)
         return gt_fail_sys(err, ENOMEM, "cluster");
     for (unsigned t = 0; t < cluster->slot_sizes; t++)
-        if (RESIZE(slots[t], old, new) || RESIZE(total[t], old, new) || RESIZE(whole[t], old, new))
+        if (RESIZE(slots[t], old, new) || RESIZE(whole[t], old, new))
             return gt_fail_sys(err, ENOMEM, "cluster");
     cluster->super_capacity = new;
     return 0;
@@ -174,8 +194,9 @@ static int new_super(struct gt_cluster *cluster, unsigned tier, uint32_t parent,
         id = cluster->super_count++;
     }
     cluster->supers[id] = (struct super){parent, GT_NONE, 0, self, (uint8_t)tier};
+    cluster->total[id] = 0;
     for (unsigned t = 0; t < cluster->slot_sizes; t++)
-        cluster->slots[t][id] = cluster->total[t][id] = cluster->whole[t][id] = 0;
+        cluster->slots[t][id] = cluster->whole[t][id] = 0;
     *ret = id;
     return 0;
 }
@@ -296,15 +317,14 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
         cluster->node_count++;
 
     unsigned gpus = gt_class_gpus(cluster->classes[class]);
-    uint64_t all = gpus >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << gpus) - 1;
-    cluster->all[id] = cluster->free[id] = cluster->healthy[id] = all;
+    cluster->size[id] = (uint8_t)gpus;
+    cluster->free[id] = cluster->healthy[id] = gt_core_all(cluster, id);
     cluster->assumed[id] = cluster->available[id] = 0;
     cluster->class[id] = (uint16_t) class;
     cluster->eligible[id] = true;
     cluster->first_assumption[id] = GT_NONE;
     cluster->super[id] = leaf;
-    cluster->count[id] = cluster->usable[id] = 0;
-    cluster->size[id] = (uint8_t)gpus;
+    cluster->count[id] = cluster->usable[id] = cluster->draft_count[id] = 0;
     cluster->nodes_of[gpus]++;
     link_node(cluster, id);
     for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
@@ -344,7 +364,7 @@ void gt_cluster_set_free(struct gt_cluster *cluster, uint32_t node, uint64_t mas
 {
     if (!gt_core_has_node(cluster, node))
         return;
-    cluster->free[node] = mask & cluster->all[node];
+    cluster->free[node] = mask & gt_core_all(cluster, node);
     gt_core_refresh(cluster, node);
 }
 
@@ -352,7 +372,7 @@ void gt_cluster_set_healthy(struct gt_cluster *cluster, uint32_t node, uint64_t 
 {
     if (!gt_core_has_node(cluster, node))
         return;
-    cluster->healthy[node] = mask & cluster->all[node];
+    cluster->healthy[node] = mask & gt_core_all(cluster, node);
     gt_core_refresh_usable(cluster, node);
     gt_core_refresh(cluster, node);
 }
@@ -396,7 +416,7 @@ bool gt_cluster_get_node(const struct gt_cluster *cluster, uint32_t node, struct
         .name = cluster->node_names.text[node],
         .class = cluster->classes[cluster->class[node]],
         .supernode = cluster->super[node],
-        .all = cluster->all[node],
+        .all = gt_core_all(cluster, node),
         .free = cluster->free[node],
         .healthy = cluster->healthy[node],
         .assumed = cluster->assumed[node],
@@ -419,7 +439,7 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
         .parent = s->parent,
         .is_node = is_node,
         .nodes = s->nodes,
-        .available = cluster->total[0][supernode],
+        .available = cluster->total[supernode],
     };
     return true;
 }
@@ -427,9 +447,9 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
 size_t gt_cluster_bytes(const struct gt_cluster *cluster)
 {
     size_t per_node =
-        5 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 3 * sizeof(uint8_t) + sizeof(bool);
-    size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (2 + SUPER_SCRATCH) * sizeof(uint32_t) +
-                       3 * (size_t)cluster->slot_sizes * sizeof(uint32_t);
+        5 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 4 * sizeof(uint8_t) + sizeof(bool);
+    size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (3 + SUPER_SCRATCH) * sizeof(uint32_t) +
+                       2 * (size_t)cluster->slot_sizes * sizeof(uint32_t);
     return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +
            gt_names_bytes(&cluster->node_names, cluster->node_capacity) +
            gt_names_bytes(&cluster->super_names, cluster->super_capacity) +

@@ -9,8 +9,9 @@
  * reads little memory. */
 
 enum {
-    SLOT_SIZES = 8,    /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
-    SUPER_SCRATCH = 5, /* numbers a supernode for plans in the making */
+    SLOT_SIZES = 8,     /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
+    SPREAD_SCRATCH = 6, /* numbers a supernode for a unit that is spread */
+    SUPER_SCRATCH = 10, /* those, and for the room that plans in the making leave */
     SUPERS_MAX = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX,
 };
 
@@ -48,9 +49,9 @@ struct values {
 struct gt_cluster {
     /* nodes, [id] */
     uint32_t node_count, node_capacity;
-    uint64_t *all, *free, *healthy, *assumed, *available;
+    uint64_t *free, *healthy, *assumed, *available;
     uint8_t *count;  /* bits of available */
-    uint8_t *size;   /* bits of all */
+    uint8_t *size;   /* GPUs that it has */
     uint8_t *usable; /* bits of healthy; 0 where the node is not eligible */
     uint16_t *class;
     uint32_t *super, *next, *previous; /* list of the supernode's nodes */
@@ -82,8 +83,14 @@ struct gt_cluster {
     uint64_t slot_used[SLOT_SIZES]; /* when it was asked for last */
     uint64_t clock;
     uint32_t *slots[SLOT_SIZES]; /* [t][id]: its own nodes'; 0 for an inner one */
-    uint32_t *total[SLOT_SIZES]; /* [t][id]: with all below */
     uint32_t *whole[SLOT_SIZES]; /* [t][id]: its own nodes' if all usable GPUs were available */
+    uint32_t *total;             /* [id]: available GPUs, with all below */
+
+    /* Plans in the making (plan_draft.c) see some nodes otherwise than they are. */
+    uint64_t *draft_changed;        /* a bit a node: one of those, of the last plan */
+    uint32_t draft_low, draft_high; /* which words have such bits: from `low` on, below `high` */
+    uint64_t *draft_available;      /* [node], of those */
+    uint8_t *draft_count;           /* [node]: bits of that; of the others as `count` */
 
     enum gt_rule rule;
     unsigned slot_sizes, chain_count;
@@ -115,19 +122,6 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node);
 /* The same for what is usable; before gt_core_refresh. */
 void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node);
 
-/* Takes GPUs for a plan in the making, and gives them back. */
-static inline void gt_core_take(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
-{
-    cluster->assumed[node] |= mask;
-    gt_core_refresh(cluster, node);
-}
-
-static inline void gt_core_give(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
-{
-    cluster->assumed[node] &= ~mask;
-    gt_core_refresh(cluster, node);
-}
-
 /* The place of size g (1..64) among slot_size, counted from now on if it was not; SLOT_SIZES without memory.
  * At most SLOT_SIZES - 1 sizes besides 1 are counted: the one unused longest gives way. */
 unsigned gt_core_track(struct gt_cluster *cluster, unsigned g);
@@ -139,6 +133,18 @@ static inline unsigned gt_core_bits(uint64_t mask)
     mask = (mask & UINT64_C(0x3333333333333333)) + (mask >> 2 & UINT64_C(0x3333333333333333));
     mask = (mask + (mask >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
     return (unsigned)(mask * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* All GPUs of a node. */
+static inline uint64_t gt_core_all(const struct gt_cluster *cluster, uint32_t node)
+{
+    return cluster->size[node] >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << cluster->size[node]) - 1;
+}
+
+/* Words that have a bit for each of so many nodes. */
+static inline uint32_t gt_core_words(uint32_t nodes)
+{
+    return (nodes + 63) / 64;
 }
 
 static inline bool gt_core_has_node(const struct gt_cluster *cluster, uint32_t id)

@@ -3,25 +3,6 @@
 
 #include "scheduler-ext/core/plan_internal.h"
 
-bool gt_plan_capacity(struct gt_cluster *cluster, unsigned gpus, struct room *ret)
-{
-    if (gpus == 0 || gpus > GT_GPUS_MAX)
-        return false;
-    unsigned t = gt_core_track(cluster, gpus);
-    if (t == SLOT_SIZES)
-        return false;
-    *ret = (struct room){
-        cluster, gpus, cluster->slots[t], cluster->total[t], cluster->whole[t], cluster->super_count};
-    return true;
-}
-
-void gt_give_back(struct job *job)
-{
-    for (uint32_t i = 0; i < job->pod_count; i++)
-        if (!job->pods[i].running && job->pods[i].node != GT_NONE)
-            gt_core_give(job->cluster, job->pods[i].node, job->pods[i].mask);
-}
-
 uint32_t gt_pod_super(const struct job *job, uint32_t pod)
 {
     uint32_t node = job->pods[pod].node;
@@ -94,22 +75,22 @@ static uint64_t rank_of(const struct gt_plan_unit *unit, enum order order)
 
 static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_t *ret_failed)
 {
-    struct room room;
     uint32_t number = (uint32_t)(kind - job->units);
+    const struct room *room = gt_draft_room(job, ROOM_OF_PODS, kind->gpus);
     *ret_failed = number;
-    if (!gt_plan_capacity(job->cluster, kind->gpus, &room))
+    if (!room)
         return false;
     /* Whole units first, also of those that may be split: each takes just its share of the room for atoms
      * wherever it goes. */
     if (gt_unit_run(kind) < kind->pods)
-        gt_complete_started(job, kind, &room);
-    gt_place_whole(job, kind, &room);
+        gt_complete_started(job, kind, room);
+    gt_place_whole(job, kind, room);
     for (uint32_t u = number; u < job->unit_count; u++) {
         struct gt_plan_unit *unit = &job->units[u];
         if (!gt_unit_is_kind(unit, kind) || gt_run_is_placed(job, unit->first, unit->pods))
             continue;
         *ret_failed = u;
-        if (gt_unit_run(unit) == unit->pods || !gt_place_split(job, unit, &room))
+        if (gt_unit_run(unit) == unit->pods || !gt_place_split(job, unit, room))
             return false;
     }
     return true;
@@ -117,6 +98,7 @@ static bool place_kind(struct job *job, const struct gt_plan_unit *kind, uint32_
 
 static bool place_all(struct job *job, enum order order, struct gt_plan_failure *ret_failure)
 {
+    gt_draft_begin(job);
     for (uint32_t i = 0; i < job->pod_count; i++)
         if (!job->pods[i].running)
             job->pods[i].node = GT_NONE;
@@ -173,15 +155,21 @@ static void describe_unit(const struct job *job, struct gt_plan_unit *unit)
     unit->tier = shared == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[shared].tier;
 }
 
-bool gt_plan_job(struct gt_cluster *cluster, struct gt_plan_unit *units, uint32_t unit_count,
-                 struct gt_plan_pod *pods, uint32_t pod_count, struct gt_plan_failure *ret_failure)
+bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                 struct gt_plan_failure *ret_failure)
 {
-    struct job job = {cluster, units, unit_count, pods, pod_count, false};
+    struct job job = {.cluster = cluster,
+                      .units = request->units,
+                      .unit_count = request->unit_count,
+                      .pods = request->pods,
+                      .pod_count = request->pod_count,
+                      .excluded = request->excluded,
+                      .freed = request->freed};
     bool mixed = false;
-    for (uint32_t i = 0; i < pod_count && !job.any_running; i++)
-        job.any_running = pods[i].running;
-    for (uint32_t u = 1; u < unit_count; u++)
-        mixed |= units[u].gpus != units[0].gpus;
+    for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
+        job.any_running = job.pods[i].running;
+    for (uint32_t u = 1; u < job.unit_count; u++)
+        mixed |= job.units[u].gpus != job.units[0].gpus;
     if (!place_all(&job, BY_RUN, ret_failure)) {
         /* Pods of several sizes share nodes: where the larger units came first and broke what a larger pod
          * needs, the other order may still do. */
@@ -189,9 +177,8 @@ bool gt_plan_job(struct gt_cluster *cluster, struct gt_plan_unit *units, uint32_
         if (!mixed || ret_failure->reason != GT_PLAN_NO_SUPERNODE || !place_all(&job, BY_POD, &second))
             return false;
     }
-    for (uint32_t u = 0; u < unit_count; u++)
-        describe_unit(&job, &units[u]);
-    gt_give_back(&job);
+    for (uint32_t u = 0; u < job.unit_count; u++)
+        describe_unit(&job, &job.units[u]);
     return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/node_set.h"
 
 /*
  * gpu-podaffinity: places the units of a job on supernodes, all or nothing.
@@ -79,13 +80,21 @@ struct gt_plan_failure {
     uint32_t together;     /* runs that `available` would hold without supernodes */
 };
 
+struct gt_plan_request {
+    struct gt_plan_unit *units; /* cover pods 0..pod_count-1 without gaps, in order */
+    uint32_t unit_count;
+    struct gt_plan_pod *pods;
+    uint32_t pod_count;
+    const struct gt_node_set *excluded; /* nodes that are left out, as if not eligible; NULL: none */
+    const uint64_t *freed; /* [node] GPUs that count as free though they are in use; NULL: none */
+};
+
 /*
  * Plans. True: every pod has a node and a mask. False: *ret_failure says why, pods and out fields of units
- * are undefined. The cluster is the same as before either way: the caller assumes the pods.
- * `units` cover pods 0..pod_count-1 without gaps, in order.
+ * are undefined. The state of the cluster is not touched: the caller assumes the pods.
  */
-bool gt_plan_job(struct gt_cluster *cluster, struct gt_plan_unit *units, uint32_t unit_count,
-                 struct gt_plan_pod *pods, uint32_t pod_count, struct gt_plan_failure *ret_failure);
+bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
+                 struct gt_plan_failure *ret_failure);
 
 /* Splits a pod's GPUs over its containers, the best-connected ones together; counts add up to the mask's. */
 void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *counts, unsigned containers,

@@ -157,14 +157,15 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
 
 /* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
  * fewest idle nodes the lowest id. GT_NONE: there is none. */
-static uint32_t find_in_use(const struct gt_cluster *cluster, const uint32_t *idle, unsigned gpus)
+static uint32_t find_in_use(const struct job *job, const uint32_t *idle, unsigned gpus)
 {
+    const struct gt_cluster *cluster = job->cluster;
     unsigned n = gpus;
-    while (n <= GT_GPUS_MAX && cluster->nodes_with[n] == (n == gpus ? 0 : cluster->idle_with[n]))
+    while (n <= GT_GPUS_MAX && job->nodes_with[n] == (n == gpus ? 0 : job->idle_with[n]))
         n++;
     if (n > GT_GPUS_MAX)
         return GT_NONE;
-    const uint8_t *counts = cluster->count, *end = counts + cluster->node_count, *at = counts;
+    const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count, *at = counts;
     uint32_t best = GT_NONE;
     for (; (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
         uint32_t node = (uint32_t)(at - counts);
@@ -196,7 +197,7 @@ static void place_on(struct job *job, uint32_t node, const struct gt_plan_unit *
         while (pod + count < end && !job->pods[pod + count].running)
             count++;
         if (count)
-            gt_place_on_node(job->cluster, node, unit->gpus, job->pods + pod, count);
+            gt_place_on_node(job, node, unit->gpus, job->pods + pod, count);
     }
 }
 
@@ -205,7 +206,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
 {
     struct gt_cluster *cluster = job->cluster;
     struct churn churn;
-    uint32_t node = find_in_use(cluster, nodes->slots, unit->pods * unit->gpus);
+    uint32_t node = find_in_use(job, nodes->slots, unit->pods * unit->gpus);
     if (node != GT_NONE) {
         for (uint32_t s = 0; s < room->count; s++)
             unit->feasible += room->slots[s] >= unit->pods;
@@ -297,19 +298,18 @@ static void place_many(struct job *job, const struct gt_plan_unit *kind, const s
     }
 }
 
-/* The room for whole nodes, where the units are smaller than one; false: they are not. */
-static bool small_units(struct job *job, const struct gt_plan_unit *kind, struct room *ret_nodes)
+/* The room for whole nodes, where the units are smaller than one; NULL: they are not. */
+static const struct room *room_of_nodes(struct job *job, const struct gt_plan_unit *kind)
 {
     uint64_t gpus = (uint64_t)kind->pods * kind->gpus;
     unsigned node = gpus < GT_GPUS_MAX ? node_above(job->cluster, (unsigned)gpus) : 0;
-    return node && gt_plan_capacity(job->cluster, node, ret_nodes);
+    return node ? gt_draft_room(job, ROOM_OF_NODES, node) : NULL;
 }
 
 void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const struct room *room, uint32_t fresh)
 {
-    struct room nodes;
-    bool small = small_units(job, kind, &nodes);
-    if (fresh > 1 && !small) {
+    const struct room *nodes = room_of_nodes(job, kind);
+    if (fresh > 1 && !nodes) {
         place_many(job, kind, room, fresh);
         return;
     }
@@ -317,8 +317,8 @@ void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const stru
         struct gt_plan_unit *unit = &job->units[u];
         if (!gt_unit_is_fresh(job, unit, kind))
             continue;
-        if (small)
-            place_small(job, unit, room, &nodes);
+        if (nodes)
+            place_small(job, unit, room, nodes);
         else
             place_one(job, unit, room);
     }

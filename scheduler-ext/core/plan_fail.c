@@ -40,6 +40,17 @@ static void count_runs(const struct job *job, const struct gt_plan_unit *like, u
     *ret_placed = placed;
 }
 
+/* Slots for such pods before anything was placed. */
+static uint64_t slots_before(struct job *job, unsigned gpus)
+{
+    uint64_t slots = 0;
+    gt_draft_begin(job);
+    const struct room *room = gt_draft_room(job, ROOM_OF_PODS, gpus);
+    for (uint32_t s = 0; room && s < room->count; s++)
+        slots += room->slots[s];
+    return slots;
+}
+
 void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
 {
     const struct gt_plan_unit *unit = &job->units[number];
@@ -52,25 +63,20 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
         .gpus = unit->gpus,
         .supernode = GT_NONE,
     };
-    struct room room;
     count_runs(job, unit, &failure.wanted, &placed, &failure.beside);
-    uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots = 0;
-    if (gt_plan_capacity(job->cluster, unit->gpus, &room)) {
-        /* The cluster as it is now: runs that still fit are held too, what they leave is the largest rest. */
-        uint32_t largest = 0;
-        for (uint32_t s = 0; s < room.count; s++) {
-            held += room.slots[s] / size;
-            if (room.slots[s] % size > largest) {
-                largest = room.slots[s] % size;
-                failure.supernode = s;
-            }
+    uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots;
+    const struct room *room = gt_draft_room(job, ROOM_OF_PODS, unit->gpus);
+    uint32_t largest = 0;
+    /* Runs that still fit are held too, what they leave is the largest rest. */
+    for (uint32_t s = 0; room && s < room->count; s++) {
+        held += room->slots[s] / size;
+        if (room->slots[s] % size > largest) {
+            largest = room->slots[s] % size;
+            failure.supernode = s;
         }
-        failure.largest = largest * unit->gpus;
-        gt_give_back(job);
-        for (uint32_t s = 0; s < room.count; s++)
-            slots += room.slots[s];
-    } else
-        gt_give_back(job);
+    }
+    failure.largest = largest * unit->gpus;
+    slots = slots_before(job, unit->gpus);
     failure.held = saturated(held);
     failure.available = saturated(slots * unit->gpus);
     failure.needed = saturated(needed * unit->gpus);
@@ -97,16 +103,9 @@ void gt_plan_fail_started(struct job *job, uint32_t number, uint32_t first, uint
         failure.wanted += !job->pods[i].running;
         failure.held += !job->pods[i].running && job->pods[i].node != GT_NONE;
     }
-    gt_give_back(job);
     failure.needed = saturated((uint64_t)failure.wanted * unit->gpus);
     if (super != GT_NONE)
         failure.largest = failure.held * unit->gpus;
-    struct room room;
-    if (gt_plan_capacity(job->cluster, unit->gpus, &room)) {
-        uint64_t slots = 0;
-        for (uint32_t s = 0; s < room.count; s++)
-            slots += room.slots[s];
-        failure.available = saturated(slots * unit->gpus);
-    }
+    failure.available = saturated(slots_before(job, unit->gpus) * unit->gpus);
     *ret = failure;
 }

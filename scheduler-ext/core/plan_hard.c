@@ -35,23 +35,24 @@ uint32_t gt_rule_key(struct rule *rule, uint32_t f)
 
 /* The nodes of a supernode by how many GPUs are available on them. */
 struct nodes {
-    struct gt_cluster *cluster;
+    uint32_t *same;
     unsigned gpus;
     uint64_t there;                  /* bit n - 1: there is a node with n */
-    uint32_t first[GT_GPUS_MAX + 1]; /* [n], the lowest id; further ones in cluster->same */
+    uint32_t first[GT_GPUS_MAX + 1]; /* [n], the lowest id; further ones in `same` */
 };
 
-static void sort_nodes(struct gt_cluster *cluster, uint32_t super, unsigned gpus, struct nodes *ret)
+static void sort_nodes(const struct job *job, uint32_t super, unsigned gpus, struct nodes *ret)
 {
-    ret->cluster = cluster;
+    const struct gt_cluster *cluster = job->cluster;
+    ret->same = cluster->same;
     ret->gpus = gpus;
     ret->there = 0;
     for (uint32_t node = cluster->supers[super].first_node; node != GT_NONE; node = cluster->next[node]) {
-        unsigned n = cluster->count[node];
+        unsigned n = gt_draft_count(job, node);
         if (n < gpus)
             continue;
         uint64_t bit = UINT64_C(1) << (n - 1);
-        cluster->same[node] = ret->there & bit ? ret->first[n] : GT_NONE;
+        ret->same[node] = ret->there & bit ? ret->first[n] : GT_NONE;
         ret->first[n] = node;
         ret->there |= bit;
     }
@@ -68,7 +69,7 @@ static uint32_t take_node(struct nodes *nodes, uint32_t need, uint32_t *ret_slot
     uint64_t enough = nodes->there & ~UINT64_C(0) << (slots * nodes->gpus - 1);
     unsigned n = gt_bit_first(enough) + 1;
     uint32_t node = nodes->first[n];
-    nodes->first[n] = nodes->cluster->same[node];
+    nodes->first[n] = nodes->same[node];
     if (nodes->first[n] == GT_NONE)
         nodes->there &= ~(UINT64_C(1) << (n - 1));
     *ret_slots = slots;
@@ -76,15 +77,14 @@ static uint32_t take_node(struct nodes *nodes, uint32_t need, uint32_t *ret_slot
 }
 
 /* Gives `count` pods their GPUs on one node: the best set for all of them, then split. */
-void gt_place_on_node(struct gt_cluster *cluster, uint32_t node, unsigned gpus, struct gt_plan_pod *pods,
-                      uint32_t count)
+void gt_place_on_node(struct job *job, uint32_t node, unsigned gpus, struct gt_plan_pod *pods, uint32_t count)
 {
     enum { SEARCH_LIMIT_US = 1000 }; /* above 16 GPUs */
-    const struct gt_class *class = cluster->classes[cluster->class[node]];
-    struct gt_choice choice = {.mask = cluster->available[node]};
-    if (cluster->count[node] > count * gpus)
+    const struct gt_class *class = job->cluster->classes[job->cluster->class[node]];
+    struct gt_choice choice = {.mask = gt_draft_available(job, node)};
+    if (gt_draft_count(job, node) > count * gpus)
         gt_choose(class, choice.mask, 0, count * gpus, SEARCH_LIMIT_US, &choice);
-    gt_core_take(cluster, node, choice.mask);
+    gt_draft_take(job, node, choice.mask);
     uint64_t rest = choice.mask;
     for (uint32_t i = 0; i < count; i++) {
         struct gt_choice own = {.mask = rest};
@@ -98,7 +98,6 @@ void gt_place_on_node(struct gt_cluster *cluster, uint32_t node, unsigned gpus, 
 
 bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t first, uint32_t count)
 {
-    struct gt_cluster *cluster = job->cluster;
     const struct gt_plan_pod *pods = job->pods;
     uint32_t end = first + count;
     for (uint32_t pod = first; pod < end;) {
@@ -107,12 +106,12 @@ bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t 
             need++;
         struct nodes nodes;
         if (need)
-            sort_nodes(cluster, super, gpus, &nodes);
+            sort_nodes(job, super, gpus, &nodes);
         while (need) {
             uint32_t slots = 0, node = take_node(&nodes, need, &slots);
             if (node == GT_NONE)
                 return false;
-            gt_place_on_node(cluster, node, gpus, job->pods + pod, slots);
+            gt_place_on_node(job, node, gpus, job->pods + pod, slots);
             pod += slots;
             need -= slots;
         }
@@ -155,12 +154,12 @@ static void least_two(uint64_t *heap, uint32_t size)
     }
 }
 
-static uint32_t candidates(const struct room *room, struct rule *rule)
+static uint32_t candidates(const struct room *room, struct rule *rule, uint64_t *heap)
 {
     uint32_t size = 0;
     for (uint32_t s = 0; s < room->count; s++)
         if (room->slots[s] >= rule->q)
-            room->cluster->heap[size++] = entry(rule, room->slots[s], s);
+            heap[size++] = entry(rule, room->slots[s], s);
     return size;
 }
 
@@ -200,7 +199,7 @@ void gt_place_whole(struct job *job, const struct gt_plan_unit *kind, const stru
     }
     gt_rule_make(job->cluster, kind->pods, kind->gpus, &rule);
     uint64_t *heap = job->cluster->heap;
-    uint32_t size = candidates(room, &rule);
+    uint32_t size = candidates(room, &rule, heap);
     if (fresh == 1)
         least_two(heap, size);
     else

@@ -5,31 +5,61 @@
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/plan.h"
 
+/* The slots of one pod size, all supernodes, as the plan in the making leaves them. */
+struct room {
+    unsigned gpus;         /* 0: not counted */
+    uint32_t *slots;       /* [supernode], own nodes */
+    const uint32_t *whole; /* own nodes, if all usable GPUs were available */
+    uint32_t count;
+};
+enum {
+    ROOM_OF_PODS,
+    ROOM_OF_NODES,
+    ROOMS
+}; /* those of a unit, and where it is smaller than a node whole ones */
+
 /*
- * A plan in the making. Every pod that is placed is taken at once, so that the next unit sees what is left;
- * at the end, or when a unit fails, all is given back. Nothing is allocated: the scratch is the cluster's.
+ * A plan in the making. It does not change the cluster: what it leaves out, takes for free and has placed is
+ * a draft beside it (plan_draft.c), so that the next unit sees what is left. Nothing is undone: the next plan
+ * begins a new draft. Nothing is allocated: the scratch is the cluster's.
  */
 struct job {
-    struct gt_cluster *cluster;
+    struct gt_cluster *cluster; /* changed: the scratch, and which pod sizes are counted */
     struct gt_plan_unit *units;
     uint32_t unit_count;
     struct gt_plan_pod *pods;
     uint32_t pod_count;
+    const struct gt_node_set *excluded;
+    const uint64_t *freed;
     bool any_running;
+
+    struct room rooms[ROOMS];
+    /* As in the cluster. */
+    uint32_t nodes_with[GT_GPUS_MAX + 1], idle_with[GT_GPUS_MAX + 1];
 };
 
-/* The slots of one pod size, all supernodes. */
-struct room {
-    struct gt_cluster *cluster;
-    unsigned gpus;
-    const uint32_t *slots; /* [supernode], own nodes */
-    const uint32_t *total; /* with all below */
-    const uint32_t *whole; /* own nodes, if all usable GPUs were available */
-    uint32_t count;
-};
+/* ---- the draft ---- */
 
-/* False: no such pod fits anywhere, or no memory to count. */
-bool gt_plan_capacity(struct gt_cluster *cluster, unsigned gpus, struct room *ret);
+/* Begins anew: nothing is placed. */
+void gt_draft_begin(struct job *job);
+/* Counts the slots for pods of `gpus`, kept until the next call for the same place. NULL: no such pod fits
+ * anywhere, or no memory to count. */
+const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus);
+/* Takes GPUs of a node for a pod. */
+void gt_draft_take(struct job *job, uint32_t node, uint64_t mask);
+
+static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
+{
+    const struct gt_cluster *cluster = job->cluster;
+    return cluster->draft_changed[node / 64] >> node % 64 & 1 ? cluster->draft_available[node]
+                                                              : cluster->available[node];
+}
+
+/* How many those are. */
+static inline unsigned gt_draft_count(const struct job *job, uint32_t node)
+{
+    return job->cluster->draft_count[node];
+}
 
 /* ---- the min-loss rule ---- */
 
@@ -79,7 +109,7 @@ uint32_t gt_pod_super(const struct job *job, uint32_t pod);
 bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t first, uint32_t count);
 
 /* The first of `count` pods and those after it, on one node that holds them. */
-void gt_place_on_node(struct gt_cluster *cluster, uint32_t node, unsigned gpus, struct gt_plan_pod *pods,
+void gt_place_on_node(struct job *job, uint32_t node, unsigned gpus, struct gt_plan_pod *pods,
                       uint32_t count);
 
 /* Whether a unit of a kind has neither places nor running pods. */
@@ -106,9 +136,7 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
 
 /* ---- the end ---- */
 
-void gt_give_back(struct job *job);
-
-/* Describes why the unit found no place in the cluster as it is now, then gives back all that was placed. */
+/* Describes why the unit found no place in what is left of the cluster. */
 void gt_plan_fail(struct job *job, uint32_t unit, struct gt_plan_failure *ret);
 /* The same for a run with running pods: they lie apart (super GT_NONE), or `super` has too little room. */
 void gt_plan_fail_started(struct job *job, uint32_t unit, uint32_t first, uint32_t super,

@@ -89,6 +89,7 @@ struct spread {
     uint32_t atom, left;
     uint32_t *own;    /* [supernode] atoms that its own nodes hold */
     uint32_t *below;  /* [supernode] with all below */
+    uint32_t *total;  /* [supernode] slots, with all below */
     uint32_t *order;  /* supernodes that hold an atom, most first, then by id */
     uint32_t *taken;  /* [supernode] atoms, for the choice of a domain */
     uint32_t *needed; /* [supernode] supernodes that the atoms would touch in it */
@@ -100,15 +101,18 @@ static void count_atoms(struct spread *spread)
 {
     const struct room *room = spread->room;
     memset(spread->below, 0, room->count * sizeof(*spread->below));
+    memset(spread->total, 0, room->count * sizeof(*spread->total));
     for (uint32_t s = 0; s < room->count; s++) {
-        uint32_t own = room->slots[s] >= spread->atom ? room->slots[s] / spread->atom : 0;
+        uint32_t slots = room->slots[s], own = slots >= spread->atom ? slots / spread->atom : 0;
         spread->own[s] = own;
-        if (!own)
-            continue;
         spread->all += own;
-        spread->order[spread->count++] = s;
-        for (uint32_t above = s; above != GT_NONE; above = spread->cluster->supers[above].parent)
+        if (own)
+            spread->order[spread->count++] = s;
+        for (uint32_t above = slots ? s : GT_NONE; above != GT_NONE;
+             above = spread->cluster->supers[above].parent) {
             spread->below[above] += own;
+            spread->total[above] += slots;
+        }
     }
 }
 
@@ -169,7 +173,7 @@ static uint32_t choose_domain(struct spread *spread)
         spread->needed[above]++;
     }
     uint32_t best = GT_NONE;
-    const uint32_t *total = spread->room->total;
+    const uint32_t *total = spread->total;
     for (uint32_t s = 0; s < spread->room->count; s++) {
         if (supers[s].tier != tier || spread->below[s] < spread->left)
             continue;
@@ -255,6 +259,7 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
         .order = scratch + 2 * (size_t)capacity,
         .taken = scratch + 3 * (size_t)capacity,
         .needed = scratch + 4 * (size_t)capacity,
+        .total = scratch + 5 * (size_t)capacity,
     };
     uint32_t domain, run = 0, left = spread.left;
     count_atoms(&spread);

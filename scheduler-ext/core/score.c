@@ -302,20 +302,15 @@ static void order_by_name(struct gt_cluster *cluster)
 /* Whether `a` goes before `b`, which stands earlier in the walk, at equal value and as many free GPUs. */
 static inline bool wins_tie(const struct gt_cluster *cluster, uint32_t a, uint32_t b)
 {
-    if (cluster->class[a] != cluster->class[b]) {
-        unsigned gpus_a = gt_core_bits(cluster->all[a]), gpus_b = gt_core_bits(cluster->all[b]);
-        if (gpus_a != gpus_b)
-            return gpus_a > gpus_b;
-    }
+    if (cluster->size[a] != cluster->size[b])
+        return cluster->size[a] > cluster->size[b];
     return !cluster->in_name_order && cluster->by_name[a] < cluster->by_name[b];
 }
 
-uint32_t gt_score_best(struct gt_cluster *cluster, unsigned k)
+/* Inlined twice, so that a walk over all nodes asks nothing of a set. */
+static inline __attribute__((always_inline)) uint32_t best_of(struct gt_cluster *cluster,
+                                                              const struct gt_node_set *excluded, unsigned k)
 {
-    if (!is_asked(k))
-        return GT_NONE;
-    if (cluster->order_stale)
-        order_by_name(cluster);
     struct question question = ask(cluster, k);
     struct walk walk = start_walk(&question);
     const uint8_t *counts = cluster->count;
@@ -324,7 +319,7 @@ uint32_t gt_score_best(struct gt_cluster *cluster, unsigned k)
     double best_value = -DBL_MAX;
     for (uint32_t node = 0; node < count; node++) {
         double value = walk_to(&walk, &question, node);
-        if (value < best_value)
+        if (value < best_value || gt_node_set_has(excluded, node))
             continue;
         unsigned free = counts[node];
         if (value > best_value || free < best_free || (free == best_free && wins_tie(cluster, node, best))) {
@@ -334,6 +329,15 @@ uint32_t gt_score_best(struct gt_cluster *cluster, unsigned k)
         }
     }
     return best;
+}
+
+uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k)
+{
+    if (!is_asked(k))
+        return GT_NONE;
+    if (cluster->order_stale)
+        order_by_name(cluster);
+    return excluded ? best_of(cluster, excluded, k) : best_of(cluster, NULL, k);
 }
 
 bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,

@@ -3,6 +3,7 @@
 #define GPUTOPO_CORE_SCORE_H
 
 #include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/node_set.h"
 
 /*
  * gpu-aware: how well a node suits a pod of k GPUs.
@@ -42,8 +43,8 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
                         double *ret);
 
-/* The best node, GT_NONE where none is feasible. */
-uint32_t gt_score_best(struct gt_cluster *cluster, unsigned k);
+/* The best node that is not in `excluded` (NULL: of all), GT_NONE where none is feasible. */
+uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k);
 
 /* One node in parts, for explanations; false where k GPUs are not available. */
 struct gt_score_parts {

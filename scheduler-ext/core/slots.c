@@ -21,13 +21,6 @@ unsigned gt_core_slots(unsigned g, unsigned n)
     return g <= GT_GPUS_MAX ? slots_of[g][n] : 0;
 }
 
-static void add_slots(struct gt_cluster *cluster, unsigned t, uint32_t super, uint32_t change)
-{
-    cluster->slots[t][super] += change;
-    for (; super != GT_NONE; super = cluster->supers[super].parent)
-        cluster->total[t][super] += change;
-}
-
 void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node)
 {
     unsigned before = cluster->usable[node],
@@ -55,16 +48,16 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
         cluster->eligible[node] ? cluster->free[node] & cluster->healthy[node] & ~cluster->assumed[node] : 0;
     unsigned before = cluster->count[node], after = gt_core_bits(available);
     cluster->available[node] = available;
-    cluster->count[node] = (uint8_t)after;
+    cluster->count[node] = cluster->draft_count[node] = (uint8_t)after;
     if (before == after)
         return;
     count_node(cluster, node, before, after);
     for (unsigned t = 0; t < cluster->slot_sizes; t++) {
         const uint8_t *slots = slots_of[cluster->slot_size[t]];
-        uint32_t change = (uint32_t)slots[after] - slots[before];
-        if (change)
-            add_slots(cluster, t, cluster->super[node], change);
+        cluster->slots[t][cluster->super[node]] += (uint32_t)slots[after] - slots[before];
     }
+    for (uint32_t s = cluster->super[node]; s != GT_NONE; s = cluster->supers[s].parent)
+        cluster->total[s] += after - before;
 }
 
 /* The size unused longest; that of one GPU stays. */
@@ -85,14 +78,12 @@ static unsigned place(struct gt_cluster *cluster)
         return oldest(cluster);
     size_t capacity = cluster->super_capacity ? cluster->super_capacity : 1;
     cluster->slots[t] = calloc(capacity, sizeof(uint32_t));
-    cluster->total[t] = calloc(capacity, sizeof(uint32_t));
     cluster->whole[t] = calloc(capacity, sizeof(uint32_t));
-    if (cluster->slots[t] && cluster->total[t] && cluster->whole[t])
+    if (cluster->slots[t] && cluster->whole[t])
         return cluster->slot_sizes++;
     free(cluster->slots[t]);
-    free(cluster->total[t]);
     free(cluster->whole[t]);
-    cluster->slots[t] = cluster->total[t] = cluster->whole[t] = NULL;
+    cluster->slots[t] = cluster->whole[t] = NULL;
     return t > 1 ? oldest(cluster) : SLOT_SIZES;
 }
 
@@ -111,14 +102,12 @@ unsigned gt_core_track(struct gt_cluster *cluster, unsigned g)
     cluster->slot_size[t] = g;
     cluster->slot_used[t] = ++cluster->clock;
     memset(cluster->slots[t], 0, cluster->super_count * sizeof(uint32_t));
-    memset(cluster->total[t], 0, cluster->super_count * sizeof(uint32_t));
     memset(cluster->whole[t], 0, cluster->super_count * sizeof(uint32_t));
     for (uint32_t node = 0; node < cluster->node_count; node++) {
-        uint32_t slots = slots_of[g][cluster->count[node]]; /* 0 of a removed node */
-        if (slots)
-            add_slots(cluster, t, cluster->super[node], slots);
-        if (cluster->usable[node]) /* 0 of a removed node too */
-            cluster->whole[t][cluster->super[node]] += slots_of[g][cluster->usable[node]];
+        if (!cluster->usable[node]) /* as that of a removed node */
+            continue;
+        cluster->slots[t][cluster->super[node]] += slots_of[g][cluster->count[node]];
+        cluster->whole[t][cluster->super[node]] += slots_of[g][cluster->usable[node]];
     }
     return t;
 }

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "scheduler-ext/placement/reconcile.h"
@@ -131,23 +130,14 @@ static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint64_t digest = GT_DIGEST_EMPTY;
-    for (uint32_t n = 0; n < placement->kept.nodes; n++) {
+    for (uint32_t n = gt_node_set_next(&placement->kept, 0); n != GT_NONE;
+         n = gt_node_set_next(&placement->kept, n + 1)) {
         struct gt_cluster_node node;
-        if (!gt_node_set_has(&placement->kept, n))
-            continue;
         bool there = gt_cluster_get_node(cluster, n, &node);
         digest = gt_digest_number(digest, there ? gt_digest_keyed(node.name) : 0);
         digest = gt_digest_number(digest, there && node.eligible ? node.healthy : 0);
     }
     return digest;
-}
-
-static uint32_t count_of(const struct gt_node_set *set)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < set->nodes / 64; i++)
-        count += gt_bit_count(set->bits[i]);
-    return count;
 }
 
 /* Once chosen, nodes are kept as long as they are what they were: choosing others all the time, none would
@@ -167,6 +157,6 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob)
     placement->kept = chosen;
     placement->holder = found ? pjob : NULL;
     placement->kept_digest = digest_of_kept(placement);
-    placement->counters.kept_nodes = count_of(&placement->kept);
+    placement->counters.kept_nodes = gt_node_set_count(&placement->kept);
     return found;
 }

@@ -10,7 +10,7 @@ enum { ROLES_MAX = 64 };
 void gt_attempt_done(struct attempt *attempt)
 {
     free(attempt->pods);
-    free(attempt->barred);
+    gt_node_set_done(&attempt->excluded);
     *attempt = (struct attempt){0};
 }
 
@@ -30,22 +30,6 @@ static uint32_t place_of(const struct gt_job_view *view, const struct gt_reserva
     default:
         return GT_NONE;
     }
-}
-
-int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, struct attempt *ret, struct gt_err **err)
-{
-    struct gt_plan_pod *pods = calloc((size_t)view->count + 1, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    for (uint32_t i = 0; i < view->count; i++)
-        if (gt_is_to_place(&view->members[i]))
-            pods[i].node = GT_NONE;
-        else
-            pods[i] = (struct gt_plan_pod){.running = true,
-                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i)};
-    *ret = (struct attempt){.pods = pods};
-    return 0;
 }
 
 /* Pods of one role are made from one template: one of each is asked. */
@@ -79,20 +63,14 @@ static bool suits_all(const struct gt_cache *cache, const struct gt_cache_pod *c
     return true;
 }
 
-int gt_attempt_bar(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
+static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
                    struct attempt *attempt, struct gt_err **err)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
     const struct gt_cache_pod *pods[ROLES_MAX];
     unsigned choosy = representatives(cache, view, pods);
-    uint32_t nodes = gt_cluster_nodes(cluster);
     const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
-    if (!choosy && !avoid && !refused)
-        return 0;
-    attempt->barred = calloc((size_t)nodes + 1, sizeof(*attempt->barred));
-    if (!attempt->barred)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    for (uint32_t n = 0; n < nodes; n++) {
+    for (uint32_t n = 0; (choosy || avoid || refused) && n < gt_cluster_nodes(cluster); n++) {
         struct gt_cluster_node info;
         if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
             continue;
@@ -101,17 +79,37 @@ int gt_attempt_bar(struct gt_cache *cache, const struct gt_job_view *view, const
             continue;
         attempt->unsuitable += !suits;
         attempt->refused += suits && is_refused;
-        attempt->barred[attempt->barred_count++] = n;
-        gt_cluster_set_eligible(cluster, n, false);
+        attempt->kept += suits && !is_refused;
+        int r = gt_node_set_add(&attempt->excluded, n, err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
-void gt_attempt_open(struct gt_cache *cache, struct attempt *attempt)
+int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                    struct attempt *ret, struct gt_err **err)
 {
-    for (uint32_t i = 0; i < attempt->barred_count; i++)
-        gt_cluster_set_eligible(gt_cache_cluster(cache), attempt->barred[i], true);
-    attempt->barred_count = 0;
+    struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
+    if (!pods)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < view->count; i++)
+        if (gt_is_to_place(&view->members[i]))
+            pods[i].node = GT_NONE;
+        else
+            pods[i] = (struct gt_plan_pod){.running = true,
+                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i)};
+    return exclude(cache, view, avoid, ret, err);
+}
+
+struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct attempt *attempt)
+{
+    return (struct gt_plan_request){.units = view->job->units.units,
+                                    .unit_count = view->job->units.count,
+                                    .pods = attempt->pods,
+                                    .pod_count = view->count,
+                                    .excluded = &attempt->excluded};
 }
 
 /* The members that must lie in one supernode with this one. */
@@ -201,7 +199,7 @@ static int commit(struct gt_cache *cache, struct gt_job_view *view, struct gt_re
 }
 
 static enum gt_decision explain(struct gt_cache *cache, const struct attempt *attempt,
-                                const struct gt_plan_failure *failure, bool avoiding, struct gt_buf *text)
+                                const struct gt_plan_failure *failure, struct gt_buf *text)
 {
     gt_plan_failure_text(gt_cache_cluster(cache), failure, text);
     if (attempt->unsuitable)
@@ -210,10 +208,9 @@ static enum gt_decision explain(struct gt_cache *cache, const struct attempt *at
     if (attempt->refused)
         gt_buf_printf(text, "; its scheduler has refused %u node%s", attempt->refused,
                       attempt->refused == 1 ? "" : "s");
-    uint32_t kept = attempt->barred_count - attempt->unsuitable - attempt->refused;
-    if (avoiding && kept)
-        gt_buf_printf(text, "; %u node%s kept for a job that waits longer", kept,
-                      kept == 1 ? " is" : "s are");
+    if (attempt->kept)
+        gt_buf_printf(text, "; %u node%s kept for a job that waits longer", attempt->kept,
+                      attempt->kept == 1 ? " is" : "s are");
     return GT_DECISION_WAITS;
 }
 
@@ -225,25 +222,18 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
     auto_attempt struct attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    int r = gt_attempt_make(cache, view, reservations, &attempt, &error);
-    if (r >= 0)
-        r = gt_attempt_bar(cache, view, spec->avoid, &attempt, &error);
-    if (r < 0) {
-        gt_attempt_open(cache, &attempt);
+    if (gt_attempt_make(cache, view, reservations, spec->avoid, &attempt, &error) < 0) {
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
-    if (!gt_plan_job(cluster, units->units, units->count, attempt.pods, view->count, ret_failure)) {
-        enum gt_decision decision = explain(cache, &attempt, ret_failure, spec->avoid, text);
-        gt_attempt_open(cache, &attempt);
-        return decision;
-    }
+    const struct gt_plan_request request = gt_attempt_request(view, &attempt);
+    if (!gt_plan_job(cluster, &request, ret_failure))
+        return explain(cache, &attempt, ret_failure, text);
     for (uint32_t u = 0; u < units->count; u++) {
         gt_plan_unit_text(cluster, &units->units[u], u, text);
         if (text->len && text->data[text->len - 1] != '\n')
             gt_buf_puts(text, "\n");
     }
-    gt_attempt_open(cache, &attempt);
     if (commit(cache, view, reservations, attempt.pods, spec->reserve_until, &error) < 0) {
         gt_buf_consume(text, text->len);
         gt_buf_puts(text, gt_err_text(error));

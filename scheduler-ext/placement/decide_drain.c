@@ -13,7 +13,6 @@
  */
 struct candidate {
     uint32_t node, supernode, used, share; /* share: of the supernode, per mille */
-    uint64_t free;                         /* as it is now */
 };
 
 static int by_drain(const void *a, const void *b)
@@ -34,7 +33,8 @@ static unsigned bits(uint64_t mask)
 }
 
 /* All nodes where pods may be placed; the caller frees them. */
-static struct candidate *collect(const struct gt_cluster *cluster, uint32_t *ret_count)
+static struct candidate *collect(const struct gt_cluster *cluster, const struct gt_node_set *excluded,
+                                 uint32_t *ret_count)
 {
     uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster), count = 0;
     struct candidate *list = calloc((size_t)nodes + 1, sizeof(*list));
@@ -42,10 +42,9 @@ static struct candidate *collect(const struct gt_cluster *cluster, uint32_t *ret
              *all = calloc((size_t)supernodes + 1, sizeof(*all));
     for (uint32_t n = 0; list && used && all && n < nodes; n++) {
         struct gt_cluster_node info;
-        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
+        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible || gt_node_set_has(excluded, n))
             continue;
-        list[count] =
-            (struct candidate){n, info.supernode, bits(info.healthy & ~info.available), 0, info.free};
+        list[count] = (struct candidate){n, info.supernode, bits(info.healthy & ~info.available), 0};
         used[info.supernode] += list[count].used;
         all[info.supernode] += bits(info.healthy);
         count++;
@@ -62,29 +61,19 @@ static struct candidate *collect(const struct gt_cluster *cluster, uint32_t *ret
 
 struct drain {
     struct gt_cluster *cluster;
-    const struct gt_job_view *view;
-    struct attempt *attempt;
+    struct gt_plan_request request;
     struct candidate *list;
-    uint32_t count, emptied;
+    uint64_t *freed; /* [node] */
+    uint32_t count;
 };
 
-/* Makes the first `count` nodes look empty, and the others as they are. */
-static void empty(struct drain *drain, uint32_t count)
-{
-    for (; drain->emptied < count; drain->emptied++)
-        gt_cluster_set_free(drain->cluster, drain->list[drain->emptied].node, UINT64_MAX);
-    for (; drain->emptied > count; drain->emptied--)
-        gt_cluster_set_free(drain->cluster, drain->list[drain->emptied - 1].node,
-                            drain->list[drain->emptied - 1].free);
-}
-
+/* As if nobody were on the first `count` nodes. */
 static bool fits(struct drain *drain, uint32_t count)
 {
     struct gt_plan_failure failure;
-    const struct gt_job_units *units = &drain->view->job->units;
-    empty(drain, count);
-    return gt_plan_job(drain->cluster, units->units, units->count, drain->attempt->pods, drain->view->count,
-                       &failure);
+    for (uint32_t i = 0; i < drain->count; i++)
+        drain->freed[drain->list[i].node] = i < count ? UINT64_MAX : 0;
+    return gt_plan_job(drain->cluster, &drain->request, &failure);
 }
 
 static bool find(struct drain *drain)
@@ -106,22 +95,24 @@ bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
                      const struct gt_reservations *reservations, struct gt_node_set *ret)
 {
     auto_attempt struct attempt attempt = {0};
-    struct drain drain = {.cluster = gt_cache_cluster(cache), .view = view, .attempt = &attempt};
+    struct drain drain = {.cluster = gt_cache_cluster(cache)};
     struct gt_node_set set = {0};
-    if (!view->grouped || gt_attempt_make(cache, view, reservations, &attempt, NULL) < 0)
+    if (!view->grouped || gt_attempt_make(cache, view, reservations, NULL, &attempt, NULL) < 0)
         return false;
-    bool found = gt_attempt_bar(cache, view, NULL, &attempt, NULL) == 0 &&
-                 (drain.list = collect(drain.cluster, &drain.count)) && drain.count;
+    drain.list = collect(drain.cluster, &attempt.excluded, &drain.count);
+    drain.freed = calloc((size_t)gt_cluster_nodes(drain.cluster) + 1, sizeof(*drain.freed));
+    drain.request = gt_attempt_request(view, &attempt);
+    drain.request.freed = drain.freed;
+    bool found = drain.list && drain.freed && drain.count;
     if (found) {
         qsort(drain.list, drain.count, sizeof(*drain.list), by_drain);
         found = find(&drain);
-        empty(&drain, 0);
     }
-    gt_attempt_open(cache, &attempt);
     for (uint32_t i = 0; found && i < view->count; i++)
         if (gt_is_to_place(&view->members[i]))
             found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
     free(drain.list);
+    free(drain.freed);
     if (!found) {
         gt_node_set_done(&set);
         return false;

@@ -3,7 +3,7 @@
 #define GPUTOPO_PLACEMENT_VIEW_H
 
 #include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/placement/node_set.h"
+#include "scheduler-ext/core/node_set.h"
 #include "scheduler-ext/placement/owners.h"
 #include "scheduler-ext/placement/ranks.h"
 #include "scheduler-ext/placement/reservations.h"

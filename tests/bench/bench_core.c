@@ -141,7 +141,7 @@ static double best_ns(struct gt_cluster *cluster, unsigned k)
 
     for (unsigned i = 0; i < REPEATS; i++) {
         double before = now_ns(), took;
-        uint32_t best = gt_score_best(cluster, k);
+        uint32_t best = gt_score_best(cluster, NULL, k);
 
         took = now_ns() - before;
         if (best == GT_NONE)
@@ -236,18 +236,53 @@ static double names_ns(struct gt_cluster *cluster, double *ret_bound)
 
 static double plan_ns(struct gt_cluster *cluster, struct job *job)
 {
+    const struct gt_plan_request request = {
+        .units = job->units, .unit_count = job->unit_count, .pods = job->pods, .pod_count = job->pod_count};
     struct gt_plan_failure failure;
     double least = 1e18;
 
     for (unsigned i = 0; i < REPEATS; i++) {
         double before = now_ns(), took;
-        bool placed = gt_plan_job(cluster, job->units, job->unit_count, job->pods, job->pod_count, &failure);
+        bool placed = gt_plan_job(cluster, &request, &failure);
 
         took = now_ns() - before;
         if (!placed)
             stop("the job finds no place", NULL);
         least = took < least ? took : least;
     }
+    return least;
+}
+
+/* The same without every other node: told to the plan, or marked in the cluster and unmarked again. */
+static double plan_without_ns(struct gt_cluster *cluster, struct job *job, bool mark)
+{
+    struct gt_plan_failure failure;
+    struct gt_node_set half = {0};
+    struct gt_err *err = NULL;
+    double least = 1e18;
+
+    for (uint32_t node = 0; node < gt_cluster_nodes(cluster); node += 2)
+        if (gt_node_set_add(&half, node, &err) < 0)
+            stop("nodes", err);
+    const struct gt_plan_request request = {.units = job->units,
+                                            .unit_count = job->unit_count,
+                                            .pods = job->pods,
+                                            .pod_count = job->pod_count,
+                                            .excluded = mark ? NULL : &half};
+    for (unsigned i = 0; i < REPEATS; i++) {
+        double before = now_ns(), took;
+
+        for (uint32_t node = 0; mark && node < gt_cluster_nodes(cluster); node += 2)
+            gt_cluster_set_eligible(cluster, node, false);
+        bool placed = gt_plan_job(cluster, &request, &failure);
+        for (uint32_t node = 0; mark && node < gt_cluster_nodes(cluster); node += 2)
+            gt_cluster_set_eligible(cluster, node, true);
+        took = now_ns() - before;
+        if (!placed)
+            stop("the job finds no place", NULL);
+        least = took < least ? took : least;
+    }
+    gt_node_set_done(&half);
     return least;
 }
 
@@ -342,8 +377,10 @@ static bool bind_group(struct gt_cluster *cluster, struct job *job, uint64_t own
     struct gt_plan_failure failure;
     uint32_t assumptions[GROUP];
     struct gt_err *err = NULL;
+    const struct gt_plan_request request = {
+        .units = job->units, .unit_count = 1, .pods = job->pods, .pod_count = GROUP};
 
-    if (!gt_plan_job(cluster, job->units, 1, job->pods, GROUP, &failure))
+    if (!gt_plan_job(cluster, &request, &failure))
         return false;
     if (gt_plan_assume(cluster, job->pods, GROUP, owner, owner, assumptions, &err) < 0)
         stop("assume", err);
@@ -406,7 +443,7 @@ static void memory(void)
 
     occupy(cluster, 1);
     for (unsigned k = 1; k <= 8; k++)
-        gt_score_best(cluster, k);
+        gt_score_best(cluster, NULL, k);
     printf("# memory, 10,240 nodes of 8 GPUs in 320 supernodes, scored for every k\n");
     measure("bytes that the cluster counts", (double)gt_cluster_bytes(cluster) / 1048576, "MiB", "<8");
     measure("resident memory that it added", resident_mib() - before, "MiB", "<8");
@@ -440,6 +477,8 @@ static void planning(void)
     measure("bound: each count, 32 supernodes' nodes, 128 places", plan_bound_ns(320, 32, 32, 4) / 1e3, "us",
             "-");
     measure("one unit of 8 pods of 8", plan_ns(cluster, &one) / 1e3, "us", "-");
+    measure("the same without every other node", plan_without_ns(cluster, &one, false) / 1e3, "us", "-");
+    measure("peer: those nodes marked and unmarked", plan_without_ns(cluster, &one, true) / 1e3, "us", "-");
     measure("4,096 GPUs: 8 units of 64 pods of 8 in atoms of 4, each split", plan_ns(cluster, &soft) / 1e3,
             "us", "-");
     measure("state change", change_ns(cluster, &bound), "ns", "<200");
@@ -508,7 +547,7 @@ static double walk_ns(unsigned nodes)
         double before = now_ns(), took;
 
         for (unsigned i = 0; i < count; i++)
-            if (gt_score_best(clusters[i], 2) == GT_NONE)
+            if (gt_score_best(clusters[i], NULL, 2) == GT_NONE)
                 stop("no node fits", NULL);
         took = (now_ns() - before) / count;
         least = took < least ? took : least;

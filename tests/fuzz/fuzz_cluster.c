@@ -170,7 +170,13 @@ static void plan(struct world *world, struct input *input)
         pods[running].node = some_node(world, input);
     }
     struct gt_plan_failure failure;
-    bool placed = gt_plan_job(world->cluster, units, count, pods, first, &failure);
+    uint64_t bits = 0;
+    const struct gt_node_set excluded = {&bits, 64};
+    for (unsigned left = next(input) % 4; left; left--)
+        bits |= UINT64_C(1) << next(input) % 64;
+    const struct gt_plan_request request = {
+        .units = units, .unit_count = count, .pods = pods, .pod_count = first, .excluded = &excluded};
+    bool placed = gt_plan_job(world->cluster, &request, &failure);
     sound(world->cluster);
     if (!placed) {
         struct gt_buf text = GT_BUF(4096);
@@ -211,7 +217,7 @@ static void advise(struct world *world, struct input *input)
 static void score(struct world *world, struct input *input)
 {
     unsigned k = next(input) % 66;
-    uint32_t best = gt_score_best(world->cluster, k);
+    uint32_t best = gt_score_best(world->cluster, NULL, k);
     struct gt_cluster_node node;
     if (best != GT_NONE)
         must(gt_cluster_get_node(world->cluster, best, &node) &&

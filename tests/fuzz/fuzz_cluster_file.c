@@ -22,7 +22,9 @@ static void plan_on(struct gt_cluster *cluster)
                                     {.first = 2, .pods = 2, .gpus = 2, .atom = 1}};
     struct gt_plan_pod pods[4] = {{0}};
     struct gt_plan_failure failure;
-    if (!gt_plan_job(cluster, units, 2, pods, 4, &failure))
+    if (!gt_plan_job(cluster,
+                     &(struct gt_plan_request){.units = units, .unit_count = 2, .pods = pods, .pod_count = 4},
+                     &failure))
         return;
     struct gt_cluster_node node;
     for (unsigned i = 0; i < 4; i++)

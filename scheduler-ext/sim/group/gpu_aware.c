@@ -33,7 +33,7 @@ static bool place(void *cluster, struct gt_world *world, const struct gt_sim_job
                   struct gt_place *places)
 {
     for (uint32_t pod = 0; pod < job->pods; pod++) {
-        uint32_t node = gt_score_best(cluster, job->gpus);
+        uint32_t node = gt_score_best(cluster, NULL, job->gpus);
         struct gt_score_parts parts;
         if (node == GT_NONE || !gt_score_one(cluster, node, job->gpus, &parts)) {
             gt_group_undo(world, places, pod);

@@ -70,8 +70,10 @@ static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job,
             .first = u * job->unit, .pods = job->unit, .gpus = job->gpus, .atom = job->atom};
     for (uint32_t i = 0; i < job->pods; i++)
         state->pods[i] = (struct gt_plan_pod){.node = GT_NONE};
+    const struct gt_plan_request request = {
+        .units = state->units, .unit_count = units, .pods = state->pods, .pod_count = job->pods};
     struct gt_plan_failure failure;
-    if (!gt_plan_job(state->cluster, state->units, units, state->pods, job->pods, &failure))
+    if (!gt_plan_job(state->cluster, &request, &failure))
         return false;
     for (uint32_t i = 0; i < job->pods; i++) {
         places[i] = (struct gt_place){state->pods[i].node, state->pods[i].mask};

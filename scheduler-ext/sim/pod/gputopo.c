@@ -5,21 +5,20 @@
 #include "scheduler-ext/sim/pod/policy.h"
 
 /*
- * Ours: gpu-aware of the decision core for whole GPUs; a node that lacks CPU or memory is not eligible. What
+ * Ours: gpu-aware of the decision core for whole GPUs; a node that lacks CPU or memory is left out. What
  * gpu-aware has no say in goes by simple rules: a share to the GPU with the least sufficient room of the
  * cluster, a pod without GPUs to the node with the fewest free GPUs, then the least CPU left.
  */
 struct state {
     struct gt_cluster *cluster;
-    uint32_t *barred; /* nodes that lack CPU or memory now */
-    uint32_t barred_count;
+    struct gt_node_set excluded; /* nodes that lack CPU or memory now */
 };
 
 static void close_state(void *p)
 {
     struct state *state = p;
     gt_cluster_free(state->cluster);
-    free(state->barred);
+    gt_node_set_done(&state->excluded);
     free(state);
 }
 
@@ -31,8 +30,9 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     struct state *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy gputopo");
-    state->barred = calloc(world->site->node_count, sizeof(*state->barred));
-    int r = state->barred ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
+    int r = 0;
+    if (world->site->node_count) /* so that no decision needs memory */
+        r = gt_node_set_add(&state->excluded, world->site->node_count - 1, err);
     if (r >= 0)
         r = gt_site_model(world->site, &state->cluster, err);
     if (r >= 0)
@@ -65,16 +65,11 @@ static void changed(void *p, const struct gt_pod_world *world, uint32_t node)
 static uint32_t choose_whole(struct state *state, const struct gt_pod_world *world, unsigned gpus,
                              const bool *fits)
 {
-    state->barred_count = 0;
+    gt_node_set_clear(&state->excluded);
     for (uint32_t node = 0; node < world->site->node_count; node++)
-        if (!fits[node] && world->nodes[node].gpus) {
-            gt_cluster_set_eligible(state->cluster, node, false);
-            state->barred[state->barred_count++] = node;
-        }
-    uint32_t best = gt_score_best(state->cluster, gpus);
-    while (state->barred_count)
-        gt_cluster_set_eligible(state->cluster, state->barred[--state->barred_count], true);
-    return best;
+        if (!fits[node])
+            gt_node_set_add(&state->excluded, node, NULL);
+    return gt_score_best(state->cluster, &state->excluded, gpus);
 }
 
 static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_shape *shape,

@@ -26,7 +26,7 @@ static int check_masks(const struct gt_cluster *cluster, uint32_t id, struct gt_
     if (cluster->available[id] != (cluster->eligible[id] ? available : 0) ||
         cluster->count[id] != gt_core_bits(cluster->available[id]))
         return gt_fail(err, EUCLEAN, "node %s: what is available is stale", name);
-    if ((cluster->free[id] | cluster->healthy[id] | assumed) & ~cluster->all[id])
+    if ((cluster->free[id] | cluster->healthy[id] | assumed) & ~gt_core_all(cluster, id))
         return gt_fail(err, EUCLEAN, "node %s: a mask has GPUs that the node has not", name);
     return 0;
 }
@@ -59,8 +59,8 @@ static int check_list(const struct gt_cluster *cluster, uint32_t id, uint32_t *l
     return 0;
 }
 
-/* What the counts of supernodes must be: nodes with all below, slots of their own, slots with all below,
- * slots of their own if all usable GPUs were available. */
+/* What the counts of supernodes must be: nodes with all below, slots of their own, available GPUs with all
+ * below, slots of their own if all usable GPUs were available. */
 struct counts {
     uint32_t nodes, own, total, whole;
 };
@@ -77,17 +77,16 @@ static int check_counts(const struct gt_cluster *cluster, unsigned t, struct cou
     for (uint32_t n = 0; n < cluster->node_count; n++) {
         if (!cluster->node_names.text[n])
             continue;
-        uint32_t slots = gt_core_slots(cluster->slot_size[t], cluster->count[n]);
-        counts[cluster->super[n]].own += slots;
+        counts[cluster->super[n]].own += gt_core_slots(cluster->slot_size[t], cluster->count[n]);
         counts[cluster->super[n]].whole += gt_core_slots(cluster->slot_size[t], usable(cluster, n));
         for (uint32_t s = cluster->super[n]; s != GT_NONE; s = cluster->supers[s].parent) {
-            counts[s].total += slots;
+            counts[s].total += cluster->count[n];
             counts[s].nodes++;
         }
     }
     for (uint32_t s = 0; s < cluster->super_count; s++)
         if (cluster->supers[s].tier &&
-            (counts[s].own != cluster->slots[t][s] || counts[s].total != cluster->total[t][s] ||
+            (counts[s].own != cluster->slots[t][s] || counts[s].total != cluster->total[s] ||
              counts[s].whole != cluster->whole[t][s] || counts[s].nodes != cluster->supers[s].nodes))
             return gt_fail(err, EUCLEAN, "supernode %u: its counts for %u GPUs are stale", s,
                            cluster->slot_size[t]);
@@ -119,7 +118,7 @@ static int check_numbers(const struct gt_cluster *cluster, struct gt_err **err)
     for (uint32_t n = 0; n < cluster->node_count; n++) {
         if (!cluster->node_names.text[n])
             continue;
-        unsigned size = gt_core_bits(cluster->all[n]);
+        unsigned size = gt_class_gpus(cluster->classes[cluster->class[n]]);
         if (size != cluster->size[n] || usable(cluster, n) != cluster->usable[n])
             return gt_fail(err, EUCLEAN, "node %s: its numbers of GPUs are stale",
                            cluster->node_names.text[n]);

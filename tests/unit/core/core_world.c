@@ -115,6 +115,12 @@ void world_job(struct world_job *job, unsigned units, unsigned pods, unsigned gp
         job->units[u] = (struct gt_plan_unit){.first = u * pods, .pods = pods, .gpus = gpus, .atom = atom};
 }
 
+struct gt_plan_request world_request(struct world_job *job)
+{
+    return (struct gt_plan_request){
+        .units = job->units, .unit_count = job->unit_count, .pods = job->pods, .pod_count = job->pod_count};
+}
+
 static bool is_below(const struct gt_cluster *cluster, uint32_t super, uint32_t above)
 {
     struct gt_cluster_supernode at;
@@ -181,9 +187,10 @@ static uint64_t sum_of(const struct gt_cluster *cluster)
 
 bool world_plan(struct gt_cluster *cluster, struct world_job *job)
 {
+    const struct gt_plan_request request = world_request(job);
     uint64_t before = sum_of(cluster);
 
-    job->placed = gt_plan_job(cluster, job->units, job->unit_count, job->pods, job->pod_count, &job->failure);
+    job->placed = gt_plan_job(cluster, &request, &job->failure);
     assert_int_equal(sum_of(cluster), before);
     if (job->placed)
         check_plan(cluster, job);

@@ -55,6 +55,8 @@ struct world_job {
     bool placed;
 };
 void world_job(struct world_job *job, unsigned units, unsigned pods, unsigned gpus, unsigned atom);
+/* To be planned, nothing left out. */
+struct gt_plan_request world_request(struct world_job *job);
 /* Plans; fails the test where the cluster is not the same afterwards or the plan is not valid. */
 bool world_plan(struct gt_cluster *cluster, struct world_job *job);
 /* Assumes the plan and confirms it. */

@@ -57,15 +57,21 @@ static void work(struct gt_cluster *cluster, uint64_t random)
     static double values[SUPERS * NODES];
     uint32_t assumptions[64];
     struct world_job job;
+    struct gt_plan_request request;
+    uint64_t half = 0x55555555;
+    const struct gt_node_set excluded = {&half, 64};
 
     for (unsigned round = 0; round < ROUNDS; round++) {
         unsigned k = 1 + round % 8;
 
-        gt_score_best(cluster, k);
+        gt_score_best(cluster, NULL, k);
         gt_score_all(cluster, k, values);
         gt_score_names(cluster, k, names, 3, values);
         world_job(&job, 1 + round % 3, 4, 1 + round % 4, round % 2 ? 2 : 0);
-        if (gt_plan_job(cluster, job.units, job.unit_count, job.pods, job.pod_count, &job.failure)) {
+        request = world_request(&job);
+        request.excluded = round % 4 ? NULL : &excluded;
+        gt_score_best(cluster, &excluded, k);
+        if (gt_plan_job(cluster, &request, &job.failure)) {
             assert_int_equal(
                 gt_plan_assume(cluster, job.pods, job.pod_count, round, round + 20, assumptions, NULL), 0);
             for (uint32_t p = 0; p < job.pod_count; p += 2)

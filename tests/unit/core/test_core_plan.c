@@ -237,7 +237,9 @@ static void torn_unit_without_gaps_blocks_nobody(void **state)
     for (unsigned p = 4; p < 7; p++)
         job.pods[p].node = node_named(cluster, "s1-0");
     job.pods[7].node = node_named(cluster, "s2-0");
-    assert_true(gt_plan_job(cluster, job.units, 2, job.pods, 8, &job.failure));
+    struct gt_plan_request request = world_request(&job);
+
+    assert_true(gt_plan_job(cluster, &request, &job.failure));
     assert_int_equal(job.units[0].supernodes, 1);
     assert_int_equal(job.units[1].supernodes, 2);
     gt_cluster_free(cluster);
@@ -270,12 +272,14 @@ static void a_pod_on_an_unknown_node_binds_nothing(void **state)
     world_job(&job, 1, 3, 8, 0);
     job.pods[0].running = true;
     job.pods[0].node = 4711;
-    assert_true(gt_plan_job(cluster, job.units, 1, job.pods, 3, &job.failure));
+    struct gt_plan_request request = world_request(&job);
+
+    assert_true(gt_plan_job(cluster, &request, &job.failure));
     assert_int_equal(job.units[0].supernodes, 1);
     for (unsigned p = 0; p < 3; p++)
         job.pods[p].running = true;
     job.pods[1].node = job.pods[2].node = GT_NONE;
-    assert_true(gt_plan_job(cluster, job.units, 1, job.pods, 3, &job.failure));
+    assert_true(gt_plan_job(cluster, &request, &job.failure));
     assert_int_equal(job.units[0].supernodes, 0);
     gt_auto_buf struct gt_buf text = GT_BUF(1000);
     gt_plan_unit_text(cluster, &job.units[0], 0, &text);

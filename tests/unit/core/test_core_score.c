@@ -152,7 +152,7 @@ static void check_k(const struct world *world, unsigned k, const struct gt_aware
             best = n;
     }
     names[NODES] = "nobody";
-    assert_int_equal(gt_score_best(world->cluster, k), best);
+    assert_int_equal(gt_score_best(world->cluster, NULL, k), best);
     assert_int_equal(gt_score_all(world->cluster, k, all), feasible);
     assert_int_equal(gt_score_names(world->cluster, k, names, NODES + 1, by_name), feasible);
     assert_true(isnan(by_name[NODES]));
@@ -222,10 +222,10 @@ static void bad_questions(void **state)
     struct gt_score_parts parts;
     (void)state;
 
-    assert_int_equal(gt_score_best(cluster, 1), GT_NONE);
+    assert_int_equal(gt_score_best(cluster, NULL, 1), GT_NONE);
     world_node(cluster, "a", world_class(cluster, 8, 4), GT_NONE);
     for (unsigned k = 0; k < 300; k = k ? k * 9 : 9) {
-        assert_int_equal(gt_score_best(cluster, k), GT_NONE);
+        assert_int_equal(gt_score_best(cluster, NULL, k), GT_NONE);
         assert_int_equal(gt_score_all(cluster, k, &value), 0);
         assert_true(isnan(value));
         assert_false(gt_score_one(cluster, 0, k, &parts));
@@ -257,7 +257,7 @@ static void exact_fit_wins(void **state)
             gt_cluster_set_free(
                 cluster, n,
                 world_mask(n == exact ? k : k + 1 + (unsigned)(random_next(&random) % (8 - k)), 8, &random));
-        uint32_t best = gt_score_best(cluster, k);
+        uint32_t best = gt_score_best(cluster, NULL, k);
         assert_true(gt_score_one(cluster, exact, k, &parts));
         assert_true(gt_score_one(cluster, best, k, &other));
         assert_true(best == exact || other.score_part > parts.score_part);
@@ -276,9 +276,9 @@ static void a_node_with_more_left_loses(void **state)
     world_nodes(cluster, "n", 3, world_class(cluster, 8, 4), GT_NONE);
     gt_cluster_set_free(cluster, 0, 0x1f);
     gt_cluster_set_free(cluster, 1, 0x03);
-    assert_int_equal(gt_score_best(cluster, 1), 1);
+    assert_int_equal(gt_score_best(cluster, NULL, 1), 1);
     gt_cluster_set_free(cluster, 1, 0);
-    assert_int_equal(gt_score_best(cluster, 1), 0);
+    assert_int_equal(gt_score_best(cluster, NULL, 1), 0);
     gt_cluster_free(cluster);
 }
 
@@ -349,7 +349,7 @@ static void loss_falls_with_its_weight(void **state)
             struct gt_score_parts parts;
 
             assert_int_equal(gt_score_set_weights(world.cluster, &w, NULL), 0);
-            uint32_t best = gt_score_best(world.cluster, k);
+            uint32_t best = gt_score_best(world.cluster, NULL, k);
             if (best == GT_NONE)
                 break;
             assert_true(gt_score_one(world.cluster, best, k, &parts));
@@ -391,7 +391,7 @@ static double fragmentation(double loss_weight, uint64_t random)
             gt_cluster_set_free(cluster, pods[at].node, node.free | pods[at].mask);
             pods[at] = pods[--live];
         } else {
-            uint32_t best = gt_score_best(cluster, k);
+            uint32_t best = gt_score_best(cluster, NULL, k);
 
             if (best == GT_NONE)
                 continue;

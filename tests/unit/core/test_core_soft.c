@@ -274,7 +274,9 @@ static void large_units(void **state)
         snprintf(name, sizeof(name), "s%u", s);
         world_nodes(cluster, name, nodes[s], class, world_super(cluster, name, 1, GT_NONE));
     }
-    assert_true(gt_plan_job(cluster, &unit, 1, pods, PODS, &failure));
+    assert_true(gt_plan_job(
+        cluster, &(struct gt_plan_request){.units = &unit, .unit_count = 1, .pods = pods, .pod_count = PODS},
+        &failure));
     assert_int_equal(unit.supernodes, 2); /* 704 and 640 */
     assert_int_equal(unit.fewest, 2);
     world_check(cluster);

@@ -103,7 +103,11 @@ static bool fits_without(const struct world *world, unsigned set, const struct g
     for (uint32_t u = 0; u < job->runs; u++)
         units[u] = (struct gt_plan_unit){.first = u * job->pods, .pods = job->pods, .gpus = job->gpus};
     set_gone(world, set, true);
-    bool fits = gt_plan_job(world->cluster, units, job->runs, pods, job->runs * job->pods, &failure);
+    bool fits = gt_plan_job(
+        world->cluster,
+        &(struct gt_plan_request){
+            .units = units, .unit_count = job->runs, .pods = pods, .pod_count = job->runs * job->pods},
+        &failure);
     set_gone(world, set, false);
     return fits;
 }

@@ -399,7 +399,11 @@ static void test_partial_plan(void **state)
             gt_cluster_set_free(cluster, plan[i].node, 0);
     }
     struct gt_plan_failure failure;
-    assert_true(gt_plan_job(cluster, job->units.units, job->units.count, plan, 8, &failure));
+    assert_true(gt_plan_job(
+        cluster,
+        &(struct gt_plan_request){
+            .units = job->units.units, .unit_count = job->units.count, .pods = plan, .pod_count = 8},
+        &failure));
     assert_int_equal(plan[0].node, nodes[4]);
     assert_int_equal(plan[0].mask, 0xff);
     assert_int_equal(job->units.units[0].supernode, supers[1]);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CORE_NODE_SET_H
+#define GPUTOPO_CORE_NODE_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* A set of nodes, by id. A NULL set has no nodes. */
+struct gt_node_set {
+    uint64_t *bits;
+    uint32_t nodes; /* ids below this have a bit */
+};
+static inline bool gt_node_set_has(const struct gt_node_set *set, uint32_t node)
+{
+    return set && node < set->nodes && (set->bits[node / 64] >> node % 64 & 1);
+}
+int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err);
+/* The lowest id of the set that is not below `from`; UINT32_MAX: there is none. */
+uint32_t gt_node_set_next(const struct gt_node_set *set, uint32_t from);
+uint32_t gt_node_set_count(const struct gt_node_set *set);
+/* Takes all nodes out and keeps the memory. */
+void gt_node_set_clear(struct gt_node_set *set);
+void gt_node_set_done(struct gt_node_set *set);
+
+#endif

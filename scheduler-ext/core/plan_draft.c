@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/core/plan_internal.h"
+
+/*
+ * The cluster as a plan in the making sees it: without the nodes that are left out, with the GPUs that are
+ * taken for free, without those of the pods that have been placed. The nodes that it sees otherwise than they
+ * are have a bit; the slots of the pod sizes in play are copied, and corrected by those nodes.
+ */
+
+static void set_available(struct job *job, uint32_t node, uint64_t mask)
+{
+    struct gt_cluster *cluster = job->cluster;
+    unsigned before = cluster->draft_count[node], after = gt_core_bits(mask), size = cluster->size[node];
+    uint32_t word = node / 64;
+    cluster->draft_changed[word] |= UINT64_C(1) << node % 64;
+    cluster->draft_low = word < cluster->draft_low ? word : cluster->draft_low;
+    cluster->draft_high = word < cluster->draft_high ? cluster->draft_high : word + 1;
+    cluster->draft_available[node] = mask;
+    cluster->draft_count[node] = (uint8_t)after;
+    job->nodes_with[before]--;
+    job->nodes_with[after]++;
+    job->idle_with[before] -= before == size;
+    job->idle_with[after] += after == size;
+    for (unsigned i = 0; i < ROOMS; i++) {
+        const struct room *room = &job->rooms[i];
+        if (room->gpus)
+            room->slots[cluster->super[node]] +=
+                gt_core_slots(room->gpus, after) - gt_core_slots(room->gpus, before);
+    }
+}
+
+void gt_draft_take(struct job *job, uint32_t node, uint64_t mask)
+{
+    set_available(job, node, gt_draft_available(job, node) & ~mask);
+}
+
+/* The nodes that are seen otherwise than they are. */
+static struct gt_node_set changed_nodes(const struct gt_cluster *cluster)
+{
+    return (struct gt_node_set){cluster->draft_changed, cluster->draft_high * 64};
+}
+
+/* The next eligible node that is left out. */
+static uint32_t next_excluded(const struct job *job, uint32_t from)
+{
+    uint32_t node = gt_node_set_next(job->excluded, from);
+    while (node < job->cluster->node_count && !job->cluster->usable[node])
+        node = gt_node_set_next(job->excluded, node + 1);
+    return node < job->cluster->node_count ? node : GT_NONE;
+}
+
+void gt_draft_begin(struct job *job)
+{
+    struct gt_cluster *cluster = job->cluster;
+    const struct gt_node_set changed = changed_nodes(cluster);
+    for (uint32_t n = gt_node_set_next(&changed, cluster->draft_low * 64); n != GT_NONE;
+         n = gt_node_set_next(&changed, n + 1))
+        cluster->draft_count[n] = cluster->count[n];
+    for (uint32_t word = cluster->draft_low; word < cluster->draft_high; word++)
+        cluster->draft_changed[word] = 0;
+    cluster->draft_low = gt_core_words(cluster->node_count);
+    cluster->draft_high = 0;
+    memcpy(job->nodes_with, cluster->nodes_with, sizeof(job->nodes_with));
+    memcpy(job->idle_with, cluster->idle_with, sizeof(job->idle_with));
+    for (unsigned i = 0; i < ROOMS; i++)
+        job->rooms[i].gpus = 0;
+    for (uint32_t n = 0; job->freed && n < cluster->node_count; n++)
+        if (job->freed[n] && cluster->usable[n])
+            set_available(job, n,
+                          (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n]);
+    for (uint32_t n = next_excluded(job, 0); n != GT_NONE; n = next_excluded(job, n + 1))
+        set_available(job, n, 0);
+}
+
+/* The room of whole supernodes without the nodes that are left out. */
+static const uint32_t *without_excluded(const struct job *job, const uint32_t *whole, unsigned gpus,
+                                        uint32_t *to)
+{
+    uint32_t node = next_excluded(job, 0);
+    if (node == GT_NONE)
+        return whole;
+    memcpy(to, whole, job->cluster->super_count * sizeof(*to));
+    for (; node != GT_NONE; node = next_excluded(job, node + 1))
+        to[job->cluster->super[node]] -= gt_core_slots(gpus, job->cluster->usable[node]);
+    return to;
+}
+
+const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus)
+{
+    struct gt_cluster *cluster = job->cluster;
+    struct room *room = &job->rooms[place];
+    room->gpus = 0;
+    unsigned t = gpus && gpus <= GT_GPUS_MAX ? gt_core_track(cluster, gpus) : SLOT_SIZES;
+    if (t == SLOT_SIZES)
+        return NULL;
+    size_t capacity = cluster->super_capacity;
+    uint32_t *scratch = cluster->scratch + (SPREAD_SCRATCH + 2 * place) * capacity;
+    *room = (struct room){.gpus = gpus, .slots = scratch, .count = cluster->super_count};
+    if (!room->count)
+        return room;
+    memcpy(room->slots, cluster->slots[t], room->count * sizeof(*room->slots));
+    const struct gt_node_set changed = changed_nodes(cluster);
+    for (uint32_t n = gt_node_set_next(&changed, cluster->draft_low * 64); n != GT_NONE;
+         n = gt_node_set_next(&changed, n + 1))
+        room->slots[cluster->super[n]] +=
+            gt_core_slots(gpus, cluster->draft_count[n]) - gt_core_slots(gpus, cluster->count[n]);
+    room->whole = without_excluded(job, cluster->whole[t], gpus, scratch + capacity);
+    return room;
+}
