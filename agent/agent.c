@@ -10,6 +10,7 @@
 #include "agent/changes.h"
 #include "agent/fault_file.h"
 #include "agent/probe_start.h"
+#include "api/names.h"
 #include "base/ending.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -23,7 +24,7 @@ static const char uuid_variable[] = "METAX_GPU_UUIDS";
 static void log_start(struct gt_agent *agent)
 {
     const struct gt_agent_options *options = agent->options;
-    gt_info("gputopo-agent started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
+    gt_info(GT_AGENT_NAME " started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
             GT_STR("node", options->node_name), GT_STR("from", options->from ? options->from : "live"),
             GT_STR("http", options->http ? options->http : "none"),
             GT_STR("probe", agent->probe ? "yes" : agent->no_probe_why),

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/agent_private.h"
+#include "api/names.h"
 #include "base/backoff.h"
 #include "base/log.h"
 
@@ -63,7 +64,7 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
     gt_auto_kube_config struct gt_kube_config config = {0};
     int r = read_config(agent->options, &config, err);
     if (r >= 0)
-        r = gt_kube_new(agent->loop, &config, "gputopo-agent", &agent->kube, err);
+        r = gt_kube_new(agent->loop, &config, GT_AGENT_NAME, &agent->kube, err);
     if (r >= 0)
         gt_kube_on_oversize(agent->kube, on_oversize, NULL);
     if (r >= 0)

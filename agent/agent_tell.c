@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent_private.h"
+#include "api/names.h"
 
 /* Events about the Node, for people: `kubectl describe node`. */
 
@@ -7,7 +8,7 @@ enum { NOTE_MAX = 1024, EVENTS_PER_MINUTE = 60 };
 
 int gt_agent_tell_start(struct gt_agent *agent, struct gt_err **err)
 {
-    return gt_kube_recorder_new(agent->kube, "metax-tech.com/gputopo-agent", agent->options->node_name,
+    return gt_kube_recorder_new(agent->kube, GT_DOMAIN "/" GT_AGENT_NAME, agent->options->node_name,
                                 EVENTS_PER_MINUTE, &agent->recorder, err);
 }
 

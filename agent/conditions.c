@@ -6,18 +6,13 @@
 #include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
-#include "kube/status.h"
 
-static const char *const type_names[GT_CONDITIONS] = {"Discovered", "VendorLibrary", "Registered",
-                                                      "LinksHealthy", "UsageKnown"};
-static const char *const status_names[] = {"Unknown", "False", "True"};
+enum { PAIRS_NAMED = 32 };
 
-enum { TIME_LENGTH = 20, PAIRS_NAMED = 32 }; /* "2026-01-31T12:00:00Z" */
-
-static void say(struct gt_condition *to, enum gt_condition_status status, const char *reason,
+static void say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void say(struct gt_condition *to, enum gt_condition_status status, const char *reason,
+static void say(struct gt_agent_condition *to, enum gt_condition_status status, const char *reason,
                 const char *format, ...)
 {
     va_list args;
@@ -28,7 +23,7 @@ static void say(struct gt_condition *to, enum gt_condition_status status, const 
     va_end(args);
 }
 
-static void say_discovered(const struct gt_condition_facts *facts, struct gt_condition *to)
+static void say_discovered(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
     const struct gt_inventory *inventory = facts->inventory;
     unsigned lost = 0;
@@ -37,16 +32,16 @@ static void say_discovered(const struct gt_condition_facts *facts, struct gt_con
     if (facts->scan_error[0])
         say(to, GT_CONDITION_FALSE, "ScanFailed", "%.500s", facts->scan_error);
     else if (!inventory->node->gpu_count)
-        say(to, GT_CONDITION_FALSE, "NoGPU", "no GPU is found on this node");
+        say(to, GT_CONDITION_FALSE, GT_REASON_NO_GPU, "no GPU is found on this node");
     else if (lost)
-        say(to, GT_CONDITION_FALSE, "GPULost", "%u GPUs are there, %u that were are not any more",
+        say(to, GT_CONDITION_FALSE, GT_REASON_GPU_LOST, "%u GPUs are there, %u that were are not any more",
             inventory->node->gpu_count, lost);
     else
         say(to, GT_CONDITION_TRUE, "Scanned", "%u GPUs and %u network adapters are found",
             inventory->node->gpu_count, inventory->node->nic_count);
 }
 
-static void say_library(const struct gt_node *node, struct gt_condition *to)
+static void say_library(const struct gt_node *node, struct gt_agent_condition *to)
 {
     for (unsigned i = 0; i < node->missing_count; i++)
         if (strcmp(node->missing[i].what, "vendor library") == 0) {
@@ -54,23 +49,23 @@ static void say_library(const struct gt_node *node, struct gt_condition *to)
             return;
         }
     if (!node->gpu_count)
-        say(to, GT_CONDITION_UNKNOWN, "NoGPU", "there is no GPU to ask about");
+        say(to, GT_CONDITION_UNKNOWN, GT_REASON_NO_GPU, "there is no GPU to ask about");
     else if (node->library_version[0])
         say(to, GT_CONDITION_TRUE, "Answering", "the vendor library %s answers", node->library_version);
     else
         say(to, GT_CONDITION_TRUE, "Answering", "the vendor library answers");
 }
 
-static void say_registered(const struct gt_condition_facts *facts, struct gt_condition *to)
+static void say_registered(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
     const struct gt_node *node = facts->inventory->node;
     const char *why_not = gt_node_not_advertised(node);
     if (!facts->has_plugin)
-        say(to, GT_CONDITION_FALSE, "NoDevicePlugin", "the agent runs without its device plugin");
+        say(to, GT_CONDITION_FALSE, GT_REASON_NO_DEVICE_PLUGIN, "the agent runs without its device plugin");
     else if (facts->registered && !facts->shared_why)
         say(to, GT_CONDITION_TRUE, "Registered", "the kubelet knows the GPUs");
     else if (!node->gpu_count)
-        say(to, GT_CONDITION_FALSE, "NoGPU", "there is no GPU to register");
+        say(to, GT_CONDITION_FALSE, GT_REASON_NO_GPU, "there is no GPU to register");
     else if (why_not)
         say(to, GT_CONDITION_FALSE, "NotAdvertised", "%s%s%s", why_not, facts->shared_why ? ": " : "",
             facts->shared_why ? facts->shared_why : "");
@@ -90,7 +85,7 @@ static void name_pairs(const struct gt_node *node, struct gt_buf *to)
     }
 }
 
-static void say_links(const struct gt_node *node, bool library_answers, struct gt_condition *to)
+static void say_links(const struct gt_node *node, bool library_answers, struct gt_agent_condition *to)
 {
     unsigned up = 0, down = 0, unknown = 0;
     for (unsigned i = 0; i < node->link_count; i++) {
@@ -123,7 +118,7 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
         say(to, GT_CONDITION_TRUE, "NoDirectLinks", "the GPUs have no direct links");
 }
 
-static void say_usage(const struct gt_condition_facts *facts, struct gt_condition *to)
+static void say_usage(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
     const char *why = facts->usage_error[0] ? facts->usage_error : "it has only just started";
     if (facts->usage_stale)
@@ -137,71 +132,35 @@ static void say_usage(const struct gt_condition_facts *facts, struct gt_conditio
         say(to, GT_CONDITION_TRUE, "Answering", "the kubelet says who uses the GPUs");
 }
 
-void gt_conditions_update(struct gt_condition conditions[static GT_CONDITIONS],
+void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                           const struct gt_condition_facts *facts, const char *now)
 {
     const struct gt_node *node = facts->inventory->node;
-    struct gt_condition news[GT_CONDITIONS] = {0};
-    say_discovered(facts, &news[GT_CONDITION_DISCOVERED]);
-    say_library(node, &news[GT_CONDITION_VENDOR_LIBRARY]);
-    say_registered(facts, &news[GT_CONDITION_REGISTERED]);
-    say_links(node, news[GT_CONDITION_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
-              &news[GT_CONDITION_LINKS_HEALTHY]);
-    say_usage(facts, &news[GT_CONDITION_USAGE_KNOWN]);
-    for (unsigned i = 0; i < GT_CONDITIONS; i++) {
+    struct gt_agent_condition news[GT_TOPOLOGY_CONDITIONS] = {0};
+    say_discovered(facts, &news[GT_TOPOLOGY_DISCOVERED]);
+    say_library(node, &news[GT_TOPOLOGY_VENDOR_LIBRARY]);
+    say_registered(facts, &news[GT_TOPOLOGY_REGISTERED]);
+    say_links(node, news[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
+              &news[GT_TOPOLOGY_LINKS_HEALTHY]);
+    say_usage(facts, &news[GT_TOPOLOGY_USAGE_KNOWN]);
+    for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         bool same = conditions[i].since[0] && conditions[i].status == news[i].status;
         snprintf(news[i].since, sizeof(news[i].since), "%s", same ? conditions[i].since : now);
         conditions[i] = news[i];
     }
 }
 
-/* Whether it is one that we would write ourselves; what a hand has put there may be anything. */
-static bool is_time(const char *text)
+void gt_conditions_adopt(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
+                         const cJSON *object)
 {
-    const char *form = "0000-00-00T00:00:00Z";
-    if (strlen(text) != TIME_LENGTH)
-        return false;
-    for (unsigned i = 0; i < TIME_LENGTH; i++)
-        if (form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
-            return false;
-    return true;
-}
-
-void gt_conditions_adopt(struct gt_condition conditions[static GT_CONDITIONS], const cJSON *object)
-{
-    const cJSON *entry;
-    cJSON_ArrayForEach(entry, gt_get_at(object, "status", "conditions"))
-    {
-        const char *since = gt_get_string(entry, "lastTransitionTime");
-        for (unsigned i = 0; i < GT_CONDITIONS; i++) {
-            struct gt_condition *to = &conditions[i];
-            if (to->reason || strcmp(gt_get_string(entry, "type"), type_names[i]) != 0 || !is_time(since))
-                continue;
-            for (unsigned s = 0; s < GT_COUNT(status_names); s++)
-                if (strcmp(gt_get_string(entry, "status"), status_names[s]) == 0) {
-                    to->status = (enum gt_condition_status)s;
-                    snprintf(to->since, sizeof(to->since), "%s", since);
-                }
-        }
+    struct gt_condition found[GT_TOPOLOGY_CONDITIONS];
+    gt_conditions_read(gt_get(object, "status"), gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, found);
+    for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
+        struct gt_agent_condition *to = &conditions[i];
+        /* What a hand has put there may be anything. */
+        if (to->reason || !gt_time_of_text(found[i].since) ||
+            !gt_text_copy(to->since, sizeof(to->since), found[i].since))
+            continue;
+        to->status = found[i].status;
     }
-}
-
-cJSON *gt_conditions_json(const struct gt_condition conditions[static GT_CONDITIONS])
-{
-    cJSON *list = cJSON_CreateArray();
-    for (unsigned i = 0; list && i < GT_CONDITIONS; i++) {
-        const struct gt_condition *from = &conditions[i];
-        cJSON *entry = cJSON_CreateObject();
-        bool whole = cJSON_AddStringToObject(entry, "type", type_names[i]) &&
-                     cJSON_AddStringToObject(entry, "status", status_names[from->status]) &&
-                     cJSON_AddStringToObject(entry, "lastTransitionTime", from->since) &&
-                     cJSON_AddStringToObject(entry, "reason", from->reason ? from->reason : "Unknown") &&
-                     cJSON_AddStringToObject(entry, "message", from->message);
-        if (!whole || !cJSON_AddItemToArray(list, entry)) {
-            cJSON_Delete(entry);
-            cJSON_Delete(list);
-            return NULL;
-        }
-    }
-    return list;
 }

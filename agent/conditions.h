@@ -2,27 +2,16 @@
 #ifndef GPUTOPO_AGENT_CONDITIONS_H
 #define GPUTOPO_AGENT_CONDITIONS_H
 
-#include <cjson/cJSON.h>
-
+#include "api/node_gpu_topology.h"
+#include "base/time_text.h"
 #include "deviceplugin/inventory.h"
 
 /* The conditions of a NodeGPUTopology: what is well and what is not, for people and programs. */
-enum gt_condition_type {
-    GT_CONDITION_DISCOVERED,
-    GT_CONDITION_VENDOR_LIBRARY,
-    GT_CONDITION_REGISTERED,
-    GT_CONDITION_LINKS_HEALTHY,
-    GT_CONDITION_USAGE_KNOWN,
-    GT_CONDITIONS,
-};
-
-enum gt_condition_status { GT_CONDITION_UNKNOWN, GT_CONDITION_FALSE, GT_CONDITION_TRUE };
-
-struct gt_condition {
+struct gt_agent_condition {
     enum gt_condition_status status;
     const char *reason; /* a literal, one word */
     char message[1024];
-    char since[32]; /* when the status last changed, RFC 3339; "" not known yet */
+    char since[GT_TIME_TEXT_SIZE]; /* when the status last changed, RFC 3339; "" not known yet */
 };
 
 /* What they are made from. */
@@ -38,14 +27,12 @@ struct gt_condition_facts {
 };
 
 /* Works them out anew; where a status is another than before, it changed at `now`. */
-void gt_conditions_update(struct gt_condition conditions[static GT_CONDITIONS],
+void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                           const struct gt_condition_facts *facts, const char *now);
 
 /* Takes over since when each has its status from an object that an agent before us wrote. Nothing is done for
  * those that have been worked out already. */
-void gt_conditions_adopt(struct gt_condition conditions[static GT_CONDITIONS], const cJSON *object);
-
-/* As the API has them; NULL without memory. */
-cJSON *gt_conditions_json(const struct gt_condition conditions[static GT_CONDITIONS]);
+void gt_conditions_adopt(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
+                         const cJSON *object);
 
 #endif

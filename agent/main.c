@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "api/names.h"
 #include "base/options.h"
 #include "base/process.h"
 
-static const char program[] = "gputopo-agent";
+static const char program[] = GT_AGENT_NAME;
 
 /* HTTP, gRPC, the API server, the probe, and a scan: about 60 where all are busy. */
 enum { DESCRIPTORS_NEEDED = 128 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/options.h"
 #include "http/http.h"
 
@@ -239,7 +240,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
     struct gt_agent_options options = {
         .dev_root = "/dev",
         .kubelet_dir = "/var/lib/kubelet",
-        .resource = "metax-tech.com/gpu",
+        .resource = GT_RESOURCE_GPU,
         .cdi_dir = "/var/run/cdi",
         .http = "127.0.0.1:9400",
         .rescan_s = 300,

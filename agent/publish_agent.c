@@ -21,7 +21,7 @@ struct gt_agent_publish {
     struct gt_source *timer;
     struct gt_jitter jitter;
     struct gt_publish *engine;
-    struct gt_condition conditions[GT_CONDITIONS];
+    struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS];
     struct gt_publish_scores scores;
     unsigned labels_left_out; /* somebody else's */
 };
@@ -139,7 +139,7 @@ static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, 
         gt_publish_scores_update(&publish->scores, inventory, usage);
     switch (lane) {
     case GT_PUBLISH_OBJECT:
-        gt_publish_write_object(name, uid, to);
+        gt_node_gpu_topology_write_object(name, uid, to);
         return true;
     case GT_PUBLISH_WIRING:
         update_conditions(publish);

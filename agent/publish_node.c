@@ -8,8 +8,8 @@
 
 enum { LABEL_MAX = 63, HAMI_WORST_LOSS = 1999, MAP_MAX = 4096 };
 
-static const char *const label_keys[GT_PUBLISH_LABELS_COUNT] = {
-    "metax-tech.com/gpu.family", "metax-tech.com/gpu.memory", "metax-tech.com/gpu.product"};
+static const char *const label_keys[GT_PUBLISH_LABELS_COUNT] = {GT_LABEL_GPU_FAMILY, GT_LABEL_GPU_MEMORY,
+                                                                GT_LABEL_GPU_PRODUCT};
 
 const char *gt_publish_label_key(enum gt_publish_label label)
 {
@@ -51,9 +51,8 @@ void gt_publish_write_annotations(const char *node_name, const char *uid,
     begin_node(node_name, uid, to);
     gt_json_begin(to, "annotations", '{');
     if (capacity) {
-        write_map("metax-tech.com/gpu.topology.losses", scores->maps.losses, scores->maps.n, capacity,
-                  HAMI_WORST_LOSS, to);
-        write_map("metax-tech.com/gpu.topology.scores", scores->maps.scores, scores->maps.n, capacity, 0, to);
+        write_map(GT_ANNOTATION_LOSSES, scores->maps.losses, scores->maps.n, capacity, HAMI_WORST_LOSS, to);
+        write_map(GT_ANNOTATION_SCORES, scores->maps.scores, scores->maps.n, capacity, 0, to);
     }
     gt_buf_puts(to, "}}}");
 }

@@ -23,13 +23,10 @@ void gt_publish_scores_update(struct gt_publish_scores *scores, const struct gt_
                               const struct gt_usage *usage);
 void gt_publish_scores_done(struct gt_publish_scores *scores);
 
-/* The object itself: its name and its owner, the Node with this UID. */
-void gt_publish_write_object(const char *node_name, const char *uid, struct gt_buf *to);
-
 /* `at` NULL: without observedAt. False, and nothing written, without memory. */
 bool gt_publish_write_wiring(const char *node_name, const struct gt_node *node,
-                             const struct gt_condition conditions[static GT_CONDITIONS], const char *at,
-                             struct gt_buf *to);
+                             const struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
+                             const char *at, struct gt_buf *to);
 
 /* False, and nothing written, where it is not known who uses what. */
 bool gt_publish_write_usage(const char *node_name, const struct gt_usage *usage,

@@ -11,6 +11,18 @@
 #define GT_API_GROUP_VERSION        GT_API_GROUP "/" GT_API_VERSION
 #define GT_PLURAL_NODE_GPU_TOPOLOGY "nodegputopologies"
 #define GT_PLURAL_SUPERNODE         "supernodes"
+#define GT_KIND_NODE_GPU_TOPOLOGY   "NodeGPUTopology"
+#define GT_KIND_SUPERNODE           "Supernode"
+
+/* Conditions of a NodeGPUTopology, and reasons that readers know. */
+#define GT_CONDITION_DISCOVERED     "Discovered"
+#define GT_CONDITION_VENDOR_LIBRARY "VendorLibrary"
+#define GT_CONDITION_REGISTERED     "Registered"
+#define GT_CONDITION_LINKS_HEALTHY  "LinksHealthy"
+#define GT_CONDITION_USAGE_KNOWN    "UsageKnown"
+#define GT_REASON_NO_GPU            "NoGPU"
+#define GT_REASON_GPU_LOST          "GPULost"
+#define GT_REASON_NO_DEVICE_PLUGIN  "NoDevicePlugin"
 
 /* The extended resource of whole GPUs, where no other is configured. */
 #define GT_RESOURCE_GPU "metax-tech.com/gpu"
@@ -19,6 +31,13 @@
  */
 #define GT_RESOURCE_SGPU          "metax-tech.com/sgpu"
 #define GT_ANNOTATION_VENDOR_GPUS "metax-tech.com/node-gpu-devices"
+
+/* What gputopo-agent writes on its Node. */
+#define GT_ANNOTATION_LOSSES "metax-tech.com/gpu.topology.losses"
+#define GT_ANNOTATION_SCORES "metax-tech.com/gpu.topology.scores"
+#define GT_LABEL_GPU_FAMILY  "metax-tech.com/gpu.family"
+#define GT_LABEL_GPU_MEMORY  "metax-tech.com/gpu.memory"
+#define GT_LABEL_GPU_PRODUCT "metax-tech.com/gpu.product"
 
 /* What users write on the pods of a job, or on their templates. */
 #define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
@@ -35,8 +54,16 @@
 #define GT_PLAN_ANNOTATION_RANK GT_PLAN_PREFIX "rank"
 
 /* Who writes: names of programs, field managers, User-Agents. */
-#define GT_AGENT_NAME     "gputopo-agent"
-#define GT_COMPANION_NAME "gputopo-scheduler"
+#define GT_AGENT_NAME        "gputopo-agent"
+#define GT_COMPANION_NAME    "gputopo-scheduler"
+#define GT_DOMAIN            "metax-tech.com" /* of the names of controllers */
+#define GT_MANAGER_AGENT     GT_AGENT_NAME
+#define GT_MANAGER_USAGE     GT_AGENT_NAME "-usage"
+#define GT_MANAGER_LABELS    GT_AGENT_NAME "-labels"
+#define GT_MANAGER_COMPANION GT_COMPANION_NAME
+
+/* On objects of others' kinds, and of ours: which program keeps them, GT_COMPANION_NAME. */
+#define GT_LABEL_MANAGED_BY "app.kubernetes.io/managed-by"
 
 enum {
     GT_POD_CONTAINERS_MAX = 64, /* of a pod that ask for GPUs; ordinary init containers are counted apart */

@@ -10,11 +10,6 @@
 /* A person waits: the first answer must come soon, a page of large objects may take its time. */
 enum { CONTACT_MS = 10000, PAGE_MS = 60000 };
 
-const struct gt_kube_resource cli_topologies = {"topology.metax-tech.com", "v1alpha1", "nodegputopologies",
-                                                false};
-const struct gt_kube_resource cli_supernode_objects = {"topology.metax-tech.com", "v1alpha1", "supernodes",
-                                                       false};
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct cli_api_options *options = state->input;

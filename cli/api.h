@@ -15,8 +15,6 @@ struct cli_api_options {
 /* Child parser with a struct cli_api_options as input: --kubeconfig, --context. */
 extern const struct argp cli_api_argp;
 
-extern const struct gt_kube_resource cli_topologies, cli_supernode_objects;
-
 struct cli_api;
 
 /* Reads the configuration; nothing is asked yet. */

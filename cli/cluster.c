@@ -88,12 +88,10 @@ static int read_cluster(const struct options *options, bool with_nodes, struct c
                         struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
-    const struct cli_api_list supernodes = {.resource = &cli_supernode_objects,
-                                            .on_begin = on_supernodes,
-                                            .on_object = on_supernode,
-                                            .arg = view};
+    const struct cli_api_list supernodes = {
+        .resource = &gt_kube_supernodes, .on_begin = on_supernodes, .on_object = on_supernode, .arg = view};
     const struct cli_api_list nodes = {
-        .resource = &cli_topologies, .on_begin = on_nodes, .on_object = on_node, .arg = view};
+        .resource = &gt_kube_node_gpu_topologies, .on_begin = on_nodes, .on_object = on_node, .arg = view};
     int r = cli_api_open(&options->api, &api, err);
     if (r >= 0)
         r = cli_api_list(api, &supernodes, err);

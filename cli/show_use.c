@@ -59,7 +59,7 @@ static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **e
     struct cli_near near;
     cli_near_init(&near, name);
     const struct cli_api_list list = {
-        .resource = &cli_topologies, .names_only = true, .on_object = on_name, .arg = &near};
+        .resource = &gt_kube_node_gpu_topologies, .names_only = true, .on_object = on_name, .arg = &near};
     int r = cli_api_list(api, &list, err);
     if (r < 0)
         return r;
@@ -100,7 +100,7 @@ int cli_show_cluster_node(const struct cli_api_options *options, const char *nam
     int r = cli_api_open(options, &api, err);
     if (r < 0)
         return r;
-    r = cli_api_get(api, &cli_topologies, name, &object, err);
+    r = cli_api_get(api, &gt_kube_node_gpu_topologies, name, &object, err);
     if (r == -ENOENT) {
         if (err)
             gt_err_free(gt_steal(*err));

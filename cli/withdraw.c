@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "cli/api.h"
@@ -13,13 +14,8 @@
 
 enum { OBJECTS_MAX = 200000 };
 
-static const char companions[] = "gputopo-scheduler"; /* its label and its lease */
-static const char gate[] = "metax-tech.com/gpu-placement";
 /* an agent as a writer of Nodes */
-static const char *const writers[] = {"gputopo-agent", "gputopo-agent-labels"};
-
-static const struct gt_kube_resource hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false},
-                                     nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
+static const char *const writers[] = {GT_MANAGER_AGENT, GT_MANAGER_LABELS};
 
 static const cJSON *metadata_of(const cJSON *object)
 {
@@ -36,7 +32,7 @@ static bool is_any(const cJSON *object)
 static bool is_companions(const cJSON *object)
 {
     const cJSON *labels = gt_get(metadata_of(object), "labels");
-    return strcmp(gt_get_string(labels, "app.kubernetes.io/managed-by"), companions) == 0;
+    return strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_COMPANION_NAME) == 0;
 }
 
 static bool has_writer(const cJSON *object, const char *writer)
@@ -69,7 +65,7 @@ static bool is_gated(const cJSON *pod)
     const cJSON *one;
     cJSON_ArrayForEach(one, gates_of(pod))
     {
-        if (strcmp(gt_get_string(one, "name"), gate) == 0)
+        if (strcmp(gt_get_string(one, "name"), GT_GATE) == 0)
             return true;
     }
     return false;
@@ -126,7 +122,7 @@ static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, 
     gt_json_begin(&body, "schedulingGates", '[');
     cJSON_ArrayForEach(other, gt_get(one, "gates"))
     {
-        if (strcmp(gt_get_string(other, "name"), gate) == 0)
+        if (strcmp(gt_get_string(other, "name"), GT_GATE) == 0)
             continue;
         gt_json_begin(&body, NULL, '{');
         gt_json_add_text(&body, "name", gt_get_string(other, "name"));
@@ -189,10 +185,10 @@ static const struct kind {
 } kinds[] = {
     {"Pods", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
     {"Nodes", &gt_kube_nodes, NULL, is_written, empty_node},
-    {"NodeGPUTopologies", &cli_topologies, NULL, is_any, delete_one},
-    {"Supernodes", &cli_supernode_objects, NULL, is_companions, delete_one},
-    {"HyperNodes", &hypernodes, NULL, is_companions, delete_one},
-    {"NodeFeatures", &nodefeatures, NULL, is_companions, delete_one},
+    {"NodeGPUTopologies", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
+    {"Supernodes", &gt_kube_supernodes, NULL, is_companions, delete_one},
+    {"HyperNodes", &gt_kube_hypernodes, NULL, is_companions, delete_one},
+    {"NodeFeatures", &gt_kube_nodefeatures, NULL, is_companions, delete_one},
 };
 
 /* The error is forgotten where it says that there is no such thing. */
@@ -236,7 +232,7 @@ static int delete_lease(struct cli_api *api, struct gt_err **err)
     const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
                                             .resource = &gt_kube_leases,
                                             .namespace_ = cli_api_namespace(api),
-                                            .name = companions};
+                                            .name = GT_COMPANION_NAME};
     return unless_absent(cli_api_ask(api, &request, NULL, err), err);
 }
 

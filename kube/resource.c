@@ -4,11 +4,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
+
 const struct gt_kube_resource gt_kube_nodes = {"", "v1", "nodes", false};
 const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};
 const struct gt_kube_resource gt_kube_configmaps = {"", "v1", "configmaps", true};
 const struct gt_kube_resource gt_kube_leases = {"coordination.k8s.io", "v1", "leases", true};
 const struct gt_kube_resource gt_kube_events = {"events.k8s.io", "v1", "events", true};
+const struct gt_kube_resource gt_kube_node_gpu_topologies = {GT_API_GROUP, GT_API_VERSION,
+                                                             GT_PLURAL_NODE_GPU_TOPOLOGY, false};
+const struct gt_kube_resource gt_kube_supernodes = {GT_API_GROUP, GT_API_VERSION, GT_PLURAL_SUPERNODE, false};
+const struct gt_kube_resource gt_kube_hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false};
+const struct gt_kube_resource gt_kube_nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
 
 enum { NAME_MAX_BYTES = 253 };
 

@@ -15,7 +15,7 @@ FLOORS = {
     "proto": set(),
     "deviceplugin": {"base", "topology/model", "proto"},
     "agent": {"base", "topology/model", "topology/probe", "topology/discovery", "http", "deviceplugin", "kube", "api"},
-    "kube": {"base"},
+    "kube": {"base", "api"},
     "scheduler-ext/supernodes": {"base"},
     "scheduler-ext/core": {"base", "topology/model"},
     "scheduler-ext/jobs": {"base", "api", "topology/model", "scheduler-ext/core"},

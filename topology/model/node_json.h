@@ -18,4 +18,9 @@ cJSON *gt_node_to_json(const struct gt_node *node);
  * ("links[3].a: ..."). `source` is put in front. */
 int gt_node_from_json(const cJSON *json, const char *source, struct gt_node **ret, struct gt_err **err);
 
+/* The same for a document in which more speaks of the GPUs by their number: ret_index[number] is the index in
+ * the node of the GPU that the document calls so, for as many as the node has. */
+int gt_node_from_json_numbered(const struct cJSON *json, const char *source, struct gt_node **ret,
+                               uint8_t ret_index[static GT_GPUS_MAX], struct gt_err **err);
+
 #endif

@@ -316,7 +316,8 @@ static int read_told(const struct gt_at *at, const cJSON *json, int64_t *ret)
     return 0;
 }
 
-int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_node **ret, struct gt_err **err)
+int gt_node_from_json_numbered(const struct cJSON *json, const char *source, struct gt_node **ret,
+                               uint8_t ret_index[static GT_GPUS_MAX], struct gt_err **err)
 {
     struct gt_at place = {source, "", err}, *at = &place;
     TRY(need_object(at, json));
@@ -347,6 +348,14 @@ int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_no
         gt_wrap(err, "%s", source);
         return r;
     }
+    for (i = 0; i < gpu_count; i++)
+        ret_index[i] = (uint8_t)reader.bit_of[i];
     *ret = gt_steal(node);
     return 0;
+}
+
+int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_node **ret, struct gt_err **err)
+{
+    uint8_t index[GT_GPUS_MAX];
+    return gt_node_from_json_numbered(json, source, ret, index, err);
 }

@@ -95,7 +95,7 @@ static void object(void **state)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(4096);
     (void)state;
-    gt_publish_write_object("n1", "u-1", &text);
+    gt_node_gpu_topology_write_object("n1", "u-1", &text);
     assert_string_equal(
         text.data,
         "{\"apiVersion\":\"topology.metax-tech.com/v1alpha1\",\"kind\":\"NodeGPUTopology\",\"metadata\":{"
@@ -244,7 +244,7 @@ static void labels_in_conflict(void **state)
 static void wiring(void **state)
 {
     struct bench *b = new_bench(new_node());
-    struct gt_condition conditions[GT_CONDITIONS] = {0};
+    struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS] = {0};
     const struct gt_condition_facts facts = {.inventory = b->inventory,
                                              .scan_error = "",
                                              .has_plugin = true,
@@ -260,7 +260,7 @@ static void wiring(void **state)
     assert_int_equal(cJSON_GetObjectItem(status, "gpuCount")->valueint, GPUS);
     assert_int_equal(cJSON_GetObjectItem(status, "healthyCount")->valueint, 0); /* nobody said so */
     assert_int_equal(cJSON_GetObjectItem(status, "unknownCount")->valueint, GPUS);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(status, "conditions")), GT_CONDITIONS);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(status, "conditions")), GT_TOPOLOGY_CONDITIONS);
     assert_string_equal(gt_get_string(status, "observedAt"), "2026-01-31T12:00:01Z");
     cJSON_Delete(body);
     assert_true(gt_publish_write_wiring("n1", b->inventory->node, conditions, NULL, &again));
@@ -271,7 +271,7 @@ static void wiring(void **state)
 static void condition_times(void **state)
 {
     struct bench *b = new_bench(new_node());
-    struct gt_condition conditions[GT_CONDITIONS] = {0};
+    struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS] = {0};
     struct gt_condition_facts facts = {.inventory = b->inventory,
                                        .scan_error = "",
                                        .has_plugin = true,
@@ -286,27 +286,27 @@ static void condition_times(void **state)
     (void)state;
     gt_conditions_adopt(conditions, before);
     gt_conditions_update(conditions, &facts, "2026-01-31T12:00:00Z");
-    assert_string_equal(conditions[GT_CONDITION_DISCOVERED].since, "2020-01-01T00:00:00Z");
-    assert_string_equal(conditions[GT_CONDITION_REGISTERED].since, "2026-01-31T12:00:00Z");
-    assert_int_equal(conditions[GT_CONDITION_REGISTERED].status, GT_CONDITION_FALSE);
-    assert_string_equal(conditions[GT_CONDITION_REGISTERED].reason, "RegistrationFailed");
-    assert_string_equal(conditions[GT_CONDITION_LINKS_HEALTHY].since, "2026-01-31T12:00:00Z");
+    assert_string_equal(conditions[GT_TOPOLOGY_DISCOVERED].since, "2020-01-01T00:00:00Z");
+    assert_string_equal(conditions[GT_TOPOLOGY_REGISTERED].since, "2026-01-31T12:00:00Z");
+    assert_int_equal(conditions[GT_TOPOLOGY_REGISTERED].status, GT_CONDITION_FALSE);
+    assert_string_equal(conditions[GT_TOPOLOGY_REGISTERED].reason, "RegistrationFailed");
+    assert_string_equal(conditions[GT_TOPOLOGY_LINKS_HEALTHY].since, "2026-01-31T12:00:00Z");
     facts.registered = true;
     facts.scan_error = "it burns";
     gt_conditions_update(conditions, &facts, "2026-01-31T13:00:00Z");
-    assert_string_equal(conditions[GT_CONDITION_REGISTERED].since, "2026-01-31T13:00:00Z");
-    assert_string_equal(conditions[GT_CONDITION_DISCOVERED].message, "it burns");
+    assert_string_equal(conditions[GT_TOPOLOGY_REGISTERED].since, "2026-01-31T13:00:00Z");
+    assert_string_equal(conditions[GT_TOPOLOGY_DISCOVERED].message, "it burns");
     gt_conditions_adopt(conditions, before); /* too late */
     gt_conditions_update(conditions, &facts, "2026-01-31T14:00:00Z");
-    assert_string_equal(conditions[GT_CONDITION_REGISTERED].since, "2026-01-31T13:00:00Z");
-    assert_string_equal(conditions[GT_CONDITION_DISCOVERED].since, "2026-01-31T13:00:00Z");
+    assert_string_equal(conditions[GT_TOPOLOGY_REGISTERED].since, "2026-01-31T13:00:00Z");
+    assert_string_equal(conditions[GT_TOPOLOGY_DISCOVERED].since, "2026-01-31T13:00:00Z");
     cJSON_Delete(before);
     free_bench(b);
 }
 
 static void condition_reasons(void **state)
 {
-    struct gt_condition c[GT_CONDITIONS] = {0};
+    struct gt_agent_condition c[GT_TOPOLOGY_CONDITIONS] = {0};
     struct gt_condition_facts facts = {.scan_error = "", .registration_error = "", .usage_error = ""};
     struct gt_node *node = new_node();
     (void)state;
@@ -314,11 +314,11 @@ static void condition_reasons(void **state)
     struct bench *b = new_bench(node);
     facts.inventory = b->inventory;
     gt_conditions_update(c, &facts, "t");
-    assert_int_equal(c[GT_CONDITION_LINKS_HEALTHY].status, GT_CONDITION_FALSE);
-    assert_string_equal(c[GT_CONDITION_LINKS_HEALTHY].message,
+    assert_int_equal(c[GT_TOPOLOGY_LINKS_HEALTHY].status, GT_CONDITION_FALSE);
+    assert_string_equal(c[GT_TOPOLOGY_LINKS_HEALTHY].message,
                         "1 of 2 direct links are down, between the GPUs 0-1");
-    assert_string_equal(c[GT_CONDITION_REGISTERED].reason, "NoDevicePlugin");
-    assert_int_equal(c[GT_CONDITION_VENDOR_LIBRARY].status, GT_CONDITION_TRUE);
+    assert_string_equal(c[GT_TOPOLOGY_REGISTERED].reason, "NoDevicePlugin");
+    assert_int_equal(c[GT_TOPOLOGY_VENDOR_LIBRARY].status, GT_CONDITION_TRUE);
     free_bench(b);
     node = new_node();
     for (unsigned i = 0; i < node->link_count; i++) {
@@ -334,18 +334,18 @@ static void condition_reasons(void **state)
                                         .has_plugin = true,
                                         .usage_error = ""};
     gt_conditions_update(c, &facts, "t");
-    assert_string_equal(c[GT_CONDITION_LINKS_HEALTHY].reason, "NotKnown");
-    assert_int_equal(c[GT_CONDITION_LINKS_HEALTHY].status, GT_CONDITION_UNKNOWN);
-    assert_string_equal(c[GT_CONDITION_VENDOR_LIBRARY].message, "it is not installed");
-    assert_string_equal(c[GT_CONDITION_REGISTERED].reason, "NotAdvertised");
+    assert_string_equal(c[GT_TOPOLOGY_LINKS_HEALTHY].reason, "NotKnown");
+    assert_int_equal(c[GT_TOPOLOGY_LINKS_HEALTHY].status, GT_CONDITION_UNKNOWN);
+    assert_string_equal(c[GT_TOPOLOGY_VENDOR_LIBRARY].message, "it is not installed");
+    assert_string_equal(c[GT_TOPOLOGY_REGISTERED].reason, "NotAdvertised");
     free_bench(b);
 }
 
 static void condition_of_use(void **state)
 {
     struct bench *b = new_bench(new_node());
-    struct gt_condition c[GT_CONDITIONS] = {0};
-    const struct gt_condition *usage = &c[GT_CONDITION_USAGE_KNOWN];
+    struct gt_agent_condition c[GT_TOPOLOGY_CONDITIONS] = {0};
+    const struct gt_agent_condition *usage = &c[GT_TOPOLOGY_USAGE_KNOWN];
     struct gt_condition_facts facts = {.inventory = b->inventory,
                                        .scan_error = "",
                                        .registration_error = "",

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/condition.h"
+
+#include <string.h>
+
+#include "base/json_get.h"
+#include "base/json_write.h"
+
+static const char *const status_names[] = {
+    [GT_CONDITION_UNKNOWN] = "Unknown", [GT_CONDITION_FALSE] = "False", [GT_CONDITION_TRUE] = "True"};
+
+void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
+                        struct gt_condition ret[])
+{
+    const cJSON *list = gt_get(status, "conditions"), *item;
+    for (unsigned i = 0; i < count; i++)
+        ret[i] = (struct gt_condition){.reason = "", .message = "", .since = ""};
+    if (!cJSON_IsArray(list))
+        return;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *type = gt_get_string(item, "type"), *said = gt_get_string(item, "status");
+        unsigned i = 0;
+        while (i < count && strcmp(types[i], type) != 0)
+            i++;
+        if (i == count || ret[i].reason[0])
+            continue;
+        const char *reason = gt_get_string(item, "reason");
+        ret[i] = (struct gt_condition){
+            .status = strcmp(said, "True") == 0    ? GT_CONDITION_TRUE
+                      : strcmp(said, "False") == 0 ? GT_CONDITION_FALSE
+                                                   : GT_CONDITION_UNKNOWN,
+            .reason = *reason ? reason : "Unknown", /* the API server demands one of our own kinds only */
+            .message = gt_get_string(item, "message"),
+            .since = gt_get_string(item, "lastTransitionTime"),
+        };
+    }
+}
+
+void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,
+                         struct gt_buf *to)
+{
+    gt_json_begin(to, "conditions", '[');
+    for (unsigned i = 0; i < count; i++) {
+        if (!list[i].reason || !list[i].reason[0])
+            continue;
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "type", types[i]);
+        gt_json_add_text(to, "status", status_names[list[i].status]);
+        gt_json_add_text_if(to, "lastTransitionTime", list[i].since);
+        gt_json_add_text(to, "reason", list[i].reason);
+        gt_json_add_text(to, "message", list[i].message);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_CONDITION_H
+#define GPUTOPO_API_CONDITION_H
+
+#include <cjson/cJSON.h>
+
+#include "base/buf.h"
+
+/* A condition of an object: an element of status.conditions. */
+enum gt_condition_status { GT_CONDITION_UNKNOWN, GT_CONDITION_FALSE, GT_CONDITION_TRUE };
+
+struct gt_condition {
+    enum gt_condition_status status;
+    /* Borrowed, never NULL after a read. A condition without a reason is not there. */
+    const char *reason, *message;
+    const char *since; /* lastTransitionTime; "" not known */
+};
+
+/*
+ * Finds the conditions of these types; one that is not there, or is not well formed, is unknown and without a
+ * reason. The texts belong to the object. `status` may be NULL.
+ */
+void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
+                        struct gt_condition ret[]);
+
+/* Adds the member "conditions" with those of them that are there. */
+void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,
+                         struct gt_buf *to);
+
+#endif

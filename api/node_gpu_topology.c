@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/node_gpu_topology.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/read.h"
+#include "base/bits.h"
+#include "base/json_write.h"
+#include "base/time_text.h"
+#include "topology/model/node_json.h"
+
+const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS] = {
+    [GT_TOPOLOGY_DISCOVERED] = GT_CONDITION_DISCOVERED,
+    [GT_TOPOLOGY_VENDOR_LIBRARY] = GT_CONDITION_VENDOR_LIBRARY,
+    [GT_TOPOLOGY_REGISTERED] = GT_CONDITION_REGISTERED,
+    [GT_TOPOLOGY_LINKS_HEALTHY] = GT_CONDITION_LINKS_HEALTHY,
+    [GT_TOPOLOGY_USAGE_KNOWN] = GT_CONDITION_USAGE_KNOWN,
+};
+
+/* ---- reading ---- */
+
+struct topology_reader {
+    struct gt_at at;
+    struct gt_node_gpu_topology *to;
+    uint8_t bit_of[GT_GPUS_MAX]; /* number in the object -> bit */
+};
+
+/* The bit of the GPU that the object calls by this number. */
+static int read_gpu_number(const struct topology_reader *reader, const struct gt_at *at, const char *key,
+                           const cJSON *json, unsigned *ret)
+{
+    unsigned count = reader->to->node->gpu_count, number;
+    if (!cJSON_IsNumber(json))
+        return gt_at_fail(at, key, "expected a number, is %s", gt_json_type(json));
+    if (!gt_api_quantity(json, GT_GPUS_MAX - 1, &number) || number >= count)
+        return gt_at_fail(at, key, "there is no GPU %g, the node has %u", json->valuedouble, count);
+    *ret = reader->bit_of[number];
+    return 0;
+}
+
+static int read_free(const struct topology_reader *reader, const cJSON *status)
+{
+    const cJSON *array;
+    unsigned count, i = 0, bit = 0;
+    int r = gt_get_array(&reader->at, status, "free", GT_GPUS_MAX, &array, &count);
+    for (const cJSON *item = r >= 0 && array ? array->child : NULL; item; item = item->next, i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "free[%u]", i);
+        r = read_gpu_number(reader, &reader->at, key, item, &bit);
+        if (r < 0)
+            return r;
+        reader->to->free |= UINT64_C(1) << bit;
+    }
+    reader->to->use_known = r >= 0 && array;
+    return r;
+}
+
+static int read_owner(const struct topology_reader *reader, unsigned i, const cJSON *item)
+{
+    struct gt_node_gpu_topology *to = reader->to;
+    struct gt_gpu_owner owner = {.namespace_ = "", .pod = "", .container = ""};
+    char path[32];
+    snprintf(path, sizeof(path), "owners[%u]", i);
+    struct gt_at at = {reader->at.source, path, reader->at.err};
+    if (!cJSON_IsObject(item))
+        return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(item));
+    const cJSON *gpu = gt_get(item, "gpu");
+    int r = gpu ? read_gpu_number(reader, &at, "gpu", gpu, &owner.gpu) : gt_at_fail(&at, "gpu", "is missing");
+    if (r >= 0)
+        r = gt_api_text(&at, item, "namespace", GT_API_NAME_MAX, &owner.namespace_);
+    if (r >= 0)
+        r = gt_api_text(&at, item, "pod", GT_API_NAME_MAX, &owner.pod);
+    if (r >= 0)
+        r = gt_api_text(&at, item, "container", GT_API_NAME_MAX, &owner.container);
+    if (r >= 0 && (!owner.pod[0] || !owner.namespace_[0]))
+        r = gt_at_fail(&at, owner.pod[0] ? "namespace" : "pod", "is missing");
+    if (r < 0 || to->owned >> owner.gpu & 1)
+        return r;
+    to->owned |= UINT64_C(1) << owner.gpu;
+    to->owners[to->owner_count++] = owner;
+    return 0;
+}
+
+static int read_owners(const struct topology_reader *reader, const cJSON *status)
+{
+    const cJSON *array;
+    unsigned count, i = 0;
+    int r = gt_get_array(&reader->at, status, "owners", GT_GPUS_MAX, &array, &count);
+    for (const cJSON *item = r >= 0 && array ? array->child : NULL; item && r >= 0; item = item->next)
+        r = read_owner(reader, i++, item);
+    return r;
+}
+
+/* Pods' ages are by the API server's clock, so this is too. */
+static int64_t read_owners_written(const cJSON *object)
+{
+    const cJSON *managers = gt_get_at(object, "metadata", "managedFields");
+    int64_t latest = 0;
+    for (const cJSON *item = cJSON_IsArray(managers) ? managers->child : NULL; item; item = item->next) {
+        const cJSON *fields = gt_get_at(item, "fieldsV1", "f:status");
+        int64_t at = gt_time_of_text(gt_get_string(item, "time"));
+        if (gt_get(fields, "f:owners") && at > latest)
+            latest = at;
+    }
+    return latest;
+}
+
+static int read_status(struct topology_reader *reader, const cJSON *object, const cJSON *status)
+{
+    struct gt_node_gpu_topology *to = reader->to;
+    const struct gt_at *at = &reader->at;
+    int r = gt_node_from_json_numbered(status, at->source, &to->node, reader->bit_of, at->err);
+    if (r >= 0)
+        r = gt_api_text(at, status, "observedAt", GT_API_TEXT_MAX, &to->observed_at);
+    if (r >= 0)
+        r = read_free(reader, status);
+    if (r >= 0)
+        r = read_owners(reader, status);
+    to->owners_written_s = read_owners_written(object);
+    return r;
+}
+
+int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err)
+{
+    struct gt_node_gpu_topology topology = {.observed_at = ""};
+    char source[GT_API_NAME_MAX + 32];
+    snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY);
+    struct topology_reader reader = {.at = {source, "", err}, .to = &topology};
+    int r = gt_api_meta(&reader.at, object, &topology.name, &topology.resource_version);
+    if (r < 0)
+        return r;
+    snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY "/%s", topology.name);
+    const cJSON *status = gt_get(object, "status");
+    gt_conditions_read(status, gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, topology.conditions);
+    if (gt_get(status, "gpus"))
+        r = read_status(&reader, object, status);
+    if (r < 0) {
+        gt_node_gpu_topology_done(&topology);
+        return r;
+    }
+    *ret = topology;
+    return 0;
+}
+
+void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology)
+{
+    gt_node_unref(topology->node);
+    topology->node = NULL;
+}
+
+/* ---- writing ---- */
+
+/* Up to its metadata, which is still open. */
+static void begin_object(const char *name, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", GT_API_GROUP_VERSION);
+    gt_json_add_text(to, "kind", GT_KIND_NODE_GPU_TOPOLOGY);
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "name", name);
+}
+
+void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, struct gt_buf *to)
+{
+    begin_object(name, to);
+    gt_json_begin(to, "ownerReferences", '[');
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "Node");
+    gt_json_add_text(to, "name", name);
+    gt_json_add_text(to, "uid", node_uid);
+    gt_buf_puts(to, "}]}}");
+}
+
+/* The recording's name, if any, gives way to the node's. */
+static bool set_name(cJSON *status, const char *name)
+{
+    cJSON *item = cJSON_CreateString(name);
+    if (!item)
+        return false;
+    bool done = cJSON_HasObjectItem(status, "name")
+                    ? cJSON_ReplaceItemInObjectCaseSensitive(status, "name", item)
+                    : cJSON_InsertItemInArray(status, 0, item);
+    if (!done)
+        cJSON_Delete(item);
+    return done;
+}
+
+bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
+{
+    const struct gt_node *node = topology->node;
+    cJSON *status = gt_node_to_json(node);
+    char *text = status && set_name(status, topology->name) ? cJSON_PrintUnformatted(status) : NULL;
+    cJSON_Delete(status);
+    if (!text)
+        return false;
+    begin_object(topology->name, to);
+    gt_json_end(to, '}');
+    text[strlen(text) - 1] = '\0'; /* without its brace, since more of the status follows */
+    gt_json_add_raw(to, "status", text);
+    cJSON_free(text);
+    gt_json_add_unsigned(to, "gpuCount", node->gpu_count);
+    gt_json_add_unsigned(to, "healthyCount", gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTHY)));
+    gt_json_add_unsigned(to, "unknownCount", gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN)));
+    gt_conditions_write(topology->conditions, gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, to);
+    gt_json_add_text_if(to, "observedAt", topology->observed_at);
+    gt_buf_puts(to, "}}");
+    return true;
+}
+
+static void write_owner(const struct gt_gpu_owner *owner, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "gpu", owner->gpu);
+    gt_json_add_text(to, "namespace", owner->namespace_);
+    gt_json_add_text(to, "pod", owner->pod);
+    gt_json_add_text(to, "container", owner->container);
+    gt_json_end(to, '}');
+}
+
+static void write_counts(const char *key, const uint32_t values[], unsigned count, struct gt_buf *to)
+{
+    gt_json_begin(to, key, '[');
+    for (unsigned k = 1; k <= count; k++)
+        gt_json_add_unsigned(to, NULL, values[k]);
+    gt_json_end(to, ']');
+}
+
+bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topology, const uint32_t scores[],
+                                      const uint32_t losses[], unsigned count, struct gt_buf *to)
+{
+    if (!topology->use_known)
+        return false;
+    begin_object(topology->name, to);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+    gt_json_add_mask(to, "free", topology->free);
+    gt_json_add_unsigned(to, "freeCount", gt_bit_count(topology->free));
+    gt_json_begin(to, "owners", '[');
+    for (unsigned i = 0; i < topology->owner_count; i++)
+        write_owner(&topology->owners[i], to);
+    gt_json_end(to, ']');
+    write_counts("scoreByCount", scores, count, to);
+    write_counts("lossByCount", losses, count, to);
+    gt_buf_puts(to, "}}");
+    return true;
+}

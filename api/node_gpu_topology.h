@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_NODE_GPU_TOPOLOGY_H
+#define GPUTOPO_API_NODE_GPU_TOPOLOGY_H
+
+#include "api/condition.h"
+#include "api/names.h"
+#include "topology/model/node.h"
+
+/*
+ * NodeGPUTopology: what a node's agent tells of its GPUs, and of who has them. Named as the node. Bits of
+ * masks are indices of the node's GPUs, in the order of their PCI addresses; in the object they may stand in
+ * any order, and free ones and owners mean their `index` there.
+ */
+enum gt_topology_condition {
+    GT_TOPOLOGY_DISCOVERED,
+    GT_TOPOLOGY_VENDOR_LIBRARY,
+    GT_TOPOLOGY_REGISTERED,
+    GT_TOPOLOGY_LINKS_HEALTHY,
+    GT_TOPOLOGY_USAGE_KNOWN,
+    GT_TOPOLOGY_CONDITIONS,
+};
+extern const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS];
+
+struct gt_gpu_owner { /* a container that has a GPU */
+    unsigned gpu;
+    const char *namespace_, *pod;
+    const char *container; /* "" not told */
+};
+
+/* Texts are borrowed: after a read they belong to the object that was read. */
+struct gt_node_gpu_topology {
+    const char *name;
+    const char *resource_version; /* "" not told */
+    /* NULL: the agent has made the object and told nothing yet; all below is then empty. */
+    struct gt_node *node;
+    const char *observed_at; /* "" not told */
+    struct gt_condition conditions[GT_TOPOLOGY_CONDITIONS];
+
+    bool use_known; /* `free` was told */
+    uint64_t free;
+    uint64_t owned; /* have an owner; one that is free too, which makes no sense, counts as owned */
+    struct gt_gpu_owner owners[GT_GPUS_MAX]; /* of a GPU one at most, the first that was told */
+    unsigned owner_count;
+    int64_t owners_written_s; /* by the API server's clock, from managedFields; Unix time, 0 unknown */
+};
+
+/* -EINVAL with the path of the culprit ("owners[2].gpu: ..."); paths begin in `status`, but for metadata. The
+ * caller ends *ret with gt_node_gpu_topology_done(). */
+int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err);
+void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology);
+#define gt_auto_node_gpu_topology __attribute__((cleanup(gt_node_gpu_topology_done)))
+
+/*
+ * Bodies of server-side apply, which together make the whole object. They are written on their own by field
+ * managers of their own, since what the GPUs are changes seldom and who has them changes often.
+ */
+
+/* The object itself, owned by the Node with this UID. */
+void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, struct gt_buf *to);
+
+/* Name, node, conditions and observed_at. False, and nothing written, without memory. */
+bool gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to);
+
+/* Name, free ones and owners; and the best score and loss of 1 to `count` free GPUs, at [1] to [count].
+ * False, and nothing written, where the use is not known. */
+bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topology, const uint32_t scores[],
+                                      const uint32_t losses[], unsigned count, struct gt_buf *to);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_READ_H
+#define GPUTOPO_API_READ_H
+
+#include "base/json_get.h"
+
+/* What the readers of objects share. */
+enum {
+    GT_API_NAME_MAX = 253, /* bytes of the name of an object */
+    GT_API_TEXT_MAX = 256, /* of other texts */
+};
+
+/* A text of at most `max` bytes, printable UTF-8, which belongs to the object; *ret stays as it is where the
+ * member is missing. */
+int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, size_t max, const char **ret);
+
+/* metadata.name, which must be there, and metadata.resourceVersion, "" where it is not. */
+int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_name, const char **ret_version);
+
+/* A whole number of things, as a number or as a text such as "8". False for anything else. */
+bool gt_api_quantity(const cJSON *json, unsigned max, unsigned *ret);
+
+#endif
