@@ -39,6 +39,9 @@
 #define GT_LABEL_GPU_MEMORY  "metax-tech.com/gpu.memory"
 #define GT_LABEL_GPU_PRODUCT "metax-tech.com/gpu.product"
 
+/* What NFD puts on a Node for us: its supernode. */
+#define GT_LABEL_MEMBER_OF GT_API_GROUP "/member-of"
+
 /* What users write on the pods of a job, or on their templates. */
 #define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
 #define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"

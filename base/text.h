@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/time_text.h"
 
 /* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void gt_text_quote(struct gt_buf *buf, const char *text);
@@ -39,10 +38,6 @@ int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t
 
 /* Appends a mask as such a list, "0-3,7". */
 void gt_text_add_mask(struct gt_buf *buf, uint64_t mask);
-
-/* Former names of base/time_text.h. */
-#define GT_TEXT_TIME_SIZE GT_TIME_TEXT_SIZE
-#define gt_text_time      gt_time_text
 
 /* Whether `name` is one of `names`, which have commas between them. */
 bool gt_text_is_listed(const char *name, const char *names);

@@ -19,7 +19,7 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
         cache->spec.stale_ms = STALE_MS;
     /* Where memory lies is nobody's to foretell: names cannot be made to meet in one place of a table. */
     cache->seed = gt_digest_keyed("cache");
-    cache->resource = strdup(cache->spec.resource ? cache->spec.resource : "metax-tech.com/gpu");
+    cache->resource = strdup(cache->spec.resource ? cache->spec.resource : GT_RESOURCE_GPU);
     if (!cache->resource)
         return gt_fail_sys(err, ENOMEM, "cache");
     int r = gt_cluster_new(&cache->cluster, err);

@@ -15,8 +15,6 @@
  */
 enum {
     CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
-    CACHE_LABELS_MAX = 1024,  /* of a node */
-    CACHE_MEMBERS_MAX = 8192, /* of a supernode */
     CACHE_PAIRS_MAX = 24,     /* labels, or annotations, of a pod that are kept */
     CACHE_SEARCH_US = 500,    /* for a guess on a node of more than 16 GPUs */
 };
@@ -253,11 +251,5 @@ void gt_cache_notify(struct gt_cache *cache);
 const cJSON *gt_cache_get(const cJSON *object, const char *key); /* NULL: missing or null */
 /* The text; NULL: missing, or none of 1 to max bytes; *ret_bad then tells the latter. */
 const char *gt_cache_get_text(const cJSON *object, const char *key, size_t max, bool *ret_bad);
-/* metadata.name, a valid length; NULL: none */
-const char *gt_cache_name_of(const cJSON *object);
-/* "2026-01-31T12:00:00Z" as Unix time; 0 for anything else */
-uint64_t gt_cache_time(const char *text);
-/* A whole number of things, as a number or a text; false for anything else. */
-bool gt_cache_quantity(const cJSON *json, unsigned max, unsigned *ret);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/node.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* Node objects: labels, taints, readiness. */
@@ -21,7 +22,6 @@ struct facts {
     struct cache_label *labels;
     struct cache_taint *taints[GT_CACHE_TAINTS_MAX];
     uint32_t label_count, taint_count;
-    bool ready, cordoned, has_gpus;
 };
 
 static void drop_labels(struct gt_cache *cache, struct cache_label *labels, uint32_t count)
@@ -38,23 +38,17 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct cache_label *)a)->key, ((const struct cache_label *)b)->key);
 }
 
-static bool read_labels(struct gt_cache *cache, const cJSON *object, struct facts *facts)
+static bool make_labels(struct gt_cache *cache, const struct gt_node_object *object, struct facts *facts)
 {
-    const cJSON *labels = gt_cache_get(gt_cache_get(object, "metadata"), "labels");
-    int count = labels ? cJSON_GetArraySize(labels) : 0;
-    if (!labels || !count)
+    if (!object->label_count)
         return true;
-    if (!cJSON_IsObject(labels) || count > CACHE_LABELS_MAX)
-        return false;
-    facts->labels = gt_cache_alloc(&cache->bytes, (size_t)count * sizeof(*facts->labels));
+    facts->labels = gt_cache_alloc(&cache->bytes, object->label_count * sizeof(*facts->labels));
     if (!facts->labels)
         return false;
-    for (const cJSON *item = labels->child; item; item = item->next) {
-        if (!cJSON_IsString(item) || !item->string || !item->valuestring)
-            return false;
+    for (unsigned i = 0; i < object->label_count; i++) {
         struct cache_label *label = &facts->labels[facts->label_count++];
-        *label = (struct cache_label){gt_cache_string(cache, item->string),
-                                      gt_cache_string(cache, item->valuestring)};
+        *label = (struct cache_label){gt_cache_string(cache, object->labels[i].key),
+                                      gt_cache_string(cache, object->labels[i].value)};
         if (!label->key || !label->value)
             return false;
     }
@@ -62,53 +56,22 @@ static bool read_labels(struct gt_cache *cache, const cJSON *object, struct fact
     return true;
 }
 
-static bool read_taints(struct gt_cache *cache, const cJSON *spec, struct facts *facts)
+/* Those that keep pods away. */
+static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object, struct facts *facts)
 {
-    const cJSON *taints = gt_cache_get(spec, "taints");
-    if (taints && !cJSON_IsArray(taints))
-        return false;
-    for (const cJSON *item = taints ? taints->child : NULL; item; item = item->next) {
-        bool bad = false;
-        const char *key = gt_cache_get_text(item, "key", 512, &bad);
-        const char *value = gt_cache_get_text(item, "value", 512, &bad);
-        const char *effect = gt_cache_get_text(item, "effect", 64, &bad);
-        if (bad || !key || !effect)
-            return false;
-        bool hard = strcmp(effect, "NoSchedule") == 0 || strcmp(effect, "NoExecute") == 0;
-        if (!hard || is_told_otherwise(key))
+    for (unsigned i = 0; i < object->taint_count; i++) {
+        const struct gt_node_taint *told = &object->taints[i];
+        bool hard = strcmp(told->effect, "NoSchedule") == 0 || strcmp(told->effect, "NoExecute") == 0;
+        if (!hard || is_told_otherwise(told->key))
             continue;
         if (facts->taint_count == GT_CACHE_TAINTS_MAX)
             return false;
-        struct cache_taint *taint = gt_cache_taint(cache, key, value ? value : "", effect);
+        struct cache_taint *taint = gt_cache_taint(cache, told->key, told->value, told->effect);
         if (!taint)
             return false;
         facts->taints[facts->taint_count++] = taint;
     }
     return true;
-}
-
-static bool read_ready(const cJSON *status)
-{
-    const cJSON *conditions = gt_cache_get(status, "conditions");
-    for (const cJSON *item = cJSON_IsArray(conditions) ? conditions->child : NULL; item; item = item->next) {
-        bool bad = false;
-        const char *type = gt_cache_get_text(item, "type", 512, &bad);
-        const char *value = gt_cache_get_text(item, "status", 64, &bad);
-        if (type && value && strcmp(type, "Ready") == 0)
-            return strcmp(value, "True") == 0;
-    }
-    return false;
-}
-
-static bool read_facts(struct gt_cache *cache, const cJSON *object, struct facts *facts)
-{
-    const cJSON *spec = gt_cache_get(object, "spec"), *status = gt_cache_get(object, "status");
-    const cJSON *capacity = gt_cache_get(gt_cache_get(status, "capacity"), cache->resource);
-    unsigned gpus = 0;
-    facts->ready = read_ready(status);
-    facts->cordoned = cJSON_IsTrue(gt_cache_get(spec, "unschedulable"));
-    facts->has_gpus = capacity && gt_cache_quantity(capacity, GT_POD_GPUS_MAX, &gpus) && gpus;
-    return read_labels(cache, object, facts) && read_taints(cache, spec, facts);
 }
 
 /* Counts the node's taints where pods may come, so that choosy pods are known without asking every node. */
@@ -156,8 +119,8 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
         gt_cache_taint_drop(cache, facts->taints[i]);
 }
 
-static void commit(struct gt_cache *cache, struct cache_node *node, const struct facts *facts,
-                   struct cache_taint **taints)
+static void commit(struct gt_cache *cache, struct cache_node *node, const struct gt_node_object *object,
+                   const struct facts *facts, struct cache_taint **taints)
 {
     if (!node->has_node || !same_labels(node, facts))
         cache->room = true; /* pods may suit now that did not before */
@@ -169,31 +132,39 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
     node->taint_count = facts->taint_count;
     if (taints)
         memcpy(taints, facts->taints, facts->taint_count * sizeof(struct cache_taint *));
-    node->ready = facts->ready;
-    node->cordoned = facts->cordoned;
-    node->has_gpus = facts->has_gpus;
+    node->ready = object->ready;
+    node->cordoned = object->cordoned;
+    node->has_gpus = object->gpus > 0;
     gt_cache_count_taints(node);
     gt_cache_recompute(cache, node);
 }
 
-void gt_cache_node(struct gt_cache *cache, const cJSON *object)
+static void take(struct gt_cache *cache, const struct gt_node_object *object)
 {
-    const char *name = gt_cache_name_of(object);
     struct facts facts = {0};
-    bool sound = name && read_facts(cache, object, &facts);
+    bool whole = make_labels(cache, object, &facts) && make_taints(cache, object, &facts);
     struct cache_taint **taints =
-        sound && facts.taint_count
+        whole && facts.taint_count
             ? gt_cache_alloc(&cache->bytes, facts.taint_count * sizeof(struct cache_taint *))
             : NULL;
     struct cache_node *node =
-        sound && (taints || !facts.taint_count) ? gt_cache_node_record(cache, name) : NULL;
-    if (node)
-        commit(cache, node, &facts, taints);
-    else {
-        gt_cache_release(&cache->bytes, taints);
-        drop_facts(cache, &facts);
-        cache->refused++;
+        whole && (taints || !facts.taint_count) ? gt_cache_node_record(cache, object->name) : NULL;
+    if (node) {
+        commit(cache, node, object, &facts, taints);
+        return;
     }
+    gt_cache_release(&cache->bytes, taints);
+    drop_facts(cache, &facts);
+    cache->refused++;
+}
+
+void gt_cache_node(struct gt_cache *cache, const cJSON *json)
+{
+    gt_auto_node_object struct gt_node_object object = {0};
+    if (gt_node_object_read(json, cache->resource, &object, NULL) < 0)
+        cache->refused++;
+    else
+        take(cache, &object);
     gt_cache_notify(cache);
 }
 

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "api/pod_plan.h"
+#include "api/read.h"
+#include "base/time_text.h"
 #include "scheduler-ext/cache/cache_internal.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -52,7 +54,7 @@ static bool read_asked(const struct gt_cache *cache, const cJSON *container, uns
     for (size_t i = 0; i < GT_COUNT(where); i++) {
         const cJSON *quantity = gt_cache_get(gt_cache_get(resources, where[i]), cache->resource);
         if (quantity)
-            return gt_cache_quantity(quantity, GT_POD_GPUS_MAX, ret);
+            return gt_api_quantity(quantity, GT_POD_GPUS_MAX, ret);
     }
     return true;
 }
@@ -229,7 +231,8 @@ bool gt_cache_read_pod(const struct gt_cache *cache, const cJSON *object, struct
         return false;
     read_owner(metadata, draft, &bad);
     read_gates(spec, draft);
-    draft->created_s = gt_cache_time(gt_cache_get_text(metadata, "creationTimestamp", VALUE_MAX, &bad));
+    draft->created_s =
+        (uint64_t)gt_time_of_text(gt_cache_get_text(metadata, "creationTimestamp", VALUE_MAX, &bad));
     draft->deleting = gt_cache_get(metadata, "deletionTimestamp") != NULL;
     draft->scheduler = gt_cache_get_text(spec, "schedulerName", VALUE_MAX, &bad);
     draft->priority_class = gt_cache_get_text(spec, "priorityClassName", VALUE_MAX, &bad);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/supernode.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /*
@@ -139,37 +140,24 @@ static void drop_unlinked(struct gt_cache *cache, struct cache_membership *claim
     gt_cache_release(&cache->bytes, claims);
 }
 
-/* Reads the members; claims are not linked to their nodes yet. */
-static bool read_members(struct gt_cache *cache, const cJSON *status, struct cache_membership **ret,
-                         uint32_t *ret_count)
+/* Claims of the members, not linked to their nodes yet. False without memory. */
+static bool make_claims(struct gt_cache *cache, const struct gt_supernode_object *object,
+                        struct cache_membership **ret)
 {
-    const cJSON *members = gt_cache_get(status, "members");
-    int count = members ? cJSON_GetArraySize(members) : 0;
     *ret = NULL;
-    *ret_count = 0;
-    if (!count)
+    if (!object->member_count)
         return true;
-    if (!cJSON_IsArray(members) || count > CACHE_MEMBERS_MAX)
-        return false;
-    struct cache_membership *claims = gt_cache_alloc(&cache->bytes, (size_t)count * sizeof(*claims));
-    bool sound = claims;
-    for (const cJSON *item = members->child; item && sound; item = item->next) {
-        bool bad = false;
-        const char *name = gt_cache_get_text(item, "node", GT_CLUSTER_NAME_MAX, &bad);
-        struct cache_node *node = name ? gt_cache_node_record(cache, name) : NULL;
-        sound = node;
-        if (node) {
-            node->refs++;
-            claims[(*ret_count)++].node = node;
+    struct cache_membership *claims = gt_cache_alloc(&cache->bytes, object->member_count * sizeof(*claims));
+    for (uint32_t i = 0; claims && i < object->member_count; i++) {
+        claims[i].node = gt_cache_node_record(cache, object->members[i].node);
+        if (!claims[i].node) {
+            drop_unlinked(cache, claims, i);
+            return false;
         }
-    }
-    if (!sound) {
-        drop_unlinked(cache, claims, *ret_count);
-        *ret_count = 0;
-        return false;
+        claims[i].node->refs++;
     }
     *ret = claims;
-    return true;
+    return claims;
 }
 
 static bool same_members(const struct cache_supernode *supernode, const struct cache_membership *claims,
@@ -240,54 +228,52 @@ static void move(struct gt_cache *cache, struct cache_supernode *supernode, bool
     cache->room = true;
 }
 
-struct said {
-    const char *name, *parent;
-    unsigned tier;
-    struct cache_membership *claims;
-    uint32_t claim_count;
-};
-
-static bool read_object(struct gt_cache *cache, const cJSON *object, struct said *said)
+/* The records of a supernode, of its parent and of its members. False without memory. */
+static bool make_records(struct gt_cache *cache, const struct gt_supernode_object *object,
+                         struct cache_supernode **ret, struct cache_supernode **ret_parent,
+                         struct cache_membership **ret_claims)
 {
-    const cJSON *status = gt_cache_get(object, "status"), *tier = gt_cache_get(status, "tier");
-    bool bad = false;
-    said->name = gt_cache_name_of(object);
-    said->parent = gt_cache_get_text(status, "parent", GT_CLUSTER_NAME_MAX, &bad);
-    if (!said->name || bad || !gt_cache_quantity(tier, GT_TIERS_MAX, &said->tier) || !said->tier)
-        return false;
-    if (said->parent && strcmp(said->parent, said->name) == 0)
-        return false;
-    return read_members(cache, status, &said->claims, &said->claim_count);
+    *ret_parent = NULL;
+    *ret = record_of(cache, object->name);
+    if (*ret && object->parent[0])
+        *ret_parent = record_of(cache, object->parent);
+    if (*ret && (*ret_parent || !object->parent[0]) && make_claims(cache, object, ret_claims))
+        return true;
+    if (*ret_parent)
+        forget(cache, *ret_parent);
+    if (*ret)
+        forget(cache, *ret);
+    return false;
 }
 
-void gt_cache_supernode(struct gt_cache *cache, const cJSON *object)
+static void take(struct gt_cache *cache, const struct gt_supernode_object *object)
 {
-    struct said said = {0};
-    if (!gt_cache_get(gt_cache_get(object, "status"),
-                      "tier")) /* somebody has made it and not filled it yet */
-        return;
-    bool sound = read_object(cache, object, &said);
-    struct cache_supernode *supernode = sound ? record_of(cache, said.name) : NULL;
-    struct cache_supernode *parent = supernode && said.parent ? record_of(cache, said.parent) : NULL;
-    if (!supernode || (said.parent && !parent)) {
-        drop_unlinked(cache, said.claims, said.claim_count);
-        if (supernode)
-            forget(cache, supernode);
+    struct cache_supernode *supernode, *parent;
+    struct cache_membership *claims;
+    if (!make_records(cache, object, &supernode, &parent, &claims)) {
         cache->refused++;
-        gt_cache_notify(cache);
         return;
     }
-    if (parent && parent->known && parent->tier <= said.tier)
+    if (parent && parent->known && parent->tier <= object->tier)
         cache->refused++; /* a parent of that tier cannot be one */
-    bool moves = !supernode->known || supernode->tier != said.tier || supernode->parent != parent;
-    bool same = same_members(supernode, said.claims, said.claim_count);
+    bool moves = !supernode->known || supernode->tier != object->tier || supernode->parent != parent;
+    bool same = same_members(supernode, claims, object->member_count);
     if (moves)
-        move(cache, supernode, true, said.tier, parent);
+        move(cache, supernode, true, object->tier, parent);
     if (moves || !same) {
-        set_members(cache, supernode, said.claims, said.claim_count);
+        set_members(cache, supernode, claims, object->member_count);
         cache->room = true;
     } else
-        drop_unlinked(cache, said.claims, said.claim_count);
+        drop_unlinked(cache, claims, object->member_count);
+}
+
+void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)
+{
+    gt_auto_supernode_object struct gt_supernode_object object = {0};
+    if (gt_supernode_object_read(json, &object, NULL) < 0)
+        cache->refused++;
+    else if (object.tier) /* else somebody has made it and not filled it yet */
+        take(cache, &object);
     gt_cache_notify(cache);
 }
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/node_gpu_topology.h"
 #include "scheduler-ext/cache/cache_internal.h"
-#include "topology/model/node_json.h"
 
 /* NodeGPUTopology: what a node's agent tells of its GPUs and who has them. */
 
@@ -11,12 +11,8 @@ struct facts {
     struct gt_class *class;
     const char *product;
     char **device_ids;
-    uint64_t healthy, health_unknown, free, used, owned;
     struct cache_owner *owners;
     uint32_t owner_count;
-    bool usage_known, left_alone, links_down;
-    unsigned gpus;
-    uint8_t bit_of[GT_GPUS_MAX]; /* number in the object -> bit */
 };
 
 static void drop_owners(struct gt_cache *cache, struct cache_owner *owners, uint32_t count)
@@ -36,111 +32,34 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
     drop_owners(cache, facts->owners, facts->owner_count);
 }
 
-/* GPUs may stand in any order in the object; links, owners and free ones mean their `index`. */
-static bool read_numbers(const cJSON *gpus, const struct gt_node *node, struct facts *facts)
-{
-    unsigned position = 0;
-    memset(facts->bit_of, GT_GPUS_MAX, sizeof(facts->bit_of));
-    for (const cJSON *item = gpus->child; item; item = item->next, position++) {
-        bool bad = false;
-        unsigned index = position, bit = 0;
-        char bdf[GT_BDF_SIZE];
-        const cJSON *number = gt_cache_get(item, "index");
-        const char *text = gt_cache_get_text(item, "bdf", 64, &bad);
-        if (number && !gt_cache_quantity(number, GT_GPUS_MAX - 1, &index))
-            return false;
-        if (!text || !gt_bdf_normalise(text, bdf))
-            return false;
-        while (bit < node->gpu_count && strcmp(node->gpus[bit].bdf, bdf) != 0)
-            bit++;
-        if (bit == node->gpu_count || index >= node->gpu_count)
-            return false;
-        facts->bit_of[index] = (uint8_t)bit;
-    }
-    return true;
-}
-
-/* The bit of a GPU that the object names by its number. */
-static bool read_bit(const cJSON *json, const struct facts *facts, uint64_t *ret)
-{
-    unsigned index;
-    if (!cJSON_IsNumber(json) || !gt_cache_quantity(json, GT_GPUS_MAX - 1, &index) || index >= facts->gpus ||
-        facts->bit_of[index] >= facts->gpus)
-        return false;
-    *ret = UINT64_C(1) << facts->bit_of[index];
-    return true;
-}
-
-static bool read_free(const cJSON *status, struct facts *facts)
-{
-    const cJSON *array = gt_cache_get(status, "free");
-    if (!array)
-        return true;
-    if (!cJSON_IsArray(array))
-        return false;
-    facts->usage_known = true;
-    uint64_t bit;
-    for (const cJSON *item = array->child; item; item = item->next) {
-        if (!read_bit(item, facts, &bit))
-            return false;
-        facts->free |= bit;
-    }
-    return true;
-}
-
 /* Owners of GPUs as pods: a pod is listed once, whichever of its containers has a GPU. */
-static int add_owner(struct gt_cache *cache, struct facts *facts, const char *namespace_, const char *pod,
-                     uint64_t bit)
+static int add_owner(struct gt_cache *cache, struct facts *facts, const struct gt_gpu_owner *told)
 {
-    if (facts->owned & bit)
-        return 0; /* has an owner already */
-    facts->owned |= bit;
+    uint64_t bit = UINT64_C(1) << told->gpu;
     for (uint32_t i = 0; i < facts->owner_count; i++)
-        if (strcmp(facts->owners[i].pod, pod) == 0 && strcmp(facts->owners[i].namespace_, namespace_) == 0) {
+        if (strcmp(facts->owners[i].pod, told->pod) == 0 &&
+            strcmp(facts->owners[i].namespace_, told->namespace_) == 0) {
             facts->owners[i].mask |= bit;
             return 0;
         }
     struct cache_owner *owner = &facts->owners[facts->owner_count++];
-    *owner = (struct cache_owner){gt_cache_string(cache, namespace_), gt_cache_string(cache, pod), bit};
+    *owner = (struct cache_owner){gt_cache_string(cache, told->namespace_), gt_cache_string(cache, told->pod),
+                                  bit};
     return owner->namespace_ && owner->pod ? 0 : -ENOMEM;
 }
 
-static bool read_owners(struct gt_cache *cache, const cJSON *status, struct facts *facts)
+static bool make_owners(struct gt_cache *cache, const struct gt_node_gpu_topology *topology,
+                        struct facts *facts)
 {
-    const cJSON *array = gt_cache_get(status, "owners");
-    if (!array)
+    if (!topology->owner_count)
         return true;
-    int count = cJSON_GetArraySize(array);
-    if (!cJSON_IsArray(array) || count > GT_GPUS_MAX)
-        return false;
-    if (!count)
-        return true;
-    facts->owners = gt_cache_alloc(&cache->bytes, (size_t)count * sizeof(*facts->owners));
+    facts->owners = gt_cache_alloc(&cache->bytes, topology->owner_count * sizeof(*facts->owners));
     if (!facts->owners)
         return false;
-    for (const cJSON *item = array->child; item; item = item->next) {
-        bool bad = false;
-        uint64_t bit;
-        const char *namespace_ = gt_cache_get_text(item, "namespace", GT_CLUSTER_NAME_MAX, &bad);
-        const char *pod = gt_cache_get_text(item, "pod", GT_CLUSTER_NAME_MAX, &bad);
-        if (!namespace_ || !pod || !read_bit(gt_cache_get(item, "gpu"), facts, &bit) ||
-            add_owner(cache, facts, namespace_, pod, bit) < 0)
+    for (unsigned i = 0; i < topology->owner_count; i++)
+        if (add_owner(cache, facts, &topology->owners[i]) < 0)
             return false;
-    }
     return true;
-}
-
-static bool read_links_down(const cJSON *status)
-{
-    const cJSON *conditions = gt_cache_get(status, "conditions");
-    for (const cJSON *item = cJSON_IsArray(conditions) ? conditions->child : NULL; item; item = item->next) {
-        bool bad = false;
-        const char *type = gt_cache_get_text(item, "type", 64, &bad);
-        const char *value = gt_cache_get_text(item, "status", 64, &bad);
-        if (type && value && strcmp(type, "LinksHealthy") == 0)
-            return strcmp(value, "False") == 0;
-    }
-    return false;
 }
 
 /* One block: pointers and the texts behind them. */
@@ -164,51 +83,25 @@ static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, 
     return true;
 }
 
-static bool read_facts(struct gt_cache *cache, const cJSON *status, struct facts *facts)
+/* False without memory. */
+static bool make_facts(struct gt_cache *cache, const struct gt_node_gpu_topology *topology,
+                       struct facts *facts)
 {
-    gt_auto_node struct gt_node *node = NULL;
-    if (gt_node_from_json(status, "status", &node, NULL) < 0)
-        return false;
-    facts->gpus = node->gpu_count;
-    facts->healthy = gt_node_usable(node);
-    facts->health_unknown = gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN);
-    facts->left_alone = gt_node_not_advertised(node) != NULL;
-    facts->links_down = read_links_down(status);
-    if (!node->gpu_count)
-        return true;
-    if (!read_numbers(gt_cache_get(status, "gpus"), node, facts) || !read_free(status, facts) ||
-        !read_owners(cache, status, facts) || !make_device_ids(cache, node, facts))
-        return false;
-    if (node->gpus[0].product[0] && !(facts->product = gt_cache_string(cache, node->gpus[0].product)))
-        return false;
+    const struct gt_node *node = topology->node;
     struct gt_weights weights;
     gt_weights_of(node, &weights);
-    if (gt_class_cache_get(cache->classes, &weights, &facts->class, NULL) < 0)
+    if (node->gpus[0].product[0] && !(facts->product = gt_cache_string(cache, node->gpus[0].product)))
         return false;
-    facts->used = facts->owned | (facts->usage_known ? facts->healthy & ~facts->free : 0);
-    return true;
-}
-
-/* When the owners were last written, by the API server's clock as pods' ages are. */
-static uint64_t owners_since(const cJSON *object)
-{
-    const cJSON *managers = gt_cache_get(gt_cache_get(object, "metadata"), "managedFields");
-    uint64_t latest = 0;
-    for (const cJSON *item = cJSON_IsArray(managers) ? managers->child : NULL; item; item = item->next) {
-        bool bad = false;
-        const cJSON *fields = gt_cache_get(gt_cache_get(item, "fieldsV1"), "f:status");
-        uint64_t at = gt_cache_time(gt_cache_get_text(item, "time", 64, &bad));
-        if (gt_cache_get(fields, "f:owners") && at > latest)
-            latest = at;
-    }
-    return latest;
+    return gt_class_cache_get(cache->classes, &weights, &facts->class, NULL) >= 0 &&
+           make_owners(cache, topology, facts) && make_device_ids(cache, node, facts);
 }
 
 static bool same_ids(const struct cache_node *node, const struct facts *facts)
 {
-    if (!node->has_topology || gt_class_gpus(node->class) != facts->gpus)
+    unsigned gpus = gt_class_gpus(facts->class);
+    if (!node->has_topology || gt_class_gpus(node->class) != gpus)
         return false;
-    for (unsigned i = 0; i < facts->gpus; i++)
+    for (unsigned i = 0; i < gpus; i++)
         if (strcmp(node->device_ids[i], facts->device_ids[i]) != 0)
             return false;
     return true;
@@ -235,11 +128,11 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
     node->devices_version++;
 }
 
-static void commit(struct gt_cache *cache, struct cache_node *node, const cJSON *object, struct facts *facts)
+static void commit(struct gt_cache *cache, struct cache_node *node,
+                   const struct gt_node_gpu_topology *topology, struct facts *facts)
 {
-    bool bad = false;
-    const char *version = gt_cache_get_text(gt_cache_get(object, "metadata"), "resourceVersion", 64, &bad);
-    uint64_t digest = version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
+    const char *version = topology->resource_version;
+    uint64_t digest = *version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
     /* A list that is read again brings the same object: the agent was not heard by that. */
     if (!node->has_topology || !digest || digest != node->resource_version)
         node->heard_ms = cache->now_ms;
@@ -256,13 +149,13 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const cJSON 
     node->device_ids = facts->device_ids;
     node->owners = facts->owners;
     node->owner_count = facts->owner_count;
-    node->healthy = facts->healthy;
-    node->health_unknown = facts->health_unknown;
-    node->used = facts->used;
-    node->owned = facts->owned;
-    node->left_alone = facts->left_alone;
-    node->links_down = facts->links_down;
-    node->owners_since_s = owners_since(object);
+    node->healthy = gt_node_usable(topology->node);
+    node->health_unknown = gt_node_with_health(topology->node, GT_GPU_HEALTH_UNKNOWN);
+    node->owned = topology->owned;
+    node->used = topology->owned | (topology->use_known ? node->healthy & ~topology->free : 0);
+    node->left_alone = gt_node_not_advertised(topology->node) != NULL;
+    node->links_down = topology->conditions[GT_TOPOLOGY_LINKS_HEALTHY].status == GT_CONDITION_FALSE;
+    node->owners_since_s = (uint64_t)topology->owners_written_s;
     node->stale = cache->now_ms - heard_ms > cache->spec.stale_ms;
 }
 
@@ -276,29 +169,31 @@ static void lose_topology(struct gt_cache *cache, const char *name)
     gt_cache_node_forget(cache, node);
 }
 
+static void take(struct gt_cache *cache, const struct gt_node_gpu_topology *topology)
+{
+    struct facts facts = {0};
+    struct cache_node *node =
+        make_facts(cache, topology, &facts) ? gt_cache_node_record(cache, topology->name) : NULL;
+    if (!node) {
+        drop_facts(cache, &facts);
+        cache->refused++;
+        return;
+    }
+    commit(cache, node, topology, &facts);
+    gt_cache_recompute(cache, node);
+}
+
 void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now_ms)
 {
-    const char *name = gt_cache_name_of(object);
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
-    const cJSON *status = gt_cache_get(object, "status"), *gpus = gt_cache_get(status, "gpus");
-    if (name && (!status || !gpus)) /* its agent has made it and not filled it yet */
-        lose_topology(cache, name);
-    else {
-        struct facts facts = {0};
-        bool sound = name && cJSON_IsArray(gpus) && read_facts(cache, status, &facts);
-        struct cache_node *node = sound && facts.gpus ? gt_cache_node_record(cache, name) : NULL;
-        if (node) {
-            commit(cache, node, object, &facts);
-            gt_cache_recompute(cache, node);
-        } else {
-            drop_facts(cache, &facts);
-            if (sound && !facts.gpus)
-                lose_topology(cache, name);
-            else
-                cache->refused++;
-        }
-    }
+    if (gt_node_gpu_topology_read(object, &topology, NULL) < 0)
+        cache->refused++;
+    else if (topology.node && topology.node->gpu_count)
+        take(cache, &topology);
+    else /* its agent has made it and not filled it yet, or there is no GPU */
+        lose_topology(cache, topology.name);
     gt_cache_notify(cache);
 }
 

@@ -107,7 +107,7 @@ static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_a
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    bool ours = strcmp(gt_get_string(labels, GT_APPLY_SET_LABEL), GT_APPLY_SET_MANAGER) == 0;
+    bool ours = strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_MANAGER_COMPANION) == 0;
     struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
                                      .uid = strdup(gt_get_string(metadata, "uid")),
                                      .version = strdup(gt_get_string(metadata, "resourceVersion")),

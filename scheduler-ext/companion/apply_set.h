@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_COMPANION_APPLY_SET_H
 #define GPUTOPO_COMPANION_APPLY_SET_H
 
+#include "api/names.h"
 #include "base/loop.h"
 #include "kube/client.h"
 
@@ -16,9 +17,6 @@
  * moment on when it has caught up with that, or after 5 seconds.
  */
 struct gt_apply_set;
-
-#define GT_APPLY_SET_LABEL   "app.kubernetes.io/managed-by"
-#define GT_APPLY_SET_MANAGER "gputopo-scheduler" /* the label's value, and the field manager */
 
 enum { GT_APPLY_SET_OBJECTS_MAX = 1 << 18, GT_APPLY_SET_BODY_MAX = 2 << 20 };
 

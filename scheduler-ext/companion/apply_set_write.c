@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "base/json_write.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "scheduler-ext/companion/apply_set_private.h"
 #include "scheduler-ext/companion/desired.h"
 
@@ -30,7 +31,7 @@ static int send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool t
         .name = verb == GT_KUBE_CREATE ? NULL : entry->name,
         .subresource = to_status ? "status" : NULL,
         .body = body,
-        .field_manager = verb == GT_KUBE_DELETE ? NULL : GT_APPLY_SET_MANAGER,
+        .field_manager = verb == GT_KUBE_DELETE ? NULL : GT_MANAGER_COMPANION,
         .force = verb == GT_KUBE_APPLY,
         .deadline_ms = DEADLINE_MS,
     };
@@ -72,7 +73,7 @@ static cJSON *read_desired(const struct gt_apply_set_entry *entry, cJSON **ret_l
         labels = cJSON_AddObjectToObject(desired, "labels");
     *ret_root = cJSON_GetObjectItemCaseSensitive(desired, entry->set->spec.root);
     *ret_labels = labels;
-    if (!*ret_root || !cJSON_AddStringToObject(labels, GT_APPLY_SET_LABEL, GT_APPLY_SET_MANAGER))
+    if (!*ret_root || !cJSON_AddStringToObject(labels, GT_LABEL_MANAGED_BY, GT_MANAGER_COMPANION))
         return NULL;
     return gt_steal(desired);
 }
@@ -151,8 +152,8 @@ static int mend(struct gt_apply_set_entry *entry, struct gt_err **err)
     }
     if (root_holds)
         return 0;
-    char now[GT_TEXT_TIME_SIZE];
-    gt_text_time(time(NULL), now);
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text(time(NULL), now);
     if (!gt_desired_stamp(root, had, now))
         return no_memory(entry, err);
     r = start(entry, GT_KUBE_APPLY, true, body_of(entry, uid, NULL, root), err);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/backoff.h"
 #include "base/ending.h"
 #include "base/version.h"
@@ -113,11 +114,11 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
         return r;
     }
     if (r >= 0)
-        r = gt_kube_new(companion->loop, &config, "gputopo-scheduler", &companion->kube, err);
+        r = gt_kube_new(companion->loop, &config, GT_COMPANION_NAME, &companion->kube, err);
     if (r >= 0)
         gt_kube_on_oversize(companion->kube, on_oversize, NULL);
     if (r >= 0)
-        r = gt_kube_recorder_new(companion->kube, "metax-tech.com/gputopo-scheduler", companion->instance,
+        r = gt_kube_recorder_new(companion->kube, GT_DOMAIN "/" GT_COMPANION_NAME, companion->instance,
                                  EVENTS_PER_MINUTE, &companion->recorder, err);
     return r;
 }
@@ -182,7 +183,7 @@ static void log_start(const struct gt_companion *companion)
     for (unsigned i = 0; i < gt_part_count; i++)
         if (companion->parts[i])
             gt_buf_printf(&parts, "%s%s", parts.len ? "," : "", gt_parts[i]->name);
-    gt_info("gputopo-scheduler started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
+    gt_info(GT_COMPANION_NAME " started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
             GT_STR("instance", companion->instance), GT_STR("namespace", companion->env.namespace_),
             GT_STR("parts", parts.data ? parts.data : ""),
             GT_STR("http", options->http ? options->http : "none"),

@@ -2,13 +2,14 @@
 #ifndef GPUTOPO_COMPANION_ELECT_H
 #define GPUTOPO_COMPANION_ELECT_H
 
+#include "api/names.h"
 #include "base/loop.h"
 #include "scheduler-ext/companion/leader.h"
 
 /* A leader (leader.h) with the loop's timer, the real clock and a client. */
 struct gt_elect;
 
-#define GT_ELECT_LEASE "gputopo-scheduler"
+#define GT_ELECT_LEASE GT_COMPANION_NAME
 
 struct gt_elect_spec {
     const char *namespace_, *identity; /* live as long as it does */

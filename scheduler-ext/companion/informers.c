@@ -14,17 +14,13 @@ enum { TICK_MS = 5000 };
 
 enum source { TOPOLOGIES, SUPERNODES, NODES, PODS, SOURCES };
 
-static const char group[] = "topology.metax-tech.com", version[] = "v1alpha1";
-static const struct gt_kube_resource topologies = {group, version, "nodegputopologies", false},
-                                     supernodes = {group, version, "supernodes", false};
-
 static const struct {
     const char *name;
     const struct gt_kube_resource *resource;
     const char *field_selector;
 } sources[SOURCES] = {
-    [TOPOLOGIES] = {"nodegputopologies", &topologies, NULL},
-    [SUPERNODES] = {"supernodes", &supernodes, NULL},
+    [TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL},
+    [SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL},
     [NODES] = {"nodes", &gt_kube_nodes, NULL},
     [PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed"},
 };

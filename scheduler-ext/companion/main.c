@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/names.h"
 #include "base/options.h"
 #include "base/process.h"
 #include "scheduler-ext/companion/companion.h"
 
-static const char program[] = "gputopo-scheduler";
+static const char program[] = GT_COMPANION_NAME;
 
 /* Its endpoints take no more connections than a quarter of what there is. */
 enum { DESCRIPTORS_NEEDED = 128 };

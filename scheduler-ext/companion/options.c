@@ -427,9 +427,9 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         r = read_config(config, &options, err);
     if (r >= 0)
         r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
-    if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_VIEW_NFD_LABEL))
+    if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))
         r = gt_fail(err, EINVAL, "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
-                    GT_VIEW_NFD_LABEL);
+                    GT_LABEL_MEMBER_OF);
     if (r >= 0)
         r = check_together(&options, err);
     if (r < 0) {

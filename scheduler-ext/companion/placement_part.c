@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/prometheus.h"
 #include "base/text.h"
 #include "scheduler-ext/companion/part.h"
@@ -14,7 +15,7 @@
 
 enum { SYNC_MS = 200 };
 
-static const char resource[] = "metax-tech.com/gpu";
+static const char resource[] = GT_RESOURCE_GPU;
 
 struct placement_part {
     struct gt_informers *informers;

@@ -5,6 +5,7 @@
 
 #include "base/prometheus.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "http/metrics.h"
 #include "scheduler-ext/companion/private.h"
 
@@ -29,9 +30,9 @@ static bool has_valid_certificate(const struct gt_companion *companion, struct g
     int64_t now = time(NULL);
     if (now >= stats.tls_begins && now <= stats.tls_expires)
         return true;
-    char when[GT_TEXT_TIME_SIZE];
+    char when[GT_TIME_TEXT_SIZE];
     bool expired = now > stats.tls_expires;
-    gt_text_time(expired ? stats.tls_expires : stats.tls_begins, when);
+    gt_time_text(expired ? stats.tls_expires : stats.tls_begins, when);
     gt_buf_printf(why, "https: the certificate %s %s %s\n", companion->options->tls.certificate,
                   expired ? "expired on" : "is not valid before", when);
     return false;

@@ -10,13 +10,6 @@
 
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
 
-static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v1alpha1", "nodegputopologies",
-                                                   false},
-                                     supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
-                                                   false},
-                                     hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false},
-                                     nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
-
 /* What a second brings is worked out together. */
 static void changed(void *arg)
 {
@@ -268,7 +261,7 @@ static void on_nodes_error(void *arg, const struct gt_err *error)
 static void on_topologies_error(void *arg, const struct gt_err *error)
 {
     struct gt_supernodes *self = arg;
-    note_error("NodeGPUTopology", self->topologies_error, sizeof(self->topologies_error), error);
+    note_error(GT_KIND_NODE_GPU_TOPOLOGY, self->topologies_error, sizeof(self->topologies_error), error);
 }
 
 /* ---- the part ---- */
@@ -303,7 +296,7 @@ static int start_informers(struct gt_supernodes *self, struct gt_err **err)
         .arg = self,
     };
     const struct gt_kube_informer_spec reports = {
-        .selection = {.resource = &topologies},
+        .selection = {.resource = &gt_kube_node_gpu_topologies},
         .on_add = on_topology,
         .on_update = on_topology,
         .on_delete = on_topology_gone,
@@ -322,29 +315,29 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
     const struct gt_part_env *env = self->env;
     const struct gt_apply_set_spec own = {.loop = env->loop,
                                           .kube = env->kube,
-                                          .resource = &supernodes,
-                                          .api_version = "topology.metax-tech.com/v1alpha1",
-                                          .kind = "Supernode",
+                                          .resource = &gt_kube_supernodes,
+                                          .api_version = GT_API_GROUP_VERSION,
+                                          .kind = GT_KIND_SUPERNODE,
                                           .root = "status",
                                           .is_status = true,
                                           .is_strict = true,
                                           .on_change = changed,
                                           .arg = self};
     struct gt_apply_set_spec volcano = own, nfd = own;
-    volcano.resource = &hypernodes;
+    volcano.resource = &gt_kube_hypernodes;
     volcano.api_version = "topology.volcano.sh/v1alpha1";
     volcano.kind = "HyperNode";
     volcano.root = "spec";
     volcano.is_status = volcano.is_strict = false;
     volcano.is_optional = volcano.tells_own = true;
-    nfd.resource = &nodefeatures;
+    nfd.resource = &gt_kube_nodefeatures;
     nfd.api_version = "nfd.k8s-sigs.io/v1alpha1";
     nfd.kind = "NodeFeature";
     nfd.namespace_ = env->namespace_;
     nfd.root = "spec";
     nfd.is_status = false;
     nfd.is_optional = true;
-    nfd.selector = GT_APPLY_SET_LABEL "=" GT_APPLY_SET_MANAGER;
+    nfd.selector = GT_LABEL_MANAGED_BY "=" GT_MANAGER_COMPANION;
     int r = gt_apply_set_new(&own, &self->set, err);
     if (r >= 0 && env->options->project_hypernodes)
         r = gt_apply_set_new(&volcano, &self->hypernodes, err);

@@ -18,8 +18,8 @@ static struct gt_kube_event about_config(const struct gt_supernodes *self)
 
 static struct gt_kube_event about_supernode(const char *name)
 {
-    return (struct gt_kube_event){.api_version = "topology.metax-tech.com/v1alpha1",
-                                  .kind = "Supernode",
+    return (struct gt_kube_event){.api_version = GT_API_GROUP_VERSION,
+                                  .kind = GT_KIND_SUPERNODE,
                                   .name = name,
                                   .warning = true,
                                   .action = "Join"};
@@ -81,7 +81,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
         char note[200];
         if (gt_apply_set_state_of(self->set, event.name) == GT_APPLY_SET_FOREIGN) {
             snprintf(note, sizeof(note),
-                     "the Supernode %s has not our label " GT_APPLY_SET_LABEL "=" GT_APPLY_SET_MANAGER
+                     "the Supernode %s has not our label " GT_LABEL_MANAGED_BY "=" GT_MANAGER_COMPANION
                      ": somebody else has made it, it is left as it is",
                      event.name);
             event.reason = "NameTaken";

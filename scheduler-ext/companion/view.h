@@ -49,6 +49,4 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t supernode,
 /* Appends the desired of a node's NodeFeature of NFD. */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to);
 
-#define GT_VIEW_NFD_LABEL "topology.metax-tech.com/member-of" /* that NFD puts on the Node */
-
 #endif

@@ -127,7 +127,7 @@ void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct
     gt_json_begin(to, "spec", '{');
     gt_json_begin(to, "labels", '{');
     if (supernode)
-        gt_json_add_text(to, GT_VIEW_NFD_LABEL, supernode->name);
+        gt_json_add_text(to, GT_LABEL_MEMBER_OF, supernode->name);
     gt_json_end(to, '}');
     gt_json_begin(to, "features", '{');
     gt_json_add_raw(to, "flags", "{}");

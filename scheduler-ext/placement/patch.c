@@ -11,6 +11,7 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "kube/index.h"
 #include "kube/status.h"
 #include "scheduler-ext/core/plan.h"
@@ -322,8 +323,8 @@ static void begin(const struct gt_pod_object *object, struct gt_buf *to)
 static void add_conditions(const struct gt_pod_object *object, const struct gt_condition_text *condition,
                            uint64_t now_s, struct gt_buf *to)
 {
-    char now[GT_TEXT_TIME_SIZE];
-    gt_text_time((int64_t)now_s, now);
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text((int64_t)now_s, now);
     gt_json_begin(to, "conditions", '[');
     if (object->conditions)
         gt_json_add_raw(to, NULL, object->conditions);

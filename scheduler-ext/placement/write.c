@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "kube/status.h"
@@ -292,7 +293,7 @@ static int send_one(struct write *write, struct gt_err **err)
         .name = gt_record_name(record),
         .subresource = write->kind == WRITE_CONDITION ? "status" : NULL,
         .body = write->body.data,
-        .field_manager = write->kind == WRITE_DELETE ? NULL : "gputopo-scheduler",
+        .field_manager = write->kind == WRITE_DELETE ? NULL : GT_MANAGER_COMPANION,
         .metadata_only = write->kind != WRITE_DELETE,
     };
     int r = gt_buf_check(&write->body, "patch", err);

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/json_write.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/serve/model_json.h"
 
@@ -19,9 +20,9 @@ static void add_id(struct gt_buf *to, const char *key, uint32_t id)
 
 void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debug_view *view, uint64_t ms)
 {
-    char stamp[GT_TEXT_TIME_SIZE] = "";
+    char stamp[GT_TIME_TEXT_SIZE] = "";
     if (ms && view->now_ms - ms <= view->wall_ms)
-        gt_text_time((int64_t)((view->wall_ms - (view->now_ms - ms)) / 1000), stamp);
+        gt_time_text((int64_t)((view->wall_ms - (view->now_ms - ms)) / 1000), stamp);
     gt_json_add_text_or_null(to, key, stamp);
 }
 
@@ -149,14 +150,14 @@ static void add_counts(const struct gt_cache_job *job, struct gt_buf *to)
     uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
     uint64_t created = UINT64_MAX;
     int32_t priority = INT32_MIN;
-    char stamp[GT_TEXT_TIME_SIZE] = "";
+    char stamp[GT_TIME_TEXT_SIZE] = "";
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
         counts[pod->state]++;
         created = pod->created_s < created ? pod->created_s : created;
         priority = pod->priority > priority ? pod->priority : priority;
     }
     gt_json_add_int(to, "priority", priority);
-    gt_text_time((int64_t)created, stamp);
+    gt_time_text((int64_t)created, stamp);
     gt_json_add_text_or_null(to, "created", stamp);
     gt_json_add_unsigned(to, "wants", gt_debug_job_gpus(job));
     gt_json_begin(to, "podCounts", '{');

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "scheduler-ext/wire/pod_reader.h"
 #include "scheduler-ext/wire/quantity.h"
 
@@ -317,7 +318,7 @@ void gt_pod_reader_reset(struct gt_pod_reader *r)
 
 void gt_pod_reader_init(struct gt_pod_reader *r, const struct gt_wire_wanted *wanted)
 {
-    *r = (struct gt_pod_reader){.resource = wanted->resource ? wanted->resource : "metax-tech.com/gpu",
+    *r = (struct gt_pod_reader){.resource = wanted->resource ? wanted->resource : GT_RESOURCE_GPU,
                                 .annotation_keys = wanted->annotations,
                                 .label_keys = wanted->labels};
     gt_pod_reader_reset(r);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "api/names.h"
 #include "base/json_get.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/view.h"
@@ -160,7 +161,7 @@ static void test_nodefeature(void **state)
         const cJSON *spec = cJSON_GetObjectItem(desired, "spec"),
                     *labels = cJSON_GetObjectItem(spec, "labels"),
                     *features = cJSON_GetObjectItem(spec, "features");
-        assert_string_equal(gt_get_string(labels, GT_VIEW_NFD_LABEL), i ? "" : "a");
+        assert_string_equal(gt_get_string(labels, GT_LABEL_MEMBER_OF), i ? "" : "a");
         assert_int_equal(cJSON_GetArraySize(features), 3);
         const cJSON *gpus = cJSON_GetObjectItem(
             cJSON_GetObjectItem(cJSON_GetObjectItem(features, "instances"), "metax.gpu"), "elements");

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/condition.h"
+#include "api/read.h"
+
+static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_node_object *to)
+{
+    struct gt_at below = {at->source, "metadata", at->err};
+    const cJSON *labels;
+    int r = gt_get_object(&below, gt_get(object, "metadata"), "labels", &labels);
+    int count = labels && r >= 0 ? cJSON_GetArraySize(labels) : 0;
+    if (r < 0 || !count)
+        return r;
+    if (count > GT_NODE_LABELS_MAX)
+        return gt_at_fail(&below, "labels", "%d members, the limit is %d", count, GT_NODE_LABELS_MAX);
+    gt_auto_free struct gt_node_label *list = calloc((size_t)count, sizeof(*list));
+    if (!list)
+        return gt_fail_sys(at->err, ENOMEM, "%s", at->source);
+    unsigned i = 0;
+    for (const cJSON *item = labels->child; item; item = item->next, i++) {
+        below.path = "metadata.labels";
+        if (!cJSON_IsString(item) || !item->string || !item->valuestring)
+            return gt_at_fail(&below, item->string ? item->string : "", "expected a string, is %s",
+                              gt_json_type(item));
+        list[i] = (struct gt_node_label){item->string, item->valuestring};
+    }
+    to->labels = gt_steal(list);
+    to->label_count = i;
+    return 0;
+}
+
+static int read_taints(const struct gt_at *at, const cJSON *spec, struct gt_node_object *to)
+{
+    struct gt_at below = {at->source, "spec", at->err};
+    const cJSON *array;
+    unsigned count, i = 0;
+    int r = gt_get_array(&below, spec, "taints", GT_NODE_TAINTS_MAX, &array, &count);
+    for (const cJSON *item = r >= 0 && array ? array->child : NULL; item; item = item->next, i++) {
+        struct gt_node_taint *taint = &to->taints[i];
+        char path[32];
+        snprintf(path, sizeof(path), "spec.taints[%u]", i);
+        below.path = path;
+        *taint = (struct gt_node_taint){"", "", ""};
+        r = gt_api_text(&below, item, "key", 2 * GT_API_NAME_MAX, &taint->key);
+        if (r >= 0)
+            r = gt_api_text(&below, item, "value", GT_API_TEXT_MAX, &taint->value);
+        if (r >= 0)
+            r = gt_api_text(&below, item, "effect", GT_API_TEXT_MAX, &taint->effect);
+        if (r >= 0 && (!taint->key[0] || !taint->effect[0]))
+            r = gt_at_fail(&below, taint->key[0] ? "effect" : "key", "is missing");
+        if (r < 0)
+            return r;
+    }
+    to->taint_count = i;
+    return r;
+}
+
+int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_object *ret,
+                        struct gt_err **err)
+{
+    static const char *const ready_type[] = {"Ready"};
+    gt_auto_node_object struct gt_node_object node = {.uid = ""};
+    struct gt_condition ready;
+    char source[GT_API_NAME_MAX + 32] = "nodes";
+    struct gt_at at = {source, "", err};
+    int r = gt_api_meta(&at, json, &node.name, &node.resource_version);
+    if (r < 0)
+        return r;
+    snprintf(source, sizeof(source), "nodes/%s", node.name);
+    const cJSON *spec = gt_get(json, "spec"), *status = gt_get(json, "status");
+    r = gt_api_text(&(struct gt_at){source, "metadata", err}, gt_get(json, "metadata"), "uid",
+                    GT_API_TEXT_MAX, &node.uid);
+    if (r >= 0)
+        r = read_labels(&at, json, &node);
+    if (r >= 0)
+        r = read_taints(&at, spec, &node);
+    if (r < 0)
+        return r;
+    gt_conditions_read(status, ready_type, 1, &ready);
+    node.ready = ready.status == GT_CONDITION_TRUE;
+    node.cordoned = cJSON_IsTrue(gt_get(spec, "unschedulable"));
+    if (!gt_api_quantity(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, &node.gpus))
+        node.gpus = 0;
+    *ret = node;
+    node.labels = NULL;
+    return 0;
+}
+
+void gt_node_object_done(struct gt_node_object *node)
+{
+    free((void *)(uintptr_t)node->labels);
+    node->labels = NULL;
+    node->label_count = 0;
+}
+
+const char *gt_node_object_label(const struct gt_node_object *node, const char *key)
+{
+    for (unsigned i = 0; i < node->label_count; i++)
+        if (strcmp(node->labels[i].key, key) == 0)
+            return node->labels[i].value;
+    return NULL;
+}

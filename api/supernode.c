@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/supernode.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/read.h"
+#include "base/json_write.h"
+#include "topology/model/node.h"
+
+static const char *const condition_names[GT_SUPERNODE_CONDITIONS] = {
+    [GT_SUPERNODE_READY] = "Ready",
+    [GT_SUPERNODE_CONFLICT] = "Conflict",
+    [GT_SUPERNODE_HYPERNODE] = "HyperNode",
+};
+
+/* ---- reading ---- */
+
+static int read_member(const struct gt_at *at, const cJSON *item, struct gt_supernode_member *to)
+{
+    *to = (struct gt_supernode_member){.node = "", .server = "", .gpus = -1, .free = -1};
+    if (!cJSON_IsObject(item))
+        return gt_at_fail(at, "", "expected an object, is %s", gt_json_type(item));
+    int r = gt_api_text(at, item, "node", GT_API_NAME_MAX, &to->node);
+    if (r >= 0 && !to->node[0])
+        r = gt_at_fail(at, "node", "is missing");
+    if (r >= 0)
+        r = gt_api_text(at, item, "server", GT_API_TEXT_MAX, &to->server);
+    if (r >= 0)
+        r = gt_get_int(at, item, "gpus", GT_GPUS_MAX, &to->gpus);
+    if (r >= 0)
+        r = gt_get_int(at, item, "free", GT_GPUS_MAX, &to->free);
+    return r;
+}
+
+static int read_members(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
+{
+    const cJSON *array;
+    unsigned count, i = 0;
+    int r = gt_get_array(at, status, "members", GT_SUPERNODE_MEMBERS_MAX, &array, &count);
+    if (r < 0 || !count)
+        return r;
+    gt_auto_free struct gt_supernode_member *members = calloc(count, sizeof(*members));
+    if (!members)
+        return gt_fail_sys(at->err, ENOMEM, "%s", at->source);
+    for (const cJSON *item = array->child; item && r >= 0; item = item->next, i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "members[%u]", i);
+        r = read_member(&(struct gt_at){at->source, path, at->err}, item, &members[i]);
+    }
+    if (r < 0)
+        return r;
+    to->members = gt_steal(members);
+    to->member_count = count;
+    return 0;
+}
+
+static int read_count(const struct gt_at *at, const cJSON *status, const char *key, int64_t *ret)
+{
+    uint64_t count = UINT64_MAX;
+    int r = gt_get_integer(at, status, key, UINT32_MAX, &count);
+    if (r >= 0 && count != UINT64_MAX)
+        *ret = (int64_t)count;
+    return r;
+}
+
+static int read_status(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
+{
+    bool links = false;
+    int r = gt_get_unsigned(at, status, "tier", GT_SUPERNODE_TIERS_MAX, &to->tier);
+    if (r >= 0 && !to->tier)
+        r = gt_at_fail(at, "tier", "expected 1 (best performance) to %d", GT_SUPERNODE_TIERS_MAX);
+    if (r >= 0)
+        r = gt_api_text(at, status, "source", GT_API_TEXT_MAX, &to->source);
+    if (r >= 0)
+        r = gt_api_text(at, status, "parent", GT_API_NAME_MAX, &to->parent);
+    if (r >= 0 && strcmp(to->parent, to->name) == 0)
+        r = gt_at_fail(at, "parent", "is the supernode itself");
+    if (r >= 0)
+        r = read_count(at, status, "nodes", &to->nodes);
+    if (r >= 0)
+        r = read_count(at, status, "capacity", &to->capacity);
+    if (r >= 0)
+        r = read_count(at, status, "free", &to->free);
+    if (r >= 0)
+        r = gt_get_bool(at, status, "linksHealthy", &links);
+    if (r >= 0)
+        r = read_members(at, status, to);
+    if (r < 0)
+        return r;
+    if (gt_get(status, "linksHealthy"))
+        to->links_healthy = links ? GT_CONDITION_TRUE : GT_CONDITION_FALSE;
+    return 0;
+}
+
+int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err)
+{
+    struct gt_supernode_object supernode = {
+        .source = "", .parent = "", .nodes = -1, .capacity = -1, .free = -1};
+    char source[GT_API_NAME_MAX + 32];
+    snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE);
+    struct gt_at at = {source, "", err};
+    int r = gt_api_meta(&at, json, &supernode.name, &supernode.resource_version);
+    if (r < 0)
+        return r;
+    snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE "/%s", supernode.name);
+    const cJSON *status = gt_get(json, "status");
+    gt_conditions_read(status, condition_names, GT_SUPERNODE_CONDITIONS, supernode.conditions);
+    if (gt_get(status, "tier"))
+        r = read_status(&at, status, &supernode);
+    if (r < 0)
+        return r;
+    *ret = supernode;
+    return 0;
+}
+
+void gt_supernode_object_done(struct gt_supernode_object *supernode)
+{
+    free((void *)(uintptr_t)supernode->members);
+    supernode->members = NULL;
+    supernode->member_count = 0;
+}
+
+/* ---- writing ---- */
+
+static void write_members(const struct gt_supernode_object *supernode, struct gt_buf *to)
+{
+    gt_json_begin(to, "members", '[');
+    for (unsigned i = 0; i < supernode->member_count && i < GT_SUPERNODE_MEMBERS_MAX; i++) {
+        const struct gt_supernode_member *member = &supernode->members[i];
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "node", member->node);
+        gt_json_add_text_if(to, "server", member->server);
+        if (member->gpus >= 0)
+            gt_json_add_int(to, "gpus", member->gpus);
+        if (member->free >= 0)
+            gt_json_add_int(to, "free", member->free);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+}
+
+static void write_count(const char *key, int64_t count, struct gt_buf *to)
+{
+    if (count >= 0)
+        gt_json_add_int(to, key, count);
+}
+
+void gt_supernode_object_write_status(const struct gt_supernode_object *supernode, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "status", '{');
+    gt_json_add_unsigned(to, "tier", supernode->tier);
+    gt_json_add_text_if(to, "source", supernode->source);
+    gt_json_add_text_if(to, "parent", supernode->parent);
+    if (supernode->tier == 1)
+        write_members(supernode, to);
+    write_count("nodes", supernode->nodes, to);
+    write_count("capacity", supernode->capacity, to);
+    write_count("free", supernode->free, to);
+    if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
+        gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
+    gt_conditions_write(supernode->conditions, condition_names, GT_SUPERNODE_CONDITIONS, to);
+    gt_buf_puts(to, "}}");
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_SUPERNODE_H
+#define GPUTOPO_API_SUPERNODE_H
+
+#include "api/condition.h"
+#include "api/names.h"
+
+/* Supernode: nodes whose GPUs reach each other directly, or supernodes below one of a higher tier. */
+enum {
+    GT_SUPERNODE_TIERS_MAX = 8,      /* tiers are 1, of best performance, to this */
+    GT_SUPERNODE_MEMBERS_MAX = 8192, /* that are listed; there may be more */
+};
+
+enum gt_supernode_condition {
+    GT_SUPERNODE_READY,
+    GT_SUPERNODE_CONFLICT,
+    GT_SUPERNODE_HYPERNODE, /* how it stands as a HyperNode of Volcano; there only where it is shown as one */
+    GT_SUPERNODE_CONDITIONS,
+};
+
+struct gt_supernode_member {
+    const char *node;
+    const char *server; /* the UUID by which it is a member; "" not told */
+    int gpus, free;     /* -1 not told */
+};
+
+/* Texts are borrowed: after a read they belong to the object that was read. */
+struct gt_supernode_object {
+    const char *name;
+    const char *resource_version; /* "" not told */
+    unsigned tier;      /* 0: somebody has made the object and told nothing yet; all below is then empty */
+    const char *source; /* "report", "config", "label"; "" not told */
+    const char *parent; /* "" none */
+    const struct gt_supernode_member *members;
+    unsigned member_count;
+    int64_t nodes, capacity, free;          /* with those of the supernodes below; -1 not told */
+    enum gt_condition_status links_healthy; /* of all of them */
+    struct gt_condition conditions[GT_SUPERNODE_CONDITIONS];
+};
+
+/* -EINVAL with the path of the culprit ("members[2].node: ..."); paths begin in `status`, but for metadata.
+ * The caller ends *ret with gt_supernode_object_done(). */
+int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err);
+void gt_supernode_object_done(struct gt_supernode_object *supernode);
+#define gt_auto_supernode_object __attribute__((cleanup(gt_supernode_object_done)))
+
+/* Appends {"status":{...}}. Members are left out above tier 1, and beyond GT_SUPERNODE_MEMBERS_MAX. */
+void gt_supernode_object_write_status(const struct gt_supernode_object *supernode, struct gt_buf *to);
+
+#endif

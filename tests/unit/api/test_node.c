@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/names.h"
+#include "api/node.h"
+
+static int read_text(const char *text, struct gt_node_object *ret, cJSON **ret_json, struct gt_err **err)
+{
+    *ret_json = cJSON_Parse(text);
+    return gt_node_object_read(*ret_json, GT_RESOURCE_GPU, ret, err);
+}
+
+static void a_whole_node(void **state)
+{
+    gt_auto_node_object struct gt_node_object got = {0};
+    gt_auto_err struct gt_err *err = NULL;
+    cJSON *json;
+    (void)state;
+    if (read_text("{\"metadata\":{\"name\":\"n1\",\"uid\":\"u\",\"resourceVersion\":\"7\","
+                  "\"labels\":{\"b\":\"2\",\"a\":\"\"}},"
+                  "\"spec\":{\"unschedulable\":true,\"taints\":[{\"key\":\"k\",\"effect\":\"NoSchedule\"},"
+                  "{\"key\":\"k2\",\"value\":\"v\",\"effect\":\"PreferNoSchedule\"}]},"
+                  "\"status\":{\"capacity\":{\"metax-tech.com/gpu\":\"8\"},"
+                  "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":\"KubeletReady\"}]}}",
+                  &got, &json, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    assert_string_equal(got.name, "n1");
+    assert_string_equal(got.uid, "u");
+    assert_string_equal(got.resource_version, "7");
+    assert_int_equal(got.label_count, 2);
+    assert_string_equal(gt_node_object_label(&got, "b"), "2");
+    assert_string_equal(gt_node_object_label(&got, "a"), "");
+    assert_null(gt_node_object_label(&got, "c"));
+    assert_true(got.cordoned && got.ready);
+    assert_int_equal(got.taint_count, 2);
+    assert_string_equal(got.taints[0].value, "");
+    assert_string_equal(got.taints[1].value, "v");
+    assert_int_equal(got.gpus, 8);
+    cJSON_Delete(json);
+}
+
+static void metadata_alone(void **state)
+{
+    gt_auto_node_object struct gt_node_object got = {0};
+    cJSON *json;
+    (void)state;
+    assert_int_equal(read_text("{\"metadata\":{\"name\":\"n1\"}}", &got, &json, NULL), 0);
+    assert_false(got.ready || got.cordoned || got.gpus || got.label_count || got.taint_count);
+    assert_string_equal(got.uid, "");
+    cJSON_Delete(json);
+}
+
+static void nonsense_is_refused_with_its_path(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"{}", "nodes: metadata.name: is missing"},
+        {"{\"metadata\":{\"name\":\"n\",\"uid\":7}}",
+         "nodes/n: metadata.uid: expected a string, is a number"},
+        {"{\"metadata\":{\"name\":\"n\",\"labels\":[]}}",
+         "nodes/n: metadata.labels: expected an object, is an array"},
+        {"{\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":7}}}",
+         "nodes/n: metadata.labels.a: expected a string, is a number"},
+        {"{\"metadata\":{\"name\":\"n\"},\"spec\":{\"taints\":{}}}",
+         "nodes/n: spec.taints: expected an array, is an object"},
+        {"{\"metadata\":{\"name\":\"n\"},\"spec\":{\"taints\":[{\"key\":\"a\",\"effect\":\"b\"},7]}}",
+         "nodes/n: spec.taints[1].key: is missing"},
+        {"{\"metadata\":{\"name\":\"n\"},\"spec\":{\"taints\":[{\"key\":\"a\"}]}}",
+         "nodes/n: spec.taints[0].effect: is missing"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        struct gt_node_object got = {.gpus = 7};
+        gt_auto_err struct gt_err *err = NULL;
+        cJSON *json;
+        assert_int_equal(read_text(cases[i].text, &got, &json, &err), -EINVAL);
+        assert_string_equal(gt_err_text(err), cases[i].error);
+        assert_int_equal(got.gpus, 7);
+        cJSON_Delete(json);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_node),
+        cmocka_unit_test(metadata_alone),
+        cmocka_unit_test(nonsense_is_refused_with_its_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
