@@ -94,25 +94,36 @@ static int read_status(const struct gt_at *at, const cJSON *status, struct gt_su
     return 0;
 }
 
-int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err)
+int gt_supernode_object_read_status(const char *name, const cJSON *status, struct gt_supernode_object *ret,
+                                    struct gt_err **err)
 {
-    struct gt_supernode_object supernode = {
-        .source = "", .parent = "", .nodes = -1, .capacity = -1, .free = -1};
+    struct gt_supernode_object supernode = {.name = name,
+                                            .resource_version = "",
+                                            .source = "",
+                                            .parent = "",
+                                            .nodes = -1,
+                                            .capacity = -1,
+                                            .free = -1};
     char source[GT_API_NAME_MAX + 32];
-    snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE);
-    struct gt_at at = {source, "", err};
-    int r = gt_api_meta(&at, json, &supernode.name, &supernode.resource_version);
-    if (r < 0)
-        return r;
-    snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE "/%s", supernode.name);
-    const cJSON *status = gt_get(json, "status");
+    snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE "/%s", name);
     gt_conditions_read(status, condition_names, GT_SUPERNODE_CONDITIONS, supernode.conditions);
-    if (gt_get(status, "tier"))
-        r = read_status(&at, status, &supernode);
+    int r = gt_get(status, "tier") ? read_status(&(struct gt_at){source, "", err}, status, &supernode) : 0;
     if (r < 0)
         return r;
     *ret = supernode;
     return 0;
+}
+
+int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err)
+{
+    const struct gt_at at = {GT_PLURAL_SUPERNODE, "", err};
+    const char *name, *version;
+    int r = gt_api_meta(&at, json, &name, &version);
+    if (r >= 0)
+        r = gt_supernode_object_read_status(name, gt_get(json, "status"), ret, err);
+    if (r >= 0)
+        ret->resource_version = version;
+    return r;
 }
 
 void gt_supernode_object_done(struct gt_supernode_object *supernode)

@@ -199,3 +199,14 @@ bool gt_text_is_listed(const char *name, const char *names)
     }
     return false;
 }
+
+bool gt_text_next_listed(const char **names, char *ret, size_t size)
+{
+    const char *name = *names;
+    size_t len = strcspn(name, ",");
+    bool fits = len < size;
+    *names = name[len] ? name + len + 1 : NULL;
+    memcpy(ret, name, fits ? len : 0);
+    ret[fits ? len : 0] = '\0';
+    return fits;
+}

@@ -42,4 +42,8 @@ void gt_text_add_mask(struct gt_buf *buf, uint64_t mask);
 /* Whether `name` is one of `names`, which have commas between them. */
 bool gt_text_is_listed(const char *name, const char *names);
 
+/* Takes the next of such names off `*names`, which is NULL after the last. False, and an empty text, where it
+ * does not fit. */
+bool gt_text_next_listed(const char **names, char *ret, size_t size);
+
 #endif

@@ -46,6 +46,8 @@ static void free_nodes(struct gt_cache *cache)
         next = gt_table_after(&cache->nodes, node->hash, node);
         gt_cache_forget_topology(cache, node);
         gt_cache_forget_labels(cache, node);
+        gt_cache_forget_report(cache, node);
+        gt_cache_string_drop(cache, node->report.label);
         gt_cache_string_drop(cache, node->name);
         gt_cache_release(&cache->bytes, node);
     }
@@ -103,6 +105,11 @@ void gt_cache_notify(struct gt_cache *cache)
         cache->room = false;
         if (cache->spec.on_capacity)
             cache->spec.on_capacity(cache->spec.arg);
+    }
+    if (cache->reports_changed) {
+        cache->reports_changed = false;
+        if (cache->spec.on_report)
+            cache->spec.on_report(cache->spec.arg);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "api/condition.h"
 #include "api/names.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/jobs/identity.h"
@@ -24,6 +25,7 @@
 enum {
     GT_CACHE_PODS_MAX = 1 << 18, /* pods that ask for GPUs; further ones are counted, not kept */
     GT_CACHE_TAINTS_MAX = 32,    /* of a node */
+    GT_CACHE_LABEL_KEY_SIZE = 320,
 };
 
 struct gt_cache;
@@ -33,6 +35,12 @@ struct gt_cache_job;
 struct gt_cache_spec {
     const char *resource; /* NULL: "metax-tech.com/gpu" */
     uint64_t stale_ms;    /* 0: 15 minutes, three heartbeats of an agent */
+    bool reports;         /* gt_cache_reports() is asked for */
+    bool gpu_attributes;  /* that of a report, too */
+    /* Keys of labels that name a node's supernode, with commas between them: the first that a node has
+     * counts. NULL: none; borrowed. */
+    const char *supernode_labels;
+    bool metadata_only; /* Nodes come without spec and status; their labels are not kept for pods */
     /* All may be NULL. Called after the change is made; they must not hand objects in. */
     void (*on_pod)(void *arg, struct gt_cache_pod *pod); /* new or changed */
     /* Its last call: freed afterwards. It is not found any more, nor among the job's pods:
@@ -45,6 +53,7 @@ struct gt_cache_spec {
     /* GPUs became available somewhere, so who waits may try again; or some that a caller had assumed are no
      * longer to be had. */
     void (*on_capacity)(void *arg);
+    void (*on_report)(void *arg); /* what gt_cache_reports() says is another now */
     void *arg;
 };
 
@@ -174,6 +183,24 @@ struct gt_cache_node {
     const char *product;
 };
 bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node, struct gt_cache_node *ret);
+
+/* What supernodes are made from: also of nodes without GPUs, which are not in the cluster. */
+struct gt_cache_report {
+    const char *name;
+    const char *label; /* that names its supernode; NULL: none */
+    /* Of the NodeGPUTopology; nothing of it is told while that is not filled. */
+    bool is_filled;
+    const char *server_uuid;    /* NULL: not told */
+    const char *const *remotes; /* servers that it sees */
+    uint32_t remote_count;
+    int gpus, free; /* -1: not told */
+    enum gt_condition_status links;
+    const char *gpu_attributes; /* JSON: [{"attributes":{"index":"0",...}},...]; NULL: not kept */
+};
+
+/* Of the nodes that have a Node object, by name; the array is the caller's to free(), what it points to is
+ * good until an object is handed in. NULL without memory. */
+const struct gt_cache_report **gt_cache_reports(const struct gt_cache *cache, uint32_t *ret_count);
 
 struct gt_cache_counters {
     uint32_t nodes;                  /* in the cluster */

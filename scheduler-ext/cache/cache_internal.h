@@ -69,6 +69,8 @@ struct cache_node {
     uint32_t label_count, taint_count;
     bool ready, cordoned, has_gpus, taints_counted;
 
+    struct gt_cache_report report; /* of both */
+
     struct cache_membership *claims;
     struct cache_supernode *supernode; /* where it is in the cluster */
     struct cache_pod *pods;            /* pods on it, and pods planned for it that are on none: by age */
@@ -86,6 +88,15 @@ struct cache_node *gt_cache_node_of(const struct gt_cache *cache, uint32_t id);
 void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_count_taints(struct cache_node *node);
+
+/* cache_report.c. False without memory; what was known stays. */
+struct gt_node_gpu_topology;
+struct gt_node_object;
+bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
+                         const struct gt_node_gpu_topology *topology);
+bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *node,
+                                  const struct gt_node_object *object);
+void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node);
 
 static inline bool gt_cache_is_open(const struct cache_node *node) /* new pods may come */
 {
@@ -231,7 +242,7 @@ struct gt_cache {
     struct cache_node *pulled; /* out of the cluster for a moment */
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */
-    bool room, delivering;
+    bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;
 };

@@ -99,6 +99,14 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
     node->ready = node->cordoned = node->has_gpus = false;
 }
 
+static void forget_node(struct gt_cache *cache, struct cache_node *node)
+{
+    gt_cache_forget_labels(cache, node);
+    gt_cache_string_drop(cache, node->report.label);
+    node->report.label = NULL;
+    cache->reports_changed = true;
+}
+
 static bool same_labels(const struct cache_node *node, const struct facts *facts)
 {
     if (node->label_count != facts->label_count || node->taint_count != facts->taint_count)
@@ -142,17 +150,20 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
 static void take(struct gt_cache *cache, const struct gt_node_object *object)
 {
     struct facts facts = {0};
-    bool whole = make_labels(cache, object, &facts) && make_taints(cache, object, &facts);
+    bool whole = cache->spec.metadata_only ||
+                 (make_labels(cache, object, &facts) && make_taints(cache, object, &facts));
     struct cache_taint **taints =
         whole && facts.taint_count
             ? gt_cache_alloc(&cache->bytes, facts.taint_count * sizeof(struct cache_taint *))
             : NULL;
     struct cache_node *node =
         whole && (taints || !facts.taint_count) ? gt_cache_node_record(cache, object->name) : NULL;
-    if (node) {
+    if (node && gt_cache_set_supernode_label(cache, node, object)) {
         commit(cache, node, object, &facts, taints);
         return;
     }
+    if (node)
+        gt_cache_node_forget(cache, node);
     gt_cache_release(&cache->bytes, taints);
     drop_facts(cache, &facts);
     cache->refused++;
@@ -172,7 +183,7 @@ void gt_cache_node_gone(struct gt_cache *cache, const char *name)
 {
     struct cache_node *node = gt_cache_find_node(cache, name);
     if (node && node->has_node) {
-        gt_cache_forget_labels(cache, node);
+        forget_node(cache, node);
         gt_cache_recompute(cache, node);
         gt_cache_node_forget(cache, node);
     }

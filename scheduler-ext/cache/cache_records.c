@@ -35,6 +35,7 @@ struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name
     node->hash = hash_of(cache, name);
     node->id = GT_NONE;
     node->devices_version = 1;
+    node->report = (struct gt_cache_report){.name = text, .gpus = -1, .free = -1};
     if (gt_table_add(&cache->nodes, node->hash, node) < 0) {
         gt_cache_string_drop(cache, text);
         gt_cache_release(&cache->bytes, node);
@@ -45,7 +46,7 @@ struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name
 
 void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node)
 {
-    if (node->refs || node->has_topology || node->has_node)
+    if (node->refs || node->has_topology || node->has_node || node->report.is_filled)
         return;
     gt_table_remove(&cache->nodes, node->hash, node);
     gt_cache_string_drop(cache, node->name);

@@ -159,28 +159,49 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->stale = cache->now_ms - heard_ms > cache->spec.stale_ms;
 }
 
-static void lose_topology(struct gt_cache *cache, const char *name)
+/* The node leaves the cluster. */
+static void leave(struct gt_cache *cache, struct cache_node *node)
 {
-    struct cache_node *node = gt_cache_find_node(cache, name);
-    if (!node || !node->has_topology)
+    if (!node->has_topology)
         return;
     gt_cache_forget_topology(cache, node);
     gt_cache_recompute(cache, node);
+}
+
+static void lose_topology(struct gt_cache *cache, const char *name)
+{
+    struct cache_node *node = gt_cache_find_node(cache, name);
+    if (!node || !(node->has_topology || node->report.is_filled))
+        return;
+    gt_cache_forget_report(cache, node);
+    leave(cache, node);
     gt_cache_node_forget(cache, node);
+}
+
+static bool enter(struct gt_cache *cache, struct cache_node *node,
+                  const struct gt_node_gpu_topology *topology)
+{
+    struct facts facts = {0};
+    if (!make_facts(cache, topology, &facts)) {
+        drop_facts(cache, &facts);
+        return false;
+    }
+    commit(cache, node, topology, &facts);
+    gt_cache_recompute(cache, node);
+    return true;
 }
 
 static void take(struct gt_cache *cache, const struct gt_node_gpu_topology *topology)
 {
-    struct facts facts = {0};
-    struct cache_node *node =
-        make_facts(cache, topology, &facts) ? gt_cache_node_record(cache, topology->name) : NULL;
-    if (!node) {
-        drop_facts(cache, &facts);
-        cache->refused++;
-        return;
-    }
-    commit(cache, node, topology, &facts);
-    gt_cache_recompute(cache, node);
+    struct cache_node *node = gt_cache_node_record(cache, topology->name);
+    bool whole = node && (!cache->spec.reports || gt_cache_set_report(cache, node, topology));
+    if (whole && topology->node->gpu_count)
+        whole = enter(cache, node, topology);
+    else if (whole) /* it may be in a supernode all the same */
+        leave(cache, node);
+    if (node)
+        gt_cache_node_forget(cache, node);
+    cache->refused += !whole;
 }
 
 void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now_ms)
@@ -190,9 +211,9 @@ void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now
         cache->now_ms = now_ms;
     if (gt_node_gpu_topology_read(object, &topology, NULL) < 0)
         cache->refused++;
-    else if (topology.node && topology.node->gpu_count)
+    else if (topology.node)
         take(cache, &topology);
-    else /* its agent has made it and not filled it yet, or there is no GPU */
+    else /* its agent has made it and not filled it yet */
         lose_topology(cache, topology.name);
     gt_cache_notify(cache);
 }

@@ -193,34 +193,47 @@ static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *see
         set->spec.on_change(set->spec.arg);
 }
 
-static void on_object(void *arg, cJSON *object)
+void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object)
 {
-    struct gt_apply_set *set = arg;
     struct gt_apply_set_seen seen;
     struct gt_apply_set_entry *entry = find_or_add(set, gt_kube_meta(object, "name"));
     if (entry && see(set, object, &seen))
         hear(entry, &seen);
 }
 
-static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
 {
-    struct gt_apply_set_entry *entry = find(arg, name);
+    struct gt_apply_set_entry *entry = find(set, name);
     struct gt_apply_set_seen seen = {0};
-    (void)namespace_;
-    (void)object;
     if (entry)
         hear(entry, &seen);
 }
 
-static void on_synced(void *arg)
+void gt_apply_set_saw_all(struct gt_apply_set *set)
 {
-    struct gt_apply_set *set = arg;
     bool first = !gt_apply_set_is_synced(set);
     set->synced = true;
     set->stats.absent = false;
     if (first)
         set->spec.on_change(set->spec.arg);
     gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+}
+
+static void on_object(void *arg, cJSON *object)
+{
+    gt_apply_set_saw(arg, object);
+}
+
+static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    (void)namespace_;
+    (void)object;
+    gt_apply_set_saw_gone(arg, name);
+}
+
+static void on_synced(void *arg)
+{
+    gt_apply_set_saw_all(arg);
 }
 
 static void on_error(void *arg, const struct gt_err *error)
@@ -372,7 +385,7 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
         .arg = set,
     };
     int r = gt_loop_add_timer(spec->loop, gt_apply_set_run, set, &set->timer, err);
-    if (r >= 0)
+    if (r >= 0 && !spec->is_told)
         r = gt_kube_informer_start(spec->kube, &informer, &set->informer, err);
     if (r < 0)
         return r;

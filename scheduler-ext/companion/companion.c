@@ -124,13 +124,19 @@ static int start_client(struct gt_companion *companion, struct gt_err **err)
 }
 
 /* One cache for all parts that need it; it starts when each of them listens. */
-static int follow(struct gt_companion *companion, struct gt_err **err)
+static int make_informers(struct gt_companion *companion, struct gt_err **err)
 {
-    if (companion->informers)
+    const struct gt_companion_options *options = companion->options;
+    struct gt_informers_spec spec = {.gpu_attributes = options->project_nodefeatures,
+                                     .supernode_labels = options->supernode_label};
+    for (unsigned i = 0; i < gt_part_count; i++)
+        if (options->parts >> i & 1) {
+            spec.kinds |= gt_parts[i]->kinds;
+            spec.reports |= gt_parts[i]->reports;
+        }
+    if (!spec.kinds)
         return 0;
-    int r = gt_informers_new(companion->loop, companion->kube, &companion->informers, err);
-    companion->env.informers = companion->informers;
-    return r;
+    return gt_informers_new(companion->loop, companion->kube, &spec, &companion->informers, err);
 }
 
 static int start_parts(struct gt_companion *companion, struct gt_err **err)
@@ -142,12 +148,13 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
                                           .options = companion->options,
                                           .namespace_ = own ? own : gt_kube_namespace(companion->kube),
                                           .instance = companion->instance};
+    int r = make_informers(companion, err);
+    if (r < 0)
+        return r;
+    companion->env.informers = companion->informers;
     for (unsigned i = 0; i < gt_part_count; i++) {
         if (!(companion->options->parts >> i & 1))
             continue;
-        int r = gt_parts[i]->needs_cache ? follow(companion, err) : 0;
-        if (r < 0)
-            return r;
         r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
         if (r < 0) {
             gt_wrap(err, "%s", gt_parts[i]->name);

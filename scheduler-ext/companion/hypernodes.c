@@ -244,7 +244,7 @@ static void add_all(struct members *members, uint32_t s, const bool *made)
     const struct gt_join *join = members->view->join;
     const struct gt_supernode *supernode = &join->supernodes[s];
     for (uint32_t i = 0; i < supernode->count; i++)
-        add(members, true, members->view->facts[join->members[supernode->first + i]]->name);
+        add(members, true, members->view->reports[join->members[supernode->first + i]]->name);
     for (uint32_t child = 0; members->view->sums[s].children && child < join->supernode_count; child++)
         if (join->supernodes[child].parent == s && made[child])
             add(members, false, join->supernodes[child].name);

@@ -12,32 +12,32 @@
 
 enum { TICK_MS = 5000 };
 
-enum source { TOPOLOGIES, SUPERNODES, NODES, PODS, SOURCES };
-
 static const struct {
     const char *name;
     const struct gt_kube_resource *resource;
     const char *field_selector;
-} sources[SOURCES] = {
-    [TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL},
-    [SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL},
-    [NODES] = {"nodes", &gt_kube_nodes, NULL},
-    [PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed"},
+} kinds[GT_INFORMER_KINDS] = {
+    [GT_INFORMER_TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL},
+    [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL},
+    [GT_INFORMER_NODES] = {"nodes", &gt_kube_nodes, NULL},
+    [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed"},
 };
 
 struct channel { /* an informer's way back */
     struct gt_informers *informers;
-    enum source source;
+    enum gt_informer_kind kind;
     struct gt_kube_informer *informer;
     bool synced, troubled;
+    char error[256]; /* since the last list */
 };
 
 struct gt_informers {
+    struct gt_informers_spec spec;
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_cache *cache;
     struct gt_source *tick;
-    struct channel channels[SOURCES];
+    struct channel channels[GT_INFORMER_KINDS];
     struct gt_cache_handlers handlers[GT_INFORMERS_HANDLERS_MAX];
     unsigned handler_count;
     bool synced;
@@ -74,24 +74,32 @@ static void cache_room(void *arg)
     TELL(informers, on_capacity, informers->handlers[i_].arg);
 }
 
+static void cache_report(void *arg)
+{
+    struct gt_informers *informers = arg;
+    TELL(informers, on_report, informers->handlers[i_].arg);
+}
+
 /* ---- from the informers ---- */
 
 static void came(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
-    switch (channel->source) {
-    case TOPOLOGIES:
+    switch (channel->kind) {
+    case GT_INFORMER_TOPOLOGIES:
         gt_cache_topology(informers->cache, object, gt_clock_ms());
         break;
-    case SUPERNODES:
+    case GT_INFORMER_SUPERNODES:
+        TELL(informers, saw_supernode, informers->handlers[i_].arg, object);
         gt_cache_supernode(informers->cache, object);
         break;
-    case NODES:
+    case GT_INFORMER_NODES:
+        TELL(informers, saw_node, informers->handlers[i_].arg, object);
         gt_cache_node(informers->cache, object);
         break;
-    case PODS:
-    case SOURCES:
+    case GT_INFORMER_PODS:
+    case GT_INFORMER_KINDS:
         TELL(informers, saw_pod, informers->handlers[i_].arg, object);
         gt_cache_pod(informers->cache, object);
         break;
@@ -102,7 +110,7 @@ static void came_new(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
-    if (channel->source == PODS && informers->synced)
+    if (channel->kind == GT_INFORMER_PODS && informers->synced)
         TELL(informers, made_pod, informers->handlers[i_].arg, object);
     came(arg, object);
 }
@@ -112,18 +120,19 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
     (void)object;
-    switch (channel->source) {
-    case TOPOLOGIES:
+    switch (channel->kind) {
+    case GT_INFORMER_TOPOLOGIES:
         gt_cache_topology_gone(informers->cache, name);
         break;
-    case SUPERNODES:
+    case GT_INFORMER_SUPERNODES:
+        TELL(informers, saw_supernode_gone, informers->handlers[i_].arg, name);
         gt_cache_supernode_gone(informers->cache, name);
         break;
-    case NODES:
+    case GT_INFORMER_NODES:
         gt_cache_node_gone(informers->cache, name);
         break;
-    case PODS:
-    case SOURCES:
+    case GT_INFORMER_PODS:
+    case GT_INFORMER_KINDS:
         TELL(informers, saw_pod_gone, informers->handlers[i_].arg, namespace_, name);
         gt_cache_pod_gone(informers->cache, namespace_, name);
         break;
@@ -136,8 +145,10 @@ static void synced(void *arg)
     struct gt_informers *informers = channel->informers;
     channel->synced = true;
     if (channel->troubled)
-        gt_info("follows again", GT_STR("resource", sources[channel->source].name));
+        gt_info("follows again", GT_STR("resource", kinds[channel->kind].name));
     channel->troubled = false;
+    channel->error[0] = '\0';
+    TELL(informers, on_listed, informers->handlers[i_].arg, channel->kind);
     if (informers->synced || !gt_informers_is_synced(informers, NULL))
         return;
     informers->synced = true;
@@ -148,8 +159,9 @@ static void failed(void *arg, const struct gt_err *error)
 {
     struct channel *channel = arg;
     gt_log(channel->troubled ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
-           GT_STR("resource", sources[channel->source].name), GT_STR("error", gt_err_text(error)));
+           GT_STR("resource", kinds[channel->kind].name), GT_STR("error", gt_err_text(error)));
     channel->troubled = true;
+    snprintf(channel->error, sizeof(channel->error), "%s", gt_err_text(error));
 }
 
 static void tick(void *arg)
@@ -161,18 +173,29 @@ static void tick(void *arg)
 
 /* ---- life ---- */
 
-int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, struct gt_informers **ret,
-                     struct gt_err **err)
+static bool follows(const struct gt_informers *informers, enum gt_informer_kind kind)
+{
+    return informers->spec.kinds >> kind & 1;
+}
+
+int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_informers_spec *wanted,
+                     struct gt_informers **ret, struct gt_err **err)
 {
     gt_auto_informers struct gt_informers *informers = calloc(1, sizeof(*informers));
     if (!informers)
         return gt_fail(err, ENOMEM, "no memory to follow the cluster");
+    informers->spec = *wanted;
     informers->loop = loop;
     informers->kube = kube;
-    struct gt_cache_spec spec = {.on_pod = cache_pod,
+    struct gt_cache_spec spec = {.reports = wanted->reports,
+                                 .gpu_attributes = wanted->gpu_attributes,
+                                 .supernode_labels = wanted->supernode_labels,
+                                 .metadata_only = !follows(informers, GT_INFORMER_PODS),
+                                 .on_pod = cache_pod,
                                  .on_pod_gone = cache_pod_gone,
                                  .on_refused = cache_refused,
                                  .on_capacity = cache_room,
+                                 .on_report = cache_report,
                                  .arg = informers};
     int r = gt_cache_new(&spec, &informers->cache, err);
     if (r < 0)
@@ -186,13 +209,16 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, struct gt_infor
 
 int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
 {
-    for (enum source source = 0; source < SOURCES; source++) {
-        struct channel *channel = &informers->channels[source];
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
+        if (!follows(informers, kind))
+            continue;
+        struct channel *channel = &informers->channels[kind];
         channel->informers = informers;
-        channel->source = source;
+        channel->kind = kind;
         struct gt_kube_informer_spec spec = {
-            .selection = {.resource = sources[source].resource,
-                          .field_selector = sources[source].field_selector},
+            .selection = {.resource = kinds[kind].resource,
+                          .metadata_only = kind == GT_INFORMER_NODES && !follows(informers, GT_INFORMER_PODS),
+                          .field_selector = kinds[kind].field_selector},
             .on_add = came_new,
             .on_update = came,
             .on_delete = went,
@@ -202,7 +228,7 @@ int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
         };
         int r = gt_kube_informer_start(informers->kube, &spec, &channel->informer, err);
         if (r < 0)
-            return gt_wrap(err, "following %s", sources[source].name);
+            return gt_wrap(err, "following %s", kinds[kind].name);
     }
     gt_source_arm(informers->tick, TICK_MS);
     return 0;
@@ -212,8 +238,8 @@ void gt_informers_free(struct gt_informers *informers)
 {
     if (!informers)
         return;
-    for (enum source source = 0; source < SOURCES; source++)
-        gt_kube_informer_free(informers->channels[source].informer);
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        gt_kube_informer_free(informers->channels[kind].informer);
     gt_source_free(informers->tick);
     informers->handler_count = 0;
     gt_cache_free(informers->cache);
@@ -242,14 +268,23 @@ struct gt_cache *gt_informers_cache(struct gt_informers *informers)
     return informers->cache;
 }
 
+bool gt_informers_has_listed(const struct gt_informers *informers, enum gt_informer_kind kind,
+                             const char **ret_error)
+{
+    const struct channel *channel = &informers->channels[kind];
+    if (ret_error)
+        *ret_error = channel->error;
+    return channel->synced;
+}
+
 bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf *why)
 {
     bool all = true;
-    for (enum source source = 0; source < SOURCES; source++) {
-        if (informers->channels[source].synced)
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
+        if (!follows(informers, kind) || informers->channels[kind].synced)
             continue;
         if (why)
-            gt_buf_printf(why, "%s%s", all ? "waiting for the list of " : ", ", sources[source].name);
+            gt_buf_printf(why, "%s%s", all ? "waiting for the list of " : ", ", kinds[kind].name);
         all = false;
     }
     return all;
@@ -261,25 +296,26 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
 {
     static const char objects[] = "gputopo_informer_objects", events[] = "gputopo_informer_events_total",
                       silent[] = "gputopo_informer_silence_seconds";
-    struct gt_kube_informer_counters counters[SOURCES] = {0};
-    for (enum source source = 0; source < SOURCES; source++)
-        if (informers->channels[source].informer)
-            gt_kube_informer_counters(informers->channels[source].informer, &counters[source]);
+    struct gt_kube_informer_counters counters[GT_INFORMER_KINDS] = {0};
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        if (informers->channels[kind].informer)
+            gt_kube_informer_counters(informers->channels[kind].informer, &counters[kind]);
     gt_prom_head(to, objects, "gauge", "Objects that are followed, by resource.");
-    for (enum source source = 0; source < SOURCES; source++)
-        gt_buf_printf(to, "%s{resource=\"%s\"} %zu\n", objects, sources[source].name,
-                      counters[source].objects);
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        if (follows(informers, kind))
+            gt_buf_printf(to, "%s{resource=\"%s\"} %zu\n", objects, kinds[kind].name, counters[kind].objects);
     gt_prom_head(to, events, "counter", "Additions, updates and deletions of them.");
-    for (enum source source = 0; source < SOURCES; source++)
-        gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", events, sources[source].name,
-                      (unsigned long long)counters[source].added +
-                          (unsigned long long)counters[source].updated +
-                          (unsigned long long)counters[source].deleted);
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        if (follows(informers, kind))
+            gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", events, kinds[kind].name,
+                          (unsigned long long)counters[kind].added +
+                              (unsigned long long)counters[kind].updated +
+                              (unsigned long long)counters[kind].deleted);
     gt_prom_head(to, silent, "gauge", "Time since the API server said anything on this watch.");
-    for (enum source source = 0; source < SOURCES; source++)
-        if (counters[source].watch.last_heard_ms)
-            gt_buf_printf(to, "%s{resource=\"%s\"} %.3f\n", silent, sources[source].name,
-                          (double)(gt_clock_ms() - counters[source].watch.last_heard_ms) * 1e-3);
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        if (counters[kind].watch.last_heard_ms)
+            gt_buf_printf(to, "%s{resource=\"%s\"} %.3f\n", silent, kinds[kind].name,
+                          (double)(gt_clock_ms() - counters[kind].watch.last_heard_ms) * 1e-3);
 }
 
 /* Of the available GPUs, the share that no unit of a size could use: units lie in one supernode, their pods

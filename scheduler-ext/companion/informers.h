@@ -6,29 +6,48 @@
 #include "scheduler-ext/cache/cache.h"
 
 /*
- * One cache for all parts that decide: informers on NodeGPUTopologies, Supernodes, Nodes and pods that have
- * not ended hand their objects to it.
+ * One cache for all parts: one informer a kind hands its objects to it, and to those who listen.
  */
 struct gt_informers;
+
+enum gt_informer_kind {
+    GT_INFORMER_TOPOLOGIES, /* NodeGPUTopologies */
+    GT_INFORMER_SUPERNODES,
+    GT_INFORMER_NODES, /* their metadata alone, where no pods are followed */
+    GT_INFORMER_PODS,  /* that have not ended */
+    GT_INFORMER_KINDS,
+};
+enum { GT_INFORMER_ALL = (1 << GT_INFORMER_KINDS) - 1 }; /* a bit for each kind */
+
+struct gt_informers_spec {
+    unsigned kinds; /* a bit for each that is needed */
+    bool reports, gpu_attributes;
+    const char *supernode_labels; /* these three as in gt_cache_spec */
+};
 
 enum { GT_INFORMERS_HANDLERS_MAX = 4 };
 
 /* What is NULL is not called. The cache's callbacks are handed on. */
 struct gt_cache_handlers {
-    void (*saw_pod)(void *arg, const cJSON *object);  /* before the cache gets it */
+    void (*saw_node)(void *arg, const cJSON *object); /* before the cache gets it, as the next three */
+    void (*saw_supernode)(void *arg, const cJSON *object);
+    void (*saw_supernode_gone)(void *arg, const char *name);
+    void (*saw_pod)(void *arg, const cJSON *object);
     void (*made_pod)(void *arg, const cJSON *object); /* one that was not there when all was listed */
     void (*saw_pod_gone)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);
     void (*on_capacity)(void *arg);
+    void (*on_report)(void *arg);
+    void (*on_listed)(void *arg, enum gt_informer_kind kind); /* whenever all of a kind was listed */
     void (*on_synced)(void *arg); /* once: every informer has listed what there is */
     void *arg;
 };
 
 /* Nothing is read before gt_informers_start(). */
-int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, struct gt_informers **ret,
-                     struct gt_err **err);
+int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_informers_spec *spec,
+                     struct gt_informers **ret, struct gt_err **err);
 int gt_informers_start(struct gt_informers *informers, struct gt_err **err);
 void gt_informers_free(struct gt_informers *informers);
 GT_DEFINE_CLEANUP(struct gt_informers *, gt_informers_free)
@@ -40,7 +59,12 @@ void gt_informers_remove_handlers(struct gt_informers *informers, const void *ar
 
 struct gt_cache *gt_informers_cache(struct gt_informers *informers);
 
-/* Otherwise what is waited for is appended, one line. */
+/* Whether all of a kind was listed once; otherwise *ret_error, which may be NULL, is why not, "" if it is not
+ * known. */
+bool gt_informers_has_listed(const struct gt_informers *informers, enum gt_informer_kind kind,
+                             const char **ret_error);
+
+/* Whether all kinds that are needed were; otherwise what is waited for is appended, one line. */
 bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf *why);
 
 void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *to);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "kube/yaml.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/view.h"
@@ -127,9 +128,9 @@ static int read_name(const char *name, const char *text, size_t max, const char 
 
 static int read_label_keys(const char *name, const char *text, const char **ret, struct gt_err **err)
 {
-    char key[GT_LABEL_KEY_SIZE];
+    char key[GT_CACHE_LABEL_KEY_SIZE];
     for (const char *at = text; at;)
-        if (!gt_label_key_next(&at, key) || !gt_option_is_qualified_name(key))
+        if (!gt_text_next_listed(&at, key, sizeof(key)) || !gt_option_is_qualified_name(key))
             return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no key of a label", name, text);
     *ret = text;
     return 0;
@@ -137,9 +138,9 @@ static int read_label_keys(const char *name, const char *text, const char **ret,
 
 static bool has_label_key(const char *keys, const char *wanted)
 {
-    char key[GT_LABEL_KEY_SIZE];
+    char key[GT_CACHE_LABEL_KEY_SIZE];
     while (keys)
-        if (gt_label_key_next(&keys, key) && strcmp(key, wanted) == 0)
+        if (gt_text_next_listed(&keys, key, sizeof(key)) && strcmp(key, wanted) == 0)
             return true;
     return false;
 }

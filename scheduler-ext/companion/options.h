@@ -30,7 +30,7 @@ struct gt_companion_options {
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
     const char *lease_namespace;   /* NULL: that one */
-    const char *supernode_label;   /* keys of node labels, see facts.h; NULL: labels place nothing */
+    const char *supernode_label;   /* keys of node labels, see gt_cache_spec; NULL: labels place nothing */
     const char *supernodes_config; /* name of a ConfigMap; with a slash: a file; NULL: no configuration */
     bool project_hypernodes, project_nodefeatures;
     bool leader_elect;

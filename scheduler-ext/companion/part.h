@@ -29,7 +29,8 @@ struct gt_part_env {
  */
 struct gt_part {
     const char *name, *help;
-    bool needs_cache; /* it needs the cache: env->informers */
+    unsigned kinds; /* that are followed for it, 1 << GT_INFORMER_NODES...; 0: none, and it needs no cache */
+    bool reports;   /* it asks for gt_cache_reports() */
     int (*new)(const struct gt_part_env *env, void **ret, struct gt_err **err);
     void (*free)(void *self);
     /* Whether it knows what it needs; otherwise one line why not is appended. */

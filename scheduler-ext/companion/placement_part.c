@@ -398,7 +398,7 @@ static void part_metrics(const void *self, struct gt_buf *to)
 const struct gt_part gt_placement_part = {
     .name = "placement",
     .help = "plans the gated pods of jobs with groups; its webhook sets the gates",
-    .needs_cache = true,
+    .kinds = GT_INFORMER_ALL,
     .new = part_new,
     .free = part_free,
     .ready = part_ready,

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/supernode.h"
 #include "base/json_get.h"
-#include "kube/status.h"
 #include "scheduler-ext/supernodes/join.h"
 
 struct server {
@@ -67,16 +67,16 @@ static bool add(struct gt_servers *servers, const char *uuid, const char *node, 
 void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
 {
     struct gt_servers *servers = arg;
-    (void)name;
-    cJSON *object = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status"), *member;
-    cJSON_ArrayForEach(member, cJSON_GetObjectItemCaseSensitive(status, "members"))
-    {
-        const char *uuid = gt_get_string(member, "server"), *node = gt_get_string(member, "node");
-        if (*uuid && *node && servers->count < 2 * GT_JOIN_NODES_MAX)
-            servers->failed |= !add(servers, uuid, node, true);
-    }
-    cJSON_Delete(object);
+    gt_auto_supernode_object struct gt_supernode_object object = {0};
+    cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
+    const cJSON *status = gt_get(json, "status");
+    if (gt_supernode_object_read_status(name, status, &object, NULL) >= 0)
+        for (unsigned i = 0; i < object.member_count; i++) {
+            const struct gt_supernode_member *member = &object.members[i];
+            if (member->server[0] && servers->count < 2 * GT_JOIN_NODES_MAX)
+                servers->failed |= !add(servers, member->server, member->node, true);
+        }
+    cJSON_Delete(json);
 }
 
 static int compare_servers(const void *a, const void *b)
@@ -88,25 +88,29 @@ static int compare_servers(const void *a, const void *b)
     return order ? order : strcmp(x->node, y->node);
 }
 
-static int compare_names(const void *name, const void *fact)
+static int compare_names(const void *name, const void *report)
 {
-    return strcmp(name, (*(const struct gt_fact *const *)fact)->name);
+    return strcmp(name, (*(const struct gt_cache_report *const *)report)->name);
 }
 
 static int compare_uuids(const void *a, const void *b)
 {
-    const struct gt_fact *x = *(const struct gt_fact *const *)a, *y = *(const struct gt_fact *const *)b;
+    const struct gt_cache_report *x = *(const struct gt_cache_report *const *)a,
+                                 *y = *(const struct gt_cache_report *const *)b;
     return strcmp(x->server_uuid, y->server_uuid);
 }
 
-static bool still_holds(const struct server *server, const struct gt_fact *const *facts, uint32_t count)
+static bool still_holds(const struct server *server, const struct gt_cache_report *const *reports,
+                        uint32_t count)
 {
-    const struct gt_fact *const *found = bsearch(server->node, facts, count, sizeof(*facts), compare_names);
+    const struct gt_cache_report *const *found =
+        bsearch(server->node, reports, count, sizeof(*reports), compare_names);
     return found && (!(*found)->server_uuid || strcmp((*found)->server_uuid, server->uuid) == 0);
 }
 
 /* One a UUID, of those that hold it still. */
-static void keep_holders(struct gt_servers *servers, const struct gt_fact *const *facts, uint32_t count)
+static void keep_holders(struct gt_servers *servers, const struct gt_cache_report *const *reports,
+                         uint32_t count)
 {
     uint32_t kept = 0;
     if (servers->count)
@@ -114,7 +118,7 @@ static void keep_holders(struct gt_servers *servers, const struct gt_fact *const
     for (uint32_t i = 0; i < servers->count; i++) {
         struct server *server = &servers->items[i];
         bool is_known = kept && strcmp(servers->items[kept - 1].uuid, server->uuid) == 0;
-        if (is_known || !still_holds(server, facts, count)) {
+        if (is_known || !still_holds(server, reports, count)) {
             drop(server);
             continue;
         }
@@ -124,19 +128,19 @@ static void keep_holders(struct gt_servers *servers, const struct gt_fact *const
     servers->count = kept;
 }
 
-int gt_servers_settle(struct gt_servers *servers, const struct gt_fact *const *facts, uint32_t count,
-                      struct gt_err **err)
+int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *const *reports,
+                      uint32_t count, struct gt_err **err)
 {
-    gt_auto_free const struct gt_fact **claims = calloc((size_t)count + 1, sizeof(*claims));
+    gt_auto_free const struct gt_cache_report **claims = calloc((size_t)count + 1, sizeof(*claims));
     uint32_t claimed = 0;
     if (!claims || servers->failed) {
         servers->failed = false;
         return gt_fail_sys(err, ENOMEM, "servers");
     }
-    keep_holders(servers, facts, count);
+    keep_holders(servers, reports, count);
     for (uint32_t i = 0; i < count; i++)
-        if (facts[i]->server_uuid && !gt_servers_holder(servers, facts[i]->server_uuid))
-            claims[claimed++] = facts[i];
+        if (reports[i]->server_uuid && !gt_servers_holder(servers, reports[i]->server_uuid))
+            claims[claimed++] = reports[i];
     qsort(claims, claimed, sizeof(*claims), compare_uuids);
     bool whole = true;
     for (uint32_t i = 0; i < claimed && whole; i++)

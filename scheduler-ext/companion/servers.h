@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_COMPANION_SERVERS_H
 #define GPUTOPO_COMPANION_SERVERS_H
 
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/companion/apply_set.h"
-#include "scheduler-ext/companion/facts.h"
 
 /*
  * Which node holds which server UUID. A node says itself which server it is; so that none can take another's
@@ -27,8 +27,8 @@ GT_DEFINE_CLEANUP(struct gt_servers *, gt_servers_free)
 void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state, const char *have);
 
 /* Brings it up to date with the nodes that are there, sorted by name. -ENOMEM. */
-int gt_servers_settle(struct gt_servers *servers, const struct gt_fact *const *facts, uint32_t count,
-                      struct gt_err **err);
+int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *const *reports,
+                      uint32_t count, struct gt_err **err);
 
 /* The name of the node, until the next change; NULL: nobody, or `servers` or `uuid` is NULL. */
 const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid);

@@ -25,8 +25,10 @@ static void changed(void *arg)
 
 static bool knows_enough(const struct gt_supernodes *self)
 {
-    return self->nodes_synced && self->topologies_synced && gt_groups_source_is_known(self->source) &&
-           gt_apply_set_is_synced(self->set);
+    const struct gt_informers *informers = self->env->informers;
+    return gt_informers_has_listed(informers, GT_INFORMER_NODES, NULL) &&
+           gt_informers_has_listed(informers, GT_INFORMER_TOPOLOGIES, NULL) &&
+           gt_groups_source_is_known(self->source) && gt_apply_set_is_synced(self->set);
 }
 
 /* ---- one round ---- */
@@ -101,12 +103,12 @@ static bool apply_nodefeatures(struct gt_supernodes *self, const struct gt_view 
     bool whole = true;
     gt_apply_set_begin(self->nodefeatures);
     for (uint32_t i = 0; i < view->node_count && whole; i++) {
-        const struct gt_fact *fact = view->facts[i];
+        const struct gt_cache_report *report = view->reports[i];
         gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
-        char name[GT_FACT_TEXT_MAX + 16];
-        if (!fact->has_topology || strlen(fact->name) > NODE_LABEL_MAX)
+        char name[NODE_LABEL_MAX + 16];
+        if (!report->is_filled || strlen(report->name) > NODE_LABEL_MAX)
             continue; /* nothing is known of it, or NFD cannot know its name */
-        snprintf(name, sizeof(name), "gputopo-%s", fact->name);
+        snprintf(name, sizeof(name), "gputopo-%s", report->name);
         gt_view_write_nodefeature(view, i, &desired);
         whole = !desired.failed && gt_apply_set_want(self->nodefeatures, name, desired.data);
     }
@@ -127,7 +129,7 @@ static void count(struct gt_supernodes *self, const struct gt_view *view)
     for (uint32_t p = 0; p < view->join->problem_count; p++)
         stats->problems[view->join->problems[p].kind]++;
     for (uint32_t i = 0; i < view->node_count; i++) {
-        stats->nodes_silent += view->facts[i]->gpus < 0;
+        stats->nodes_silent += view->reports[i]->gpus < 0;
         stats->nodes_placed += view->join->supernode_of[i] != GT_JOIN_NONE;
     }
 }
@@ -138,7 +140,8 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     gt_auto_free struct gt_projected *projected = NULL;
     if (!self->knows_servers)
         gt_apply_set_each(self->set, gt_servers_learn, self->servers);
-    int r = gt_view_make(self->facts, groups_of(self), self->servers, &view, err);
+    int r =
+        gt_view_make(gt_informers_cache(self->env->informers), groups_of(self), self->servers, &view, err);
     if (r < 0)
         return r;
     self->knows_servers = self->leads; /* what others publish is news */
@@ -196,72 +199,29 @@ static void look_for_old_label(struct gt_supernodes *self, const cJSON *node)
                GT_STR("node", gt_kube_meta(node, "name")), GT_STR("label", old), GT_STR("read", keys));
 }
 
-static void on_node(void *arg, cJSON *object)
+static void on_node(void *arg, const cJSON *object)
 {
-    struct gt_supernodes *self = arg;
-    look_for_old_label(self, object);
-    if (gt_facts_node(self->facts, object))
-        changed(self);
+    look_for_old_label(arg, object);
 }
 
-static void on_node_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void on_supernode(void *arg, const cJSON *object)
 {
     struct gt_supernodes *self = arg;
-    (void)namespace_;
-    (void)object;
-    if (gt_facts_node_gone(self->facts, name))
-        changed(self);
+    gt_apply_set_saw(self->set, object);
 }
 
-static void on_topology(void *arg, cJSON *object)
+static void on_supernode_gone(void *arg, const char *name)
 {
     struct gt_supernodes *self = arg;
-    if (gt_facts_topology(self->facts, object))
-        changed(self);
+    gt_apply_set_saw_gone(self->set, name);
 }
 
-static void on_topology_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+static void on_listed(void *arg, enum gt_informer_kind kind)
 {
     struct gt_supernodes *self = arg;
-    (void)namespace_;
-    (void)object;
-    if (gt_facts_topology_gone(self->facts, name))
-        changed(self);
-}
-
-static void on_nodes_synced(void *arg)
-{
-    struct gt_supernodes *self = arg;
-    self->nodes_synced = true;
-    self->nodes_error[0] = '\0';
+    if (kind == GT_INFORMER_SUPERNODES)
+        gt_apply_set_saw_all(self->set);
     changed(self);
-}
-
-static void on_topologies_synced(void *arg)
-{
-    struct gt_supernodes *self = arg;
-    self->topologies_synced = true;
-    self->topologies_error[0] = '\0';
-    changed(self);
-}
-
-static void note_error(const char *kind, char *last, size_t size, const struct gt_err *error)
-{
-    bool again = strncmp(last, gt_err_text(error), size - 1) == 0;
-    snprintf(last, size, "%s", gt_err_text(error));
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", kind), GT_STR("why", last));
-}
-
-static void on_nodes_error(void *arg, const struct gt_err *error)
-{
-    struct gt_supernodes *self = arg;
-    note_error("Node", self->nodes_error, sizeof(self->nodes_error), error);
-}
-
-static void on_topologies_error(void *arg, const struct gt_err *error)
-{
-    struct gt_supernodes *self = arg;
-    note_error(GT_KIND_NODE_GPU_TOPOLOGY, self->topologies_error, sizeof(self->topologies_error), error);
 }
 
 /* ---- the part ---- */
@@ -269,46 +229,18 @@ static void on_topologies_error(void *arg, const struct gt_err *error)
 static void supernodes_free(void *arg)
 {
     struct gt_supernodes *self = arg;
+    gt_informers_remove_handlers(self->env->informers, self);
     gt_apply_set_free(self->set);
     gt_apply_set_free(self->hypernodes);
     gt_apply_set_free(self->nodefeatures);
-    gt_kube_informer_free(self->nodes);
-    gt_kube_informer_free(self->topologies);
     gt_groups_source_free(self->source);
     gt_groups_free(self->recovered);
     gt_servers_free(self->servers);
     gt_problem_events_free(self->told);
-    gt_facts_free(self->facts);
     gt_source_free(self->timer);
     free(self);
 }
 GT_DEFINE_CLEANUP(struct gt_supernodes *, supernodes_free)
-
-static int start_informers(struct gt_supernodes *self, struct gt_err **err)
-{
-    const struct gt_kube_informer_spec nodes = {
-        .selection = {.resource = &gt_kube_nodes, .metadata_only = true},
-        .on_add = on_node,
-        .on_update = on_node,
-        .on_delete = on_node_gone,
-        .on_synced = on_nodes_synced,
-        .on_error = on_nodes_error,
-        .arg = self,
-    };
-    const struct gt_kube_informer_spec reports = {
-        .selection = {.resource = &gt_kube_node_gpu_topologies},
-        .on_add = on_topology,
-        .on_update = on_topology,
-        .on_delete = on_topology_gone,
-        .on_synced = on_topologies_synced,
-        .on_error = on_topologies_error,
-        .arg = self,
-    };
-    int r = gt_kube_informer_start(self->env->kube, &nodes, &self->nodes, err);
-    if (r >= 0)
-        r = gt_kube_informer_start(self->env->kube, &reports, &self->topologies, err);
-    return r;
-}
 
 static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
 {
@@ -320,10 +252,12 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
                                           .kind = GT_KIND_SUPERNODE,
                                           .root = "status",
                                           .is_status = true,
+                                          .is_told = true,
                                           .is_strict = true,
                                           .on_change = changed,
                                           .arg = self};
     struct gt_apply_set_spec volcano = own, nfd = own;
+    volcano.is_told = nfd.is_told = false;
     volcano.resource = &gt_kube_hypernodes;
     volcano.api_version = "topology.volcano.sh/v1alpha1";
     volcano.kind = "HyperNode";
@@ -355,8 +289,6 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     self->env = env;
     int r = gt_loop_add_timer(env->loop, run, self, &self->timer, err);
     if (r >= 0)
-        r = gt_facts_new(options->supernode_label, options->project_nodefeatures, &self->facts, err);
-    if (r >= 0)
         r = gt_servers_new(&self->servers, err);
     if (r >= 0)
         r = gt_problem_events_new(env->recorder, &self->told, err);
@@ -365,10 +297,15 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
                                  self, &self->source, err);
     if (r >= 0)
         r = start_apply_set(self, err);
-    if (r >= 0)
-        r = start_informers(self, err);
     if (r < 0)
         return r;
+    gt_informers_add_handlers(env->informers,
+                              &(struct gt_cache_handlers){.saw_node = on_node,
+                                                          .saw_supernode = on_supernode,
+                                                          .saw_supernode_gone = on_supernode_gone,
+                                                          .on_report = changed,
+                                                          .on_listed = on_listed,
+                                                          .arg = self});
     *ret = gt_steal(self);
     return 0;
 }
@@ -376,22 +313,22 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
 static bool supernodes_ready(const void *arg, struct gt_buf *why)
 {
     const struct gt_supernodes *self = arg;
-    const struct {
-        bool known;
-        const char *what, *error;
-    } needs[] = {
-        {self->nodes_synced, "Nodes", self->nodes_error},
-        {self->topologies_synced, "NodeGPUTopologies", self->topologies_error},
-        {gt_apply_set_is_synced(self->set), "Supernodes", ""},
-        {gt_groups_source_is_known(self->source), "the configuration of supernodes", ""},
-    };
-    for (unsigned i = 0; i < GT_COUNT(needs); i++)
-        if (!needs[i].known) {
-            gt_buf_printf(why, "%s not known yet%s%s", needs[i].what, needs[i].error[0] ? ": " : "",
-                          needs[i].error);
-            return false;
-        }
-    return true;
+    static const struct {
+        enum gt_informer_kind kind;
+        const char *what;
+    } kinds[] = {{GT_INFORMER_NODES, "Nodes"},
+                 {GT_INFORMER_TOPOLOGIES, "NodeGPUTopologies"},
+                 {GT_INFORMER_SUPERNODES, "Supernodes"}};
+    for (unsigned i = 0; i < GT_COUNT(kinds); i++) {
+        const char *error;
+        if (gt_informers_has_listed(self->env->informers, kinds[i].kind, &error))
+            continue;
+        gt_buf_printf(why, "%s not known yet%s%s", kinds[i].what, *error ? ": " : "", error);
+        return false;
+    }
+    if (!gt_groups_source_is_known(self->source))
+        gt_buf_puts(why, "the configuration of supernodes not known yet");
+    return gt_groups_source_is_known(self->source);
 }
 
 static void supernodes_lead(void *arg, bool leads)
@@ -412,6 +349,8 @@ static void supernodes_lead(void *arg, bool leads)
 const struct gt_part gt_supernodes_part = {
     .name = "supernodes",
     .help = "joins what nodes report into Supernode objects",
+    .kinds = 1U << GT_INFORMER_NODES | 1U << GT_INFORMER_TOPOLOGIES | 1U << GT_INFORMER_SUPERNODES,
+    .reports = true,
     .new = supernodes_new,
     .free = supernodes_free,
     .ready = supernodes_ready,

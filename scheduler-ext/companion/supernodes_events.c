@@ -52,12 +52,12 @@ static void tell_problem(struct gt_supernodes *self, const struct gt_view *view,
     if (problem->in_config)
         event = about_config(self);
     else if (problem->node != GT_JOIN_NONE) {
-        const struct gt_fact *fact = view->facts[problem->node];
+        const struct gt_cache_report *report = view->reports[problem->node];
         /* As the kubelet does: `kubectl describe node` looks for events by the name in place of the UID. */
         event = (struct gt_kube_event){.api_version = "v1",
                                        .kind = "Node",
-                                       .name = fact->name,
-                                       .uid = fact->name,
+                                       .name = report->name,
+                                       .uid = report->name,
                                        .warning = true,
                                        .action = "Join"};
     } else

@@ -21,12 +21,8 @@ struct gt_supernodes_stats {
 /* The part's state. */
 struct gt_supernodes {
     const struct gt_part_env *env;
-    struct gt_facts *facts;
     struct gt_groups_source *source;
     struct gt_groups *recovered; /* from what is published, while the configuration cannot be read */
-    struct gt_kube_informer *nodes, *topologies;
-    bool nodes_synced, topologies_synced;
-    char nodes_error[256], topologies_error[256];
     struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
     struct gt_servers *servers;
     bool knows_servers; /* what was published before this replica led has been learnt */

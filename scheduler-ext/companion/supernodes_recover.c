@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/supernode.h"
 #include "base/json_get.h"
-#include "kube/status.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
 /*
@@ -15,20 +15,17 @@ struct recovery {
     bool failed;
 };
 
-static bool copy_nodes(const cJSON *members, struct gt_join_group *to)
+static bool copy_nodes(const struct gt_supernode_object *object, struct gt_join_group *to)
 {
-    const cJSON *member;
-    int size = cJSON_GetArraySize(members);
-    char **nodes = calloc((size_t)size + 1, sizeof(*nodes));
+    char **nodes = calloc((size_t)object->member_count + 1, sizeof(*nodes));
     to->nodes = (const char *const *)nodes;
     if (!nodes)
         return false;
-    cJSON_ArrayForEach(member, members)
-    {
-        char *name = strdup(gt_get_string(member, "node"));
-        if (!name)
+    for (unsigned i = 0; i < object->member_count; i++) {
+        nodes[i] = strdup(object->members[i].node);
+        if (!nodes[i])
             return false;
-        nodes[to->node_count++] = name;
+        to->node_count++;
     }
     return true;
 }
@@ -37,20 +34,18 @@ static void visit(void *arg, const char *name, enum gt_apply_set_state state, co
 {
     struct recovery *recovery = arg;
     struct gt_groups *groups = recovery->groups;
-    cJSON *object = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
-    const cJSON *tier = cJSON_GetObjectItemCaseSensitive(status, "tier");
-    if (strcmp(gt_get_string(status, "source"), "config") == 0 && cJSON_IsNumber(tier) &&
-        tier->valuedouble >= 1 && tier->valuedouble <= GT_JOIN_TIERS_MAX && groups->count < recovery->room) {
-        const char *parent = gt_get_string(status, "parent");
+    gt_auto_supernode_object struct gt_supernode_object object = {.source = "", .parent = ""};
+    cJSON *json = state == GT_APPLY_SET_OURS ? cJSON_Parse(have) : NULL;
+    const cJSON *status = gt_get(json, "status");
+    int r = gt_supernode_object_read_status(name, status, &object, NULL);
+    if (r >= 0 && object.tier && strcmp(object.source, "config") == 0 && groups->count < recovery->room) {
         struct gt_join_group *group = &groups->items[groups->count++];
         *group = (struct gt_join_group){.name = strdup(name),
-                                        .tier = (unsigned)tier->valuedouble,
-                                        .parent = *parent ? strdup(parent) : NULL};
-        recovery->failed |= !group->name || (*parent && !group->parent) ||
-                            !copy_nodes(cJSON_GetObjectItemCaseSensitive(status, "members"), group);
+                                        .tier = object.tier,
+                                        .parent = *object.parent ? strdup(object.parent) : NULL};
+        recovery->failed |= !group->name || (*object.parent && !group->parent) || !copy_nodes(&object, group);
     }
-    cJSON_Delete(object);
+    cJSON_Delete(json);
 }
 
 struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set)

@@ -9,7 +9,7 @@ void gt_view_free(struct gt_view *view)
     if (!view)
         return;
     gt_join_free(view->join);
-    free(view->facts);
+    free(view->reports);
     free(view->sums);
     free(view->problem_first);
     free(view->problems);
@@ -23,40 +23,40 @@ static int join(struct gt_view *view, const struct gt_groups *groups, struct gt_
     if (!nodes)
         return gt_fail_sys(err, ENOMEM, "supernodes");
     if (servers) {
-        int r = gt_servers_settle(servers, view->facts, view->node_count, err);
+        int r = gt_servers_settle(servers, view->reports, view->node_count, err);
         if (r < 0)
             return r;
     }
     for (uint32_t i = 0; i < view->node_count; i++) {
-        const struct gt_fact *fact = view->facts[i];
-        nodes[i] = (struct gt_join_node){.name = fact->name,
-                                         .server_uuid = fact->server_uuid,
-                                         .remotes = (const char *const *)fact->remotes,
-                                         .remote_count = fact->remote_count,
-                                         .label = fact->label,
-                                         .uuid_holder = gt_servers_holder(servers, fact->server_uuid)};
+        const struct gt_cache_report *report = view->reports[i];
+        nodes[i] = (struct gt_join_node){.name = report->name,
+                                         .server_uuid = report->server_uuid,
+                                         .remotes = report->remotes,
+                                         .remote_count = report->remote_count,
+                                         .label = report->label,
+                                         .uuid_holder = gt_servers_holder(servers, report->server_uuid)};
     }
     return gt_join_supernodes(nodes, view->node_count, groups ? groups->items : NULL,
                               groups ? groups->count : 0, &view->join, err);
 }
 
-static void add_node(struct gt_sum *sum, const struct gt_fact *fact, uint32_t node)
+static void add_node(struct gt_sum *sum, const struct gt_cache_report *report, uint32_t node)
 {
     sum->nodes++;
-    if (fact->gpus < 0) {
+    if (report->gpus < 0) {
         sum->silent++;
         sum->links_unknown++;
         if (sum->a_silent == GT_JOIN_NONE)
             sum->a_silent = node;
         return;
     }
-    sum->gpus += (uint32_t)fact->gpus;
-    if (fact->free >= 0)
-        sum->free += (uint32_t)fact->free;
+    sum->gpus += (uint32_t)report->gpus;
+    if (report->free >= 0)
+        sum->free += (uint32_t)report->free;
     else
         sum->use_unknown++;
-    sum->links_down += fact->links == GT_FACT_LINKS_DOWN;
-    sum->links_unknown += fact->links == GT_FACT_LINKS_UNKNOWN;
+    sum->links_down += report->links == GT_CONDITION_FALSE;
+    sum->links_unknown += report->links == GT_CONDITION_UNKNOWN;
 }
 
 static void add_sum(struct gt_sum *to, const struct gt_sum *from)
@@ -81,7 +81,7 @@ static void sum_up(struct gt_view *view)
         view->sums[s].a_silent = GT_JOIN_NONE;
         for (uint32_t i = 0; i < supernode->count; i++) {
             uint32_t node = joined->members[supernode->first + i];
-            add_node(&view->sums[s], view->facts[node], node);
+            add_node(&view->sums[s], view->reports[node], node);
         }
     }
     /* A parent is of a higher tier than its child. */
@@ -131,14 +131,14 @@ static void sort_problems(struct gt_view *view)
     view->problem_first[joined->supernode_count] = total;
 }
 
-int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_servers *servers,
+int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
                  struct gt_view **ret, struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
     if (!view)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    view->facts = gt_facts_list(facts, &view->node_count);
-    if (!view->facts)
+    view->reports = gt_cache_reports(cache, &view->node_count);
+    if (!view->reports)
         return gt_fail_sys(err, ENOMEM, "supernodes");
     int r = join(view, groups, servers, err);
     if (r < 0)

@@ -3,12 +3,12 @@
 #define GPUTOPO_COMPANION_VIEW_H
 
 #include "base/buf.h"
-#include "scheduler-ext/companion/facts.h"
+#include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/companion/groups.h"
 #include "scheduler-ext/companion/servers.h"
 
 /* The supernodes of one moment, and what their nodes add up to. Made anew at every change; points into the
- * facts it was made of, so it does not outlive their next change. */
+ * cache it was made of, so it does not outlive their next change. */
 struct gt_sum {
     uint32_t nodes, gpus, free;
     uint32_t silent;      /* nodes that report nothing */
@@ -19,7 +19,7 @@ struct gt_sum {
 };
 
 struct gt_view {
-    const struct gt_fact **facts; /* [node], by name */
+    const struct gt_cache_report **reports; /* [node], by name */
     uint32_t node_count;
     struct gt_join *join;
     struct gt_sum *sums; /* [supernode] */
@@ -28,7 +28,7 @@ struct gt_view {
 };
 
 /* `groups` NULL: no configuration. `servers` is brought up to date; NULL: nobody is known to hold a UUID. */
-int gt_view_make(const struct gt_facts *facts, const struct gt_groups *groups, struct gt_servers *servers,
+int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
                  struct gt_view **ret, struct gt_err **err);
 void gt_view_free(struct gt_view *view);
 GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)

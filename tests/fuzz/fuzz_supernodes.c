@@ -28,14 +28,14 @@ static char *next_piece(struct pieces *pieces)
     return piece;
 }
 
-static void hand_in(struct gt_facts *facts, struct gt_servers *servers, struct gt_holders *holders,
+static void hand_in(struct gt_cache *cache, struct gt_servers *servers, struct gt_holders *holders,
                     const char *piece)
 {
     cJSON *object = cJSON_Parse(piece + 1);
     if (object && *piece == 'n')
-        gt_facts_node(facts, object);
+        gt_cache_node(cache, object);
     else if (object && *piece == 't')
-        gt_facts_topology(facts, object);
+        gt_cache_topology(cache, object, 1);
     else if (object && *piece == 's')
         gt_servers_learn(servers, "x", GT_APPLY_SET_OURS, piece + 1);
     else if (object && (*piece == 'h' || *piece == 'H')) {
@@ -74,13 +74,15 @@ static void write_all(const struct gt_view *view, const struct gt_holders *holde
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    gt_auto_facts struct gt_facts *facts = NULL;
+    const struct gt_cache_spec spec = {
+        .reports = true, .gpu_attributes = true, .metadata_only = true, .supernode_labels = "l"};
+    gt_auto_cache struct gt_cache *cache = NULL;
     gt_auto_groups struct gt_groups *groups = NULL;
     gt_auto_holders struct gt_holders *holders = NULL;
     gt_auto_view struct gt_view *view = NULL;
     gt_auto_free char *copy = malloc(size + 1);
     gt_auto_servers struct gt_servers *servers = NULL;
-    if (!copy || gt_facts_new("l", true, &facts, NULL) < 0 || gt_servers_new(&servers, NULL) < 0 ||
+    if (!copy || gt_cache_new(&spec, &cache, NULL) < 0 || gt_servers_new(&servers, NULL) < 0 ||
         gt_holders_new(&holders, NULL) < 0)
         return 0;
     memcpy(copy, data, size);
@@ -90,9 +92,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (piece && gt_groups_read(piece, strlen(piece), &groups, NULL) < 0)
         groups = NULL;
     while ((piece = next_piece(&pieces)))
-        hand_in(facts, servers, holders, piece);
+        hand_in(cache, servers, holders, piece);
     gt_holders_end(holders);
-    if (gt_view_make(facts, groups, servers, &view, NULL) >= 0)
+    if (gt_view_make(cache, groups, servers, &view, NULL) >= 0)
         write_all(view, holders);
     return 0;
 }

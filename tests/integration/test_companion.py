@@ -717,7 +717,7 @@ class NodeFeatures(Case):
         gpus = features["instances"]["metax.gpu"]["elements"]
         self.assertEqual(len(gpus), 8)
         self.assertEqual(gpus[5], {"attributes": {"index": "5", "product": "MXC500", "bdf": "0000:05:00.0",
-                                                  "numaNode": "1", "zone": "1", "healthy": "true"}})
+                                                  "numaNode": "1", "zone": "0", "health": "healthy", "healthy": "true"}})
         self.settle()
         before = len(self.written("nodefeatures"))
         self.add_report("n1", ["uuid-n2"], free=1)

@@ -102,10 +102,10 @@ def check_sources(path, known):
 
 
 # a statement of the sources that gives a condition or an Event its reason, and words in such statements that are none
-REASONED = re.compile(r"\breason\b|\bsay\(|_state\(|_event\(|_tell\(|write_condition\(|\bnames\[\]|\bfacts\[|CONDITION_REFUSED")
+REASONED = re.compile(r"\breason\b|\bsay\(|_state\(|_event\(|_tell\(|condition_of\(|\bnames\[\]|\bfacts\[|CONDITION_REFUSED")
 REASON = re.compile(r'"((?:GPU|CDI|[A-Z][a-z])[A-Za-z]+)"')
 NO_REASONS = {"Conflict", "ConfigMap", "DisruptionTarget", "Discovered", "DoesNotExist", "Exists", "False", "GPUPlacement", "HyperNode",
-              "Join", "LinksHealthy", "Node", "NodeGPUTopology", "NotIn", "Observe", "Place", "Placed", "Pod", "PreemptionByScheduler", "Project", "Ready",
+              "Join", "LinksHealthy", "Node", "NodeGPUTopology", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "PreemptionByScheduler", "Project", "Ready",
               "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
 
 

@@ -84,6 +84,9 @@ cJSON *world_topology(const struct world_topology *topology)
     gt_buf_puts(&to, "],");
     if (!topology->silent_on_usage)
         add_usage(&to, topology);
+    if (topology->server)
+        gt_buf_printf(&to, "\"supernode\":{\"uuid\":\"%s\",\"remote\":%s},", topology->server,
+                      topology->remotes ? topology->remotes : "[]");
     gt_buf_printf(&to, "\"conditions\":[{\"type\":\"LinksHealthy\",\"status\":\"%s\"}]}}",
                   topology->link_down ? "False" : "True");
     return parse(&to);

@@ -24,6 +24,7 @@ struct world_topology {
     bool link_down;       /* the link of GPUs 0 and 1 */
     bool reversed;        /* GPUs stand in descending order */
     const char *version, *owners_since;
+    const char *server, *remotes; /* remotes: JSON, NULL none */
 };
 
 struct world_node {

@@ -9,30 +9,26 @@
 #include <cmocka.h>
 
 #include "scheduler-ext/companion/servers.h"
+#include "tests/unit/cache/cache_world.h"
 
 /* Nodes as "name uuid", in any order; without a UUID: silent. */
-static struct gt_facts *make_facts(const char *const *nodes)
+static struct gt_cache *make_cache(const char *const *nodes)
 {
-    struct gt_facts *facts = NULL;
-    assert_int_equal(gt_facts_new(NULL, false, &facts, NULL), 0);
+    struct gt_cache *cache = new_cache(&(struct gt_cache_spec){.reports = true});
     for (; *nodes; nodes++) {
-        char name[32] = "", uuid[32] = "", text[160];
+        char name[32] = "", uuid[32] = "";
         sscanf(*nodes, "%31s %31s", name, uuid);
-        snprintf(text, sizeof(text),
-                 "{\"metadata\":{\"name\":\"%s\"},\"status\":{\"supernode\":{\"uuid\":\"%s\"}}}", name, uuid);
-        cJSON *object = cJSON_Parse(text);
-        gt_facts_node(facts, object);
-        gt_facts_topology(facts, object);
-        cJSON_Delete(object);
+        give_node(cache, NODE(.name = name));
+        give_topology(cache, TOPOLOGY(.name = name, .server = uuid), 1);
     }
-    return facts;
+    return cache;
 }
 
 static void settle(struct gt_servers *servers, const char *const *nodes)
 {
-    gt_auto_facts struct gt_facts *facts = make_facts(nodes);
+    gt_auto_cache struct gt_cache *cache = make_cache(nodes);
     uint32_t count;
-    gt_auto_free const struct gt_fact **list = gt_facts_list(facts, &count);
+    gt_auto_free const struct gt_cache_report **list = gt_cache_reports(cache, &count);
     assert_non_null(list);
     assert_int_equal(gt_servers_settle(servers, list, count, NULL), 0);
 }
@@ -86,12 +82,14 @@ static void test_what_is_published(void **state)
 {
     (void)state;
     static const char have[] =
-        "{\"status\":{\"source\":\"report\",\"members\":[{\"node\":\"b\",\"server\":\"u1\"},"
-        "{\"node\":\"gone\",\"server\":\"u2\"},{\"node\":\"d\"},{\"server\":\"u3\"},7,null]}}";
+        "{\"status\":{\"tier\":1,\"source\":\"report\",\"members\":[{\"node\":\"b\",\"server\":\"u1\"},"
+        "{\"node\":\"gone\",\"server\":\"u2\"},{\"node\":\"d\"}]}}";
     gt_auto_servers struct gt_servers *servers = NULL;
     assert_int_equal(gt_servers_new(&servers, NULL), 0);
     gt_servers_learn(servers, "theirs", GT_APPLY_SET_FOREIGN, have);
-    gt_servers_learn(servers, "odd", GT_APPLY_SET_OURS, "{\"status\":{\"members\":{\"a\":[]}}}");
+    gt_servers_learn(servers, "odd", GT_APPLY_SET_OURS, "{\"status\":{\"tier\":1,\"members\":{\"a\":[]}}}");
+    gt_servers_learn(servers, "odd", GT_APPLY_SET_OURS,
+                     "{\"status\":{\"tier\":1,\"members\":[{\"node\":\"a\",\"server\":\"u1\"},7]}}");
     gt_servers_learn(servers, "odd", GT_APPLY_SET_OURS, "no JSON");
     SETTLE(servers, "a u1", "b u1", "c u2");
     expect(servers, "u1", NULL);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/node.h"
+#include "api/node_gpu_topology.h"
+#include "base/bits.h"
+#include "base/json_write.h"
+#include "base/text.h"
+#include "scheduler-ext/cache/cache_internal.h"
+
+/* What is reported of a node beyond what decisions need: supernodes are made from it. */
+
+static void drop_report(struct gt_cache *cache, struct gt_cache_report *report)
+{
+    gt_cache_string_drop(cache, report->server_uuid);
+    for (uint32_t i = 0; i < report->remote_count; i++)
+        gt_cache_string_drop(cache, report->remotes[i]);
+    gt_cache_release(&cache->bytes, (void *)(uintptr_t)report->remotes);
+    gt_cache_string_drop(cache, report->gpu_attributes);
+}
+
+void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node)
+{
+    struct gt_cache_report *report = &node->report;
+    if (!report->is_filled)
+        return;
+    drop_report(cache, report);
+    *report = (struct gt_cache_report){.name = report->name, .label = report->label, .gpus = -1, .free = -1};
+    cache->reports_changed = true;
+}
+
+/* The GPUs as instances of a feature, as NodeFeatures of NFD have them: every attribute is a text. */
+static char *attributes_of(const struct gt_node *node)
+{
+    gt_auto_buf struct gt_buf to = GT_BUF(128 << 10);
+    gt_json_begin(&to, NULL, '[');
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &node->gpus[i];
+        char number[16];
+        gt_json_begin(&to, NULL, '{');
+        gt_json_begin(&to, "attributes", '{');
+        snprintf(number, sizeof(number), "%u", i);
+        gt_json_add_text(&to, "index", number);
+        gt_json_add_text_if(&to, "product", gpu->product);
+        gt_json_add_text(&to, "bdf", gpu->bdf);
+        snprintf(number, sizeof(number), "%d", gpu->numa_node);
+        gt_json_add_text_if(&to, "numaNode", gpu->numa_node >= 0 ? number : "");
+        snprintf(number, sizeof(number), "%u", gpu->zone);
+        gt_json_add_text(&to, "zone", number);
+        gt_json_add_text(&to, "health", gt_gpu_health_name(gpu->health));
+        gt_json_add_text(&to, "healthy", gt_gpu_usable(gpu) ? "true" : "false");
+        gt_buf_puts(&to, "}}");
+    }
+    gt_json_end(&to, ']');
+    return gt_buf_take(&to);
+}
+
+static bool add_remotes(struct gt_cache *cache, const struct gt_node *node, struct gt_cache_report *to)
+{
+    if (!node->remote_count)
+        return true;
+    const char **remotes = gt_cache_alloc(&cache->bytes, node->remote_count * sizeof(*remotes));
+    to->remotes = remotes;
+    for (unsigned i = 0; remotes && i < node->remote_count; i++) {
+        remotes[i] = gt_cache_string(cache, node->remotes[i]);
+        if (!remotes[i])
+            return false;
+        to->remote_count++;
+    }
+    return remotes;
+}
+
+/* Texts that are equal are one. */
+static bool is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
+{
+    return a->is_filled == b->is_filled && a->gpus == b->gpus && a->free == b->free && a->links == b->links &&
+           a->server_uuid == b->server_uuid && a->gpu_attributes == b->gpu_attributes &&
+           a->remote_count == b->remote_count &&
+           (!a->remote_count || memcmp(a->remotes, b->remotes, a->remote_count * sizeof(*a->remotes)) == 0);
+}
+
+bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
+                         const struct gt_node_gpu_topology *topology)
+{
+    const struct gt_node *told = topology->node;
+    struct gt_cache_report news = {
+        .name = node->report.name,
+        .label = node->report.label,
+        .is_filled = true,
+        .gpus = (int)told->gpu_count,
+        .free = topology->use_known ? (int)gt_bit_count(topology->free) : -1,
+        .links = topology->conditions[GT_TOPOLOGY_LINKS_HEALTHY].status,
+    };
+    gt_auto_free char *attributes = cache->spec.gpu_attributes ? attributes_of(told) : NULL;
+    bool whole = add_remotes(cache, told, &news) &&
+                 (!told->server_uuid[0] || (news.server_uuid = gt_cache_string(cache, told->server_uuid))) &&
+                 (!cache->spec.gpu_attributes ||
+                  (attributes && (news.gpu_attributes = gt_cache_string(cache, attributes))));
+    if (!whole || is_same(&news, &node->report)) {
+        drop_report(cache, &news);
+        return whole;
+    }
+    drop_report(cache, &node->report);
+    node->report = news;
+    cache->reports_changed = true;
+    return true;
+}
+
+bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *node,
+                                  const struct gt_node_object *object)
+{
+    const char *keys = cache->spec.supernode_labels, *value = NULL;
+    char key[GT_CACHE_LABEL_KEY_SIZE];
+    while (keys && (!value || !*value))
+        if (gt_text_next_listed(&keys, key, sizeof(key)))
+            value = gt_node_object_label(object, key);
+    const char *label = value && *value ? gt_cache_string(cache, value) : NULL;
+    cache->reports_changed |= !node->has_node || label != node->report.label;
+    gt_cache_string_drop(cache, node->report.label);
+    node->report.label = label;
+    return label || !value || !*value;
+}
+
+/* ---- for those who join them ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct gt_cache_report *const *)a)->name,
+                  (*(const struct gt_cache_report *const *)b)->name);
+}
+
+const struct gt_cache_report **gt_cache_reports(const struct gt_cache *cache, uint32_t *ret_count)
+{
+    const struct gt_cache_report **list = malloc(((size_t)cache->nodes.count + 1) * sizeof(*list));
+    uint32_t count = 0;
+    if (!list)
+        return NULL;
+    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
+         node = gt_table_after(&cache->nodes, node->hash, node))
+        if (node->has_node)
+            list[count++] = &node->report;
+    if (count)
+        qsort(list, count, sizeof(*list), by_name);
+    *ret_count = count;
+    return list;
+}
