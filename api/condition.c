@@ -9,6 +9,11 @@
 static const char *const status_names[] = {
     [GT_CONDITION_UNKNOWN] = "Unknown", [GT_CONDITION_FALSE] = "False", [GT_CONDITION_TRUE] = "True"};
 
+const char *gt_condition_status_name(enum gt_condition_status status)
+{
+    return status_names[status];
+}
+
 void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
                         struct gt_condition ret[])
 {

@@ -23,6 +23,9 @@ struct gt_condition {
 void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
                         struct gt_condition ret[]);
 
+/* "True", "False", "Unknown". */
+const char *gt_condition_status_name(enum gt_condition_status status);
+
 /* Adds the member "conditions" with those of them that are there. */
 void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,
                          struct gt_buf *to);

@@ -23,6 +23,7 @@ const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS] = {
 struct topology_reader {
     struct gt_at at;
     struct gt_node_gpu_topology *to;
+    bool with_use;
     uint8_t bit_of[GT_GPUS_MAX]; /* number in the object -> bit */
 };
 
@@ -113,20 +114,21 @@ static int read_status(struct topology_reader *reader, const cJSON *object, cons
     int r = gt_node_from_json_numbered(status, at->source, &to->node, reader->bit_of, at->err);
     if (r >= 0)
         r = gt_api_text(at, status, "observedAt", GT_API_TEXT_MAX, &to->observed_at);
-    if (r >= 0)
+    if (r >= 0 && reader->with_use)
         r = read_free(reader, status);
-    if (r >= 0)
+    if (r >= 0 && reader->with_use)
         r = read_owners(reader, status);
     to->owners_written_s = read_owners_written(object);
     return r;
 }
 
-int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err)
+static int read_object(const cJSON *object, bool with_use, struct gt_node_gpu_topology *ret,
+                       struct gt_err **err)
 {
     struct gt_node_gpu_topology topology = {.observed_at = ""};
     char source[GT_API_NAME_MAX + 32];
     snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY);
-    struct topology_reader reader = {.at = {source, "", err}, .to = &topology};
+    struct topology_reader reader = {.at = {source, "", err}, .to = &topology, .with_use = with_use};
     int r = gt_api_meta(&reader.at, object, &topology.name, &topology.resource_version);
     if (r < 0)
         return r;
@@ -141,6 +143,17 @@ int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *
     }
     *ret = topology;
     return 0;
+}
+
+int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err)
+{
+    return read_object(object, true, ret, err);
+}
+
+int gt_node_gpu_topology_read_wiring(const cJSON *object, struct gt_node_gpu_topology *ret,
+                                     struct gt_err **err)
+{
+    return read_object(object, false, ret, err);
 }
 
 void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology)

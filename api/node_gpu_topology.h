@@ -47,6 +47,9 @@ struct gt_node_gpu_topology {
 /* -EINVAL with the path of the culprit ("owners[2].gpu: ..."); paths begin in `status`, but for metadata. The
  * caller ends *ret with gt_node_gpu_topology_done(). */
 int gt_node_gpu_topology_read(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **err);
+/* The same without free ones and owners: for who shows the rest also where these make no sense. */
+int gt_node_gpu_topology_read_wiring(const cJSON *object, struct gt_node_gpu_topology *ret,
+                                     struct gt_err **err);
 void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology);
 #define gt_auto_node_gpu_topology __attribute__((cleanup(gt_node_gpu_topology_done)))
 

@@ -69,27 +69,45 @@ static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **e
                    text.data ? text.data : "");
 }
 
-static char *notes_of(const cJSON *status)
+static char *notes_of(const struct gt_node_gpu_topology *topology)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(NOTES_MAX);
-    const char *at = gt_get_string(status, "observedAt");
-    int64_t observed = gt_time_of_text(at);
+    int64_t observed = gt_time_of_text(topology->observed_at);
     if (observed) {
         char age[32];
         cli_age_text((int64_t)time(NULL) - observed, age, sizeof(age));
-        gt_buf_printf(&text, "Observed:  %s, %s\n", at, age);
+        gt_buf_printf(&text, "Observed:  %s, %s\n", topology->observed_at, age);
     }
-    const cJSON *condition;
-    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
-    {
-        if (strcmp(gt_get_string(condition, "status"), "True") == 0)
+    for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
+        const struct gt_condition *condition = &topology->conditions[i];
+        if (!condition->reason[0] || condition->status == GT_CONDITION_TRUE)
             continue;
         gt_auto_err struct gt_err *line = NULL; /* its text is one line without control characters */
-        gt_fail(&line, EINVAL, "%s: %s: %s", gt_get_string(condition, "type"),
-                gt_get_string(condition, "status"), gt_get_string(condition, "message"));
+        gt_fail(&line, EINVAL, "%s: %s: %s", gt_topology_condition_names[i],
+                gt_condition_status_name(condition->status), condition->message);
         gt_buf_printf(&text, "Condition: %s\n", gt_err_text(line));
     }
     return gt_buf_take(&text);
+}
+
+static int show_object(const cJSON *object, struct cli_shown *ret, struct gt_err **err)
+{
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
+    gt_auto_err struct gt_err *problem = NULL;
+    int r = cli_use_read_topology(object, &topology, &problem, err);
+    if (r < 0)
+        return r;
+    if (!topology.node)
+        return gt_fail(err, ENODATA,
+                       GT_PLURAL_NODE_GPU_TOPOLOGY
+                       "/%s: the agent of this node has not reported anything yet",
+                       topology.name);
+    struct cli_shown shown = {.node = gt_node_ref(topology.node), .notes = notes_of(&topology)};
+    cli_use_from_topology(&topology, &shown.use);
+    if (problem)
+        shown.problem = strdup(gt_err_text(problem));
+    *ret = shown;
+    return 0;
 }
 
 int cli_show_cluster_node(const struct cli_api_options *options, const char *name, struct cli_shown *ret,
@@ -108,21 +126,7 @@ int cli_show_cluster_node(const struct cli_api_options *options, const char *nam
     }
     if (r < 0)
         return r;
-    char source[320];
-    snprintf(source, sizeof(source), "nodegputopologies/%s", name);
-    const cJSON *status = gt_get(object, "status");
-    struct cli_shown shown = {0};
-    gt_auto_err struct gt_err *problem = NULL;
-    if (!gt_get(status, "gpus"))
-        r = gt_fail(err, ENODATA, "%s: the agent of this node has not reported anything yet", source);
-    if (r >= 0)
-        r = gt_node_from_json(status, source, &shown.node, err);
-    if (r >= 0 && cli_use_from_status(status, source, shown.node->gpu_count, &shown.use, &problem) < 0)
-        shown.problem = strdup(gt_err_text(problem));
-    if (r >= 0) {
-        shown.notes = notes_of(status);
-        *ret = shown;
-    }
+    r = show_object(object, ret, err);
     cJSON_Delete(object);
     return r;
 }

@@ -82,23 +82,30 @@ static int read_owner(const char *source, const char *key, unsigned i, const cJS
     return 0;
 }
 
-int cli_use_from_status(const cJSON *status, const char *source, unsigned gpus, struct cli_use *ret,
-                        struct gt_err **err)
+void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct cli_use *ret)
 {
-    struct gt_at at = {source, "", err};
-    struct cli_use use = {0};
-    const cJSON *owners;
-    unsigned count, i = 0, gpu = 0;
-    int r = read_mask(&at, status, "free", gpus, &use.free, &use.known);
-    if (r >= 0)
-        r = gt_get_array(&at, status, "owners", GT_GPUS_MAX, &owners, &count);
-    for (const cJSON *item = r >= 0 && owners ? owners->child : NULL; item && r >= 0; item = item->next)
-        r = read_owner(source, "owners", i++, item, gpus, &use, &gpu, err);
-    if (r >= 0 && use.free & use.used)
-        r = gt_at_fail(&at, "free", "GPU %u is free and has an owner", gt_bit_first(use.free & use.used));
-    if (r < 0)
-        use = (struct cli_use){0};
+    struct cli_use use = {.known = topology->use_known, .free = topology->free & ~topology->owned};
+    for (unsigned i = 0; i < topology->owner_count; i++) {
+        const struct gt_gpu_owner *told = &topology->owners[i];
+        struct cli_owner owner = {0};
+        gt_text_copy(owner.namespace_, sizeof(owner.namespace_), told->namespace_);
+        gt_text_copy(owner.pod, sizeof(owner.pod), told->pod);
+        gt_text_copy(owner.container, sizeof(owner.container), told->container);
+        add_owner(&use, told->gpu, &owner);
+    }
     *ret = use;
+}
+
+int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **ret_problem,
+                          struct gt_err **err)
+{
+    gt_auto_err struct gt_err *problem = NULL;
+    int r = gt_node_gpu_topology_read(object, ret, &problem);
+    if (r >= 0)
+        return r;
+    r = gt_node_gpu_topology_read_wiring(object, ret, err);
+    if (r >= 0)
+        *ret_problem = gt_steal(problem);
     return r;
 }
 
@@ -107,7 +114,7 @@ int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_n
 {
     struct gt_at at = {source, "", err};
     struct cli_use use = {0};
-    bool there, known = false;
+    bool there = false, known = false;
     const cJSON *owners;
     unsigned count, i = 0, gpu = 0;
     *ret = use;

@@ -4,13 +4,14 @@
 
 #include <cjson/cJSON.h>
 
+#include "api/node_gpu_topology.h"
 #include "base/buf.h"
 #include "topology/model/node.h"
 
 /* Who uses the GPUs of one node: as its custom resource says it, or as the agent of this machine does. */
 struct cli_owner {
     uint64_t mask; /* what this container has */
-    char namespace_[64], pod[254], container[64];
+    char namespace_[254], pod[254], container[254];
 };
 
 struct cli_use {
@@ -20,12 +21,12 @@ struct cli_use {
     unsigned owner_count;
 };
 
-/*
- * From the status of a NodeGPUTopology: `free` and `owners` for a node of `gpus` GPUs. -EINVAL with the path
- * of the culprit ("owners[2].gpu: ..."); *ret is then empty, not known.
- */
-int cli_use_from_status(const cJSON *status, const char *source, unsigned gpus, struct cli_use *ret,
-                        struct gt_err **err);
+/* From a NodeGPUTopology that is filled. */
+void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct cli_use *ret);
+
+/* Reads one, with its use as not known where that makes no sense: *ret_problem then says what. */
+int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **ret_problem,
+                          struct gt_err **err);
 
 /* From what the agent says at /usage. -EINVAL also where it speaks of other GPUs than those of this node. */
 int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_node *node,

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "cli/use.h"
@@ -34,18 +33,6 @@ static void add_trouble(struct gt_buf *to, const char *format, ...)
     gt_buf_printf(to, "%s%s", to->len ? ", " : "", text);
 }
 
-static bool is_false(const cJSON *conditions, const char *type, const char **ret_reason)
-{
-    const cJSON *condition;
-    cJSON_ArrayForEach(condition, conditions)
-    {
-        *ret_reason = gt_get_string(condition, "reason");
-        if (strcmp(gt_get_string(condition, "type"), type) == 0)
-            return strcmp(gt_get_string(condition, "status"), "False") == 0;
-    }
-    return false;
-}
-
 static void tell_links(const struct gt_node *wired, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf pairs = GT_BUF(128);
@@ -60,25 +47,27 @@ static void tell_links(const struct gt_node *wired, struct gt_buf *to)
                     down > PAIRS_NAMED ? " and more" : "");
 }
 
-static void tell_conditions(const cJSON *status, struct gt_buf *to)
+static void tell_conditions(const struct gt_condition *conditions, struct gt_buf *to)
 {
-    const cJSON *conditions = gt_get(status, "conditions");
-    const char *reason;
-    if (is_false(conditions, "Discovered", &reason))
+    const struct gt_condition *discovered = &conditions[GT_TOPOLOGY_DISCOVERED],
+                              *registered = &conditions[GT_TOPOLOGY_REGISTERED];
+    if (discovered->status == GT_CONDITION_FALSE)
         add_trouble(to, "%s",
-                    strcmp(reason, "NoGPU") == 0     ? "no GPU found"
-                    : strcmp(reason, "GPULost") == 0 ? "GPU lost"
-                                                     : "scan failed");
-    if (is_false(conditions, "VendorLibrary", &reason))
+                    strcmp(discovered->reason, GT_REASON_NO_GPU) == 0     ? "no GPU found"
+                    : strcmp(discovered->reason, GT_REASON_GPU_LOST) == 0 ? "GPU lost"
+                                                                          : "scan failed");
+    if (conditions[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_FALSE)
         add_trouble(to, "no vendor library");
-    if (is_false(conditions, "Registered", &reason) && strcmp(reason, "NoDevicePlugin") != 0 &&
-        strcmp(reason, "NoGPU") != 0)
+    if (registered->status == GT_CONDITION_FALSE &&
+        strcmp(registered->reason, GT_REASON_NO_DEVICE_PLUGIN) != 0 &&
+        strcmp(registered->reason, GT_REASON_NO_GPU) != 0)
         add_trouble(to, "not registered");
 }
 
-static void tell_trouble(const struct gt_node *wired, const cJSON *status, const struct cli_view *view,
+static void tell_trouble(const struct gt_node_gpu_topology *topology, const struct cli_view *view,
                          struct cli_node *node, struct gt_buf *to)
 {
+    const struct gt_node *wired = topology->node;
     for (unsigned i = 0; i < wired->gpu_count; i++)
         if (!gt_gpu_usable(&wired->gpus[i]))
             add_trouble(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
@@ -89,10 +78,10 @@ static void tell_trouble(const struct gt_node *wired, const cJSON *status, const
         add_trouble(to, "GPU %s of unknown health", list.data ? list.data : "");
     }
     tell_links(wired, to);
-    tell_conditions(status, to);
+    tell_conditions(topology->conditions, to);
     if (!node->free_known)
         add_trouble(to, "use not known");
-    node->observed = gt_time_of_text(gt_get_string(status, "observedAt"));
+    node->observed = gt_time_of_text(topology->observed_at);
     node->stale = node->observed && view->now - node->observed > CLI_STALE_S;
     if (node->stale) {
         char age[32];
@@ -216,68 +205,42 @@ static void add_pod(struct cli_view *view, uint32_t node, const char *name, uint
         view->failed = true;
 }
 
-static void read_use(struct cli_view *view, const cJSON *status, const char *source, struct cli_node *node)
+static void add_use(struct cli_view *view, const struct gt_node_gpu_topology *topology, struct cli_node *node)
 {
-    gt_auto_err struct gt_err *err = NULL;
     struct cli_use use;
-    if (cli_use_from_status(status, source, node->gpus, &use, &err) < 0) {
-        cli_view_problem(view, "%s; its use counts as not known", gt_err_text(err));
-        return;
-    }
+    cli_use_from_topology(topology, &use);
     node->free_known = use.known;
     node->free = use.free & ~node->ill;
     node->used = use.used;
     for (unsigned i = 0; i < use.owner_count; i++) {
-        char name[320];
+        char name[512];
         snprintf(name, sizeof(name), "%s/%s", use.owners[i].namespace_, use.owners[i].pod);
         add_pod(view, view->node_count, name, use.owners[i].mask);
     }
 }
 
-/* In a cluster file GPUs are numbered by PCI address, as in free and owners. */
-static int check_order(const cJSON *status, const char *source, const struct gt_node *wired,
-                       struct gt_err **err)
+static void fill_node(struct cli_view *view, const struct gt_node_gpu_topology *topology,
+                      struct cli_node *node)
 {
-    const cJSON *gpu = gt_get(status, "gpus")->child;
-    for (unsigned i = 0; gpu && i < wired->gpu_count; i++, gpu = gpu->next) {
-        char bdf[GT_BDF_SIZE];
-        const cJSON *index = gt_get(gpu, "index");
-        if (!gt_bdf_normalise(gt_get_string(gpu, "bdf"), bdf) || strcmp(bdf, wired->gpus[i].bdf) != 0 ||
-            (index && (!cJSON_IsNumber(index) || index->valuedouble != i)))
-            return gt_fail(err, EINVAL,
-                           "%s: gpus[%u]: the GPUs do not stand in the order of their PCI addresses", source,
-                           i);
-    }
-    return 0;
-}
-
-static int read_status(struct cli_view *view, const cJSON *status, const char *source, struct cli_node *node,
-                       struct gt_err **err)
-{
-    gt_auto_node struct gt_node *wired = NULL;
-    int r = gt_node_from_json(status, source, &wired, err);
-    if (r >= 0)
-        r = check_order(status, source, wired, err);
-    if (r < 0)
-        return r;
+    const struct gt_node *wired = topology->node;
     node->gpus = wired->gpu_count;
     node->ill = gt_node_with_health(wired, GT_GPU_UNHEALTHY);
     node->unsure = gt_node_with_health(wired, GT_GPU_HEALTH_UNKNOWN);
     node->product = strdup(wired->gpu_count ? wired->gpus[0].product : "");
     view->failed |= !node->product;
-    read_use(view, status, source, node);
+    add_use(view, topology, node);
     gt_auto_buf struct gt_buf trouble = GT_BUF(TROUBLE_MAX);
-    tell_trouble(wired, status, view, node, &trouble);
+    tell_trouble(topology, view, node, &trouble);
     node->trouble = gt_buf_take(&trouble);
     if (view->keep_topology)
         keep_topology(view, wired, node);
-    return 0;
 }
 
 void cli_view_add_node(struct cli_view *view, const cJSON *object)
 {
     const char *name = gt_kube_meta(object, "name");
-    const cJSON *status = gt_get(object, "status");
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
+    gt_auto_err struct gt_err *err = NULL, *problem = NULL;
     struct cli_node node = {.supernode = CLI_NONE, .wiring = CLI_NONE};
     if (!*name || view->failed)
         return;
@@ -291,16 +254,17 @@ void cli_view_add_node(struct cli_view *view, const cJSON *object)
         view->nodes = grown;
         view->node_room = room;
     }
-    char source[320];
-    snprintf(source, sizeof(source), "nodegputopologies/%s", name);
-    gt_auto_err struct gt_err *err = NULL;
-    if (!gt_get(status, "gpus")) {
-        node.state = CLI_NODE_SILENT;
-        node.trouble = strdup("nothing reported yet");
-    } else if (read_status(view, status, source, &node, &err) < 0) {
+    if (cli_use_read_topology(object, &topology, &problem, &err) < 0) {
         node.state = CLI_NODE_NONSENSE;
         cli_view_problem(view, "%s; this node is left out", gt_err_text(err));
         node.trouble = strdup("cannot be read");
+    } else if (!topology.node) {
+        node.state = CLI_NODE_SILENT;
+        node.trouble = strdup("nothing reported yet");
+    } else {
+        if (problem)
+            cli_view_problem(view, "%s; its use counts as not known", gt_err_text(problem));
+        fill_node(view, &topology, &node);
     }
     node.name = strdup(name);
     if (!node.product)

@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/supernode.h"
 #include "cli/view.h"
 #include "kube/status.h"
-#include "scheduler-ext/core/cluster.h"
 #include "topology/model/node_json_get.h"
 
 /* From a Supernode to what stays of it. */
 
-enum { NAME_SIZE = 254, TROUBLE_MAX = 300 };
+enum { TROUBLE_MAX = 300 };
 
 static void supernode_done(struct cli_supernode *supernode)
 {
@@ -22,87 +22,45 @@ static void supernode_done(struct cli_supernode *supernode)
     free(supernode->members);
 }
 
-static int read_members(const struct gt_at *at, const cJSON *status, struct cli_supernode *supernode)
+static uint32_t count_of(int64_t told)
 {
-    const cJSON *members;
-    unsigned count;
-    int r = gt_get_array(at, status, "members", CLI_VIEW_MAX, &members, &count);
-    if (r < 0)
-        return r;
-    supernode->members = calloc((size_t)count + 1, sizeof(*supernode->members));
-    if (!supernode->members)
-        return gt_fail_sys(at->err, ENOMEM, "supernodes");
-    unsigned i = 0;
-    for (const cJSON *item = members ? members->child : NULL; item; item = item->next, i++) {
-        char path[32], name[NAME_SIZE] = "";
-        snprintf(path, sizeof(path), "members[%u]", i);
-        struct gt_at below = {at->source, path, at->err};
-        if (!cJSON_IsObject(item))
-            return gt_at_fail(&below, "", "expected an object, is %s", gt_json_type(item));
-        r = gt_get_text(&below, item, "node", name, sizeof(name));
-        if (r < 0)
-            return r;
-        if (!name[0])
-            return gt_at_fail(&below, "node", "is missing");
-        supernode->members[i] = strdup(name);
+    return told < 0 ? CLI_NONE : (uint32_t)told;
+}
+
+/* False without memory. */
+static bool fill(const struct gt_supernode_object *object, struct cli_supernode *supernode)
+{
+    const struct gt_condition *conflict = &object->conditions[GT_SUPERNODE_CONFLICT];
+    char text[TROUBLE_MAX] = "";
+    if (conflict->status == GT_CONDITION_TRUE)
+        snprintf(text, sizeof(text), "%s", *conflict->message ? conflict->message : conflict->reason);
+    supernode->tier = object->tier;
+    snprintf(supernode->source, sizeof(supernode->source), "%s", object->source);
+    supernode->links =
+        object->links_healthy == GT_CONDITION_UNKNOWN ? -1 : object->links_healthy == GT_CONDITION_TRUE;
+    supernode->told_nodes = count_of(object->nodes);
+    supernode->told_gpus = count_of(object->capacity);
+    supernode->told_free = count_of(object->free);
+    supernode->name = strdup(object->name);
+    supernode->parent_name = strdup(object->parent);
+    supernode->trouble = strdup(text);
+    supernode->members = calloc((size_t)object->member_count + 1, sizeof(*supernode->members));
+    if (!supernode->name || !supernode->parent_name || !supernode->trouble || !supernode->members)
+        return false;
+    for (unsigned i = 0; i < object->member_count; i++) {
+        supernode->members[i] = strdup(object->members[i].node);
         if (!supernode->members[i])
-            return gt_fail_sys(at->err, ENOMEM, "supernodes");
+            return false;
         supernode->member_count++;
     }
-    return 0;
+    return true;
 }
 
-/* The message of the condition Conflict where that is True. */
-static char *conflict_of(const cJSON *status)
+void cli_view_add_supernode(struct cli_view *view, const cJSON *json)
 {
-    const cJSON *conditions = gt_get(status, "conditions"), *condition;
-    char text[TROUBLE_MAX] = "";
-    cJSON_ArrayForEach(condition, conditions)
-    {
-        if (strcmp(gt_get_string(condition, "type"), "Conflict") != 0 ||
-            strcmp(gt_get_string(condition, "status"), "True") != 0)
-            continue;
-        const char *message = gt_get_string(condition, "message");
-        snprintf(text, sizeof(text), "%s", *message ? message : gt_get_string(condition, "reason"));
-    }
-    return strdup(text);
-}
-
-static int read_status(const struct gt_at *at, const cJSON *status, struct cli_supernode *supernode)
-{
-    char parent[NAME_SIZE] = "";
-    bool links = false;
-    supernode->tier = 0;
-    int r = gt_get_unsigned(at, status, "tier", GT_TIERS_MAX, &supernode->tier);
-    if (r >= 0 && !supernode->tier)
-        r = gt_at_fail(at, "tier", "expected 1 (best performance) to %d", GT_TIERS_MAX);
-    if (r >= 0)
-        r = gt_get_text(at, status, "parent", parent, sizeof(parent));
-    if (r >= 0)
-        r = gt_get_text(at, status, "source", supernode->source, sizeof(supernode->source));
-    if (r >= 0)
-        r = gt_get_bool(at, status, "linksHealthy", &links);
-    if (r >= 0)
-        r = gt_get_unsigned(at, status, "nodes", CLI_NONE - 1, &supernode->told_nodes);
-    if (r >= 0)
-        r = gt_get_unsigned(at, status, "capacity", CLI_NONE - 1, &supernode->told_gpus);
-    if (r >= 0)
-        r = gt_get_unsigned(at, status, "free", CLI_NONE - 1, &supernode->told_free);
-    if (r >= 0)
-        r = read_members(at, status, supernode);
-    if (r < 0)
-        return r;
-    supernode->links = gt_get(status, "linksHealthy") ? links : -1;
-    supernode->trouble = conflict_of(status);
-    supernode->parent_name = strdup(parent);
-    return supernode->trouble && supernode->parent_name ? 0 : gt_fail_sys(at->err, ENOMEM, "supernodes");
-}
-
-void cli_view_add_supernode(struct cli_view *view, const cJSON *object)
-{
-    const char *name = gt_kube_meta(object, "name");
-    const cJSON *status = gt_get(object, "status");
-    if (!*name || view->failed)
+    gt_auto_supernode_object struct gt_supernode_object object = {0};
+    gt_auto_err struct gt_err *err = NULL;
+    if (!*gt_kube_meta(json, "name") || view->failed)
         return;
     if (view->supernode_count == view->supernode_room) {
         uint32_t room = view->supernode_room ? 2 * view->supernode_room : 16;
@@ -115,27 +73,19 @@ void cli_view_add_supernode(struct cli_view *view, const cJSON *object)
         view->supernodes = grown;
         view->supernode_room = room;
     }
-    char source[320];
-    snprintf(source, sizeof(source), "supernodes/%s", name);
-    gt_auto_err struct gt_err *err = NULL;
-    struct gt_at at = {source, "", &err};
-    struct cli_supernode supernode = {.name = strdup(name),
-                                      .parent = CLI_NONE,
-                                      .links = -1,
-                                      .told_nodes = CLI_NONE,
-                                      .told_gpus = CLI_NONE,
-                                      .told_free = CLI_NONE};
-    int r = 0;
-    if (!cJSON_IsObject(status))
-        r = gt_at_fail(&at, "status", "is missing");
-    if (r >= 0)
-        r = read_status(&at, status, &supernode);
-    if (r >= 0 && supernode.name) {
+    int r = gt_supernode_object_read(json, &object, &err);
+    if (r >= 0 && !object.tier)
+        r = gt_fail(&err, EINVAL, GT_PLURAL_SUPERNODE "/%s: status.tier: is missing", object.name);
+    if (r < 0) {
+        cli_view_problem(view, "%s; this supernode is left out", gt_err_text(err));
+        view->supernode_problems = view->problem_count;
+        return;
+    }
+    struct cli_supernode supernode = {.parent = CLI_NONE};
+    if (fill(&object, &supernode)) {
         view->supernodes[view->supernode_count++] = supernode;
         return;
     }
-    view->failed |= r == -ENOMEM || !supernode.name;
     supernode_done(&supernode);
-    cli_view_problem(view, "%s; this supernode is left out", gt_err_text(err));
-    view->supernode_problems = view->problem_count;
+    view->failed = true;
 }

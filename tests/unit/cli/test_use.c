@@ -34,12 +34,17 @@ static struct gt_node *node_with_uuids(void)
 static void test_status(void **state)
 {
     (void)state;
-    cJSON *json = json_of("{\"free\": [3], \"owners\": ["
-                          "{\"gpu\": 2, \"namespace\": \"a\", \"pod\": \"p\", \"container\": \"x\"},"
-                          "{\"gpu\": 0, \"namespace\": \"a\", \"pod\": \"p\", \"container\": \"y\"},"
-                          "{\"gpu\": 1, \"namespace\": \"a\", \"pod\": \"p\", \"container\": \"x\"}]}");
+    gt_auto_node struct gt_node *node = node_with_uuids();
+    const struct gt_node_gpu_topology told = {
+        .node = node,
+        .use_known = true,
+        .free = 0xc, /* and one of them has an owner */
+        .owned = 7,
+        .owners = {{2, "a", "p", "x"}, {0, "a", "p", "y"}, {1, "a", "p", "x"}},
+        .owner_count = 3,
+    };
     struct cli_use use;
-    assert_int_equal(cli_use_from_status(json, "s", 4, &use, NULL), 0);
+    cli_use_from_topology(&told, &use);
     assert_true(use.known);
     assert_int_equal(use.free, 8);
     assert_int_equal(use.used, 7);
@@ -53,11 +58,26 @@ static void test_status(void **state)
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "free")), 1);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "owners")), 3);
     cJSON_Delete(written);
-    cJSON_Delete(json);
 
-    json = json_of("{\"gpus\": []}"); /* never told */
-    assert_int_equal(cli_use_from_status(json, "s", 4, &use, NULL), 0);
+    const struct gt_node_gpu_topology silent = {.node = node};
+    cli_use_from_topology(&silent, &use);
     assert_false(use.known);
+}
+
+/* What cannot be read of the use leaves the rest. */
+static void test_bad_use(void **state)
+{
+    (void)state;
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology got = {0};
+    gt_auto_err struct gt_err *problem = NULL, *err = NULL;
+    cJSON *json = json_of("{\"metadata\": {\"name\": \"n\"}, \"status\": {"
+                          "\"gpus\": [{\"bdf\": \"0000:01:00.0\"}], \"free\": [0], \"owners\": [{}]}}");
+    assert_int_equal(cli_use_read_topology(json, &got, &problem, &err), 0);
+    assert_string_equal(gt_err_text(problem), "nodegputopologies/n: owners[0].gpu: is missing");
+    assert_null(err);
+    assert_int_equal(got.node->gpu_count, 1);
+    assert_false(got.use_known);
+    assert_int_equal(got.free | got.owned, 0);
     cJSON_Delete(json);
 }
 
@@ -108,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status),
+        cmocka_unit_test(test_bad_use),
         cmocka_unit_test(test_another_machine),
         cmocka_unit_test(test_near),
     };
