@@ -87,10 +87,10 @@ class Case(unittest.TestCase):
 
     # the companion
 
-    def start(self, *arguments, wait=True, user="token: token-1", program=None):
+    def start(self, *arguments, wait=True, user="token: token-1", program=None, only="supernodes"):
         config = kubeconfig(f"{self.directory}/config", self.api.url,
                             f"certificate-authority: {self.certificates}/ca.crt", user)
-        companion = Companion(program or SCHEDULER, "--only=supernodes", "--namespace", NAMESPACE, "--kubeconfig", config, *arguments)
+        companion = Companion(program or SCHEDULER, f"--only={only}", "--namespace", NAMESPACE, "--kubeconfig", config, *arguments)
         self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
         if wait:
             self.assertTrue(wait_for(companion.is_ready), companion.lines)
@@ -111,6 +111,35 @@ class Case(unittest.TestCase):
         while seen != writes():
             seen = writes()
             time.sleep(3)
+
+
+class Listing(Case):
+    """One informer a kind, whatever the parts."""
+    PODS = "/api/v1/pods"
+
+    def lists(self):
+        """{path: what is accepted, of each list}; pages that follow do not count."""
+        found = {path: [] for path in (NODES, TOPOLOGIES, SUPERNODES, self.PODS)}
+        for request in self.api.asked(method="GET", watch=False):
+            if request.path in found and "continue" not in request.query:
+                found[request.path].append(request.headers["Accept"])
+        return found
+
+    def test_supernodes_alone(self):
+        self.add_mesh("n1", "n2")
+        self.start()
+        self.wait(lambda: len(self.objects()) == 1)
+        lists = self.lists()
+        self.assertEqual([len(lists[path]) for path in (NODES, TOPOLOGIES, SUPERNODES, self.PODS)], [1, 1, 1, 0])
+        self.assertIn("as=PartialObjectMetadataList", lists[NODES][0])
+
+    def test_all_parts(self):
+        self.add_mesh("n1", "n2")
+        self.start(only="supernodes,placement,extender,ui")
+        self.wait(lambda: len(self.objects()) == 1)
+        lists = self.lists()
+        self.assertEqual([len(of_kind) for of_kind in lists.values()], [1, 1, 1, 1])
+        self.assertNotIn("PartialObjectMetadata", lists[NODES][0])
 
 
 class Flooded(Case):
