@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/json_write.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "kube/buckets.h"
 #include "kube/internal.h"
 #include "kube/lease.h"
@@ -136,8 +137,8 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    char when[GT_KUBE_TIME_MAX], note[NOTE_MAX + 1], name[NAME_PART_MAX + 32];
-    gt_kube_time(&now, when);
+    char when[GT_TIME_TEXT_SIZE], note[NOTE_MAX + 1], name[NAME_PART_MAX + 32];
+    gt_time_text_fine(&now, 6, when);
     cut_note(event->note, note);
     snprintf(name, sizeof(name), "%.*s.%016llx", NAME_PART_MAX, event->name,
              (unsigned long long)gt_jitter_below(&recorder->kube->jitter, UINT64_MAX));

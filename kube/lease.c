@@ -8,13 +8,7 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
-#include "base/time_text.h"
 #include "kube/status.h"
-
-void gt_kube_time(const struct timespec *when, char to[static GT_KUBE_TIME_MAX])
-{
-    gt_time_text_fine(when, 6, to);
-}
 
 static unsigned number(const cJSON *object, const char *key)
 {

@@ -6,22 +6,20 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/time_text.h"
 
-enum { GT_KUBE_TIME_MAX = 40, GT_KUBE_HOLDER_MAX = 256, GT_KUBE_VERSION_MAX = 128 };
-
-/* The present time as Kubernetes' MicroTime, "2026-01-31T12:00:00.000000Z". */
-void gt_kube_time(const struct timespec *when, char to[static GT_KUBE_TIME_MAX]);
+enum { GT_KUBE_HOLDER_MAX = 256, GT_KUBE_VERSION_MAX = 128 };
 
 /*
  * A Lease of coordination.k8s.io/v1. It is got, created and updated with gt_kube_start() on gt_kube_leases;
  * an update that carries the resourceVersion of what was read is refused with 409 where somebody was faster.
  */
 struct gt_kube_lease {
-    char holder[GT_KUBE_HOLDER_MAX]; /* "": nobody */
-    unsigned duration_s;             /* 0: not said */
-    unsigned transitions;            /* how often the holder changed */
-    char acquired[GT_KUBE_TIME_MAX]; /* as it was read; "" where it was not there */
-    char renewed[GT_KUBE_TIME_MAX];
+    char holder[GT_KUBE_HOLDER_MAX];  /* "": nobody */
+    unsigned duration_s;              /* 0: not said */
+    unsigned transitions;             /* how often the holder changed */
+    char acquired[GT_TIME_TEXT_SIZE]; /* as it was read; "" where it was not there */
+    char renewed[GT_TIME_TEXT_SIZE];
     char resource_version[GT_KUBE_VERSION_MAX]; /* "" for a create */
     const char
         *note; /* written as the annotation GT_KUBE_LEASE_NOTE, borrowed; NULL, and after a read: none */

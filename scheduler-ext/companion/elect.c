@@ -26,12 +26,12 @@ static uint64_t port_now_ms(void *arg)
     return gt_clock_ms();
 }
 
-static void port_now_text(void *arg, char to[static GT_KUBE_TIME_MAX])
+static void port_now_text(void *arg, char to[static GT_TIME_TEXT_SIZE])
 {
     struct timespec now;
     (void)arg;
     clock_gettime(CLOCK_REALTIME, &now);
-    gt_kube_time(&now, to);
+    gt_time_text_fine(&now, 6, to);
 }
 
 static uint64_t port_random_below(void *arg, uint64_t max)

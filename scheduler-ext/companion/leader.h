@@ -23,8 +23,9 @@ enum {
 };
 
 struct gt_leader_port {
-    uint64_t (*now_ms)(void *arg);                                 /* only goes forward */
-    void (*now_text)(void *arg, char to[static GT_KUBE_TIME_MAX]); /* as gt_kube_time() */
+    uint64_t (*now_ms)(void *arg); /* only goes forward */
+    void (*now_text)(void *arg,
+                     char to[static GT_TIME_TEXT_SIZE]); /* with six digits of a second, as MicroTime */
     uint64_t (*random_below)(void *arg, uint64_t max);
     void (*wake)(void *arg, uint64_t ms); /* one timer: gt_leader_run() after so long */
     int (*send)(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,

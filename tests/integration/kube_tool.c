@@ -330,8 +330,8 @@ static int start_lease(struct order *order, const cJSON *json, struct gt_err **e
     struct gt_kube_lease lease = {.duration_s = 15, .transitions = number(json, "transitions")};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    gt_kube_time(&now, lease.renewed);
-    gt_kube_time(&now, lease.acquired);
+    gt_time_text_fine(&now, 6, lease.renewed);
+    gt_time_text_fine(&now, 6, lease.acquired);
     const char *version = text(json, "resourceVersion");
     snprintf(lease.holder, sizeof(lease.holder), "%s", text(json, "holder"));
     snprintf(lease.resource_version, sizeof(lease.resource_version), "%s", version ? version : "");

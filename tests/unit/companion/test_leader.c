@@ -49,10 +49,10 @@ static uint64_t now_ms(void *arg)
     return ((struct candidate *)arg)->world->now;
 }
 
-static void now_text(void *arg, char to[static GT_KUBE_TIME_MAX])
+static void now_text(void *arg, char to[static GT_TIME_TEXT_SIZE])
 {
     const struct timespec when = {.tv_sec = (time_t)(((struct candidate *)arg)->world->now / 1000)};
-    gt_kube_time(&when, to);
+    gt_time_text_fine(&when, 6, to);
 }
 
 static uint64_t no_random(void *arg, uint64_t max)

@@ -222,7 +222,7 @@ static void test_lease(void **state)
     struct gt_kube_lease lease = {
         .holder = "me \"x\"", .duration_s = 15, .transitions = 3, .resource_version = "77"};
     const struct timespec when = {.tv_sec = 1769860800, .tv_nsec = 123456789};
-    gt_kube_time(&when, lease.renewed);
+    gt_time_text_fine(&when, 6, lease.renewed);
     assert_string_equal(lease.renewed, "2026-01-31T12:00:00.123456Z");
     gt_auto_buf struct gt_buf text = GT_BUF(4096);
     gt_kube_lease_write(&text, "ns", "l", &lease);
