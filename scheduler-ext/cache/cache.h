@@ -40,7 +40,7 @@ struct gt_cache_spec {
     /* Keys of labels that name a node's supernode, with commas between them: the first that a node has
      * counts. NULL: none; borrowed. */
     const char *supernode_labels;
-    bool metadata_only; /* Nodes come without spec and status; their labels are not kept for pods */
+    bool reports_only; /* nobody decides on it: nothing is in the cluster, Nodes may come as metadata alone */
     /* All may be NULL. Called after the change is made; they must not hand objects in. */
     void (*on_pod)(void *arg, struct gt_cache_pod *pod); /* new or changed */
     /* Its last call: freed afterwards. It is not found any more, nor among the job's pods:

@@ -150,7 +150,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
 static void take(struct gt_cache *cache, const struct gt_node_object *object)
 {
     struct facts facts = {0};
-    bool whole = cache->spec.metadata_only ||
+    bool whole = cache->spec.reports_only ||
                  (make_labels(cache, object, &facts) && make_taints(cache, object, &facts));
     struct cache_taint **taints =
         whole && facts.taint_count

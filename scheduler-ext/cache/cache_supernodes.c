@@ -270,6 +270,8 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
 void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)
 {
     gt_auto_supernode_object struct gt_supernode_object object = {0};
+    if (cache->spec.reports_only)
+        return;
     if (gt_supernode_object_read(json, &object, NULL) < 0)
         cache->refused++;
     else if (object.tier) /* else somebody has made it and not filled it yet */

@@ -195,7 +195,7 @@ static void take(struct gt_cache *cache, const struct gt_node_gpu_topology *topo
 {
     struct cache_node *node = gt_cache_node_record(cache, topology->name);
     bool whole = node && (!cache->spec.reports || gt_cache_set_report(cache, node, topology));
-    if (whole && topology->node->gpu_count)
+    if (whole && topology->node->gpu_count && !cache->spec.reports_only)
         whole = enter(cache, node, topology);
     else if (whole) /* it may be in a supernode all the same */
         leave(cache, node);

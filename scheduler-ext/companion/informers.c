@@ -190,7 +190,7 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
     struct gt_cache_spec spec = {.reports = wanted->reports,
                                  .gpu_attributes = wanted->gpu_attributes,
                                  .supernode_labels = wanted->supernode_labels,
-                                 .metadata_only = !follows(informers, GT_INFORMER_PODS),
+                                 .reports_only = !follows(informers, GT_INFORMER_PODS),
                                  .on_pod = cache_pod,
                                  .on_pod_gone = cache_pod_gone,
                                  .on_refused = cache_refused,
@@ -379,6 +379,13 @@ void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *t
     struct gt_cache_counters counters;
     gt_cache_counters(informers->cache, &counters);
     write_informers(informers, to);
+    if (!follows(informers, GT_INFORMER_PODS)) { /* there is no cluster */
+        gt_prom_number(to, "gputopo_cache_refused_total", "counter", "Objects that made no sense.",
+                       counters.refused);
+        gt_prom_number(to, "gputopo_cache_bytes", "gauge", "Memory of the cache.",
+                       gt_cache_bytes(informers->cache));
+        return;
+    }
     write_fragmentation(informers, to);
     for (int old = 0; old < 2; old++)
         write_cache(&counters, gt_cache_bytes(informers->cache), old, to);

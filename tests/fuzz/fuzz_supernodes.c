@@ -75,7 +75,7 @@ static void write_all(const struct gt_view *view, const struct gt_holders *holde
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct gt_cache_spec spec = {
-        .reports = true, .gpu_attributes = true, .metadata_only = true, .supernode_labels = "l"};
+        .reports = true, .gpu_attributes = true, .reports_only = true, .supernode_labels = "l"};
     gt_auto_cache struct gt_cache *cache = NULL;
     gt_auto_groups struct gt_groups *groups = NULL;
     gt_auto_holders struct gt_holders *holders = NULL;

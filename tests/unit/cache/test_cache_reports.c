@@ -183,12 +183,12 @@ static void test_nonsense(void **state)
     assert_int_equal(only(cache).gpus, -1); /* not filled */
 }
 
-/* Where Nodes are known by their metadata alone. */
-static void test_metadata_only(void **state)
+/* Where nobody decides: Nodes are known by their metadata alone. */
+static void test_reports_only(void **state)
 {
     (void)state;
     gt_auto_cache struct gt_cache *cache = new_cache(&(struct gt_cache_spec){
-        .reports = true, .metadata_only = true, .supernode_labels = "rack", .on_report = on_report});
+        .reports = true, .reports_only = true, .supernode_labels = "rack", .on_report = on_report});
     cJSON *node = cJSON_Parse("{\"metadata\":{\"name\":\"a\",\"labels\":{\"rack\":\"r\",\"x\":\"y\"}}}");
     gt_cache_node(cache, node);
     cJSON_Delete(node);
@@ -196,6 +196,11 @@ static void test_metadata_only(void **state)
     give_topology(cache, TOPOLOGY(.name = "a", .gpus = 2), 1);
     assert_int_equal(only(cache).gpus, 2);
     assert_null(only(cache).gpu_attributes);
+    give_supernode(cache, SUPERNODE(.name = "s", .tier = 1, .members = {"a"}));
+    assert_int_equal(gt_cluster_nodes(gt_cache_cluster(cache)), 0);
+    assert_int_equal(gt_cluster_supernodes(gt_cache_cluster(cache)), 0);
+    gt_cache_topology_gone(cache, "a");
+    assert_int_equal(only(cache).gpus, -1);
 }
 
 /* Names come and go in any order; the list is those with a Node, by name. */
@@ -254,7 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nodes_and_reports), cmocka_unit_test(test_each_fact),
         cmocka_unit_test(test_node_without_gpus), cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_metadata_only),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_reports_only),      cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
