@@ -272,10 +272,10 @@ static int take_option(void *arg, int key, const char *name, const char *value, 
     case OPTION_UNSCHEDULABLE:
         return read_seconds(name, value, &to->placement.unschedulable_ms, err);
     case OPTION_RESERVE:
-        return read_seconds(name, value, &to->placement.ahead_ms, err);
+        return read_seconds(name, value, &to->placement.reserve_ms, err);
     case OPTION_RESERVE_GPUS:
         r = gt_option_number(name, value, 1, 1000000, &word, err);
-        to->placement.ahead_gpus = word;
+        to->placement.reserve_gpus = word;
         return r;
     case OPTION_ONLY:
         return read_parts(name, value, &to->parts, err);

@@ -252,7 +252,7 @@ static void look_at_strays(struct gt_placement *placement, uint64_t now)
         else
             gt_write_lift_no_gpus(placement, record);
     }
-    placement->no_gpus_ms = left ? now + placement->spec.options.retry_ms : UINT64_MAX;
+    placement->no_gpus_ms = left ? now + placement->times.retry_ms : UINT64_MAX;
 }
 
 static void on_turn(void *arg)
@@ -265,7 +265,7 @@ static void on_turn(void *arg)
     if (now >= placement->next_wake_ms) {
         gt_queue_wake(placement->queue);
         mark_keepers(placement);
-        placement->next_wake_ms = now + placement->spec.options.retry_ms;
+        placement->next_wake_ms = now + placement->times.retry_ms;
     }
     if (now >= placement->no_gpus_ms)
         look_at_strays(placement, now);
@@ -293,24 +293,20 @@ static void on_turn(void *arg)
 
 /* ---- life ---- */
 
-static void set_defaults(struct gt_placement_options *options)
+static void set_default(uint64_t *value, uint64_t standard)
 {
-    const struct {
-        uint64_t *value, standard;
-    } defaults[] = {{&options->unschedulable_ms, 60000},
-                    {&options->patience_ms, 60000},
-                    {&options->settle_ms, 2000},
-                    {&options->gang_ms, 2000},
-                    {&options->owner_ms, 30000},
-                    {&options->reserve_ms, 600000},
-                    {&options->return_ms, 30000},
-                    {&options->retry_ms, 10000},
-                    {&options->eviction_backoff_ms, 15000},
-                    {&options->ahead_ms, 1800000},
-                    {&options->ahead_gpus, 512}};
-    for (unsigned i = 0; i < GT_COUNT(defaults); i++)
-        if (!*defaults[i].value)
-            *defaults[i].value = defaults[i].standard;
+    if (!*value)
+        *value = standard;
+}
+
+static void set_defaults(struct gt_placement *placement)
+{
+    struct gt_placement_options *options = &placement->spec.options;
+    set_default(&options->patience_ms, 60000);
+    set_default(&options->unschedulable_ms, 60000);
+    set_default(&options->reserve_ms, 1800000);
+    set_default(&options->reserve_gpus, 512);
+    placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
 }
 
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err)
@@ -320,7 +316,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
         return gt_fail_sys(err, ENOMEM, "placement controller");
     placement->spec = *spec;
     placement->index.max = GT_CACHE_PODS_MAX;
-    set_defaults(&placement->spec.options);
+    set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
                                         .try = on_try,
                                         .same = on_same,
@@ -358,7 +354,7 @@ void gt_placement_start(struct gt_placement *placement)
     gt_remote_reservations_done(&placement->remote);
     placement->next_due_ms = UINT64_MAX;
     placement->no_gpus_ms = 0;
-    placement->next_wake_ms = gt_clock_ms() + placement->spec.options.retry_ms;
+    placement->next_wake_ms = gt_clock_ms() + placement->times.retry_ms;
     for (struct gt_cache_job *job = gt_cache_next_job(placement->spec.cache, NULL); job;
          job = gt_cache_next_job(placement->spec.cache, job))
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)

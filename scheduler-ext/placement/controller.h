@@ -24,22 +24,26 @@ enum gt_lost_plan {
     GT_LOST_RECREATE, /* pods that are on no node yet are deleted; their owner makes them again, gated */
 };
 
-struct gt_placement_options { /* 0: the default */
+/* What an operator may turn, as options of the companion. 0: the default. */
+struct gt_placement_options {
+    /* --on-lost-plan: who runs only jobs whose owners start again from a checkpoint has their pods made
+     * again; the default leaves it to a person. */
     enum gt_lost_plan lost_plan;
-    uint64_t
-        unschedulable_ms; /* a planned pod that the scheduler refuses for so long has lost its plan; 60 s */
-    uint64_t patience_ms; /* a job that waits for so long has nodes kept for it; 60 s */
-    uint64_t settle_ms; /* a job whose object is not known is planned when no pod has come for so long; 2 s */
-    uint64_t owner_ms;  /* likewise where the object is of a kind that is followed: it is on its way; 30 s */
-    uint64_t gang_ms;   /* gates are lifted though pods are missing after so long; 2 s */
-    uint64_t reserve_ms; /* places for pods that do not come are kept for so long; 10 min */
-    uint64_t ahead_ms;   /* where pods come one by one: for so long after the last one; 30 min */
-    uint64_t ahead_gpus; /* then, of units of which no pod is there, for at most so many GPUs of a job; 512 */
-    uint64_t return_ms;  /* the place of a pod that left a running job is kept for so long; 30 s */
-    uint64_t eviction_backoff_ms; /* a job whose pods a scheduler evicted for others is not planned for so
-                                     long; 15 s */
-    uint64_t retry_ms; /* after a failed write, and at least so often waiting jobs are tried; 10 s */
+    /* --patience: a job that waits for so long has nodes kept for it; 60 s. Less where large jobs must start
+     * soon, more where no GPU may stay idle for one. */
+    uint64_t patience_ms;
+    /* --unschedulable: a planned pod that the scheduler refuses for so long has lost its plan; 60 s. More
+     * where the scheduler is slow, or preempts. */
+    uint64_t unschedulable_ms;
+    /* --reserve: where pods come one by one, places are kept for so long after the last one; 30 min. More
+     * where a pod takes long until it is ready and the next one is made. */
+    uint64_t reserve_ms;
+    /* --reserve-gpus: then, of units of which no pod is there, at most so many GPUs of a job; 512. Less where
+     * such sets are made large and filled late. */
+    uint64_t reserve_gpus;
 };
+
+struct gt_placement_times; /* times.h */
 
 struct gt_placement_spec {
     struct gt_loop *loop;
@@ -48,6 +52,7 @@ struct gt_placement_spec {
     struct gt_cache *cache;
     const struct gt_owners *owners;
     struct gt_placement_options options;
+    const struct gt_placement_times *times; /* for tests; NULL: the product's */
     /* Something that an operator may want to read in the log. May be NULL. */
     void (*on_note)(void *arg, bool warning, const char *job, const char *text);
     void *arg;

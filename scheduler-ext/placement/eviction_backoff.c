@@ -53,8 +53,7 @@ void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cac
     struct eviction_backoff *eviction_backoffs = find(placement, key);
     if (!eviction_backoffs)
         eviction_backoffs = oldest(placement);
-    *eviction_backoffs =
-        (struct eviction_backoff){key, gt_clock_ms() + placement->spec.options.eviction_backoff_ms};
+    *eviction_backoffs = (struct eviction_backoff){key, gt_clock_ms() + placement->times.eviction_ms};
     gt_placement_mark(known->job->user);
 }
 
@@ -63,7 +62,7 @@ void gt_eviction_backoff_gone(struct gt_placement *placement, const struct gt_ca
     struct eviction_backoff *eviction_backoffs = find(placement, gt_digest_keyed(pod->job->key));
     /* A pod may take its time to end: its GPUs are free from now on. */
     if (eviction_backoffs && pod->deleting)
-        eviction_backoffs->until_ms = gt_clock_ms() + placement->spec.options.eviction_backoff_ms;
+        eviction_backoffs->until_ms = gt_clock_ms() + placement->times.eviction_ms;
 }
 
 uint64_t gt_eviction_backoff_until(struct gt_placement *placement, const struct gt_cache_job *job)

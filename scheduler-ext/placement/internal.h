@@ -8,6 +8,7 @@
 #include "scheduler-ext/placement/decide.h"
 #include "scheduler-ext/placement/patch.h"
 #include "scheduler-ext/placement/queue.h"
+#include "scheduler-ext/placement/times.h"
 
 /*
  * What the files of the controller share. Every event only marks a job; once a turn of the loop each marked
@@ -117,6 +118,7 @@ struct remote_reservations {
 
 struct gt_placement {
     struct gt_placement_spec spec;
+    struct gt_placement_times times;
     struct remote_reservations remote; /* while it does not act */
     struct eviction_backoff eviction_backoffs[EVICTION_BACKOFFS_MAX];
     struct refusing refusing[REFUSING_MAX];

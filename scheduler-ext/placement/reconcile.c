@@ -84,8 +84,8 @@ static void find_owner(struct reconcile *reconcile)
 /* When a job whose object is not known has waited long enough for it, and for pods. */
 static uint64_t settled(const struct reconcile *reconcile)
 {
-    const struct gt_placement_options *options = &reconcile->placement->spec.options;
-    return reconcile->pjob->new_pod_ms + (reconcile->expected ? options->owner_ms : options->settle_ms);
+    const struct gt_placement_times *times = &reconcile->placement->times;
+    return reconcile->pjob->new_pod_ms + (reconcile->expected ? times->owner_ms : times->settle_ms);
 }
 
 /* The API server has said so; the watch may tell of it much later. */
@@ -100,7 +100,8 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
     uint32_t kept = gt_reservations_gpus(&reconcile->pjob->reservations);
     uint64_t yields = gt_eviction_backoff_until(reconcile->placement, reconcile->pjob->job);
-    uint64_t wanted_until = yields > reconcile->now ? reconcile->now : reconcile->now + options->return_ms;
+    uint64_t wanted_until =
+        yields > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
     find_owner(reconcile);
     gt_refuse_find(reconcile->placement, reconcile->pjob->job, reconcile->now, &reconcile->refused);
     const struct gt_job_view_spec spec = {.owner = reconcile->owner,
@@ -110,8 +111,8 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
                                           .arg = reconcile,
                                           .now = reconcile->now,
                                           .wanted_until = wanted_until,
-                                          .ahead_until = reconcile->pjob->new_pod_ms + options->ahead_ms,
-                                          .ahead_gpus = options->ahead_gpus};
+                                          .ahead_until = reconcile->pjob->new_pod_ms + options->reserve_ms,
+                                          .ahead_gpus = options->reserve_gpus};
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->reservations, &reconcile->view, err);
     if (gt_reservations_gpus(&reconcile->pjob->reservations) < kept)
@@ -171,7 +172,7 @@ static bool lacks_pods(struct reconcile *reconcile)
                  reconcile->view->count - missing, reconcile->view->count);
     } else {
         /* Pods come in one burst, of which the first alone would get any place. */
-        uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->spec.options.settle_ms;
+        uint64_t until = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;
         if (!reconcile->owner->ended || reconcile->owner->ended_at || reconcile->now >= until)
             return false;
         snprintf(text, sizeof(text), "%u of its pods have ended, and nothing says which: more may come",
@@ -251,7 +252,7 @@ static void enqueue(struct reconcile *reconcile)
         pjob->waits_ms = reconcile->now;
     entry.since_ms = pjob->waits_ms;
     if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
-        due(pjob, reconcile->now + reconcile->placement->spec.options.retry_ms);
+        due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return;
     }
     pjob->queued = true;
@@ -327,7 +328,7 @@ static bool may_lift(struct reconcile *reconcile)
     if (gt_job_view_is_complete(reconcile->view) || (reconcile->owner && reconcile->owner->sequential))
         return true;
     if (!pjob->lift_ms)
-        pjob->lift_ms = reconcile->now + reconcile->placement->spec.options.gang_ms;
+        pjob->lift_ms = reconcile->now + reconcile->placement->times.gang_ms;
     due(pjob, pjob->lift_ms);
     return reconcile->now >= pjob->lift_ms;
 }
@@ -423,7 +424,7 @@ static void write_plans(struct reconcile *reconcile)
 {
     gt_auto_free struct gt_plan_texts *texts = calloc((size_t)reconcile->view->count + 1, sizeof(*texts));
     if (!texts)
-        due(reconcile->pjob, reconcile->now + reconcile->placement->spec.options.retry_ms);
+        due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     else if (make_texts(reconcile, texts))
         lift_gates(reconcile, texts);
     for (uint32_t i = 0; texts && i < reconcile->view->count; i++)
@@ -495,7 +496,7 @@ static void refuse(struct pjob *pjob, const char *text)
 /* What passes by itself in a moment is not worth a write. */
 static void tell_if_it_lasts(struct reconcile *reconcile)
 {
-    uint64_t when = reconcile->pjob->since_ms + reconcile->placement->spec.options.settle_ms;
+    uint64_t when = reconcile->pjob->since_ms + reconcile->placement->times.settle_ms;
     if (reconcile->now >= when)
         gt_placement_report(reconcile->pjob, reconcile->view, false);
     else
@@ -547,7 +548,7 @@ void gt_placement_reconcile(struct pjob *pjob)
         if (r == -ENOMEM) { /* which is no rule of the job's */
             leave_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));
-            due(pjob, reconcile.now + pjob->placement->spec.options.retry_ms);
+            due(pjob, reconcile.now + pjob->placement->times.retry_ms);
             return;
         }
         /* Without its object a job that is still being made looks broken: wait for its other pods. */

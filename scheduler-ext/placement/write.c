@@ -221,9 +221,9 @@ static void note_trouble(struct write *write, const struct gt_err *error)
     struct gt_placement *placement = write->placement;
     placement->counters.write_failures++;
     if (write->job)
-        write->job->retry_ms = gt_clock_ms() + placement->spec.options.retry_ms;
+        write->job->retry_ms = gt_clock_ms() + placement->times.retry_ms;
     else
-        wait_for_change(write, placement->spec.options.retry_ms);
+        wait_for_change(write, placement->times.retry_ms);
     tell(write, gt_err_text(error));
 }
 
@@ -235,8 +235,7 @@ static void note_refusal(struct write *write, const struct gt_err *error)
     struct record *record = write->record;
     struct pjob *pjob = write->job;
     placement->counters.write_failures++;
-    wait_for_change(write,
-                    gt_backoff_step(record->refusals, placement->spec.options.retry_ms, REFUSED_MAX_MS));
+    wait_for_change(write, gt_backoff_step(record->refusals, placement->times.retry_ms, REFUSED_MAX_MS));
     if (!pjob && !record->refusals)
         tell(write, gt_err_text(error));
     if (pjob && !pjob->refusal_told)
@@ -255,7 +254,7 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
     case 404: /* it has changed, or is gone: we shall hear of it */
     case 409:
         write->placement->counters.conflicts++;
-        wait_for_change(write, write->placement->spec.options.retry_ms);
+        wait_for_change(write, write->placement->times.retry_ms);
         break;
     case 400:
     case 403:

@@ -4,9 +4,9 @@
  *
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
- * Options: recreate=1, and the times of gt_placement_options in milliseconds (unschedulable, patience,
- * settle, owner, gang, reserve, ahead, return, retry), `aheadgpus`, and `without`, that of
- * gt_owner_watch_spec. Orders on standard input, one a line, each answered by one JSON
+ * Options: recreate=1, `reservegpus`, the times of gt_placement_options and gt_placement_times in
+ * milliseconds (unschedulable, patience, reserve; settle, owner, gang, missing, return, eviction, retry), and
+ * `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by one JSON
  * object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
@@ -24,6 +24,7 @@
 #include "kube/lines.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"
+#include "scheduler-ext/placement/times.h"
 #include "scheduler-ext/placement/webhook.h"
 #include "tests/unit/core/core_checks.h"
 
@@ -318,23 +319,24 @@ static void on_input(void *arg, uint32_t events)
     gt_loop_stop(host.loop, 0);
 }
 
-static int read_option(const char *text, struct gt_placement_options *to, struct gt_err **err)
+static int read_option(const char *text, struct gt_placement_options *to, struct gt_placement_times *times,
+                       struct gt_err **err)
 {
     const struct {
         const char *name;
         uint64_t *value;
-    } times[] = {{"unschedulable", &to->unschedulable_ms},
-                 {"patience", &to->patience_ms},
-                 {"settle", &to->settle_ms},
-                 {"owner", &to->owner_ms},
-                 {"without", &host.without_ms},
-                 {"gang", &to->gang_ms},
-                 {"reserve", &to->reserve_ms},
-                 {"ahead", &to->ahead_ms},
-                 {"aheadgpus", &to->ahead_gpus},
-                 {"return", &to->return_ms},
-                 {"yield", &to->eviction_backoff_ms},
-                 {"retry", &to->retry_ms}};
+    } numbers[] = {{"unschedulable", &to->unschedulable_ms},
+                   {"patience", &to->patience_ms},
+                   {"reserve", &to->reserve_ms},
+                   {"reservegpus", &to->reserve_gpus},
+                   {"without", &host.without_ms},
+                   {"settle", &times->settle_ms},
+                   {"owner", &times->owner_ms},
+                   {"gang", &times->gang_ms},
+                   {"missing", &times->missing_ms},
+                   {"return", &times->return_ms},
+                   {"eviction", &times->eviction_ms},
+                   {"retry", &times->retry_ms}};
     const char *value = strchr(text, '=');
     uint64_t number;
     if (!value || !gt_text_to_unsigned(value + 1, UINT32_MAX, &number))
@@ -343,10 +345,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
         to->lost_plan = number ? GT_LOST_RECREATE : GT_LOST_REPORT;
         return 0;
     }
-    for (size_t i = 0; i < GT_COUNT(times); i++)
-        if (strncmp(text, times[i].name, (size_t)(value - text)) == 0 &&
-            strlen(times[i].name) == (size_t)(value - text)) {
-            *times[i].value = number;
+    for (size_t i = 0; i < GT_COUNT(numbers); i++)
+        if (strncmp(text, numbers[i].name, (size_t)(value - text)) == 0 &&
+            strlen(numbers[i].name) == (size_t)(value - text)) {
+            *numbers[i].value = number;
             return 0;
         }
     return gt_fail(err, EINVAL, "%s: no such option", text);
@@ -381,12 +383,13 @@ static int start(int argc, char **argv, struct gt_err **err)
     gt_auto_kube_config struct gt_kube_config config = {0};
     const struct gt_cache_spec cache = {
         .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_capacity = on_capacity};
-    struct gt_placement_spec spec = {.on_note = on_note};
+    struct gt_placement_times times = GT_PLACEMENT_TIMES;
+    struct gt_placement_spec spec = {.on_note = on_note, .times = &times};
     if (argc < 3 || strcmp(argv[1], "--kubeconfig") != 0)
         return gt_fail(err, EINVAL, "usage: placement-host --kubeconfig FILE [OPTION=VALUE]...");
     int r = gt_kube_config_find(argv[2], NULL, &config, err);
     for (int i = 3; r == 0 && i < argc; i++)
-        r = read_option(argv[i], &spec.options, err);
+        r = read_option(argv[i], &spec.options, &times, err);
     if (r == 0)
         r = gt_loop_new(&host.loop, err);
     if (r == 0)

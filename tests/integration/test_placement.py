@@ -322,7 +322,7 @@ class PlacementTest(unittest.TestCase):
 
     def test_statefulset_places_end_when_nobody_comes(self):
         self.world(1)
-        self.start(ahead=8000)
+        self.start(reserve=8000)
         self.api.add(SETS, "set", spec={"replicas": 4, "template": template(8, 32)})
         self.add_pod("set-0", statefulset_pod("set", 0))
         self.wait_lifted("set-0")
@@ -347,7 +347,7 @@ class PlacementTest(unittest.TestCase):
 
     def test_statefulset_keeps_no_more_than_it_may(self):
         self.world(4)
-        self.start(aheadgpus=32)
+        self.start(reservegpus=32)
         self.api.add(SETS, "set", spec={"replicas": 16, "template": template(8, 32)})
         for i in range(5):
             self.add_pod(f"set-{i}", statefulset_pod("set", i))
@@ -1271,7 +1271,7 @@ class PlacementTest(unittest.TestCase):
     def test_evicted_pods_let_others_go_first(self):
         """Without that, the pod that is made again would get the place back before the other one has it."""
         self.world(1)
-        self.start(**{"yield": 6000})
+        self.start(eviction=6000)
         names = self.add_gang("a", 4, 32)
         self.wait_lifted(*names)
         for name in names:
@@ -1287,7 +1287,7 @@ class PlacementTest(unittest.TestCase):
     def test_evicted_group_lets_others_go_first(self):
         """Also when all of its pods go, and nothing but its name is left."""
         self.world(1)
-        self.start(**{"yield": 6000})
+        self.start(eviction=6000)
         names = self.add_gang("a", 4, 32)
         self.wait_lifted(*names)
         for name in names:

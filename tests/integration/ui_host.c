@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "scheduler-ext/placement/times.h"
 #include "scheduler-ext/serve/explain.h"
 #include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/query.h"
@@ -345,14 +346,16 @@ static int start(struct gt_err **err)
         r = gt_cache_new(&cache, &host.cache, err);
     if (r == 0)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
+    struct gt_placement_times times = GT_PLACEMENT_TIMES;
+    times.settle_ms = 1;
+    times.gang_ms = 3600000;
+    times.retry_ms = host.patience_ms ? host.patience_ms : times.retry_ms;
     const struct gt_placement_spec placement = {.loop = host.loop,
                                                 .kube = host.kube,
                                                 .cache = host.cache,
                                                 .owners = host.owners,
-                                                .options = {.settle_ms = 1,
-                                                            .gang_ms = 3600000,
-                                                            .patience_ms = host.patience_ms,
-                                                            .retry_ms = host.patience_ms}};
+                                                .options = {.patience_ms = host.patience_ms},
+                                                .times = &times};
     if (r == 0 && !host.no_placement)
         r = gt_placement_new(&placement, &host.placement, err);
     if (r == 0)

@@ -51,8 +51,8 @@ static void test_values(void **state)
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
                            "--log-format=json", "--reserve=90", "--reserve-gpus", "64", NULL),
                      0);
-    assert_int_equal(options.placement.ahead_ms, 90000);
-    assert_int_equal(options.placement.ahead_gpus, 64);
+    assert_int_equal(options.placement.reserve_ms, 90000);
+    assert_int_equal(options.placement.reserve_gpus, 64);
     assert_null(options.http);
     assert_null(options.supernode_label);
     assert_string_equal(options.supernodes_config, "./x");
