@@ -695,7 +695,7 @@ class Volcano(Case):
         self.assertEqual(self.members_of()["r1"], [("Node", "n1")])
         self.wait(lambda: self.members_of().get("r3") == [("Node", "n4")])
         self.assertNotIn("r2", self.members_of())
-        self.wait(lambda: self.condition("r1", "HyperNode") and self.condition("taken", "HyperNode"))
+        self.wait(lambda: all(self.condition(name, "HyperNode") for name in ("r1", "r2", "taken", "top")))
         self.assertEqual(self.condition("r1", "HyperNode"),
                          ("False", "MemberHeld", "node n2 is held by the HyperNode leaf, which is somebody else's"))
         self.assertEqual(self.condition("r2", "HyperNode")[1], "MemberHeld")
