@@ -211,7 +211,7 @@ static void recall_health(struct gt_scanner *scanner)
     if (r == 0)
         r = gt_health_file_read(&scanner->health_file, &scanner->health, gt_clock_ms() / 1000, &err);
     if (r < 0)
-        gt_log(r == -ENOENT ? GT_LOG_INFO : GT_LOG_WARNING, "unhealthy GPUs of before are not known",
+        gt_log(r == -ENOENT ? GT_LOG_DEBUG : GT_LOG_WARNING, "unhealthy GPUs of before are not known",
                GT_STR("why", gt_err_text(err))); /* without a boot ID there are none */
     else if (scanner->health.count)
         gt_info("GPUs were unhealthy before, and are until they have been looked at",
