@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "base/backoff.h"
 #include "base/log.h"
+#include "kube/kubeconfig.h"
 
 /* The connection to the API server, without which the agent does all the rest: it is looked for now and then,
  * since a file or a library may appear later. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "cli/cli.h"
+#include "kube/kubeconfig.h"
 #include "kube/list.h"
 #include "kube/status.h"
 

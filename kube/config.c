@@ -106,25 +106,3 @@ int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_er
     config = (struct gt_kube_config){0};
     return 0;
 }
-
-int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
-                        struct gt_err **err)
-{
-    if (!paths || !*paths)
-        paths = getenv("KUBECONFIG");
-    if (paths && *paths)
-        return gt_kube_config_file(paths, context, ret, err);
-    const char *host = getenv("KUBERNETES_SERVICE_HOST");
-    if (!context && host && *host && access(GT_KUBE_SERVICE_ACCOUNT "/token", R_OK) == 0)
-        return gt_kube_config_pod(NULL, ret, err);
-    const char *home = getenv("HOME");
-    gt_auto_free char *path = NULL;
-    if (asprintf(&path, "%s/.kube/config", home ? home : "") < 0) {
-        path = NULL;
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
-    }
-    int r = gt_kube_config_file(path, context, ret, err);
-    if (r == -ENOENT)
-        gt_wrap(err, "no cluster is known: neither --kubeconfig nor $KUBECONFIG is set, this is no pod");
-    return r;
-}

@@ -27,19 +27,6 @@ struct gt_kube_config {
  */
 int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_err **err);
 
-/*
- * A kubeconfig: `paths` is one file or several joined by ':', merged as kubectl does (the first one that
- * names something wins; files that are not there are passed over as long as one is). `context` NULL: the
- * current one. What would make the connection less safe or needs a program (insecure-skip-tls-verify, http,
- * exec, auth-provider...) is refused with an error that names it.
- */
-int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_config *ret,
-                        struct gt_err **err);
-
-/* `paths` where given, else $KUBECONFIG, else the pod's where this is one, else ~/.kube/config. */
-int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
-                        struct gt_err **err);
-
 void gt_kube_config_done(struct gt_kube_config *config);
 
 static inline void gt_kube_config_done_p(struct gt_kube_config *config)

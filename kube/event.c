@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/json_write.h"
 #include "base/text.h"
@@ -223,7 +224,7 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_kube_even
                            event->uid,    event->reason,     event->warning ? "Warning" : "",
                            event->action, event->note};
     const uint64_t whole = digest_of(texts, GT_COUNT(texts)), about = digest_of(texts, 5);
-    const uint64_t now = gt_kube_now_ms();
+    const uint64_t now = gt_clock_ms();
     const struct gt_bucket_rate rate = {recorder->per_minute, MINUTE_MS / recorder->per_minute};
     struct gt_buckets minute = {&recorder->minute, 1};
     if (!gt_bucket_has(&recorder->seen, whole, same, now)) {

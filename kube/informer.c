@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "kube/index.h"
 #include "kube/internal.h"
 #include "kube/status.h"
@@ -205,7 +206,7 @@ static void on_lost(void *arg, const struct gt_err *error)
     informer->watch = NULL; /* it frees itself */
     /* A watch that lived is no failure; one that is lost at once, again and again, must not become a storm
      * of lists. */
-    if (gt_kube_now_ms() - informer->watch_started_ms > GT_BACKOFF_MAX_MS)
+    if (gt_clock_ms() - informer->watch_started_ms > GT_BACKOFF_MAX_MS)
         informer->backoff.failures = 0;
     enter(informer);
     report_error(informer, error);
@@ -225,7 +226,7 @@ static void start_watch(struct gt_kube_informer *informer, const char *version)
                                             .on_lost = on_lost,
                                             .arg = informer};
     gt_auto_err struct gt_err *error = NULL;
-    informer->watch_started_ms = gt_kube_now_ms();
+    informer->watch_started_ms = gt_clock_ms();
     if (gt_kube_watch_start(informer->kube, &spec, &informer->watch, &error) == 0)
         return;
     enter(informer);

@@ -26,8 +26,6 @@ struct gt_kube {
     unsigned oversize_next;
 };
 
-uint64_t gt_kube_now_ms(void);
-
 gt_timer_callback gt_kube_on_kick; /* request.c */
 
 /* Body, type and limits of one exchange. */

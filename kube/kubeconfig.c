@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kubeconfig.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -7,7 +9,6 @@
 #include "base/file.h"
 #include "base/json_get.h"
 #include "kube/base64.h"
-#include "kube/config.h"
 #include "kube/yaml.h"
 
 enum { KUBECONFIG_MAX = 1 << 20, FILES_MAX = 16 };
@@ -266,4 +267,26 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
     *ret = config;
     config = (struct gt_kube_config){0};
     return 0;
+}
+
+int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_config *ret,
+                        struct gt_err **err)
+{
+    if (!paths || !*paths)
+        paths = getenv("KUBECONFIG");
+    if (paths && *paths)
+        return gt_kube_config_file(paths, context, ret, err);
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    if (!context && host && *host && access(GT_KUBE_SERVICE_ACCOUNT "/token", R_OK) == 0)
+        return gt_kube_config_pod(NULL, ret, err);
+    const char *home = getenv("HOME");
+    gt_auto_free char *path = NULL;
+    if (asprintf(&path, "%s/.kube/config", home ? home : "") < 0) {
+        path = NULL;
+        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    }
+    int r = gt_kube_config_file(path, context, ret, err);
+    if (r == -ENOENT)
+        gt_wrap(err, "no cluster is known: neither --kubeconfig nor $KUBECONFIG is set, this is no pod");
+    return r;
 }

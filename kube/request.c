@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "kube/internal.h"
 #include "kube/status.h"
 
@@ -22,7 +23,7 @@ struct gt_kube_call {
     const char *method, *content_type, *accept;
     char *path, *body;
     size_t response_max;
-    uint64_t try_ms, deadline; /* a time of gt_kube_now_ms(); GT_KUBE_FOREVER: none */
+    uint64_t try_ms, deadline; /* a time of gt_clock_ms(); GT_KUBE_FOREVER: none */
     struct gt_backoff backoff;
     unsigned tries;
     bool no_object;
@@ -78,7 +79,7 @@ void gt_kube_cancel(struct gt_kube_call *call)
 /* Wakes the client when the next call is due, or at once where one in line finds a place. */
 static void schedule(struct gt_kube *kube)
 {
-    uint64_t now = gt_kube_now_ms(), wait = UINT64_MAX;
+    uint64_t now = gt_clock_ms(), wait = UINT64_MAX;
     for (const struct gt_kube_call *call = kube->calls; call; call = call->next) {
         if (call->state == CALL_QUEUED && kube->counters.running < RUNNING_MAX)
             wait = 0;
@@ -113,7 +114,7 @@ static void answer_call(struct gt_kube_call *call, unsigned status, cJSON *objec
 static void wait_for(struct gt_kube_call *call, uint64_t milliseconds)
 {
     set_state(call, CALL_WAITING);
-    call->due = gt_kube_now_ms() + milliseconds;
+    call->due = gt_clock_ms() + milliseconds;
     schedule(call->kube);
 }
 
@@ -121,7 +122,7 @@ static void wait_for(struct gt_kube_call *call, uint64_t milliseconds)
 static bool try_again(struct gt_kube_call *call, unsigned asked_s)
 {
     uint64_t wait = gt_backoff_next(&call->backoff, asked_s, &call->kube->jitter);
-    if (call->deadline != GT_KUBE_FOREVER && gt_kube_now_ms() + wait >= call->deadline)
+    if (call->deadline != GT_KUBE_FOREVER && gt_clock_ms() + wait >= call->deadline)
         return false;
     wait_for(call, wait);
     return true;
@@ -177,7 +178,7 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
 
 static void run_call(struct gt_kube_call *call)
 {
-    uint64_t now = gt_kube_now_ms(), left = call->try_ms;
+    uint64_t now = gt_clock_ms(), left = call->try_ms;
     gt_auto_err struct gt_err *error = NULL;
     int r = 0;
     if (call->deadline != GT_KUBE_FOREVER && now >= call->deadline)
@@ -210,7 +211,7 @@ static void run_call(struct gt_kube_call *call)
 void gt_kube_on_kick(void *arg)
 {
     struct gt_kube *kube = arg;
-    uint64_t now = gt_kube_now_ms();
+    uint64_t now = gt_clock_ms();
     struct gt_kube_call *failed = NULL;
     for (struct gt_kube_call *call = kube->calls; call; call = call->next) {
         if (call->state != CALL_WAITING || call->due > now)
@@ -253,7 +254,7 @@ static int enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t dea
     uint64_t deadline = deadline_ms ? deadline_ms : GT_KUBE_DEADLINE_MS;
     call->kube = kube;
     call->try_ms = try_ms ? try_ms : GT_KUBE_TRY_MS;
-    call->deadline = deadline == GT_KUBE_FOREVER ? GT_KUBE_FOREVER : gt_kube_now_ms() + deadline;
+    call->deadline = deadline == GT_KUBE_FOREVER ? GT_KUBE_FOREVER : gt_clock_ms() + deadline;
     call->next = kube->calls;
     if (call->next)
         call->next->previous = call;

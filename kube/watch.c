@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json_get.h"
 #include "kube/internal.h"
 #include "kube/lines.h"
@@ -87,7 +88,7 @@ static bool on_line(void *arg, const char *line, size_t len)
     cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
     static const char *const types[] = {
         [GT_KUBE_ADDED] = "ADDED", [GT_KUBE_MODIFIED] = "MODIFIED", [GT_KUBE_DELETED] = "DELETED"};
-    watch->counters.last_heard_ms = gt_kube_now_ms();
+    watch->counters.last_heard_ms = gt_clock_ms();
     if (!cJSON_IsObject(object)) {
         gt_fail(&watch->failed, EBADMSG, "watch: a line of %zu bytes that is no event", len);
     } else if (strcmp(type, "ERROR") == 0) {
@@ -118,7 +119,7 @@ static bool on_long(void *arg, const char *line, size_t len)
     struct gt_kube_watch *watch = arg;
     struct gt_kube_peek object;
     gt_kube_peek(line, len, &object);
-    watch->counters.last_heard_ms = gt_kube_now_ms();
+    watch->counters.last_heard_ms = gt_clock_ms();
     if (strcmp(object.type, "ERROR") == 0) {
         gt_fail(&watch->failed, EFBIG, "watch: an error of more than %zu bytes", len);
         watch->lost = true;
@@ -207,7 +208,7 @@ static void end_stream(struct gt_kube_watch *watch, unsigned asked_s)
         free_watch(watch);
         return;
     }
-    if (gt_kube_now_ms() - watch->started_ms >= STEADY_MS)
+    if (gt_clock_ms() - watch->started_ms >= STEADY_MS)
         watch->backoff.failures = 0;
     gt_source_arm(watch->timer, gt_backoff_next(&watch->backoff, asked_s, &watch->kube->jitter));
 }
@@ -239,7 +240,7 @@ static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
         .on_data = on_data,
         .on_done = on_done,
         .arg = watch};
-    watch->started_ms = gt_kube_now_ms();
+    watch->started_ms = gt_clock_ms();
     watch->counters.connects++;
     return gt_kube_exchange(watch->kube, &exchange, &watch->transfer, err);
 }

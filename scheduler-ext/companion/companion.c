@@ -9,6 +9,7 @@
 #include "base/backoff.h"
 #include "base/ending.h"
 #include "base/version.h"
+#include "kube/kubeconfig.h"
 #include "scheduler-ext/companion/private.h"
 
 /* In all, the process ends within two seconds. */

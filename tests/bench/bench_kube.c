@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kube/informer.h"
+#include "kube/kubeconfig.h"
 
 enum { NAME_SIZE = 32, BODIES_MAX = 4 << 20, COUNT_MAX = 100000, IN_FLIGHT = 16 };
 

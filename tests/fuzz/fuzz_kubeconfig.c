@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kube/config.h"
+#include "kube/kubeconfig.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A kubeconfig as a file in memory: what is taken from it is a server that is safe to talk to. */

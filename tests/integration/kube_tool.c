@@ -18,6 +18,7 @@
 
 #include "kube/event.h"
 #include "kube/informer.h"
+#include "kube/kubeconfig.h"
 #include "kube/lease.h"
 #include "kube/lines.h"
 #include "kube/status.h"

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "kube/kubeconfig.h"
 #include "kube/lines.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "kube/base64.h"
-#include "kube/config.h"
+#include "kube/kubeconfig.h"
 #include "kube/token.h"
 
 static char folder[] = "/tmp/gputopo-kube-config-XXXXXX";
