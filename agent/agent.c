@@ -53,7 +53,8 @@ static void on_told(void *arg, bool warning, const char *reason, const char *not
     gt_agent_tell(arg, warning, reason, "%s", note);
 }
 
-void gt_agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
+/* Serves this inventory, whose reference it takes, from now on. */
+static void take(struct gt_agent *agent, struct gt_inventory *inventory)
 {
     bool first = !agent->inventory;
     if (first && must_be_read(agent->options))
@@ -71,6 +72,13 @@ void gt_agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
     gt_debug("scanned", GT_INT("changes", changes));
 }
 
+static void on_cdi_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    if (gt_agent_cdi_tend(agent))
+        take(agent, gt_inventory_ref(agent->scanned));
+}
+
 static void on_scan(void *arg, const struct gt_scan_result *result)
 {
     struct gt_agent *agent = arg;
@@ -83,7 +91,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     if (result->inventory && !result->relabelled)
         agent->early = result->early;
     if (result->relabelled)
-        gt_agent_take(agent, result->inventory);
+        take(agent, result->inventory);
     if (result->ids_only)
         return;
     agent->scans.health_checks += result->health_check;
@@ -102,14 +110,14 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
                GT_STR("why", agent->scan_error));
         gt_agent_publish_changed(agent->publish);
     } else if (result->inventory && result->looked) {
-        gt_agent_take(agent, result->inventory);
+        take(agent, result->inventory);
     } else if (result->inventory && !result->relabelled) {
         agent->scans.done++;
         gt_scan_counts_add(&agent->scans, result->seconds);
         clock_gettime(CLOCK_REALTIME, &now);
         agent->scans.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
         agent->scan_error[0] = '\0';
-        gt_agent_take(agent, result->inventory);
+        take(agent, result->inventory);
     }
     if (agent->publish_anew)
         gt_agent_publish_refresh(agent->publish);
@@ -240,7 +248,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
         .scan = scan_options(options, &agent->faults, agent->probe, agent->no_probe_why),
     };
     gt_scan_prepare(&scanner.scan);
-    r = gt_agent_cdi_start(agent, err);
+    r = gt_agent_cdi_start(agent, on_cdi_timer, err);
     if (r >= 0)
         r = start_plugin(agent, err);
     if (r >= 0)

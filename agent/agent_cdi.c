@@ -63,20 +63,18 @@ static void remove_left_over(struct gt_agent *agent)
         gt_info("CDI spec of before removed", GT_STR("file", gt_cdi_path(agent->cdi)));
 }
 
-static void on_timer(void *arg)
+bool gt_agent_cdi_tend(struct gt_agent *agent)
 {
-    struct gt_agent *agent = arg;
     if (!is_used(agent)) {
         remove_left_over(agent);
-        return;
+        return false;
     }
     gt_source_arm(agent->cdi_timer, CHECK_MS);
     if (!agent->scanned)
-        return;
+        return false;
     bool failed = agent->cdi_error[0];
     refresh(agent, agent->scanned);
-    if (failed != (agent->cdi_error[0] != '\0') && agent->options->strategy == GT_STRATEGY_CDI)
-        gt_agent_take(agent, gt_inventory_ref(agent->scanned));
+    return failed != (agent->cdi_error[0] != '\0') && agent->options->strategy == GT_STRATEGY_CDI;
 }
 
 struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_inventory *inventory)
@@ -95,7 +93,7 @@ struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_invent
     return gt_inventory_ref(inventory);
 }
 
-int gt_agent_cdi_start(struct gt_agent *agent, struct gt_err **err)
+int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, struct gt_err **err)
 {
     const struct gt_agent_options *options = agent->options;
     const struct gt_cdi_options cdi = {options->cdi_dir, options->resource, options->dev_root};

@@ -56,12 +56,12 @@ struct gt_agent {
 
     struct gt_podresources *podresources;
     struct gt_usage_book *usage;
-    struct gt_source *first_timer; /* the end of waiting for the first words below */
-    unsigned words_due;            /* gt_word bits: what is waited for before GPUs get IDs */
-    bool told_unregistered;        /* people were, of registration_error */
-    int pods_error;                /* of the last failure to follow `pods`, 0: none since the last list */
-    double listed_s;               /* when the kubelet last answered, monotonic */
-    char usage_error[512];         /* why it did not the last time, "" it did */
+    struct gt_source *sync_timer; /* the end of waiting for the sources below */
+    unsigned unsynced;            /* gt_agent_source bits: what is waited for before GPUs get IDs */
+    bool told_unregistered;       /* people were, of registration_error */
+    int pods_error;               /* of the last failure to follow `pods`, 0: none since the last list */
+    double listed_s;              /* when the kubelet last answered, monotonic */
+    char usage_error[512];        /* why it did not the last time, "" it did */
 
     struct gt_shares shares; /* whether the vendor's plugin shares the GPUs */
     struct gt_source *node_timer;
@@ -85,13 +85,12 @@ struct gt_agent {
     struct gt_err *start_error; /* why the first scan failed: the agent ends */
 };
 
-/* agent.c: serves this inventory, whose reference it takes, from now on. */
-void gt_agent_take(struct gt_agent *agent, struct gt_inventory *inventory);
-
 /* agent_cdi.c: the CDI spec (--device-strategy). _check() takes the reference of an inventory that was
  * scanned, and returns one of what is to be served. Stopped after the plugin. */
-int gt_agent_cdi_start(struct gt_agent *agent, struct gt_err **err);
+int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, struct gt_err **err);
 struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_inventory *inventory);
+/* The timer. True: whether GPUs are withheld has changed, and `scanned` is to be served again. */
+bool gt_agent_cdi_tend(struct gt_agent *agent);
 void gt_agent_cdi_stop(struct gt_agent *agent);
 
 /* agent_http.c: the handlers of /healthz, /readyz, /metrics and /usage, and of the first two alone. */
@@ -113,14 +112,16 @@ int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_usage_stop(struct gt_agent *agent);
 
-/* What the agent waits for at its start, for two seconds at most. */
-enum gt_word {
-    GT_WORD_HELD = 1,    /* the kubelet: who uses what */
-    GT_WORD_OFFERED = 2, /* the kubelet: what it has to offer */
-    GT_WORD_NODE = 4,    /* the API server: our Node */
+/* agent_sync.c: what the agent waits for at its start, for two seconds at most. */
+enum gt_agent_source {
+    GT_SYNC_HELD = 1,    /* the kubelet: who uses what */
+    GT_SYNC_OFFERED = 2, /* the kubelet: what it has to offer */
+    GT_SYNC_NODE = 4,    /* the API server: our Node */
 };
-/* It was said, or will not be. */
-void gt_agent_heard(struct gt_agent *agent, unsigned words);
+int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_sync_stop(struct gt_agent *agent);
+/* These sources have answered, or will not. */
+void gt_agent_synced(struct gt_agent *agent, unsigned sources);
 
 /* agent_shares.c: the signs that the vendor's plugin shares the GPUs. The kubelet's words come from
  * agent_usage.c; the Node's annotation is read while there is an API server. */

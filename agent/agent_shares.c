@@ -60,7 +60,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
         judge(agent);
     }
     look_again(agent);
-    gt_agent_heard(agent, GT_WORD_NODE);
+    gt_agent_synced(agent, GT_SYNC_NODE);
 }
 
 static void look(void *arg)

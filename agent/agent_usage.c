@@ -7,29 +7,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { FIRST_WORDS_MS = 2000, STALE_S = 60, GPUS_LOGGED = 4096 };
+enum { STALE_S = 60, GPUS_LOGGED = 4096 };
 
 static double now_s(void)
 {
     return (double)gt_clock_ns() / 1e9;
-}
-
-/* A GPU that a container holds by an ID of before must not be offered by another one, nor a shared one as a
- * whole one, not even for a moment: the first words, whatever they are, are waited for. */
-void gt_agent_heard(struct gt_agent *agent, unsigned words)
-{
-    if (!agent->words_due)
-        return;
-    agent->words_due &= ~words;
-    if (agent->words_due)
-        return;
-    gt_source_disarm(agent->first_timer);
-    gt_scanner_name_gpus(agent->scanner);
-}
-
-static void on_first_timer(void *arg)
-{
-    gt_agent_heard(arg, ~0U);
 }
 
 static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
@@ -156,20 +138,20 @@ static void on_listed(void *arg, const struct gt_holdings *holdings)
     tell_scanner(agent);
     gt_agent_plans_listed(agent, holdings);
     gt_agent_shares_held(agent, holdings->others);
-    gt_agent_heard(agent, GT_WORD_HELD);
+    gt_agent_synced(agent, GT_SYNC_HELD);
 }
 
 static void on_offered(void *arg, int others)
 {
     struct gt_agent *agent = arg;
     gt_agent_shares_offered(agent, others);
-    gt_agent_heard(agent, GT_WORD_OFFERED);
+    gt_agent_synced(agent, GT_SYNC_OFFERED);
 }
 
 static void on_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
-    gt_agent_heard(agent, GT_WORD_HELD | GT_WORD_OFFERED);
+    gt_agent_synced(agent, GT_SYNC_HELD | GT_SYNC_OFFERED);
     if (!agent->inventory)
         return; /* an agent that cannot even scan ends with one line; the next failure is said */
     bool again = agent->usage_error[0] != '\0';
@@ -192,13 +174,11 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
     const struct gt_podresources_events events = {on_listed, on_failed, on_offered, agent};
     int r = gt_usage_book_new(on_changed, agent, &agent->usage, err);
     if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, on_first_timer, agent, &agent->first_timer, err);
+        r = gt_agent_sync_start(agent, err);
     if (r >= 0)
         r = gt_podresources_new(agent->loop, &options, &events, &agent->podresources, err);
     if (r < 0)
         return r;
-    agent->words_due = GT_WORD_HELD | GT_WORD_OFFERED | (agent->kube ? GT_WORD_NODE : 0U);
-    gt_source_arm(agent->first_timer, FIRST_WORDS_MS);
     /* The probe may wait for its device nodes, and the whole scan for the probe. */
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
     return 0;
@@ -207,6 +187,6 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
 void gt_agent_usage_stop(struct gt_agent *agent)
 {
     gt_podresources_free(gt_steal(agent->podresources));
-    gt_source_free(gt_steal(agent->first_timer));
+    gt_agent_sync_stop(agent);
     gt_usage_book_free(gt_steal(agent->usage));
 }

@@ -1,32 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/publish_private.h"
-
 #include <errno.h>
 #include <string.h>
 
-#include "api/names.h"
+#include "agent/publish_answer.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "kube/status.h"
 
 enum { BODY_MAX = 1 << 20, ANSWER_MAX = 4 << 20 };
-
-static const struct {
-    const char *name;
-    const char *manager;
-} lane_facts[GT_PUBLISH_LANES] = {
-    [GT_PUBLISH_OWNER] = {"owner", NULL},
-    [GT_PUBLISH_OBJECT] = {"object", GT_MANAGER_AGENT},
-    [GT_PUBLISH_WIRING] = {"wiring", GT_MANAGER_AGENT},
-    [GT_PUBLISH_USAGE] = {"usage", GT_MANAGER_USAGE},
-    [GT_PUBLISH_ANNOTATIONS] = {"annotations", GT_MANAGER_AGENT},
-    [GT_PUBLISH_LABELS] = {"labels", GT_MANAGER_LABELS},
-};
-
-const char *gt_publish_lane_name(enum gt_publish_lane lane)
-{
-    return lane < GT_PUBLISH_LANES ? lane_facts[lane].name : "?";
-}
 
 static bool is_step(enum gt_publish_lane lane)
 {
@@ -131,7 +112,7 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
         .verb = which == GT_PUBLISH_OWNER ? GT_KUBE_GET : GT_KUBE_APPLY,
         .resource = of_object ? &gt_kube_node_gpu_topologies : &gt_kube_nodes,
         .name = publish->options.node_name,
-        .field_manager = lane_facts[which].manager,
+        .field_manager = gt_publish_lane_manager(which),
         .force = of_object || (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/publish_answer.h"
+
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include "agent/publish_private.h"
 #include "base/backoff.h"
 #include "base/json_get.h"
 #include "base/log.h"

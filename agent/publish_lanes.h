@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_AGENT_PUBLISH_PRIVATE_H
-#define GPUTOPO_AGENT_PUBLISH_PRIVATE_H
+#ifndef GPUTOPO_AGENT_PUBLISH_LANES_H
+#define GPUTOPO_AGENT_PUBLISH_LANES_H
 
 #include "agent/publish.h"
 
-/* Between publish.c (what is due, and when) and publish_answer.c (what an answer means). */
+/* The lanes and the state of a publisher: publish.c says what is due, and when; publish_answer.c says what an
+ * answer means. */
 
 enum { GT_PUBLISH_UID_SIZE = 64 };
 
@@ -52,16 +53,7 @@ static inline uint64_t gt_publish_random(const struct gt_publish *publish, uint6
     return max ? publish->port.random_below(publish->port.arg, max) : 0;
 }
 
-/* The outcome of the busy lane's request, which is busy no more. */
-void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane which,
-                            const struct gt_kube_answer *answer);
-
-/* The lane could not be written: it waits, longer each time. `error` NULL: nothing to log. */
-void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error);
-
-/* The API server said nothing of use: everything waits. `status` 429 only where it asked for longer than the
- * request had. */
-void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
-                        unsigned status);
+/* The field manager of a lane's writes; NULL: the lane only reads. */
+const char *gt_publish_lane_manager(enum gt_publish_lane lane);
 
 #endif

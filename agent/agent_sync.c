@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent_private.h"
+
+/*
+ * What the agent waits for at its start. A GPU that a container holds by an ID of before must not be offered
+ * by another one, nor a shared one as a whole one, not even for a moment: the first answer of each source,
+ * whatever it is, is waited for.
+ */
+
+enum { SYNC_MS = 2000 };
+
+void gt_agent_synced(struct gt_agent *agent, unsigned sources)
+{
+    if (!agent->unsynced)
+        return;
+    agent->unsynced &= ~sources;
+    if (agent->unsynced)
+        return;
+    gt_source_disarm(agent->sync_timer);
+    gt_scanner_name_gpus(agent->scanner);
+}
+
+static void on_sync_timer(void *arg)
+{
+    gt_agent_synced(arg, ~0U);
+}
+
+int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
+{
+    int r = gt_loop_add_timer(agent->loop, on_sync_timer, agent, &agent->sync_timer, err);
+    if (r < 0)
+        return r;
+    agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
+    gt_source_arm(agent->sync_timer, SYNC_MS);
+    return 0;
+}
+
+void gt_agent_sync_stop(struct gt_agent *agent)
+{
+    gt_source_free(gt_steal(agent->sync_timer));
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_PUBLISH_ANSWER_H
+#define GPUTOPO_AGENT_PUBLISH_ANSWER_H
+
+#include "agent/publish_lanes.h"
+
+/* The outcome of the busy lane's request, which is busy no more. */
+void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane which,
+                            const struct gt_kube_answer *answer);
+
+/* The lane could not be written: it waits, longer each time. `error` NULL: nothing to log. */
+void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error);
+
+/* The API server said nothing of use: everything waits. `status` 429 only where it asked for longer than the
+ * request had. */
+void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
+                        unsigned status);
+
+#endif
