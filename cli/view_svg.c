@@ -1,152 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/view_svg.h"
 
-#include <string.h>
-
-/* The picture of a cluster: supernodes as frames, nodes as rows in them, GPUs as cells. This file says where
- * everything stands. */
-
-enum { HEAD = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
-
-static unsigned longest_name(const struct cli_view *view)
-{
-    size_t most = 4;
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        size_t len = strlen(view->nodes[i].name) - view->domain;
-        most = len > most ? len : most;
-    }
-    return most < NAME_MOST ? (unsigned)most : NAME_MOST;
-}
-
-static void choose_scale(struct pic *pic)
-{
-    const struct cli_view *view = pic->view;
-    struct pic_scale *s = &pic->scale;
-    unsigned gpus = 1;
-    for (uint32_t i = 0; i < view->node_count; i++)
-        gpus = view->nodes[i].gpus > gpus ? view->nodes[i].gpus : gpus;
-    bool many = view->node_count > MANY;
-    s->cell = many ? 8 : gpus <= 16 ? 18 : 9;
-    s->cell_gap = many ? 2 : gpus <= 16 ? 4 : 2;
-    s->per_row = gpus <= 16 ? 8 : 16;
-    s->name_characters = many ? 0 : longest_name(view);
-    s->name = many ? 0 : (int)s->name_characters * CHARACTER + 14;
-    s->row_gap = many ? 3 : 9;
-    s->strip = s->per_row * (s->cell + s->cell_gap) - s->cell_gap;
-    s->block = s->name + s->strip + PIC_MARK;
-    int rows = ((int)gpus + s->per_row - 1) / s->per_row;
-    s->rows_height = rows * (s->cell + s->cell_gap) - s->cell_gap;
-    s->tall = many ? 32 : 12;
-    s->width = !many ? 1180 : view->node_count <= VERY_MANY ? 1700 : 2600;
-    s->heading = many ? 58 : 72;
-    s->least = many ? 130 : 250;
-    s->titles = view->node_count <= 2000;
-}
-
-uint32_t pic_columns(const struct pic *pic, uint32_t nodes)
-{
-    const struct pic_scale *s = &pic->scale;
-    uint32_t wanted = (nodes + s->tall - 1) / s->tall;
-    uint32_t fit = (uint32_t)((s->width - 2 * PIC_PADDING) / (s->block + PIC_COLUMN_GAP));
-    fit = fit ? fit : 1;
-    return wanted < fit ? (wanted ? wanted : 1) : fit;
-}
-
-static void measure_nodes(const struct pic *pic, uint32_t nodes, struct svg_box *box)
-{
-    const struct pic_scale *s = &pic->scale;
-    uint32_t columns = pic_columns(pic, nodes), rows = nodes ? (nodes + columns - 1) / columns : 0;
-    box->width = (int)columns * (s->block + PIC_COLUMN_GAP) - PIC_COLUMN_GAP + 2 * PIC_PADDING;
-    box->width = box->width > pic->scale.least ? box->width : pic->scale.least;
-    int inside = (int)rows * (s->rows_height + s->row_gap) - (rows ? s->row_gap : 0);
-    box->height = pic->scale.heading + inside + PIC_PADDING;
-}
-
-/* Frames that stand in rows, from left to right. */
-struct shelf {
-    int x, y, row_height, width; /* of the content so far; width is the widest row */
-    int limit;
-    uint32_t row[64], in_row; /* the frames of this row, which get one height */
-};
-
-static void end_row(struct pic *pic, struct shelf *shelf)
-{
-    for (uint32_t i = 0; i < shelf->in_row; i++)
-        pic->frames[shelf->row[i]].height = shelf->row_height;
-    if (shelf->in_row)
-        shelf->y += shelf->row_height + PIC_GAP;
-    shelf->x = shelf->row_height = 0;
-    shelf->in_row = 0;
-}
-
-static void put(struct pic *pic, struct shelf *shelf, uint32_t frame)
-{
-    struct svg_box *box = &pic->frames[frame];
-    if (shelf->in_row == GT_COUNT(shelf->row) || (shelf->in_row && shelf->x + box->width > shelf->limit))
-        end_row(pic, shelf);
-    box->x = shelf->x;
-    box->y = shelf->y;
-    shelf->row[shelf->in_row++] = frame;
-    shelf->x += box->width + PIC_GAP;
-    shelf->width = shelf->x - PIC_GAP > shelf->width ? shelf->x - PIC_GAP : shelf->width;
-    shelf->row_height = box->height > shelf->row_height ? box->height : shelf->row_height;
-}
-
-/* The size of a supernode and, within it, the places of those below. Recursion is as deep as there are
- * tiers. */
-static void measure(struct pic *pic, uint32_t at, int limit)
-{
-    const struct cli_view *view = pic->view;
-    const struct cli_supernode *supernode = &view->supernodes[at];
-    struct svg_box *box = &pic->frames[at];
-    struct shelf shelf = {.limit = limit - 2 * PIC_PADDING};
-    if (supernode->node_count || at + 1 == view->supernode_count ||
-        view->supernodes[at + 1].depth <= supernode->depth) {
-        measure_nodes(pic, supernode->node_count, box);
-        return;
-    }
-    for (uint32_t i = at + 1; i < view->supernode_count && view->supernodes[i].depth > supernode->depth; i++)
-        if (view->supernodes[i].parent == at) {
-            measure(pic, i, shelf.limit);
-            put(pic, &shelf, i);
-        }
-    end_row(pic, &shelf);
-    box->width = shelf.width + 2 * PIC_PADDING;
-    box->width = box->width > pic->scale.least ? box->width : pic->scale.least;
-    box->height = pic->scale.heading + shelf.y - PIC_GAP + PIC_PADDING;
-}
-
-/* Places are relative to the frame around them so far. */
-static void make_absolute(struct pic *pic)
-{
-    const struct cli_view *view = pic->view;
-    for (uint32_t i = 0; i <= view->supernode_count; i++) { /* parents come first */
-        struct svg_box *box = &pic->frames[i];
-        uint32_t parent = i < view->supernode_count ? view->supernodes[i].parent : CLI_NONE;
-        box->x += parent == CLI_NONE ? SVG_MARGIN : pic->frames[parent].x + PIC_PADDING;
-        box->y += parent == CLI_NONE ? HEAD : pic->frames[parent].y + pic->scale.heading;
-    }
-}
-
-/* Returns the y below all frames. */
-static int lay_out(struct pic *pic, uint32_t loose)
-{
-    const struct cli_view *view = pic->view;
-    struct shelf shelf = {.limit = pic->scale.width};
-    for (uint32_t i = 0; i < view->supernode_count; i++)
-        if (view->supernodes[i].parent == CLI_NONE) {
-            measure(pic, i, shelf.limit);
-            put(pic, &shelf, i);
-        }
-    if (loose || !view->supernode_count) {
-        measure_nodes(pic, loose, &pic->frames[view->supernode_count]);
-        put(pic, &shelf, view->supernode_count);
-    }
-    end_row(pic, &shelf);
-    make_absolute(pic);
-    pic->width = (shelf.width > LEAST_WIDTH ? shelf.width : LEAST_WIDTH) + 2 * SVG_MARGIN;
-    return HEAD + shelf.y + 20;
-}
+/* The picture of a cluster: supernodes as frames, nodes as rows in them, GPUs as cells. view_svg_layout.c
+ * says where everything stands, view_svg_draw.c draws it. */
 
 void cli_view_svg(const struct cli_view *view, struct gt_buf *to)
 {
@@ -159,8 +15,7 @@ void cli_view_svg(const struct cli_view *view, struct gt_buf *to)
     uint32_t placed = 0;
     for (uint32_t i = 0; i < view->supernode_count; i++)
         placed += view->supernodes[i].node_count;
-    choose_scale(&pic);
-    int bottom = lay_out(&pic, view->node_count - placed);
+    int bottom = pic_lay_out(&pic, view->node_count - placed);
 
     /* The height is known only when the notes are drawn. */
     gt_auto_buf struct gt_buf body = GT_BUF(to->max);

@@ -5,7 +5,7 @@
 #include "cli/view.h"
 #include "topology/model/svg.h"
 
-/* What the two files of a cluster's picture share. Lengths are in pixels. */
+/* What the files of a cluster's picture share. Lengths are in pixels. */
 
 enum {
     PIC_PADDING = 16, /* within a frame */
@@ -33,6 +33,10 @@ struct pic {
     struct svg_box *frames; /* by supernode, and one more for the nodes in none; absolute */
     int width, height;
 };
+
+/* Chooses the scale and the place of every frame; `loose` nodes are in no supernode. Returns the y below all.
+ */
+int pic_lay_out(struct pic *pic, uint32_t loose);
 
 /* The nodes of one frame in columns. */
 uint32_t pic_columns(const struct pic *pic, uint32_t nodes);

@@ -7,7 +7,7 @@
 #include "cli/view_svg.h"
 #include "topology/model/render_internal.h"
 
-/* Draws what view_svg.c has placed. */
+/* Draws what view_svg_layout.c has placed. */
 
 #define FREE_EDGE   "#8fcfa6"
 #define TRACK       "#e8f5ec"
