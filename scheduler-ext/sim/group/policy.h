@@ -40,7 +40,7 @@ extern const struct gt_group_policy gt_group_gputopo, gt_group_gpu_aware, gt_gro
     gt_group_worst_fit, gt_group_random, gt_group_least_allocated, gt_group_most_allocated,
     gt_group_gputopo_static;
 
-/* All of them, NULL at the end. */
+/* All of them, NULL at the end: policies.c. */
 extern const struct gt_group_policy *const gt_group_policies[];
 
 /* ---- what baselines share, common.c ---- */

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/sim/pod/policy.h"
 
-const struct gt_pod_policy *const gt_pod_policies[] = {
-    &gt_pod_gputopo, &gt_pod_fgd,        &gt_pod_best_fit, &gt_pod_dot_product,
-    &gt_pod_packing, &gt_pod_clustering, &gt_pod_random,   NULL,
-};
-
 bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_shape *shape)
 {
     if (shape->gpus * shape->milli > node->gpu_free)
