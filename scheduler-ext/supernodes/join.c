@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/supernodes/join_internal.h"
-
 #include <errno.h>
-#include <stdarg.h>
+
+#include "scheduler-ext/supernodes/join_work.h"
 
 static void work_done(struct gt_join_work *work)
 {
@@ -26,46 +25,6 @@ void gt_join_free(struct gt_join *join)
     free(join->supernode_of);
     free(join->problems);
     free(join);
-}
-
-void gt_join_problem(struct gt_join_work *work, enum gt_join_problem_kind kind, struct gt_join_about about,
-                     const char *format, ...)
-{
-    struct gt_join *join = work->join;
-    if (join->problem_count == GT_JOIN_PROBLEMS_MAX)
-        return;
-    struct gt_join_problem *p = &join->problems[join->problem_count++];
-    va_list args;
-    p->kind = kind;
-    p->supernode = about.supernode;
-    p->node = about.node;
-    p->other = about.other;
-    p->in_config = about.in_config;
-    va_start(args, format);
-    vsnprintf(p->text, sizeof(p->text), format, args);
-    va_end(args);
-}
-
-/* A DNS label, as object names must be where they are used in labels too. */
-bool gt_join_is_name(const char *name)
-{
-    size_t len = strnlen(name, GT_JOIN_NAME_SIZE);
-    if (len == 0 || len == GT_JOIN_NAME_SIZE || name[0] == '-' || name[len - 1] == '-')
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9') || name[i] == '-'))
-            return false;
-    return true;
-}
-
-uint32_t gt_join_add(struct gt_join_work *work, const char *name, unsigned tier, enum gt_join_source source)
-{
-    struct gt_join *join = work->join;
-    uint32_t id = join->supernode_count++;
-    struct gt_supernode *s = &join->supernodes[id];
-    *s = (struct gt_supernode){.tier = tier, .parent = GT_JOIN_NONE, .source = source};
-    snprintf(s->name, sizeof(s->name), "%s", name);
-    return id;
 }
 
 static void count_out_members(struct gt_join *join)

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/supernodes/join_internal.h"
+#include "scheduler-ext/supernodes/join_work.h"
+
+/* A DNS label, as object names must be where they are used in labels too. */
+static bool is_name(const char *name)
+{
+    size_t len = strnlen(name, GT_JOIN_NAME_SIZE);
+    if (len == 0 || len == GT_JOIN_NAME_SIZE || name[0] == '-' || name[len - 1] == '-')
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9') || name[i] == '-'))
+            return false;
+    return true;
+}
 
 static void add_groups(struct gt_join_work *work)
 {
     for (uint32_t i = 0; i < work->group_count; i++) {
         const struct gt_join_group *group = &work->groups[i];
         work->group_super[i] = GT_JOIN_NONE;
-        if (!gt_join_is_name(group->name))
+        if (!is_name(group->name))
             gt_join_problem(work, GT_JOIN_BAD_NAME, gt_join_about_group(GT_JOIN_NONE),
                             "group \"%.64s\": the name of a group is 1 to 63 of a-z, 0-9 and -", group->name);
         else if (group->tier < 1 || group->tier > GT_JOIN_TIERS_MAX)
@@ -106,7 +118,7 @@ void gt_join_by_label(struct gt_join_work *work, uint32_t *order)
     for (uint32_t i = 0; i < work->node_count; i++) {
         if (join->supernode_of[i] != GT_JOIN_NONE || !gt_join_has_text(work->nodes[i].label))
             continue;
-        if (gt_join_is_name(work->nodes[i].label))
+        if (is_name(work->nodes[i].label))
             order[count++] = i;
         else
             gt_join_problem(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/supernodes/join_internal.h"
+#include "scheduler-ext/supernodes/join_work.h"
 
 static int compare_node_names(const void *a, const void *b, void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/supernodes/join_internal.h"
+#include "scheduler-ext/supernodes/join_work.h"
 
 #include "base/digest.h"
 

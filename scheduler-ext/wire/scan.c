@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "scheduler-ext/wire/scan_internal.h"
+#include "scheduler-ext/wire/scan_state.h"
 
 /* Tokens outside of strings, by their first character. */
 enum token { SCALAR, STRING, OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY, COMMA, COLON, TOKENS };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/bits.h"
-#include "scheduler-ext/wire/scan_internal.h"
+#include "scheduler-ext/wire/scan_state.h"
 
 /* The characters that a backslash before them escapes. */
 uint64_t gt_find_escaped(struct gt_scan *s, uint64_t backslash)

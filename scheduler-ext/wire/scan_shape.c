@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "scheduler-ext/wire/scan_internal.h"
+#include "scheduler-ext/wire/scan_state.h"
 
 /* "Pod.spec.containers[2].": the members that lead to the value at work. */
 static void add_path(const struct gt_scan *s, struct gt_buf *to)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_SUPERNODES_JOIN_INTERNAL_H
-#define GPUTOPO_SUPERNODES_JOIN_INTERNAL_H
+#ifndef GPUTOPO_SUPERNODES_JOIN_WORK_H
+#define GPUTOPO_SUPERNODES_JOIN_WORK_H
 
 #include <string.h>
 
@@ -40,11 +40,9 @@ static inline struct gt_join_about gt_join_about_nodes(uint32_t node, uint32_t o
     return (struct gt_join_about){GT_JOIN_NONE, node, other, false};
 }
 
-/* join.c */
 void gt_join_problem(struct gt_join_work *work, enum gt_join_problem_kind kind, struct gt_join_about about,
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 uint32_t gt_join_add(struct gt_join_work *work, const char *name, unsigned tier, enum gt_join_source source);
-bool gt_join_is_name(const char *name);
 
 static inline bool gt_join_has_text(const char *text)
 {

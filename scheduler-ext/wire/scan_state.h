@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WIRE_SCAN_INTERNAL_H
-#define GPUTOPO_WIRE_SCAN_INTERNAL_H
+#ifndef GPUTOPO_WIRE_SCAN_STATE_H
+#define GPUTOPO_WIRE_SCAN_STATE_H
 
 #include "scheduler-ext/wire/scan.h"
 #include "scheduler-ext/wire/scan_masks.h"
