@@ -117,7 +117,7 @@ static void ask_servers(struct gt_prober *prober, uint64_t devices)
         cJSON_Delete(gt_prober_ask(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
 }
 
-void gt_plan_health(struct gt_prober *prober, uint64_t *ret_devices)
+static void ask_for_health(struct gt_prober *prober, uint64_t *ret_devices)
 {
     uint64_t devices = ask_identities(prober);
     ask_limited(prober);
@@ -129,7 +129,7 @@ void gt_plan_health(struct gt_prober *prober, uint64_t *ret_devices)
     *ret_devices = devices;
 }
 
-void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
+static void ask_all(struct gt_prober *prober, uint64_t *ret_devices)
 {
     uint64_t devices = ask_identities(prober);
     ask_limited(prober);
@@ -151,3 +151,6 @@ void gt_plan_run(struct gt_prober *prober, uint64_t *ret_devices)
             ask_device(prober, i);
     *ret_devices = devices;
 }
+
+const struct gt_probe_plan gt_plan_scan = {.ask = ask_all};
+const struct gt_probe_plan gt_plan_health = {.ask = ask_for_health, .patient = true};

@@ -348,8 +348,8 @@ static void finish_log(struct gt_prober *prober, const char *library_error)
     gt_buf_puts(log, "}}\n");
 }
 
-int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size_t *ret_len,
-                   unsigned *ret_restarts, struct gt_err **err)
+int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, char **ret_log,
+                   size_t *ret_len, unsigned *ret_restarts, struct gt_err **err)
 {
     gt_auto_err struct gt_err *why = NULL;
     struct gt_library library = {0};
@@ -360,7 +360,7 @@ int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size
     prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
     prober->restarts = prober->culprits.count = prober->culprits.sound_count = 0;
     prober->over = prober->doubtful = prober->init_told = false;
-    prober->patient = plan == gt_plan_health;
+    prober->patient = plan->patient;
     prober->stopped[0] = '\0';
     gt_worker_stuck();
 
@@ -386,7 +386,7 @@ int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size
     if (found == 0) {
         if (prober->init_answer[0]) /* by this worker, in an earlier scan */
             tell_init(prober);
-        plan(prober, &devices);
+        plan->ask(prober, &devices);
     }
     finish_log(prober, found < 0 ? gt_err_text(why) : NULL);
     *ret_restarts = prober->restarts;

@@ -28,12 +28,15 @@ GT_DEFINE_CLEANUP(struct gt_prober *, gt_prober_free)
 #define gt_auto_prober GT_CLEANUP(gt_prober_free)
 
 /* What is asked (plan.c): everything, or only what tells of health. */
-typedef void gt_plan(struct gt_prober *prober, uint64_t *ret_devices);
+struct gt_probe_plan {
+    void (*ask)(struct gt_prober *prober, uint64_t *ret_devices); /* sets the devices that answered */
+    bool patient; /* what hangs again and again is not asked each time */
+};
 
 /* Asks what the plan says. *ret_log is the call log, which the caller frees. -ECANCELED: the owner is gone.
  */
-int gt_prober_scan(struct gt_prober *prober, gt_plan *plan, char **ret_log, size_t *ret_len,
-                   unsigned *ret_restarts, struct gt_err **err);
+int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, char **ret_log,
+                   size_t *ret_len, unsigned *ret_restarts, struct gt_err **err);
 
 /* How long each function has taken since the start, as JSON (docs/probe-protocol.md). */
 struct gt_buf;
@@ -43,10 +46,8 @@ void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to);
 struct cJSON;
 struct cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args);
 
-/* plan.c: all questions of a scan, the most important first, and those of a look at the health of devices.
- * Both set the devices that answered. */
-gt_plan gt_plan_run;
-gt_plan gt_plan_health;
+/* plan.c: all questions of a scan, the most important first, and those of a look at the health of devices. */
+extern const struct gt_probe_plan gt_plan_scan, gt_plan_health;
 
 /* The process that waits for events, tended after every scan. */
 struct gt_event_worker;

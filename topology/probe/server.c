@@ -126,7 +126,7 @@ static void reply(struct server *server, struct client *client, const char *line
     flush(server, client);
 }
 
-static void scan(struct server *server, struct client *client, gt_plan *plan)
+static void scan(struct server *server, struct client *client, const struct gt_probe_plan *plan)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *log = NULL;
@@ -174,11 +174,11 @@ static void serve(struct server *server, struct client *client)
         client->in_len -= used;
         memmove(client->in, client->in + used, client->in_len);
         if (request == GT_PROBE_SCAN)
-            scan(server, client, gt_plan_run);
+            scan(server, client, &gt_plan_scan);
         else if (request == GT_PROBE_TIMES)
             tell_times(server, client);
         else if (request == GT_PROBE_HEALTH)
-            scan(server, client, gt_plan_health);
+            scan(server, client, &gt_plan_health);
         else if (request == GT_PROBE_WATCH && client->watch < 0)
             reply(server, client, "error watch comes with a socket\n", "", 0);
         else
