@@ -6,218 +6,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
-#include "base/json_get.h"
 #include "base/log.h"
-#include "kube/status.h"
-#include "scheduler-ext/companion/apply_set_private.h"
-
-enum { CATCH_UP_MS = 5000 };
-
-static int compare(const void *a, const void *b)
-{
-    return strcmp(((const struct gt_apply_set_entry *)a)->name, ((const struct gt_apply_set_entry *)b)->name);
-}
-
-static void seen_done(struct gt_apply_set_seen *seen)
-{
-    free(seen->uid);
-    free(seen->version);
-    free(seen->have);
-    *seen = (struct gt_apply_set_seen){0};
-}
-
-static void free_entry(void *item)
-{
-    struct gt_apply_set_entry *entry = item;
-    gt_kube_cancel(entry->call);
-    seen_done(&entry->there);
-    seen_done(&entry->later);
-    free(entry->awaited);
-    free(entry->desired);
-    free(entry->name);
-    free(entry);
-}
-
-static struct gt_apply_set_entry *find(const struct gt_apply_set *set, const char *name)
-{
-    const struct gt_apply_set_entry key = {.name = (char *)(uintptr_t)name};
-    void *found = tfind(&key, &set->tree, compare);
-    return found ? *(struct gt_apply_set_entry **)found : NULL;
-}
-
-static struct gt_apply_set_entry *find_or_add(struct gt_apply_set *set, const char *name)
-{
-    struct gt_apply_set_entry *entry = find(set, name);
-    if (entry || !*name || set->count == GT_APPLY_SET_OBJECTS_MAX)
-        return entry;
-    entry = calloc(1, sizeof(*entry));
-    if (!entry || !(entry->name = strdup(name)) || !tsearch(entry, &set->tree, compare)) {
-        if (entry)
-            free_entry(entry);
-        return NULL;
-    }
-    entry->set = set;
-    set->count++;
-    return entry;
-}
-
-static bool is_over(const struct gt_apply_set_entry *entry)
-{
-    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->call && !entry->awaited &&
-           !entry->has_later && !entry->is_queued;
-}
-
-void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
-{
-    if (!is_over(entry))
-        return;
-    tdelete(entry, &entry->set->tree, compare);
-    entry->set->count--;
-    free_entry(entry);
-}
+#include "scheduler-ext/companion/apply_set_entry.h"
 
 /* ---- what is there ---- */
-
-/* Adds what an object of somebody else's holds, under the same name; false without memory. */
-static bool add_reference(cJSON *to, const char *name, const cJSON *object)
-{
-    cJSON *reference = cJSON_CreateObjectReference(object->child);
-    if (reference && cJSON_AddItemToObject(to, name, reference))
-        return true;
-    cJSON_Delete(reference);
-    return false;
-}
-
-/* The labels and the member that matters, as a text. NULL: no memory. */
-static char *trim(const struct gt_apply_set *set, const cJSON *object)
-{
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    const cJSON *root = cJSON_GetObjectItemCaseSensitive(object, set->spec.root);
-    cJSON *kept = cJSON_CreateObject();
-    bool whole = kept && (!cJSON_IsObject(labels) || add_reference(kept, "labels", labels)) &&
-                 (!cJSON_IsObject(root) || add_reference(kept, set->spec.root, root));
-    char *text = whole ? cJSON_PrintUnformatted(kept) : NULL;
-    cJSON_Delete(kept);
-    return text;
-}
-
-static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_apply_set_seen *ret)
-{
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    bool ours = strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_MANAGER_COMPANION) == 0;
-    struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
-                                     .uid = strdup(gt_get_string(metadata, "uid")),
-                                     .version = strdup(gt_get_string(metadata, "resourceVersion")),
-                                     .have = trim(set, object)};
-    if (!seen.uid || !seen.version || !seen.have) {
-        seen_done(&seen);
-        return false;
-    }
-    *ret = seen;
-    return true;
-}
-
-void gt_apply_set_caught_up(struct gt_apply_set_entry *entry)
-{
-    free(gt_steal(entry->awaited));
-    if (!entry->has_later)
-        return;
-    seen_done(&entry->there);
-    entry->there = entry->later;
-    entry->later = (struct gt_apply_set_seen){0};
-    entry->has_later = false;
-    entry->set->spec.on_change(entry->set->spec.arg);
-}
-
-static uint64_t version_digest(const struct gt_apply_set_seen *seen)
-{
-    return gt_digest_keyed(seen->version ? seen->version : "");
-}
-
-/* Whether the watch has told of this version while the write was on its way. */
-static bool was_heard(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
-{
-    if (entry->heard_count > GT_APPLY_SET_HEARD_MAX)
-        return true; /* it may have been one of them */
-    for (unsigned i = 0; i < entry->heard_count; i++)
-        if (entry->heard[i] == version_digest(seen))
-            return true;
-    return false;
-}
-
-void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
-{
-    struct gt_apply_set_seen seen = {0};
-    if (object && !see(entry->set, object, &seen))
-        return; /* the watch will tell */
-    /* Somebody else's write may have followed, and nobody tells of that again. */
-    if (was_heard(entry, &seen)) {
-        seen_done(&seen);
-        gt_apply_set_caught_up(entry);
-        return;
-    }
-    seen_done(&entry->there);
-    seen_done(&entry->later);
-    free(entry->awaited);
-    entry->has_later = false;
-    entry->there = seen;
-    entry->awaited = strdup(seen.version ? seen.version : "");
-    entry->awaited_until = gt_clock_ms() + CATCH_UP_MS;
-}
-
-/* What the watch tells; it takes `seen` over. */
-static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
-{
-    struct gt_apply_set *set = entry->set;
-    if (entry->call && entry->heard_count++ < GT_APPLY_SET_HEARD_MAX)
-        entry->heard[entry->heard_count - 1] = version_digest(seen);
-    if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") != 0 &&
-        gt_clock_ms() < entry->awaited_until) {
-        seen_done(&entry->later);
-        entry->later = *seen;
-        entry->has_later = true;
-        gt_apply_set_queue(entry);
-        return;
-    }
-    bool is_echo = entry->awaited != NULL;
-    free(gt_steal(entry->awaited));
-    seen_done(&entry->later);
-    entry->has_later = false;
-    seen_done(&entry->there);
-    entry->there = *seen;
-    gt_apply_set_queue(entry);
-    if (!is_echo)
-        set->spec.on_change(set->spec.arg);
-}
-
-void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object)
-{
-    struct gt_apply_set_seen seen;
-    struct gt_apply_set_entry *entry = find_or_add(set, gt_kube_meta(object, "name"));
-    if (entry && see(set, object, &seen))
-        hear(entry, &seen);
-}
-
-void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
-{
-    struct gt_apply_set_entry *entry = find(set, name);
-    struct gt_apply_set_seen seen = {0};
-    if (entry)
-        hear(entry, &seen);
-}
-
-void gt_apply_set_saw_all(struct gt_apply_set *set)
-{
-    bool first = !gt_apply_set_is_synced(set);
-    set->synced = true;
-    set->stats.absent = false;
-    if (first)
-        set->spec.on_change(set->spec.arg);
-    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
-}
 
 static void on_object(void *arg, cJSON *object)
 {
@@ -256,14 +48,9 @@ static void on_error(void *arg, const struct gt_err *error)
            GT_STR("why", set->stats.error));
 }
 
-bool gt_apply_set_is_synced(const struct gt_apply_set *set)
-{
-    return set->synced && !set->stats.absent;
-}
-
 enum gt_apply_set_state gt_apply_set_state_of(const struct gt_apply_set *set, const char *name)
 {
-    const struct gt_apply_set_entry *entry = find(set, name);
+    const struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
     return entry ? entry->there.state : GT_APPLY_SET_ABSENT;
 }
 
@@ -295,7 +82,7 @@ void gt_apply_set_begin(struct gt_apply_set *set)
 
 bool gt_apply_set_want(struct gt_apply_set *set, const char *name, const char *desired)
 {
-    struct gt_apply_set_entry *entry = find_or_add(set, name);
+    struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, name);
     if (!entry)
         return false;
     if (entry->round == set->round)
@@ -357,7 +144,7 @@ void gt_apply_set_free(struct gt_apply_set *set)
     if (!set)
         return;
     gt_kube_informer_free(set->informer);
-    tdestroy(set->tree, free_entry);
+    gt_apply_set_free_entries(set);
     gt_source_free(set->timer);
     free(set);
 }

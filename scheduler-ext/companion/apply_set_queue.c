@@ -3,26 +3,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "scheduler-ext/companion/apply_set_private.h"
+#include "scheduler-ext/companion/apply_set_entry.h"
 
 enum { RUNNING_MAX = 8, PER_SECOND = 50 };
-
-void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms)
-{
-    gt_source_arm(set->timer, ms);
-}
-
-void gt_apply_set_queue(struct gt_apply_set_entry *entry)
-{
-    struct gt_apply_set *set = entry->set;
-    if (!entry->is_queued) {
-        entry->is_queued = true;
-        entry->next = NULL;
-        *set->last = entry;
-        set->last = &entry->next;
-    }
-    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
-}
 
 static void refill(struct gt_apply_set *set, uint64_t now)
 {
@@ -36,17 +19,6 @@ static bool may_write(const struct gt_apply_set *set)
 {
     return set->leads && gt_apply_set_is_synced(set) && set->has_round && set->running < RUNNING_MAX &&
            set->tokens >= 1;
-}
-
-void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
-{
-    struct gt_apply_set *set = entry->set;
-    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
-    set->stats.failed++;
-    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
-           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
-    entry->not_before = gt_clock_ms() + gt_backoff_next(&entry->backoff, 0, &set->jitter);
 }
 
 /* False: it stays in the queue. */

@@ -7,7 +7,7 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
-#include "scheduler-ext/companion/apply_set_private.h"
+#include "scheduler-ext/companion/apply_set_entry.h"
 #include "scheduler-ext/companion/desired.h"
 
 enum { DEADLINE_MS = 20000 };

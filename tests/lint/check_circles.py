@@ -19,7 +19,6 @@ EXCEPTIONS = [{folder + name for name in names.split()} for folder, names in (
     ("scheduler-ext/cache/",
      "cache cache_node cache_plan cache_pods cache_recompute cache_supernodes cache_topology"),
     ("scheduler-ext/placement/", "admit attempt controller eviction_backoff reconcile records report write"),
-    ("scheduler-ext/companion/", "apply_set apply_set_queue apply_set_write"),
 )]
 
 DEFINITION = re.compile(r"^(?!typedef\b|else\b|__attribute__|#)((?:[A-Za-z_][\w ]*[ *]+)+)(\w+)\([^;{}]*\)[^;{}()]*\n\{(.*?)^\}", re.M | re.S)

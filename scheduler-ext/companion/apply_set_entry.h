@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_COMPANION_APPLY_SET_PRIVATE_H
-#define GPUTOPO_COMPANION_APPLY_SET_PRIVATE_H
+#ifndef GPUTOPO_COMPANION_APPLY_SET_ENTRY_H
+#define GPUTOPO_COMPANION_APPLY_SET_ENTRY_H
 
 #include "kube/backoff.h"
 #include "kube/informer.h"
 #include "scheduler-ext/companion/apply_set.h"
+
+/* The state of an apply set and of its objects: what is there, what is desired, and the queue. */
 
 /* An object as it was seen. */
 struct gt_apply_set_seen {
@@ -53,20 +55,25 @@ struct gt_apply_set {
 
 enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
 
-/* apply_set.c */
+/* NULL: there is none; of the second: no memory, or too many. */
+struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name);
+struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, const char *name);
+void gt_apply_set_free_entries(struct gt_apply_set *set);
 /* Forgets an entry that stands for nothing any more. */
 void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
+
 /* Ends the waiting for the watch: what it told last is so. */
 void gt_apply_set_caught_up(struct gt_apply_set_entry *entry);
 /* What our own write has led to; NULL: the object is gone. */
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);
 
-/* apply_set_queue.c: when what is written. gt_apply_set_run() is the timer. */
-gt_timer_callback gt_apply_set_run;
 void gt_apply_set_queue(struct gt_apply_set_entry *entry);
 void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms);
 /* Counts and logs it, and makes the entry wait. */
 void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
+
+/* apply_set_queue.c: the timer, which writes what is due. */
+gt_timer_callback gt_apply_set_run;
 
 /*
  * apply_set_write.c: the next write that brings an entry nearer to its desired.

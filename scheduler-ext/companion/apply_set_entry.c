@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/apply_set_entry.h"
+
+#include <search.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json_get.h"
+#include "base/log.h"
+#include "kube/status.h"
+
+enum { CATCH_UP_MS = 5000 };
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const struct gt_apply_set_entry *)a)->name, ((const struct gt_apply_set_entry *)b)->name);
+}
+
+static void seen_done(struct gt_apply_set_seen *seen)
+{
+    free(seen->uid);
+    free(seen->version);
+    free(seen->have);
+    *seen = (struct gt_apply_set_seen){0};
+}
+
+static void free_entry(void *item)
+{
+    struct gt_apply_set_entry *entry = item;
+    gt_kube_cancel(entry->call);
+    seen_done(&entry->there);
+    seen_done(&entry->later);
+    free(entry->awaited);
+    free(entry->desired);
+    free(entry->name);
+    free(entry);
+}
+
+void gt_apply_set_free_entries(struct gt_apply_set *set)
+{
+    tdestroy(set->tree, free_entry);
+    set->tree = NULL;
+}
+
+struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name)
+{
+    const struct gt_apply_set_entry key = {.name = (char *)(uintptr_t)name};
+    void *found = tfind(&key, &set->tree, compare);
+    return found ? *(struct gt_apply_set_entry **)found : NULL;
+}
+
+struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, const char *name)
+{
+    struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
+    if (entry || !*name || set->count == GT_APPLY_SET_OBJECTS_MAX)
+        return entry;
+    entry = calloc(1, sizeof(*entry));
+    if (!entry || !(entry->name = strdup(name)) || !tsearch(entry, &set->tree, compare)) {
+        if (entry)
+            free_entry(entry);
+        return NULL;
+    }
+    entry->set = set;
+    set->count++;
+    return entry;
+}
+
+static bool is_over(const struct gt_apply_set_entry *entry)
+{
+    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->call && !entry->awaited &&
+           !entry->has_later && !entry->is_queued;
+}
+
+void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
+{
+    if (!is_over(entry))
+        return;
+    tdelete(entry, &entry->set->tree, compare);
+    entry->set->count--;
+    free_entry(entry);
+}
+
+/* ---- what is there ---- */
+
+/* Adds what an object of somebody else's holds, under the same name; false without memory. */
+static bool add_reference(cJSON *to, const char *name, const cJSON *object)
+{
+    cJSON *reference = cJSON_CreateObjectReference(object->child);
+    if (reference && cJSON_AddItemToObject(to, name, reference))
+        return true;
+    cJSON_Delete(reference);
+    return false;
+}
+
+/* The labels and the member that matters, as a text. NULL: no memory. */
+static char *trim(const struct gt_apply_set *set, const cJSON *object)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
+    const cJSON *root = cJSON_GetObjectItemCaseSensitive(object, set->spec.root);
+    cJSON *kept = cJSON_CreateObject();
+    bool whole = kept && (!cJSON_IsObject(labels) || add_reference(kept, "labels", labels)) &&
+                 (!cJSON_IsObject(root) || add_reference(kept, set->spec.root, root));
+    char *text = whole ? cJSON_PrintUnformatted(kept) : NULL;
+    cJSON_Delete(kept);
+    return text;
+}
+
+static bool see(const struct gt_apply_set *set, const cJSON *object, struct gt_apply_set_seen *ret)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
+    bool ours = strcmp(gt_get_string(labels, GT_LABEL_MANAGED_BY), GT_MANAGER_COMPANION) == 0;
+    struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
+                                     .uid = strdup(gt_get_string(metadata, "uid")),
+                                     .version = strdup(gt_get_string(metadata, "resourceVersion")),
+                                     .have = trim(set, object)};
+    if (!seen.uid || !seen.version || !seen.have) {
+        seen_done(&seen);
+        return false;
+    }
+    *ret = seen;
+    return true;
+}
+
+void gt_apply_set_caught_up(struct gt_apply_set_entry *entry)
+{
+    free(gt_steal(entry->awaited));
+    if (!entry->has_later)
+        return;
+    seen_done(&entry->there);
+    entry->there = entry->later;
+    entry->later = (struct gt_apply_set_seen){0};
+    entry->has_later = false;
+    entry->set->spec.on_change(entry->set->spec.arg);
+}
+
+static uint64_t version_digest(const struct gt_apply_set_seen *seen)
+{
+    return gt_digest_keyed(seen->version ? seen->version : "");
+}
+
+/* Whether the watch has told of this version while the write was on its way. */
+static bool was_heard(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
+{
+    if (entry->heard_count > GT_APPLY_SET_HEARD_MAX)
+        return true; /* it may have been one of them */
+    for (unsigned i = 0; i < entry->heard_count; i++)
+        if (entry->heard[i] == version_digest(seen))
+            return true;
+    return false;
+}
+
+void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
+{
+    struct gt_apply_set_seen seen = {0};
+    if (object && !see(entry->set, object, &seen))
+        return; /* the watch will tell */
+    /* Somebody else's write may have followed, and nobody tells of that again. */
+    if (was_heard(entry, &seen)) {
+        seen_done(&seen);
+        gt_apply_set_caught_up(entry);
+        return;
+    }
+    seen_done(&entry->there);
+    seen_done(&entry->later);
+    free(entry->awaited);
+    entry->has_later = false;
+    entry->there = seen;
+    entry->awaited = strdup(seen.version ? seen.version : "");
+    entry->awaited_until = gt_clock_ms() + CATCH_UP_MS;
+}
+
+/* What the watch tells; it takes `seen` over. */
+static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
+{
+    struct gt_apply_set *set = entry->set;
+    if (entry->call && entry->heard_count++ < GT_APPLY_SET_HEARD_MAX)
+        entry->heard[entry->heard_count - 1] = version_digest(seen);
+    if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") != 0 &&
+        gt_clock_ms() < entry->awaited_until) {
+        seen_done(&entry->later);
+        entry->later = *seen;
+        entry->has_later = true;
+        gt_apply_set_queue(entry);
+        return;
+    }
+    bool is_echo = entry->awaited != NULL;
+    free(gt_steal(entry->awaited));
+    seen_done(&entry->later);
+    entry->has_later = false;
+    seen_done(&entry->there);
+    entry->there = *seen;
+    gt_apply_set_queue(entry);
+    if (!is_echo)
+        set->spec.on_change(set->spec.arg);
+}
+
+void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object)
+{
+    struct gt_apply_set_seen seen;
+    struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, gt_kube_meta(object, "name"));
+    if (entry && see(set, object, &seen))
+        hear(entry, &seen);
+}
+
+void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
+{
+    struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
+    struct gt_apply_set_seen seen = {0};
+    if (entry)
+        hear(entry, &seen);
+}
+
+void gt_apply_set_saw_all(struct gt_apply_set *set)
+{
+    bool first = !gt_apply_set_is_synced(set);
+    set->synced = true;
+    set->stats.absent = false;
+    if (first)
+        set->spec.on_change(set->spec.arg);
+    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+}
+
+/* ---- when it is written ---- */
+
+bool gt_apply_set_is_synced(const struct gt_apply_set *set)
+{
+    return set->synced && !set->stats.absent;
+}
+
+void gt_apply_set_kick(struct gt_apply_set *set, uint64_t ms)
+{
+    gt_source_arm(set->timer, ms);
+}
+
+void gt_apply_set_queue(struct gt_apply_set_entry *entry)
+{
+    struct gt_apply_set *set = entry->set;
+    if (!entry->is_queued) {
+        entry->is_queued = true;
+        entry->next = NULL;
+        *set->last = entry;
+        set->last = &entry->next;
+    }
+    gt_apply_set_kick(set, GT_APPLY_SET_SOON_MS);
+}
+
+void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
+{
+    struct gt_apply_set *set = entry->set;
+    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
+    set->stats.failed++;
+    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
+           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
+    entry->not_before = gt_clock_ms() + gt_backoff_next(&entry->backoff, 0, &set->jitter);
+}
