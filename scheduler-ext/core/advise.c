@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/bits.h"
-#include "scheduler-ext/core/advise_internal.h"
+#include "scheduler-ext/core/advise_search.h"
 #include "scheduler-ext/core/capacity.h"
 
 enum { DEFAULT_WORK = 100000000 };

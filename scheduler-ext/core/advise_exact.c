@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "scheduler-ext/core/advise_internal.h"
+#include "scheduler-ext/core/advise_search.h"
 #include "topology/model/node.h"
 
 enum { CHOICES_MAX = 16 << 20 };

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "scheduler-ext/core/advise_internal.h"
+#include "scheduler-ext/core/advise_search.h"
 
 /*
  * Where the tables would be too large: nodes are cleared whole, the cheapest pods of the job first, region

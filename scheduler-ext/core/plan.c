@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan.h"
 
-#include "scheduler-ext/core/plan_internal.h"
-
-uint32_t gt_pod_super(const struct job *job, uint32_t pod)
-{
-    uint32_t node = job->pods[pod].node;
-    return gt_core_has_node(job->cluster, node) ? job->cluster->super[node] : GT_NONE;
-}
-
-bool gt_run_is_placed(const struct job *job, uint32_t first, uint32_t count)
-{
-    for (uint32_t i = first; i < first + count; i++)
-        if (!job->pods[i].running && job->pods[i].node == GT_NONE)
-            return false;
-    return true;
-}
-
-bool gt_run_has_started(const struct job *job, uint32_t first, uint32_t count)
-{
-    for (uint32_t i = first; job->any_running && i < first + count; i++)
-        if (job->pods[i].running && gt_pod_super(job, i) != GT_NONE)
-            return true;
-    return false;
-}
+#include "scheduler-ext/core/plan_nodes.h"
 
 /* ---- runs with running pods ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "scheduler-ext/core/plan_internal.h"
+#include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_rule.h"
 
 /*
  * GT_RULE_CHURN: whole units where jobs come and go (docs/reference/placement.md).

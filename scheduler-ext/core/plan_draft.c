@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
+#include "scheduler-ext/core/plan_draft.h"
 
-#include "scheduler-ext/core/plan_internal.h"
+#include <string.h>
 
 /*
  * The cluster as a plan in the making sees it: without the nodes that are left out, with the GPUs that are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_internal.h"
+#include "scheduler-ext/core/plan_work.h"
 
 static uint32_t saturated(uint64_t n)
 {

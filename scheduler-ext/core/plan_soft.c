@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "scheduler-ext/core/plan_internal.h"
+#include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_rule.h"
 
 /* Soft units: atoms that need not lie together, but as close as possible. */
 

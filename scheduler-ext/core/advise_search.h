@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CORE_ADVISE_INTERNAL_H
-#define GPUTOPO_CORE_ADVISE_INTERNAL_H
+#ifndef GPUTOPO_CORE_ADVISE_SEARCH_H
+#define GPUTOPO_CORE_ADVISE_SEARCH_H
 
 #include "scheduler-ext/core/advise.h"
+
+/* What is searched for the least set of pods to move, and the two ways to search it. */
 
 /* A cost: pods in the upper half, GPUs in the lower. Costs add up and compare as numbers. */
 #define ADVISE_NEVER UINT64_MAX
