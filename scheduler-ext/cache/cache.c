@@ -19,9 +19,6 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
         cache->spec.stale_ms = STALE_MS;
     /* Where memory lies is nobody's to foretell: names cannot be made to meet in one place of a table. */
     cache->seed = gt_digest_keyed("cache");
-    cache->resource = strdup(cache->spec.resource ? cache->spec.resource : GT_RESOURCE_GPU);
-    if (!cache->resource)
-        return gt_fail_sys(err, ENOMEM, "cache");
     int r = gt_cluster_new(&cache->cluster, err);
     if (r >= 0)
         r = gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err);
@@ -67,7 +64,6 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_release(&cache->bytes, cache->by_id);
     gt_cluster_free(cache->cluster);
     gt_class_cache_free(cache->classes);
-    free(cache->resource);
     free(cache);
 }
 

@@ -5,7 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "api/condition.h"
-#include "api/names.h"
+#include "api/pod.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/jobs/identity.h"
 
@@ -33,10 +33,9 @@ struct gt_cache_pod;
 struct gt_cache_job;
 
 struct gt_cache_spec {
-    const char *resource; /* NULL: "metax-tech.com/gpu" */
-    uint64_t stale_ms;    /* 0: 15 minutes, three heartbeats of an agent */
-    bool reports;         /* gt_cache_reports() is asked for */
-    bool gpu_attributes;  /* that of a report, too */
+    uint64_t stale_ms;   /* 0: 15 minutes, three heartbeats of an agent */
+    bool reports;        /* gt_cache_reports() is asked for */
+    bool gpu_attributes; /* that of a report, too */
     /* Keys of labels that name a node's supernode, with commas between them: the first that a node has
      * counts. NULL: none; borrowed. */
     const char *supernode_labels;
@@ -75,7 +74,7 @@ void gt_cache_node(struct gt_cache *cache, const cJSON *object);
 void gt_cache_node_gone(struct gt_cache *cache, const char *name);
 void gt_cache_supernode(struct gt_cache *cache, const cJSON *object);
 void gt_cache_supernode_gone(struct gt_cache *cache, const char *name);
-void gt_cache_pod(struct gt_cache *cache, const cJSON *object);
+void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *pod);
 void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* Now and then: nodes that have fallen silent become ineligible, assumptions of callers expire (those of the

@@ -15,7 +15,6 @@
  */
 enum {
     CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
-    CACHE_PAIRS_MAX = 24,     /* labels, or annotations, of a pod that are kept */
     CACHE_SEARCH_US = 500,    /* for a guess on a node of more than 16 GPUs */
 };
 
@@ -171,29 +170,6 @@ struct cache_job {
     uint32_t hash;
 };
 
-/* What is read of a pod's object; texts are borrowed from it. */
-struct cache_pod_draft {
-    const char *namespace_, *name, *uid;
-    const char *owner_kind, *owner_name, *owner_uid, *owner_api_version;
-    const char *scheduler, *priority_class, *node_name;
-    struct gt_pair labels[CACHE_PAIRS_MAX], annotations[CACHE_PAIRS_MAX];
-    unsigned label_count, annotation_count, containers;
-    const char *container_names[GT_POD_CONTAINERS_MAX];
-    unsigned gpus[GT_POD_CONTAINERS_MAX];
-    unsigned gpu_sum, sidecars, inits;
-    const char *init_names[GT_POD_CONTAINERS_MAX];
-    unsigned init_gpus[GT_POD_CONTAINERS_MAX];
-    int32_t priority;
-    uint64_t created_s;
-    bool owner_controls, deleting, ended, gated, other_gates, refused;
-    const char *plan_gpus, *plan_node; /* annotations */
-    bool bad_plan;
-    const cJSON *spec;
-    uint64_t digest;
-};
-
-/* False where it makes no sense. */
-bool gt_cache_read_pod(const struct gt_cache *cache, const cJSON *object, struct cache_pod_draft *ret);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
 
@@ -219,9 +195,9 @@ bool gt_cache_may_be_named(const struct cache_node *node, const struct cache_pod
 /* State and plan of a pod that is on no node. */
 void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod);
 
-/* Selectors, affinity, tolerations of a spec: *ret is NULL where it says nothing. -EINVAL where it makes no
+/* Selectors, affinity, tolerations of a pod: *ret is NULL where it says nothing. -EINVAL where it makes no
  * sense. */
-int gt_cache_constraints_of(struct gt_cache *cache, const cJSON *spec, struct pod_constraints **ret);
+int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod *pod, struct pod_constraints **ret);
 void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *suit);
 struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
                                    const char *effect);
@@ -231,7 +207,6 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
 
 struct gt_cache {
     struct gt_cache_spec spec;
-    char *resource;
     struct gt_cluster *cluster;
     struct gt_class_cache *classes;
     size_t bytes;

@@ -74,74 +74,110 @@ static bool share(struct gt_cache *cache, const char *text, const char **ret)
     return *ret || !text;
 }
 
-static bool fill_body(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+static uint64_t mix_pairs(uint64_t digest, const struct gt_pair *pairs, unsigned count)
 {
-    unsigned containers = draft->containers + draft->inits;
+    for (unsigned i = 0; i < count; i++)
+        digest = gt_digest_mix_text(gt_digest_mix_text(digest, pairs[i].key), pairs[i].value);
+    return gt_digest_mix(digest, count);
+}
+
+static bool is_refused(const struct gt_pod *pod)
+{
+    return pod->plan_node && gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_REFUSED);
+}
+
+static bool has_other_gates(const struct gt_pod *pod)
+{
+    return pod->gate_count > pod->gated;
+}
+
+/* Of all that is kept, but for selectors and the like, which are shared and compared by themselves. */
+static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *from)
+{
+    const struct gt_pod_meta *meta = &from->meta;
+    const struct gt_pod_gpus *gpus = &from->gpus;
+    const char *const texts[] = {
+        from->uid,       meta->owner_kind, meta->owner_name,     from->owner_uid, from->owner_api_version,
+        from->scheduler, from->node_name,  from->priority_class, from->plan_gpus, from->plan_node};
+    uint64_t digest = cache->seed;
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        digest = gt_digest_mix_text(digest, texts[i]);
+    digest = mix_pairs(digest, meta->labels, meta->label_count);
+    digest = mix_pairs(digest, meta->annotations, meta->annotation_count);
+    for (unsigned i = 0; i < gpus->containers + gpus->inits; i++)
+        digest = gt_digest_mix(gt_digest_mix_text(digest, gpus->names[i]), gpus->counts[i]);
+    digest = gt_digest_mix(digest, gpus->sidecars << 16 | gpus->containers << 8 | gpus->inits);
+    digest = gt_digest_mix(digest, (uint32_t)from->priority);
+    digest = gt_digest_mix(digest, from->created_s);
+    return gt_digest_mix(digest, meta->owner_controls | from->deleting << 1 | from->gated << 2 |
+                                    has_other_gates(from) << 3 | is_refused(from) << 4);
+}
+
+static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
+{
+    const struct gt_pod_meta *read = &from->meta;
+    unsigned containers = from->gpus.containers + from->gpus.inits;
     size_t size =
-        sizeof(struct cache_body) + (draft->label_count + draft->annotation_count) * sizeof(struct gt_pair) +
-        containers * (sizeof(char *) + sizeof(unsigned)) + strlen(draft->name) + strlen(draft->uid) + 2;
+        sizeof(struct cache_body) + (read->label_count + read->annotation_count) * sizeof(struct gt_pair) +
+        containers * (sizeof(char *) + sizeof(unsigned)) + strlen(read->name) + strlen(from->uid) + 2;
     struct cache_body *body = gt_cache_alloc(&cache->bytes, size);
     if (!body)
         return false;
     pod->body = body;
     body->labels = (struct gt_pair *)(body + 1);
-    body->annotations = body->labels + draft->label_count;
-    body->names = (const char **)(body->annotations + draft->annotation_count);
+    body->annotations = body->labels + read->label_count;
+    body->names = (const char **)(body->annotations + read->annotation_count);
     body->gpus = (unsigned *)(body->names + containers);
     char *texts = (char *)(body->gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
-    meta->name = put_text(&texts, draft->name);
-    pod->pub.uid = put_text(&texts, draft->uid);
+    meta->name = put_text(&texts, read->name);
+    pod->pub.uid = put_text(&texts, from->uid);
     meta->labels = body->labels;
-    meta->label_count = draft->label_count;
+    meta->label_count = read->label_count;
     meta->annotations = body->annotations;
-    meta->annotation_count = draft->annotation_count;
-    meta->containers = draft->containers;
+    meta->annotation_count = read->annotation_count;
+    meta->containers = from->gpus.containers;
     meta->gpus = body->gpus;
     pod->pub.container_names = body->names;
-    pod->pub.sidecars = draft->sidecars;
-    pod->pub.inits = draft->inits;
+    pod->pub.sidecars = from->gpus.sidecars;
+    pod->pub.inits = from->gpus.inits;
     for (unsigned i = 0; i < containers; i++) {
-        bool init = i >= draft->containers;
-        unsigned at = init ? i - draft->containers : i;
-        body->gpus[i] = init ? draft->init_gpus[at] : draft->gpus[at];
-        body->names[i] = gt_cache_string(cache, init ? draft->init_names[at] : draft->container_names[at]);
+        body->gpus[i] = from->gpus.counts[i];
+        body->names[i] = gt_cache_string(cache, from->gpus.names[i]);
         if (!body->names[i])
             return false;
     }
-    return share_pairs(cache, draft->labels, draft->label_count, body->labels) &&
-           share_pairs(cache, draft->annotations, draft->annotation_count, body->annotations);
+    return share_pairs(cache, read->labels, read->label_count, body->labels) &&
+           share_pairs(cache, read->annotations, read->annotation_count, body->annotations);
 }
 
-static bool fill(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct gt_cache_pod *pub = &pod->pub;
     struct gt_pod_meta *meta = &pub->meta;
-    if (!fill_body(cache, draft, pod) || !share(cache, draft->namespace_, &meta->namespace_) ||
-        !share(cache, draft->owner_kind, &meta->owner_kind) ||
-        !share(cache, draft->owner_name, &meta->owner_name) ||
-        !share(cache, draft->owner_api_version, &pub->owner_api_version) ||
-        !share(cache, draft->owner_uid, &pub->owner_uid) ||
-        !share(cache, draft->scheduler, &pub->scheduler) ||
-        !share(cache, draft->priority_class, &pub->priority_class))
+    if (!fill_body(cache, from, pod) || !share(cache, from->meta.namespace_, &meta->namespace_) ||
+        !share(cache, from->meta.owner_kind, &meta->owner_kind) ||
+        !share(cache, from->meta.owner_name, &meta->owner_name) ||
+        !share(cache, from->owner_api_version, &pub->owner_api_version) ||
+        !share(cache, from->owner_uid, &pub->owner_uid) || !share(cache, from->scheduler, &pub->scheduler) ||
+        !share(cache, from->priority_class, &pub->priority_class))
         return false;
-    if (draft->node_name) {
-        struct cache_node *node = gt_cache_node_record(cache, draft->node_name);
+    if (from->node_name) {
+        struct cache_node *node = gt_cache_node_record(cache, from->node_name);
         if (!node)
             return false;
         node->refs++;
         pod->at = node;
         pub->node_name = node->name;
     }
-    meta->owner_controls = draft->owner_controls;
-    pub->priority = draft->priority;
-    pub->created_s = draft->created_s;
-    pub->deleting = draft->deleting;
-    pub->other_gates = draft->other_gates;
-    pub->refused = draft->refused;
-    pub->gpus = draft->gpu_sum;
-    pod->gated = draft->gated;
-    pod->digest = draft->digest;
+    meta->owner_controls = from->meta.owner_controls;
+    pub->priority = from->priority;
+    pub->created_s = from->created_s;
+    pub->deleting = from->deleting;
+    pub->other_gates = has_other_gates(from);
+    pub->refused = is_refused(from);
+    pub->gpus = from->gpus.total;
+    pod->gated = from->gated;
     return true;
 }
 
@@ -240,13 +276,12 @@ void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)
 /* ---- changes ---- */
 
 /* The plan that counts now that the object tells of `told`. */
-static void take_plan(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_plan *plan = NULL;
-    if (draft->bad_plan ||
-        gt_cache_read_plan(cache, draft->plan_node, draft->plan_gpus, draft->gpu_sum, &plan) < 0)
+    if (gt_cache_read_plan(cache, from->plan_node, from->plan_gpus, from->gpus.total, &plan) < 0)
         cache->refused++;
-    uint64_t digest = gt_digest_mix_text(gt_digest_mix_text(cache->seed, draft->plan_node), draft->plan_gpus);
+    uint64_t digest = gt_digest_mix_text(gt_digest_mix_text(cache->seed, from->plan_node), from->plan_gpus);
     pod->told = plan ? digest | 1 : 0;
     if (pod->overrides && (!plan || pod->told == pod->overridden)) {
         if (!plan)
@@ -282,14 +317,14 @@ static void exchange(struct cache_pod *pod, struct cache_pod *new)
     *new = old;
 }
 
-static void change(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod,
+static void change(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod,
                    struct cache_pod *new)
 {
     struct cache_node *left = pod->node;
     struct cache_plan *old_plan = pod->plan;
     gt_cache_detach_pod(cache, pod);
     exchange(pod, new);
-    take_plan(cache, draft, pod);
+    take_plan(cache, from, pod);
     gt_cache_attach_pod(pod);
     if (left && left != pod->node)
         gt_cache_recompute(cache, left);
@@ -365,26 +400,26 @@ static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_free_pod(cache, pod);
 }
 
-static void refuse(struct gt_cache *cache, const struct cache_pod_draft *draft, const char *why)
+static void refuse(struct gt_cache *cache, const struct gt_pod *from, const char *why)
 {
     cache->refused++;
-    if (cache->spec.on_refused && draft->namespace_ && draft->name)
-        cache->spec.on_refused(cache->spec.arg, draft->namespace_, draft->name, why);
+    if (cache->spec.on_refused && from->meta.namespace_[0] && from->meta.name[0])
+        cache->spec.on_refused(cache->spec.arg, from->meta.namespace_, from->meta.name, why);
 }
 
 /* A pod that asks for GPUs: new, or another state of `pod`. */
-static void take_pod(struct gt_cache *cache, const struct cache_pod_draft *draft, struct cache_pod *pod)
+static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
-    struct cache_pod new = {0};
+    struct cache_pod new = {.digest = digest_of(cache, from)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     /* A pod that is on a node stays there: where else it might go does not matter. */
-    int r = draft->node_name ? 0 : gt_cache_constraints_of(cache, draft->spec, &new.suit);
+    int r = from->node_name ? 0 : gt_cache_constraints_of(cache, from, &new.suit);
     bool sound = r == 0;
-    if (sound && pod && pod->digest == draft->digest && pod->suit == new.suit) {
+    if (sound && pod && pod->digest == new.digest && pod->suit == new.suit) {
         gt_cache_constraints_drop(cache, new.suit);
         return;
     }
-    sound = sound && fill(cache, draft, &new) && identify(cache, &new, &key);
+    sound = sound && fill(cache, from, &new) && identify(cache, &new, &key);
     if (sound && pod && strcmp(pod->pub.job->key, key.data) != 0) {
         drop_pod(cache, pod); /* its labels say now that it is of another job */
         pod = NULL;
@@ -392,39 +427,36 @@ static void take_pod(struct gt_cache *cache, const struct cache_pod_draft *draft
     if (sound && !pod)
         pod = make(cache, &new, key.data);
     if (sound && pod)
-        change(cache, draft, pod, &new);
+        change(cache, from, pod, &new);
     else {
         empty(cache, &new);
-        refuse(cache, draft,
+        refuse(cache, from,
                r == -EINVAL ? "its node selector, node affinity and tolerations have more than 64 KiB, or "
                               "more than 4096 parts, or make no sense"
                             : "gputopo-scheduler has no memory for it");
     }
 }
 
-void gt_cache_pod(struct gt_cache *cache, const cJSON *object)
+void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 {
-    struct cache_pod_draft draft;
-    if (!gt_cache_read_pod(cache, object, &draft)) {
-        refuse(
-            cache, &draft,
-            "it has more than 64 containers with GPUs, more GPUs than any node has, or fields that make no "
-            "sense");
+    const struct gt_pod_meta *meta = &from->meta;
+    if (!meta->namespace_[0] || !meta->name[0] || !from->uid || (from->invalid && !from->ended)) {
+        refuse(cache, from, from->invalid ? from->invalid : "it has no name, namespace or uid");
         return;
     }
-    struct cache_pod *pod = gt_cache_pod_named(cache, draft.namespace_, draft.name);
-    bool counts = !draft.ended && draft.gpu_sum;
-    if (pod && (!counts || strcmp(pod->pub.uid, draft.uid) != 0)) {
+    struct cache_pod *pod = gt_cache_pod_named(cache, meta->namespace_, meta->name);
+    bool counts = !from->ended && from->gpus.total;
+    if (pod && (!counts || strcmp(pod->pub.uid, from->uid) != 0)) {
         drop_pod(cache, pod);
         pod = NULL;
     }
     if (counts && !pod && cache->pods.count == GT_CACHE_PODS_MAX) {
         cache->pods_beyond++;
         if (cache->spec.on_refused)
-            cache->spec.on_refused(cache->spec.arg, draft.namespace_, draft.name,
+            cache->spec.on_refused(cache->spec.arg, meta->namespace_, meta->name,
                                    "more pods ask for GPUs than gputopo-scheduler keeps");
     } else if (counts)
-        take_pod(cache, &draft, pod);
+        take_pod(cache, from, pod);
     gt_cache_notify(cache);
 }
 

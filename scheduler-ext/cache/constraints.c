@@ -214,22 +214,20 @@ static int make(struct gt_cache *cache, const struct parts *parts, const char *t
 }
 
 /* Finds the parts; false where one has a wrong form. */
-static bool find_parts(const cJSON *spec, struct parts *ret)
+static bool find_parts(const struct gt_pod *pod, struct parts *ret)
 {
-    const cJSON *required = gt_cache_get(gt_cache_get(gt_cache_get(spec, "affinity"), "nodeAffinity"),
-                                         "requiredDuringSchedulingIgnoredDuringExecution");
-    *ret = (struct parts){.selector = gt_cache_get(spec, "nodeSelector"),
-                          .terms = gt_cache_get(required, "nodeSelectorTerms"),
-                          .tolerations = gt_cache_get(spec, "tolerations"),
-                          .has_terms = required != NULL};
+    *ret = (struct parts){.selector = pod->node_selector,
+                          .terms = gt_cache_get(pod->required_affinity, "nodeSelectorTerms"),
+                          .tolerations = pod->tolerations,
+                          .has_terms = pod->required_affinity != NULL};
     return (!ret->selector || cJSON_IsObject(ret->selector)) && (!ret->terms || cJSON_IsArray(ret->terms)) &&
            (!ret->tolerations || cJSON_IsArray(ret->tolerations));
 }
 
-int gt_cache_constraints_of(struct gt_cache *cache, const cJSON *spec, struct pod_constraints **ret)
+int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod *pod, struct pod_constraints **ret)
 {
     struct parts parts;
-    if (!find_parts(spec, &parts))
+    if (!find_parts(pod, &parts))
         return -EINVAL;
     *ret = NULL;
     if (!parts.selector && !parts.has_terms && !parts.tolerations)

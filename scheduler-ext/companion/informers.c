@@ -82,6 +82,16 @@ static void cache_report(void *arg)
 
 /* ---- from the informers ---- */
 
+static void came_pod(struct gt_informers *informers, const cJSON *object, bool is_new)
+{
+    struct gt_pod pod; /* every handler gets what is read here */
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    if (is_new && informers->synced)
+        TELL(informers, made_pod, informers->handlers[i_].arg, &pod);
+    TELL(informers, saw_pod, informers->handlers[i_].arg, &pod);
+    gt_cache_pod(informers->cache, &pod);
+}
+
 static void came(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
@@ -100,8 +110,7 @@ static void came(void *arg, cJSON *object)
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
-        TELL(informers, saw_pod, informers->handlers[i_].arg, object);
-        gt_cache_pod(informers->cache, object);
+        came_pod(informers, object, false);
         break;
     }
 }
@@ -109,10 +118,10 @@ static void came(void *arg, cJSON *object)
 static void came_new(void *arg, cJSON *object)
 {
     struct channel *channel = arg;
-    struct gt_informers *informers = channel->informers;
-    if (channel->kind == GT_INFORMER_PODS && informers->synced)
-        TELL(informers, made_pod, informers->handlers[i_].arg, object);
-    came(arg, object);
+    if (channel->kind == GT_INFORMER_PODS)
+        came_pod(channel->informers, object, true);
+    else
+        came(arg, object);
 }
 
 static void went(void *arg, const char *namespace_, const char *name, cJSON *object)

@@ -32,8 +32,8 @@ struct gt_cache_handlers {
     void (*saw_node)(void *arg, const cJSON *object); /* before the cache gets it, as the next three */
     void (*saw_supernode)(void *arg, const cJSON *object);
     void (*saw_supernode_gone)(void *arg, const char *name);
-    void (*saw_pod)(void *arg, const cJSON *object);
-    void (*made_pod)(void *arg, const cJSON *object); /* one that was not there when all was listed */
+    void (*saw_pod)(void *arg, const struct gt_pod *pod);
+    void (*made_pod)(void *arg, const struct gt_pod *pod); /* one that was not there when all was listed */
     void (*saw_pod_gone)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);

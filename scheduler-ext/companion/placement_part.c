@@ -8,14 +8,11 @@
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"
-#include "scheduler-ext/placement/pod_json.h"
 #include "scheduler-ext/placement/webhook.h"
 
 /* The part "placement": the controller acts on the leader, the webhook answers on every replica. */
 
 enum { SYNC_MS = 200 };
-
-static const char resource[] = GT_RESOURCE_GPU;
 
 struct placement_part {
     struct gt_informers *informers;
@@ -75,21 +72,18 @@ static void part_hear(void *self, const char *note)
     gt_placement_read_note(part->placement, note);
 }
 
-static void saw_pod(void *arg, const cJSON *object)
+static void saw_pod(void *arg, const struct gt_pod *pod)
 {
-    gt_placement_saw_pod(((struct placement_part *)arg)->placement, object);
+    gt_placement_saw_pod(((struct placement_part *)arg)->placement, pod);
 }
 
 /* The API server has made it, so it should have asked the webhook, here or at another replica. */
-static void made_pod(void *arg, const cJSON *object)
+static void made_pod(void *arg, const struct gt_pod *pod)
 {
     struct placement_part *part = arg;
-    struct gt_pod_shape shape;
-    const char *namespace_ = gt_pod_json_text(object, "metadata.namespace");
-    if (!namespace_ || strcmp(namespace_, part->namespace_) == 0 ||
-        gt_text_is_listed(namespace_, part->not_asked))
-        return;
-    if (gt_pod_shape_read(object, resource, &shape, NULL) >= 0 && shape.total > 0)
+    const char *namespace_ = pod->meta.namespace_;
+    if (pod->gpus.total && strcmp(namespace_, part->namespace_) != 0 &&
+        !gt_text_is_listed(namespace_, part->not_asked))
         part->pods_made++;
 }
 
@@ -146,7 +140,7 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
                           const struct gt_http_request *request, struct gt_http_response *response)
 {
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_webhook webhook = {.resource = resource,
+    struct gt_webhook webhook = {.resource = GT_RESOURCE_GPU,
                                  .owners = part->owners,
                                  .cache = gt_informers_cache(part->informers),
                                  .placement = part->placement};
@@ -287,7 +281,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->clients = env->options->webhook_clients;
     part->not_asked = env->options->webhook_except;
     part->serves_https = env->options->https != NULL;
-    int r = gt_owners_new(resource, &part->owners, err);
+    int r = gt_owners_new(GT_RESOURCE_GPU, &part->owners, err);
     if (r >= 0)
         r = start_controller(env, part, err);
     if (r < 0)

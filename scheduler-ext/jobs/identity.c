@@ -8,42 +8,6 @@
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/jobs/rules.h"
 
-const char *const gt_pod_keys[GT_POD_KEYS] = {
-    "training.kubeflow.org/job-name",
-    "training.kubeflow.org/replica-type",
-    "training.kubeflow.org/replica-index",
-    "volcano.sh/job-name",
-    "volcano.sh/task-spec",
-    "volcano.sh/task-index",
-    "elasticjob.dlrover/name",
-    "elasticjob.dlrover/replica-type",
-    "elasticjob.dlrover/rank-index",
-    "batch.kubernetes.io/job-completion-index",
-    "batch.kubernetes.io/job-name",
-    "job-name",
-    "apps.kubernetes.io/pod-index",
-    GT_ANNOTATION_GROUP,
-    GT_ANNOTATION_ATOMIC,
-};
-
-static const char *find(const struct gt_pair *pairs, unsigned count, const char *key)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(pairs[i].key, key) == 0)
-            return pairs[i].value;
-    return NULL;
-}
-
-const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key)
-{
-    return find(pod->labels, pod->label_count, key);
-}
-
-const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key)
-{
-    return find(pod->annotations, pod->annotation_count, key);
-}
-
 /* Many controllers write the same key in both places, older ones in one of them. */
 static const char *either(const struct gt_pod_meta *pod, const char *key)
 {

@@ -2,28 +2,11 @@
 #ifndef GPUTOPO_JOBS_IDENTITY_H
 #define GPUTOPO_JOBS_IDENTITY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "api/pod.h"
 #include "base/buf.h"
-#include "base/err.h"
 
 /* Which job a pod belongs to, and which of its pods it is (docs/reference/jobs.md). Never from its PodGroup:
  * some frameworks make one for each pod. */
-
-struct gt_pair { /* a label or annotation */
-    const char *key, *value;
-};
-
-struct gt_pod_meta {
-    const char *namespace_, *name;
-    const struct gt_pair *labels, *annotations;
-    unsigned label_count, annotation_count;
-    const char *owner_kind, *owner_name; /* the first ownerReference; NULL: none */
-    bool owner_controls;                 /* it has controller: true */
-    const unsigned *gpus;                /* of each container */
-    unsigned containers;
-};
 
 enum gt_job_kind {
     GT_JOB_PYTORCH,     /* Kubeflow PyTorchJob */
@@ -34,10 +17,6 @@ enum gt_job_kind {
     GT_JOB_OWNED,       /* pods of any other controller */
     GT_JOB_POD,         /* a pod without one: a job of itself */
 };
-
-/* The keys of labels and annotations that jobs/ reads; some frameworks write in both places. */
-enum { GT_POD_KEYS = 15 };
-extern const char *const gt_pod_keys[GT_POD_KEYS];
 
 /* Texts belong to the pod. */
 struct gt_pod_identity {
@@ -56,9 +35,5 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
 void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to);
 
 const char *gt_job_kind_name(enum gt_job_kind kind);
-
-/* The value of a label, of an annotation; NULL: it has none. */
-const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key);
-const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key);
 
 #endif

@@ -2,9 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "kube/status.h"
 #include "scheduler-ext/placement/internal.h"
-#include "scheduler-ext/placement/pod_json.h"
 
 /* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is
  * made, and needs no gate and no further request. */
@@ -105,28 +103,17 @@ void gt_placement_promise(struct gt_placement_offer *offer)
 }
 
 /* Before the cache sees it: the place is no longer kept for it, but its own. */
-void gt_placement_admitted(struct gt_placement *placement, const cJSON *json)
+void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod)
 {
     auto_place struct kept_place place = {0};
-    struct gt_pod_shape shape;
-    struct gt_pod_pairs pairs = {0};
-    struct gt_pod_meta meta;
     struct gt_pod_identity identity;
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    const char *api_version, *node = gt_pod_json_text(json, "spec.nodeName");
-    const cJSON *annotations = gt_pod_json_at(json, "metadata.annotations");
-    if (!placement->started ||
-        gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) < 0)
-        return;
-    gt_pod_meta_read(json, gt_kube_meta(json, "namespace"), &shape, &pairs, &meta, &api_version);
-    if (gt_pod_identify(&meta, &identity, NULL) < 0 ||
-        !find_place(placement, &meta, &identity, api_version, &place))
+    if (!placement->started || pod->invalid || gt_pod_identify(&pod->meta, &identity, NULL) < 0 ||
+        !find_place(placement, &pod->meta, &identity, pod->owner_api_version, &place))
         return;
     struct gt_reservations *reservations = &place.pjob->reservations;
-    const char *planned =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, GT_PLAN_ANNOTATION_NODE));
-    if (!planned || (node && *node && strcmp(node, planned) != 0) ||
-        gt_digest_keyed(planned) != reservations->reservations[place.at].node_digest)
+    if ((pod->node_name && strcmp(pod->node_name, pod->plan_node) != 0) ||
+        gt_digest_keyed(pod->plan_node) != reservations->reservations[place.at].node_digest)
         return;
     gt_reservations_release(reservations, cluster, place.at);
     placement->counters.pods_admitted++;

@@ -69,7 +69,7 @@ void gt_placement_start(struct gt_placement *placement);
 /* Nothing is on its way afterwards; what was planned and not written is forgotten. */
 void gt_placement_stop(struct gt_placement *placement);
 
-void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *object);
+void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *pod);
 void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name);
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "base/clock.h"
 #include "scheduler-ext/placement/internal.h"
-#include "scheduler-ext/placement/pod_json.h"
 
 /*
  * Jobs whose pods a scheduler evicts for others (preemption, Volcano's reclaim). Who evicts wants the GPUs,
@@ -29,25 +26,11 @@ static struct eviction_backoff *oldest(struct gt_placement *placement)
     return found;
 }
 
-static bool is_evicted(const cJSON *pod)
-{
-    const cJSON *condition;
-    cJSON_ArrayForEach(condition, gt_pod_json_at(pod, "status.conditions"))
-    {
-        const char *type = gt_pod_json_text(condition, "type"),
-                   *status = gt_pod_json_text(condition, "status"),
-                   *reason = gt_pod_json_text(condition, "reason");
-        if (type && status && reason && strcmp(type, "DisruptionTarget") == 0 &&
-            strcmp(status, "True") == 0 && strcmp(reason, "PreemptionByScheduler") == 0)
-            return true;
-    }
-    return false;
-}
-
 void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cache_pod *known,
-                             const cJSON *pod)
+                             const struct gt_pod *pod)
 {
-    if (!placement->started || !known || !known->job->user || !is_evicted(pod))
+    if (!placement->started || !known || !known->job->user ||
+        !gt_pod_condition_is(pod->disrupted, "True", "PreemptionByScheduler"))
         return;
     uint64_t key = gt_digest_keyed(known->job->key);
     struct eviction_backoff *eviction_backoffs = find(placement, key);

@@ -174,7 +174,7 @@ void gt_placement_fail(struct pjob *pjob, const char *text);
 /* ---- eviction_backoff.c ---- */
 /* A pod's object as it is now, and what the cache knew of it until now; may be NULL. */
 void gt_eviction_backoff_see(struct gt_placement *placement, const struct gt_cache_pod *known,
-                             const cJSON *pod);
+                             const struct gt_pod *pod);
 void gt_eviction_backoff_gone(struct gt_placement *placement, const struct gt_cache_pod *pod);
 /* Until when a job is not planned, and keeps no places; 0: it does not yield. */
 uint64_t gt_eviction_backoff_until(struct gt_placement *placement, const struct gt_cache_job *job);
@@ -194,7 +194,7 @@ void gt_remote_reservations_done(struct remote_reservations *remote);
 
 /* ---- admit.c ---- */
 /* A pod that the cache does not know yet has come with a plan. */
-void gt_placement_admitted(struct gt_placement *placement, const cJSON *json);
+void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod);
 
 /* ---- report.c ---- */
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "scheduler-ext/placement/owners.h"
-#include "scheduler-ext/placement/pod_json.h"
 
 /* One reader a kind: each finds the templates in its object; the rest is the same for all. */
 
-enum { TEMPLATES_MAX = 64, ROLE_MAX = 253 };
+enum { TEMPLATES_MAX = 64, ROLE_MAX = 253, SIZE_TEXT_MAX = 64 };
 
 struct reader {
     const char *resource;
@@ -56,34 +57,48 @@ static int read_count(const cJSON *json, const char *what, uint32_t fallback, ui
     return 0;
 }
 
+/* A size as text, cut where it is longer: no size then. NULL: the template has none. Custom resources may
+ * hold annotations as numbers, which the pods then have as texts. */
+static int copy_size(const cJSON *pod, const char *key, const char **ret, struct gt_err **err)
+{
+    const cJSON *annotations = gt_get_at(pod, "metadata", "annotations");
+    const cJSON *value = annotations ? cJSON_GetObjectItemCaseSensitive(annotations, key) : NULL;
+    char text[SIZE_TEXT_MAX] = "(no text)";
+    if (!value || cJSON_IsNull(value))
+        return 0;
+    if (cJSON_IsString(value))
+        snprintf(text, sizeof(text), "%s", value->valuestring);
+    else if (cJSON_IsNumber(value))
+        snprintf(text, sizeof(text), "%.17g", value->valuedouble);
+    *ret = strdup(text);
+    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "owner");
+}
+
 static int add_template(struct reader *reader, const char *role, const cJSON *replicas, uint32_t fallback,
                         const cJSON *pod)
 {
-    struct gt_pod_shape shape;
+    struct gt_pod_gpus gpus;
     struct gt_job_template *template = &reader->templates[reader->owner->spec.count];
     if (reader->owner->spec.count == TEMPLATES_MAX)
         return gt_fail(reader->err, E2BIG, "more than %d templates", TEMPLATES_MAX);
     if (strlen(role) > ROLE_MAX)
         return gt_fail(reader->err, EINVAL, "a template's name is longer than %d", ROLE_MAX);
-    int r = gt_pod_shape_read(pod, reader->resource, &shape, reader->err);
+    int r = gt_pod_gpus_read(gt_get(pod, "spec"), reader->resource, &gpus, reader->err);
     if (r >= 0)
         r = read_count(replicas, "replicas", fallback, &template->replicas, reader->err);
     if (r < 0)
         return role[0] ? gt_wrap(reader->err, "template %s", role) : r;
-    size_t size = sizeof(*shape.gpus) * (shape.containers + 1);
-    unsigned *gpus = malloc(size);
+    unsigned *counts = malloc(sizeof(*counts) * (gpus.containers + 1));
     reader->owner->spec.count++;
     template->role = strdup(role);
-    template->gpus = gpus;
-    template->containers = shape.containers;
-    template->group = shape.has_group ? strdup(shape.group) : NULL;
-    template->atomic = shape.has_atomic ? strdup(shape.atomic) : NULL;
-    if (!template->role || !gpus || (shape.has_group && !template->group) ||
-        (shape.has_atomic && !template->atomic))
+    template->gpus = counts;
+    template->containers = gpus.containers;
+    if (!template->role || !counts)
         return gt_fail_sys(reader->err, ENOMEM, "owner");
-    memcpy(gpus, shape.gpus, sizeof(*gpus) * shape.containers);
-    reader->gpus = reader->gpus || shape.total;
-    return 0;
+    memcpy(counts, gpus.counts, sizeof(*counts) * gpus.containers);
+    reader->gpus = reader->gpus || gpus.total;
+    r = copy_size(pod, GT_ANNOTATION_GROUP, &template->group, reader->err);
+    return r < 0 ? r : copy_size(pod, GT_ANNOTATION_ATOMIC, &template->atomic, reader->err);
 }
 
 static int read_roles(struct reader *reader, const cJSON *roles, const char *ignored)
@@ -93,8 +108,7 @@ static int read_roles(struct reader *reader, const cJSON *roles, const char *ign
     {
         if (!role->string || strcmp(role->string, ignored) == 0)
             continue;
-        int r = add_template(reader, role->string, gt_pod_json_at(role, "replicas"), 1,
-                             gt_pod_json_at(role, "template"));
+        int r = add_template(reader, role->string, gt_get(role, "replicas"), 1, gt_get(role, "template"));
         if (r < 0)
             return r;
     }
@@ -103,28 +117,28 @@ static int read_roles(struct reader *reader, const cJSON *roles, const char *ign
 
 static int read_pytorch(struct reader *reader, const cJSON *spec)
 {
-    return read_roles(reader, gt_pod_json_at(spec, "pytorchReplicaSpecs"), "");
+    return read_roles(reader, gt_get(spec, "pytorchReplicaSpecs"), "");
 }
 
 /* Its own master trains nothing (jobs/identity.h). */
 static int read_elastic(struct reader *reader, const cJSON *spec)
 {
-    return read_roles(reader, gt_pod_json_at(spec, "replicaSpecs"), "dlrover-master");
+    return read_roles(reader, gt_get(spec, "replicaSpecs"), "dlrover-master");
 }
 
 static int read_volcano(struct reader *reader, const cJSON *spec)
 {
     static const char option[] = "--master=";
     const cJSON *task, *argument;
-    cJSON_ArrayForEach(task, gt_pod_json_at(spec, "tasks"))
+    cJSON_ArrayForEach(task, gt_get(spec, "tasks"))
     {
-        const char *name = gt_pod_json_text(task, "name");
-        int r = add_template(reader, name ? name : "default", gt_pod_json_at(task, "replicas"), 1,
-                             gt_pod_json_at(task, "template"));
+        const char *name = gt_get_string(task, "name");
+        int r = add_template(reader, *name ? name : "default", gt_get(task, "replicas"), 1,
+                             gt_get(task, "template"));
         if (r < 0)
             return r;
     }
-    cJSON_ArrayForEach(argument, gt_pod_json_at(spec, "plugins.pytorch"))
+    cJSON_ArrayForEach(argument, gt_get_at(spec, "plugins", "pytorch"))
     {
         const char *text = cJSON_GetStringValue(argument);
         if (!text || strncmp(text, option, strlen(option)) != 0 || reader->owner->spec.master)
@@ -139,10 +153,9 @@ static int read_volcano(struct reader *reader, const cJSON *spec)
 static int read_job(struct reader *reader, const cJSON *spec)
 {
     uint32_t parallelism = 0, completions = 0;
-    int r = read_count(gt_pod_json_at(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
+    int r = read_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
     if (r >= 0)
-        r = read_count(gt_pod_json_at(spec, "completions"), "completions", parallelism, &completions,
-                       reader->err);
+        r = read_count(gt_get(spec, "completions"), "completions", parallelism, &completions, reader->err);
     if (r < 0)
         return r;
     if (parallelism < completions) {
@@ -153,22 +166,22 @@ static int read_job(struct reader *reader, const cJSON *spec)
                       parallelism, completions);
         reader->owner->refusal = gt_buf_take(&text);
     }
-    return add_template(reader, "", NULL, completions, gt_pod_json_at(spec, "template"));
+    return add_template(reader, "", NULL, completions, gt_get(spec, "template"));
 }
 
 static int read_statefulset(struct reader *reader, const cJSON *spec)
 {
-    const char *policy = gt_pod_json_text(spec, "podManagementPolicy");
-    reader->owner->sequential = !policy || strcmp(policy, "Parallel") != 0;
-    int r = add_template(reader, "", gt_pod_json_at(spec, "replicas"), 1, gt_pod_json_at(spec, "template"));
+    const char *policy = gt_get_string(spec, "podManagementPolicy");
+    reader->owner->sequential = strcmp(policy, "Parallel") != 0;
+    int r = add_template(reader, "", gt_get(spec, "replicas"), 1, gt_get(spec, "template"));
     return r < 0 ? r
-                 : read_count(gt_pod_json_at(spec, "ordinals.start"), "ordinals.start", 0,
+                 : read_count(gt_get_at(spec, "ordinals", "start"), "ordinals.start", 0,
                               &reader->templates[0].first, reader->err);
 }
 
 static int read_replicaset(struct reader *reader, const cJSON *spec)
 {
-    return add_template(reader, "", gt_pod_json_at(spec, "replicas"), 1, gt_pod_json_at(spec, "template"));
+    return add_template(reader, "", gt_get(spec, "replicas"), 1, gt_get(spec, "template"));
 }
 
 static const struct kind kinds[GT_OWNER_KINDS] = {
@@ -206,7 +219,7 @@ enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind)
 
 static uint32_t succeeded(const cJSON *status)
 {
-    double number = cJSON_GetNumberValue(gt_pod_json_at(status, "succeeded"));
+    double number = cJSON_GetNumberValue(gt_get(status, "succeeded"));
     return number > 0 && number <= GT_PLAN_PODS_MAX ? (uint32_t)number : 0;
 }
 
@@ -234,11 +247,11 @@ static void read_ended(struct gt_owner *owner, enum gt_owner_kind kind, const cJ
 {
     const cJSON *role;
     owner->ended = succeeded(status);
-    cJSON_ArrayForEach(role, gt_pod_json_at(status, "replicaStatuses")) owner->ended += succeeded(role);
+    cJSON_ArrayForEach(role, gt_get(status, "replicaStatuses")) owner->ended += succeeded(role);
     if (kind != GT_OWNER_JOB)
         return;
-    add_ended(owner, gt_pod_json_text(status, "completedIndexes"));
-    add_ended(owner, gt_pod_json_text(status, "failedIndexes"));
+    add_ended(owner, cJSON_GetStringValue(gt_get(status, "completedIndexes")));
+    add_ended(owner, cJSON_GetStringValue(gt_get(status, "failedIndexes")));
 }
 
 bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
@@ -252,7 +265,7 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
 {
     gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
     struct reader reader = {.resource = resource, .owner = owner, .err = err};
-    const cJSON *spec = gt_pod_json_at(object, "spec");
+    const cJSON *spec = gt_get(object, "spec");
     if (!owner || !(reader.templates = calloc(TEMPLATES_MAX, sizeof(*reader.templates))))
         return gt_fail_sys(err, ENOMEM, "owner");
     owner->spec.templates = reader.templates;
@@ -261,7 +274,7 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
     int r = kinds[kind].read(&reader, spec);
     if (r < 0)
         return r;
-    read_ended(owner, kind, gt_pod_json_at(object, "status"));
+    read_ended(owner, kind, gt_get(object, "status"));
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;

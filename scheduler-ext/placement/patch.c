@@ -13,9 +13,7 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "kube/index.h"
-#include "kube/status.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/placement/pod_json.h"
 
 enum {
     MESSAGE_MAX = 1000,
@@ -52,8 +50,8 @@ static int others_of(const cJSON *list, const char *key, const char *name, char 
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        const char *value = gt_pod_json_text(item, key);
-        if (!value || strcmp(value, name) != 0)
+        const char *value = gt_get_string(item, key);
+        if (strcmp(value, name) != 0)
             add_json(&text, item);
     }
     int r = gt_buf_check(&text, "pod", err);
@@ -62,58 +60,18 @@ static int others_of(const cJSON *list, const char *key, const char *name, char 
     return r;
 }
 
-static const cJSON *condition_of(const cJSON *object, const char *type)
+static int read_lists(const struct gt_pod *pod, struct gt_pod_object *to, struct gt_err **err)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, gt_pod_json_at(object, "status.conditions"))
-    {
-        const char *text = gt_pod_json_text(item, "type");
-        if (text && strcmp(text, type) == 0)
-            return item;
-    }
-    return NULL;
-}
-
-static void read_condition(const cJSON *object, struct gt_pod_object *to)
-{
-    const cJSON *ours = condition_of(object, GT_CONDITION_PLACEMENT);
-    const cJSON *scheduled = condition_of(object, "PodScheduled");
-    if (ours)
-        to->condition = gt_condition_digest(
-            &(struct gt_condition_text){strcmp(gt_get_string(ours, "status"), "True") == 0,
-                                        gt_get_string(ours, "reason"), gt_get_string(ours, "message")});
-    to->unschedulable = scheduled && strcmp(gt_get_string(scheduled, "status"), "False") == 0 &&
-                        strcmp(gt_get_string(scheduled, "reason"), "Unschedulable") == 0;
-}
-
-static const char *annotation(const cJSON *annotations, const char *key)
-{
-    return annotations ? cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, key)) : NULL;
-}
-
-static void read_plan(const cJSON *object, struct gt_pod_object *to)
-{
-    const cJSON *annotations = gt_pod_json_at(object, "metadata.annotations");
-    to->planned =
-        annotation(annotations, GT_PLAN_ANNOTATION_NODE) && annotation(annotations, GT_PLAN_ANNOTATION_GPUS);
-}
-
-static int read_lists(const cJSON *object, struct gt_pod_object *to, struct gt_err **err)
-{
-    static const char path[] =
-        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
-    const cJSON *gates = gt_pod_json_at(object, "spec.schedulingGates"), *gate,
-                *terms = gt_pod_json_at(object, path);
-    int r = others_of(gates, "name", GT_GATE, &to->gates, err);
+    const cJSON *gate, *terms = gt_get(pod->required_affinity, "nodeSelectorTerms");
+    int r = others_of(pod->gates, "name", GT_GATE, &to->gates, err);
     if (r >= 0)
-        r = others_of(gt_pod_json_at(object, "status.conditions"), "type", GT_CONDITION_PLACEMENT,
-                      &to->conditions, err);
+        r = others_of(pod->conditions, "type", GT_CONDITION_PLACEMENT, &to->conditions, err);
     if (r < 0)
         return r;
-    cJSON_ArrayForEach(gate, gates)
+    cJSON_ArrayForEach(gate, pod->gates)
     {
-        const char *name = gt_pod_json_text(gate, "name");
-        to->others = to->others || (name && strcmp(name, GT_GATE) != 0 && strcmp(name, volcano_gate) != 0);
+        const char *name = gt_get_string(gate, "name");
+        to->others = to->others || (*name && strcmp(name, GT_GATE) != 0 && strcmp(name, volcano_gate) != 0);
     }
     if (cJSON_GetArraySize(terms) > 0) {
         to->terms = cJSON_PrintUnformatted(terms);
@@ -127,32 +85,30 @@ static int read_lists(const cJSON *object, struct gt_pod_object *to, struct gt_e
     return 0;
 }
 
-int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt_err **err)
+int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err)
 {
-    const char *uid = gt_kube_meta(object, "uid"), *version = gt_kube_meta(object, "resourceVersion");
-    const char *phase = gt_pod_json_text(object, "status.phase"),
-               *node = gt_pod_json_text(object, "spec.nodeName");
-    struct gt_pod_object read = {
-        .gated = gt_pod_has_gate(object, GT_GATE, NULL),
-        .bound = node && *node,
-        .ended = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0),
+    struct gt_pod_object made = {
+        .gated = pod->gated,
+        .planned = gt_pod_is_planned(pod),
+        .nominated = pod->nominated_node ? gt_digest_keyed(pod->nominated_node) : 0,
+        .unschedulable = gt_pod_condition_is(pod->scheduled, "False", "Unschedulable"),
     };
-    if (!*uid || !*version)
+    if (!pod->uid || !pod->resource_version)
         return gt_fail(err, EINVAL, "a pod without uid or resourceVersion");
-    read.uid = strdup(uid);
-    read.version = strdup(version);
-    int r = read.uid && read.version ? 0 : gt_fail_sys(err, ENOMEM, "pod");
+    if (pod->placement)
+        made.condition = gt_condition_digest(&(struct gt_condition_text){
+            gt_pod_condition_is(pod->placement, "True", NULL), gt_get_string(pod->placement, "reason"),
+            gt_get_string(pod->placement, "message")});
+    made.uid = strdup(pod->uid);
+    made.version = strdup(pod->resource_version);
+    int r = made.uid && made.version ? 0 : gt_fail_sys(err, ENOMEM, "pod");
     if (r >= 0)
-        r = read_lists(object, &read, err);
+        r = read_lists(pod, &made, err);
     if (r < 0) {
-        gt_pod_object_done(&read);
+        gt_pod_object_done(&made);
         return r;
     }
-    const char *nominated = gt_pod_json_text(object, "status.nominatedNodeName");
-    read.nominated = nominated && *nominated ? gt_digest_keyed(nominated) : 0;
-    read_condition(object, &read);
-    read_plan(object, &read);
-    *ret = read;
+    *ret = made;
     return 0;
 }
 

@@ -2,8 +2,6 @@
 #ifndef GPUTOPO_PLACEMENT_PATCH_H
 #define GPUTOPO_PLACEMENT_PATCH_H
 
-#include <cjson/cJSON.h>
-
 #include "scheduler-ext/cache/cache.h"
 
 /*
@@ -23,13 +21,12 @@ struct gt_pod_object {
     bool planned;       /* it has the plan's annotations */
     bool gated, others; /* by our gate; by others that have to go first */
     bool unschedulable; /* the scheduler says so */
-    bool bound, ended;
 };
 
 enum { GT_POD_OBJECT_TEXT_MAX = 64 << 10 };
 
 /* -EINVAL where it makes no sense. */
-int gt_pod_object_read(const cJSON *object, struct gt_pod_object *ret, struct gt_err **err);
+int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err);
 void gt_pod_object_done(struct gt_pod_object *object);
 
 /* The values of the four annotations. */

@@ -2,8 +2,7 @@
 #ifndef GPUTOPO_PLACEMENT_RANKS_H
 #define GPUTOPO_PLACEMENT_RANKS_H
 
-#include <cjson/cJSON.h>
-
+#include "api/pod.h"
 #include "kube/index.h"
 #include "scheduler-ext/core/cluster.h"
 
@@ -22,8 +21,8 @@ void gt_ranks_set(struct gt_ranks *ranks, const char *namespace_, const char *na
 void gt_ranks_remove(struct gt_ranks *ranks, const char *namespace_, const char *name);
 /* GT_NONE: not known. `ranks` may be NULL. */
 uint32_t gt_ranks_find(const struct gt_ranks *ranks, const char *namespace_, const char *name);
-/* From a pod's object, where it has a plan and is of such a kind. */
-void gt_ranks_read(struct gt_ranks *ranks, const cJSON *object);
+/* Of a pod that has a plan and is of such a kind. */
+void gt_ranks_read(struct gt_ranks *ranks, const struct gt_pod *pod);
 void gt_ranks_done(struct gt_ranks *ranks);
 
 #endif

@@ -4,9 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "kube/status.h"
 #include "scheduler-ext/placement/internal.h"
-#include "scheduler-ext/placement/pod_json.h"
 
 /* What is remembered of pods that are gated, or planned and not bound. */
 
@@ -117,14 +115,11 @@ static void put_record(struct gt_placement *placement, const char *namespace_, c
 }
 
 /* Templates without GPUs may have our gate, written by hand: nobody else would lift it. */
-static void report_no_gpus(struct gt_placement *placement, const cJSON *json, struct record *record)
+static void report_no_gpus(struct gt_placement *placement, const struct gt_pod *pod, struct record *record)
 {
-    struct gt_pod_shape shape;
     if (!record || !record->object.gated)
         return;
-    record->no_gpus =
-        gt_pod_shape_read(json, gt_owners_resource(placement->spec.owners), &shape, NULL) == 0 &&
-        !shape.total;
+    record->no_gpus = !pod->invalid && !pod->gpus.total;
     if (record->no_gpus)
         gt_placement_mark_no_gpus(placement);
 }
@@ -140,31 +135,26 @@ static void count_unanswered(struct gt_placement *placement, const struct record
     placement->counters.pods_lifted++;
 }
 
-void gt_placement_saw_pod(struct gt_placement *placement, const cJSON *json)
+void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *pod)
 {
-    const char *namespace_ = gt_kube_meta(json, "namespace"), *name = gt_kube_meta(json, "name");
+    const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
+    const struct gt_cache_pod *known = gt_cache_find_pod(placement->spec.cache, namespace_, name);
     struct gt_pod_object object;
-    gt_ranks_read(&placement->ranks, json);
-    gt_eviction_backoff_see(placement, gt_cache_find_pod(placement->spec.cache, namespace_, name), json);
-    if (gt_pod_object_read(json, &object, NULL) < 0) {
-        remove_record(placement, namespace_, name);
-        return;
-    }
-    if (object.planned && !object.gated && !object.ended &&
-        !gt_cache_find_pod(placement->spec.cache, namespace_, name))
-        gt_placement_admitted(placement, json);
-    if (!object.bound && !object.ended && (object.gated || object.planned)) {
+    bool planned = gt_pod_is_planned(pod);
+    gt_ranks_read(&placement->ranks, pod);
+    gt_eviction_backoff_see(placement, known, pod);
+    if (planned && !pod->gated && !pod->ended && !known)
+        gt_placement_admitted(placement, pod);
+    if (!pod->node_name && !pod->ended && (pod->gated || planned) &&
+        gt_pod_object_make(pod, &object, NULL) >= 0) {
         put_record(placement, namespace_, name, &object);
-        report_no_gpus(placement, json, gt_record_find(placement, namespace_, name));
-        /* The cache tells of what it reads; conditions and versions are read here alone. */
-        const struct gt_cache_pod *pod =
-            placement->started ? gt_cache_find_pod(placement->spec.cache, namespace_, name) : NULL;
-        if (pod && pod->job->user)
-            gt_placement_mark(pod->job->user);
+        report_no_gpus(placement, pod, gt_record_find(placement, namespace_, name));
+        /* The cache tells of what it keeps; conditions and versions are kept here alone. */
+        if (placement->started && known && known->job->user)
+            gt_placement_mark(known->job->user);
     } else {
-        if (!object.gated)
+        if (!pod->gated)
             count_unanswered(placement, gt_record_find(placement, namespace_, name));
-        gt_pod_object_done(&object);
         remove_record(placement, namespace_, name);
     }
 }

@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/pod.h"
 #include "base/text.h"
-#include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/jobs/identity.h"
-#include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/wire/scan.h"
 
 /* How the builder takes a value; of a map, which keys. */
@@ -115,12 +113,8 @@ static bool is_wanted(const struct builder *b, enum id map, const char *key)
         return strcmp(key, b->resource) == 0;
     if (map == ROLES)
         return true;
-    for (unsigned i = 0; i < GT_POD_KEYS; i++)
-        if (strcmp(key, gt_pod_keys[i]) == 0)
-            return true;
-    return map == ANNOTATIONS &&
-           (strcmp(key, GT_ANNOTATION_GROUP) == 0 || strcmp(key, GT_ANNOTATION_ATOMIC) == 0 ||
-            strncmp(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0);
+    return gt_pod_key_is_kept(key) ||
+           (map == ANNOTATIONS && strncmp(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) == 0);
 }
 
 static cJSON *other(enum gt_scan_found found)

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/base64.h"
-#include "scheduler-ext/placement/pod_json.h"
 #include "scheduler-ext/placement/review.h"
 
 enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
@@ -54,19 +54,16 @@ static int read_review(const char *body, size_t len, const char *resource, struc
     int r = gt_review_read(body, len, resource, &ret->json, err); /* limits what a body can cost */
     if (r < 0)
         return r;
-    const char *version = gt_pod_json_text(ret->json, "apiVersion"),
-               *kind = gt_pod_json_text(ret->json, "kind");
-    if (!kind || strcmp(kind, "AdmissionReview") != 0 || !version ||
-        strcmp(version, "admission.k8s.io/v1") != 0)
+    const char *version = gt_get_string(ret->json, "apiVersion"), *kind = gt_get_string(ret->json, "kind");
+    if (strcmp(kind, "AdmissionReview") != 0 || strcmp(version, "admission.k8s.io/v1") != 0)
         return gt_fail(err, EINVAL, "the body is a %.60s of %.60s, expected an AdmissionReview of %s",
-                       kind ? kind : "(nothing)", version ? version : "(nothing)", "admission.k8s.io/v1");
-    ret->request = gt_pod_json_at(ret->json, "request");
-    ret->uid = gt_pod_json_text(ret->request, "uid");
-    ret->operation = gt_pod_json_text(ret->request, "operation");
-    ret->object = gt_pod_json_at(ret->request, "object");
-    const char *namespace_ = gt_pod_json_text(ret->request, "namespace");
-    ret->namespace_ = namespace_ ? namespace_ : "";
-    if (!ret->uid || !*ret->uid || strlen(ret->uid) > UID_MAX || !ret->operation)
+                       *kind ? kind : "(nothing)", *version ? version : "(nothing)", "admission.k8s.io/v1");
+    ret->request = gt_get(ret->json, "request");
+    ret->uid = gt_get_string(ret->request, "uid");
+    ret->operation = gt_get_string(ret->request, "operation");
+    ret->object = gt_get(ret->request, "object");
+    ret->namespace_ = gt_get_string(ret->request, "namespace");
+    if (!*ret->uid || strlen(ret->uid) > UID_MAX || !*ret->operation)
         return gt_fail(err, EINVAL, "the review has no request with uid and operation");
     return 0;
 }
@@ -116,15 +113,11 @@ static bool is(const char *text, const char *other)
 /* ---- a pod and its job ---- */
 
 struct seen_pod {
-    struct gt_pod_shape shape;
-    struct gt_pod_pairs pairs;
-    struct gt_pod_meta meta;
+    struct gt_pod pod;
     struct gt_pod_identity identity;
-    struct gt_err *unknown;  /* why jobs/ cannot tell which pod it is */
-    const char *api_version; /* of its owner */
+    struct gt_err *unknown; /* why jobs/ cannot tell which pod it is */
     const struct gt_owner *owner;
     enum gt_owner_kind kind;
-    bool unreadable;
 };
 
 static void free_seen(struct seen_pod *seen)
@@ -135,24 +128,22 @@ static void free_seen(struct seen_pod *seen)
 
 static bool is_new_pod(const struct review *review)
 {
-    const char *group = gt_pod_json_text(review->request, "kind.group");
-    const char *sub = gt_pod_json_text(review->request, "subResource");
-    return is(gt_pod_json_text(review->request, "kind.kind"), "Pod") && (!group || !*group) &&
-           (!sub || !*sub) && is(review->operation, "CREATE") && cJSON_IsObject(review->object);
+    const char *group = gt_get_string(gt_get(review->request, "kind"), "group");
+    const char *sub = gt_get_string(review->request, "subResource");
+    return is(gt_get_string(gt_get(review->request, "kind"), "kind"), "Pod") && !*group && !*sub &&
+           is(review->operation, "CREATE") && cJSON_IsObject(review->object);
 }
 
 static void see_pod(const struct gt_webhook *webhook, const struct review *review, struct seen_pod *ret)
 {
     const char *name = NULL;
     ret->kind = GT_OWNER_KINDS;
-    ret->unreadable = gt_pod_shape_read(review->object, webhook->resource, &ret->shape, NULL) < 0;
-    if (ret->unreadable || !ret->shape.total)
+    gt_pod_read(review->object, webhook->resource, &ret->pod);
+    ret->pod.meta.namespace_ = review->namespace_;
+    if (ret->pod.invalid || !ret->pod.gpus.total ||
+        gt_pod_identify(&ret->pod.meta, &ret->identity, &ret->unknown) < 0)
         return;
-    gt_pod_meta_read(review->object, review->namespace_, &ret->shape, &ret->pairs, &ret->meta,
-                     &ret->api_version);
-    if (gt_pod_identify(&ret->meta, &ret->identity, &ret->unknown) < 0)
-        return;
-    ret->kind = gt_owner_of_pod(&ret->meta, &ret->identity, ret->api_version, &name);
+    ret->kind = gt_owner_of_pod(&ret->pod.meta, &ret->identity, ret->pod.owner_api_version, &name);
     if (webhook->owners && ret->kind != GT_OWNER_KINDS)
         ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name);
 }
@@ -160,7 +151,7 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
 static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen)
 {
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
-    gt_job_key(&seen->meta, &seen->identity, &key);
+    gt_job_key(&seen->pod.meta, &seen->identity, &key);
     const struct gt_cache_job *job =
         webhook->cache && key.data ? gt_cache_find_job(webhook->cache, key.data) : NULL;
     const struct gt_cache_pod *pod = job ? job->pods : NULL;
@@ -174,7 +165,7 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
 static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen, bool *ret_doubt)
 {
     *ret_doubt = false;
-    if (seen->shape.has_group)
+    if (gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP))
         return true;
     if (seen->unknown || seen->identity.ignored)
         return false;
@@ -188,7 +179,7 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
 
 static const char *warning_for(const struct seen_pod *seen, bool grouped)
 {
-    return seen->shape.has_atomic && !grouped ? lone_atomic : NULL;
+    return gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
 /* ---- what is changed ---- */
@@ -233,11 +224,11 @@ static void add_gate(bool has_gates, struct gt_buf *to)
             {GT_PLAN_ANNOTATION_UNIT, (texts)->unit}, {GT_PLAN_ANNOTATION_RANK, (texts)->rank},              \
     }
 
-static void add_plan(const cJSON *pod, const struct gt_plan_texts *texts, struct gt_buf *to)
+static void add_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts, struct gt_buf *to)
 {
     const struct gt_pair pairs[] = PLAN_PAIRS(texts);
-    bool has_affinity = cJSON_IsObject(gt_pod_json_at(pod, "spec.affinity"));
-    if (!cJSON_IsObject(gt_pod_json_at(pod, "metadata.annotations"))) {
+    bool has_affinity = cJSON_IsObject(pod->affinity);
+    if (!cJSON_IsObject(pod->annotations)) {
         begin_operation(to, "add", "/metadata/annotations", "");
         gt_buf_puts(to, ",\"value\":{}}");
     }
@@ -254,39 +245,39 @@ static void add_plan(const cJSON *pod, const struct gt_plan_texts *texts, struct
     gt_buf_puts(to, has_affinity ? "}" : "}}");
 }
 
-static bool has_plan(const cJSON *pod, const struct gt_plan_texts *texts)
+static bool has_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts)
 {
-    const cJSON *annotations = gt_pod_json_at(pod, "metadata.annotations");
     const struct gt_pair pairs[] = PLAN_PAIRS(texts);
     for (unsigned i = 0; i < GT_COUNT(pairs); i++)
-        if (!is(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, pairs[i].key)),
+        if (!is(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(pod->annotations, pairs[i].key)),
                 pairs[i].value))
             return false;
     return true;
 }
 
 /* Whether it needs nothing but a place: what it says of nodes itself is left to the controller. */
-static bool is_plain(const cJSON *pod, unsigned gates)
+static bool is_plain(const struct gt_pod *pod)
 {
-    const cJSON *affinity = gt_pod_json_at(pod, "spec.affinity.nodeAffinity");
-    return !gates && (!affinity || cJSON_IsNull(affinity));
+    const cJSON *affinity = gt_get(pod->affinity, "nodeAffinity");
+    return !pod->gate_count && (!affinity || cJSON_IsNull(affinity));
 }
 
 /* Gives a pod of a planned job its place; false where that cannot be done. */
 static bool give_place(const struct gt_webhook *webhook, const struct review *review,
-                       const struct seen_pod *seen, unsigned gates, struct gt_buf *to)
+                       const struct seen_pod *seen, struct gt_buf *to)
 {
+    const struct gt_pod *pod = &seen->pod;
     struct gt_placement_offer offer = {0};
     bool given = false;
     if (!webhook->placement || !seen->owner ||
-        !gt_placement_offer(webhook->placement, &seen->meta, &seen->identity, seen->api_version, &offer))
+        !gt_placement_offer(webhook->placement, &pod->meta, &seen->identity, pod->owner_api_version, &offer))
         return false;
-    if (has_plan(review->object, &offer.texts)) {
+    if (has_plan(pod, &offer.texts)) {
         given = true; /* it had its place from us, and another webhook has changed it since */
-    } else if (!offer.promised && is_plain(review->object, gates)) {
-        remove_plan(gt_pod_json_at(review->object, "metadata.annotations"), to);
-        add_plan(review->object, &offer.texts, to);
-        if (!cJSON_IsTrue(gt_pod_json_at(review->request, "dryRun")))
+    } else if (!offer.promised && is_plain(pod)) {
+        remove_plan(pod->annotations, to);
+        add_plan(pod, &offer.texts, to);
+        if (!cJSON_IsTrue(gt_get(review->request, "dryRun")))
             gt_placement_promise(&offer);
         given = true;
     }
@@ -306,20 +297,19 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         return r;
     if (is_new_pod(&review))
         see_pod(webhook, &review, &seen);
-    if (seen.shape.total && !seen.unreadable) {
-        const char *node = gt_pod_json_text(review.object, "spec.nodeName");
-        bool grouped = is_grouped(webhook, &seen, &doubt), on_node = node && *node;
-        unsigned gates;
-        bool gated = gt_pod_has_gate(review.object, GT_GATE, &gates);
-        verdict.warning = grouped && !doubt && on_node ? on_a_node : warning_for(&seen, grouped && !doubt);
-        bool waits = grouped && !on_node && !gated;
-        if (!waits || doubt || !give_place(webhook, &review, &seen, gates, &verdict.patch)) {
-            remove_plan(gt_pod_json_at(review.object, "metadata.annotations"), &verdict.patch);
+    const struct gt_pod *pod = &seen.pod;
+    if (pod->invalid) {
+        remove_plan(pod->annotations, &verdict.patch);
+    } else if (pod->gpus.total) {
+        bool grouped = is_grouped(webhook, &seen, &doubt);
+        verdict.warning =
+            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
+        bool waits = grouped && !pod->node_name && !pod->gated;
+        if (!waits || doubt || !give_place(webhook, &review, &seen, &verdict.patch)) {
+            remove_plan(pod->annotations, &verdict.patch);
             if (waits)
-                add_gate(gates, &verdict.patch);
+                add_gate(pod->gate_count, &verdict.patch);
         }
-    } else if (seen.unreadable) {
-        remove_plan(gt_pod_json_at(review.object, "metadata.annotations"), &verdict.patch);
     }
     r = gt_buf_check(&verdict.patch, "patch", err);
     return r < 0 ? r : write_answer(&review, &verdict, answer, err);
@@ -340,21 +330,21 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
         texts[i] = (struct gt_job_texts){template->role[0] ? template->role : "the template", template->group,
                                          template->atomic};
     }
-    texts[count] =
-        (struct gt_job_texts){count ? "the pod" : "", seen->shape.has_group ? seen->shape.group : NULL,
-                              seen->shape.has_atomic ? seen->shape.atomic : NULL};
+    const struct gt_pod_meta *meta = &seen->pod.meta;
+    texts[count] = (struct gt_job_texts){count ? "the pod" : "", gt_pod_annotation(meta, GT_ANNOTATION_GROUP),
+                                         gt_pod_annotation(meta, GT_ANNOTATION_ATOMIC)};
     int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
     if (r < 0 || !sizes.group)
         return r;
     /* A whole unit of such pods breaks just the rules that this pod breaks. */
-    uint32_t pods = sizes.group % seen->shape.total ? 1 : sizes.group / seen->shape.total;
+    uint32_t gpus = seen->pod.gpus.total, pods = sizes.group % gpus ? 1 : sizes.group / gpus;
     if (pods > GT_PLAN_PODS_MAX)
         pods = 1;
     gt_auto_free struct gt_job_pod *unit = calloc(pods, sizeof(*unit));
     if (!unit)
         return gt_fail_sys(err, ENOMEM, "pod");
     for (uint32_t i = 0; i < pods; i++)
-        unit[i] = (struct gt_job_pod){seen->shape.gpus, seen->shape.containers};
+        unit[i] = (struct gt_job_pod){meta->gpus, meta->containers};
     struct gt_job_units units = {0};
     r = gt_job_units_make(&sizes, unit, pods, &units, err);
     if (r >= 0)
@@ -373,7 +363,7 @@ static void judge_pod(const struct gt_webhook *webhook, const struct review *rev
     auto_seen struct seen_pod seen = {0};
     bool doubt;
     see_pod(webhook, review, &seen);
-    if (seen.unreadable || !seen.shape.total)
+    if (seen.pod.invalid || !seen.pod.gpus.total)
         return; /* what the API server refuses itself, or none of ours */
     bool grouped = is_grouped(webhook, &seen, &doubt) && !doubt;
     verdict->warning = warning_for(&seen, grouped);
@@ -404,7 +394,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
     bool update = is(review->operation, "UPDATE");
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
-        gt_pod_json_at(review->object, "metadata.deletionTimestamp") ||
+        gt_get_at(review->object, "metadata", "deletionTimestamp") ||
         gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0 || !owner)
         return;
     if (!gt_owner_is_grouped(owner)) {
@@ -415,7 +405,7 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     }
     if (check_owner(owner, &verdict->refusal) >= 0 || !update)
         return;
-    const cJSON *before = gt_pod_json_at(review->request, "oldObject");
+    const cJSON *before = gt_get(review->request, "oldObject");
     if (gt_owner_read(kind, before, webhook->resource, &old, NULL) == 0 && old &&
         (is_smaller(owner, old) || check_owner(old, NULL) < 0))
         gt_err_free(gt_steal(verdict->refusal));
@@ -429,12 +419,12 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     int r = read_review(body, len, webhook->resource, &review, err);
     if (r < 0)
         return r;
-    const char *sub = gt_pod_json_text(review.request, "subResource");
-    enum gt_owner_kind kind = gt_owner_kind_of(gt_pod_json_text(review.request, "kind.group"),
-                                               gt_pod_json_text(review.request, "kind.kind"));
+    const char *sub = gt_get_string(review.request, "subResource");
+    enum gt_owner_kind kind = gt_owner_kind_of(gt_get_string(gt_get(review.request, "kind"), "group"),
+                                               gt_get_string(gt_get(review.request, "kind"), "kind"));
     if (is_new_pod(&review))
         judge_pod(webhook, &review, &verdict);
-    else if (kind != GT_OWNER_KINDS && (!sub || !*sub))
+    else if (kind != GT_OWNER_KINDS && !*sub)
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);
 }

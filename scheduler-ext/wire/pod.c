@@ -2,9 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/names.h"
+#include "api/quantity.h"
 #include "scheduler-ext/wire/pod_reader.h"
-#include "scheduler-ext/wire/quantity.h"
 
 enum id {
     NAMESPACE = GT_POD_ID_FIRST,

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
+#include "api/quantity.h"
 #include "scheduler-ext/wire/pod_reader.h"
-#include "scheduler-ext/wire/quantity.h"
 
 enum id {
     TASK = GT_POD_ID_LAST + 1,

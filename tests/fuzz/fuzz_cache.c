@@ -40,6 +40,13 @@ static void plan(struct gt_cache *cache, const char *name)
     }
 }
 
+static void hand_pod(struct gt_cache *cache, const cJSON *object)
+{
+    struct gt_pod pod;
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    gt_cache_pod(cache, &pod);
+}
+
 static void take(struct gt_cache *cache, char kind, const struct line *line, uint64_t *now)
 {
     struct gt_cache_pod *pod;
@@ -57,7 +64,7 @@ static void take(struct gt_cache *cache, char kind, const struct line *line, uin
         gt_cache_supernode(cache, object);
         break;
     case 'p':
-        gt_cache_pod(cache, object);
+        hand_pod(cache, object);
         break;
     case 'T':
         gt_cache_topology_gone(cache, line->text);

@@ -77,6 +77,13 @@ static void ask(asked *what, const struct gt_webhook *webhook, const char *body,
         check_answer(&answer, body, len);
 }
 
+static void hand_pod(struct gt_cache *cache, const cJSON *object)
+{
+    struct gt_pod pod;
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    gt_cache_pod(cache, &pod);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char nothing[1],
@@ -94,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             cJSON_Delete(object);
         }
         cJSON *object = cJSON_Parse(pod);
-        gt_cache_pod(cache, object);
+        hand_pod(cache, object);
         cJSON_Delete(object);
     }
     const struct gt_webhook webhook = {.resource = resource, .owners = owners, .cache = cache};

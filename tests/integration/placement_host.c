@@ -73,6 +73,7 @@ static void say(cJSON *json)
 static void on_object(void *arg, cJSON *object)
 {
     const struct follower *follower = arg;
+    struct gt_pod pod;
     switch (follower->kind) {
     case KIND_TOPOLOGY:
         gt_cache_topology(host.cache, object, gt_clock_ms());
@@ -84,8 +85,9 @@ static void on_object(void *arg, cJSON *object)
         gt_cache_supernode(host.cache, object);
         break;
     default:
-        gt_placement_saw_pod(host.placement, object);
-        gt_cache_pod(host.cache, object);
+        gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+        gt_placement_saw_pod(host.placement, &pod);
+        gt_cache_pod(host.cache, &pod);
     }
 }
 

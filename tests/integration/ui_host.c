@@ -74,9 +74,11 @@ static void give_pod_object(const struct world_pod *pod)
     strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&when, &parts));
     made.created = created;
     cJSON *object = world_pod(&made);
+    struct gt_pod read;
+    gt_pod_read(object, GT_RESOURCE_GPU, &read);
     if (host.placement)
-        gt_placement_saw_pod(host.placement, object);
-    gt_cache_pod(host.cache, object);
+        gt_placement_saw_pod(host.placement, &read);
+    gt_cache_pod(host.cache, &read);
     cJSON_Delete(object);
 }
 

@@ -202,10 +202,17 @@ void give_supernode(struct gt_cache *cache, const struct world_supernode *supern
     check_cache(cache);
 }
 
+void give_json_pod(struct gt_cache *cache, const cJSON *object)
+{
+    struct gt_pod pod;
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    gt_cache_pod(cache, &pod);
+}
+
 void give_pod(struct gt_cache *cache, const struct world_pod *pod)
 {
     cJSON *object = world_pod(pod);
-    gt_cache_pod(cache, object);
+    give_json_pod(cache, object);
     cJSON_Delete(object);
     check_cache(cache);
 }

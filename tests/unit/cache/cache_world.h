@@ -61,6 +61,7 @@ void give_topology(struct gt_cache *cache, const struct world_topology *topology
 void give_node(struct gt_cache *cache, const struct world_node *node);
 void give_supernode(struct gt_cache *cache, const struct world_supernode *supernode);
 void give_pod(struct gt_cache *cache, const struct world_pod *pod);
+void give_json_pod(struct gt_cache *cache, const cJSON *object);
 void check_cache(const struct gt_cache *cache);
 
 /* A node of 8 free GPUs that is Ready. */

@@ -39,7 +39,7 @@ static void test_refused(void **state)
         snprintf(text, sizeof(text), condition, i == 1 ? "PlanRefused" : "Planned");
         cJSON_AddItemToArray(cJSON_AddArrayToObject(cJSON_GetObjectItem(pod, "status"), "conditions"),
                              cJSON_Parse(text));
-        gt_cache_pod(cache, pod);
+        give_json_pod(cache, pod);
         cJSON_Delete(pod);
         assert_plan(cache, "a", GT_CACHE_WAITING, i == 1 ? GT_CACHE_PLAN_LOST : GT_CACHE_PLAN_HELD);
         assert_int_equal(cluster_node(cache, "n1").available, i == 1 ? 0xff : 0xf0);

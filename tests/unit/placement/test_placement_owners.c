@@ -199,7 +199,7 @@ static void test_nonsense(void **state)
         {GT_OWNER_JOB, "{\"spec\":{\"parallelism\":\"4\"}}"},
         {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1.5}}"},
         {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("-8", "") "}}"},
-        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("\"8k\"", "") "}}"},
+        {GT_OWNER_STATEFULSET, "{\"spec\":{\"replicas\":1,\"template\":" POD("\"80k\"", "") "}}"},
     };
     for (size_t i = 0; i < GT_COUNT(bad); i++) {
         struct gt_owner *owner = NULL;

@@ -13,8 +13,8 @@
 #include "api/pod_plan.h"
 #include "base/text.h"
 #include "kube/index.h"
-#include "scheduler-ext/placement/pod_json.h"
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/placement/json_path.h"
 
 /* What is read of a pod's object, and the patches made from it. */
 
@@ -25,6 +25,13 @@
     "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"                   \
     "\"nodeSelectorTerms\":" list "}}}"
 
+static int make_object(const cJSON *json, struct gt_pod_object *ret, struct gt_err **err)
+{
+    struct gt_pod pod;
+    gt_pod_read(json, GT_RESOURCE_GPU, &pod);
+    return gt_pod_object_make(&pod, ret, err);
+}
+
 static struct gt_pod_object read_object(const char *text)
 {
     struct gt_pod_object object;
@@ -32,7 +39,7 @@ static struct gt_pod_object read_object(const char *text)
     gt_auto_err struct gt_err *err = NULL;
     if (!json)
         fail_msg("the test wrote no JSON: %s", text);
-    if (gt_pod_object_read(json, &object, &err) < 0)
+    if (make_object(json, &object, &err) < 0)
         fail_msg("%s", gt_err_text(err));
     cJSON_Delete(json);
     return object;
@@ -52,7 +59,7 @@ static cJSON *parsed(struct gt_buf *buf)
 static void check_part(const cJSON *json, const char *path, const char *want)
 {
     cJSON *expected = cJSON_Parse(want);
-    const cJSON *part = gt_pod_json_at(json, path);
+    const cJSON *part = json_at(json, path);
     assert_non_null(expected);
     if (!cJSON_Compare(part, expected, true)) {
         char *text = cJSON_PrintUnformatted(part);
@@ -144,6 +151,26 @@ static void test_terms_without_memory(void **state)
     assert_true(failed > 10);
 }
 
+/* What was written is what is read. */
+static void check_written(const cJSON *json, const struct gt_plan_texts *texts)
+{
+    struct gt_pod pod;
+    gt_pod_read(json, GT_RESOURCE_GPU, &pod);
+    assert_null(pod.invalid);
+    assert_false(pod.gated);
+    assert_string_equal(pod.plan_node, texts->node);
+    assert_string_equal(pod.plan_gpus, texts->gpus);
+    assert_string_equal(gt_pod_annotation(&pod.meta, GT_PLAN_ANNOTATION_UNIT), texts->unit);
+    assert_string_equal(gt_pod_annotation(&pod.meta, GT_PLAN_ANNOTATION_RANK), texts->rank);
+    check_part(pod.required_affinity, "nodeSelectorTerms",
+               "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
+    gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+    assert_int_equal(gt_pod_plan_read(pod.plan_gpus, &plan, NULL), 0);
+    assert_int_equal(plan->count, 1);
+    assert_int_equal(plan->containers[0].count, 3);
+    assert_string_equal(plan->containers[0].ids[2], "GPU-n1-7");
+}
+
 static void test_plan(void **state)
 {
     (void)state;
@@ -168,9 +195,10 @@ static void test_plan(void **state)
                "\"plan.topology.metax-tech.com/rank\":\"17\"}");
     check_part(json, terms_path,
                "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
-    assert_int_equal(gt_pod_object_read(json, &object, NULL), 0); /* the patch, taken for the object */
+    assert_int_equal(make_object(json, &object, NULL), 0); /* the patch, taken for the object */
     assert_true(object.planned);
     gt_pod_object_done(&object);
+    check_written(json, &texts);
     cJSON_Delete(json);
     gt_plan_texts_done(&texts);
     assert_true(gt_plan_texts_make(cache, pod, node, 0x12, 4, 17, &texts, NULL) < 0); /* two GPUs for three */
@@ -198,13 +226,13 @@ static void test_condition(void **state)
         "{\"nominatedNodeName\":\"n1\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\","
         "\"reason\":\"SchedulingGated\"},{\"type\":\"GPUPlacement\",\"status\":\"True\",\"reason\":"
         "\"Planned\",\"message\":\"on \\\"n1\\\"\",\"lastTransitionTime\":\"1970-01-01T00:00:00Z\"}]}");
-    assert_int_equal(gt_pod_object_read(json, &object, NULL), 0); /* the patch, taken for the object */
+    assert_int_equal(make_object(json, &object, NULL), 0); /* the patch, taken for the object */
     cJSON_Delete(json);
     assert_true(object.condition == gt_condition_digest(&condition));
     assert_true(object.nominated == gt_digest_keyed("n1"));
     gt_patch_condition(&object, &condition, NULL, 0, &buf); /* not gated: the scheduler's own, perhaps */
     json = parsed(&buf);
-    assert_null(gt_pod_json_at(json, "status.nominatedNodeName"));
+    assert_null(json_at(json, "status.nominatedNodeName"));
     cJSON_Delete(json);
     object.gated = true;
     gt_patch_condition(&object, &condition, NULL, 0, &buf);
@@ -302,8 +330,8 @@ static void test_long_message_is_cut_between_characters(void **state)
     const struct gt_condition_text condition = {.reason = "R", .message = message};
     gt_patch_condition(&object, &condition, NULL, 1, &buf);
     cJSON *json = parsed(&buf);
-    const cJSON *first = cJSON_GetArrayItem(gt_pod_json_at(json, "status.conditions"), 0);
-    assert_int_equal(strlen(gt_pod_json_text(first, "message")), 999);
+    const cJSON *first = cJSON_GetArrayItem(json_at(json, "status.conditions"), 0);
+    assert_int_equal(strlen(json_text(first, "message")), 999);
     cJSON_Delete(json);
     gt_pod_object_done(&object);
 }
@@ -316,13 +344,13 @@ static void test_flags(void **state)
         "},\"spec\":{\"nodeName\":\"n\",\"schedulingGates\":[{\"name\":\"x\"}]},\"status\":{\"phase\":"
         "\"Failed\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"
         "\"Unschedulable\"}]}}");
-    assert_true(object.bound && object.ended && object.others && object.unschedulable);
+    assert_true(object.others && object.unschedulable);
     assert_false(object.gated);
     gt_pod_object_done(&object);
     object = read_object("{" HEAD "},\"spec\":{\"nodeName\":\"\",\"schedulingGates\":[{\"name\":\"" GT_GATE
                          "\"},{\"name\":\"scheduling.volcano.sh/queue-allocation-gate\"}]}}");
     assert_true(object.gated);
-    assert_false(object.bound || object.ended || object.others);
+    assert_false(object.others);
     gt_pod_object_done(&object);
 }
 
@@ -335,7 +363,7 @@ static void test_nonsense(void **state)
         struct gt_pod_object object;
         gt_auto_err struct gt_err *err = NULL;
         cJSON *json = cJSON_Parse(bad[i]);
-        assert_true(gt_pod_object_read(json, &object, &err) < 0);
+        assert_true(make_object(json, &object, &err) < 0);
         assert_string_not_equal(gt_err_text(err), "");
         cJSON_Delete(json);
     }

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "kube/base64.h"
-#include "scheduler-ext/placement/pod_json.h"
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/placement/json_path.h"
 
 /* Which pods are gated, and what is refused. */
 
@@ -85,8 +85,8 @@ static cJSON *ask(struct world *world, asked *what, const char *operation, const
         fail_msg("%s", gt_err_text(err));
     cJSON *json = cJSON_ParseWithLength(answer.data, answer.len);
     assert_non_null(json);
-    assert_string_equal(gt_pod_json_text(json, "response.uid"), "a-uid");
-    assert_string_equal(gt_pod_json_text(json, "apiVersion"), "admission.k8s.io/v1");
+    assert_string_equal(json_text(json, "response.uid"), "a-uid");
+    assert_string_equal(json_text(json, "apiVersion"), "admission.k8s.io/v1");
     return json;
 }
 
@@ -94,7 +94,7 @@ static const char pod_kind[] = "{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Po
 
 static const char *warning_of(const cJSON *json)
 {
-    return cJSON_GetStringValue(cJSON_GetArrayItem(gt_pod_json_at(json, "response.warnings"), 0));
+    return cJSON_GetStringValue(cJSON_GetArrayItem(json_at(json, "response.warnings"), 0));
 }
 
 /* The patch, "" where there is none. */
@@ -102,8 +102,8 @@ static void mutate(struct world *world, const char *pod, const char *want, const
 {
     cJSON *json = ask(world, gt_webhook_mutate, "CREATE", pod_kind, pod, NULL);
     gt_auto_buf struct gt_buf patch = GT_BUF(4096);
-    const char *encoded = gt_pod_json_text(json, "response.patch");
-    assert_true(cJSON_IsTrue(gt_pod_json_at(json, "response.allowed")));
+    const char *encoded = json_text(json, "response.patch");
+    assert_true(cJSON_IsTrue(json_at(json, "response.allowed")));
     if (encoded)
         assert_int_equal(gt_base64_decode(encoded, &patch, NULL), 0);
     if (strcmp(patch.data ? patch.data : "", want) != 0)
@@ -241,11 +241,11 @@ static void test_what_is_not_ours(void **state)
         "\"elasticjob.dlrover/replica-type\":\"dlrover-master\"}},\"spec\":{" SPEC("1") "}}";
     mutate(world, master, "", NULL);
     cJSON *json = ask(world, gt_webhook_mutate, "UPDATE", pod_kind, TEMPLATE(GROUP "\"32\""), NULL);
-    assert_null(gt_pod_json_at(json, "response.patch"));
+    assert_null(json_at(json, "response.patch"));
     cJSON_Delete(json);
     json = ask(world, gt_webhook_mutate, "CREATE", "{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Node\"}",
                TEMPLATE(GROUP "\"32\""), NULL);
-    assert_null(gt_pod_json_at(json, "response.patch"));
+    assert_null(json_at(json, "response.patch"));
     cJSON_Delete(json);
 }
 
@@ -253,12 +253,12 @@ static void validate(struct world *world, const char *operation, const char *kin
                      const char *old, const char *sentence)
 {
     cJSON *json = ask(world, gt_webhook_validate, operation, kind, object, old);
-    const char *message = gt_pod_json_text(json, "response.status.message");
-    bool allowed = cJSON_IsTrue(gt_pod_json_at(json, "response.allowed"));
+    const char *message = json_text(json, "response.status.message");
+    bool allowed = cJSON_IsTrue(json_at(json, "response.allowed"));
     if (allowed != !sentence || (sentence && (!message || strcmp(message, sentence) != 0)))
         fail_msg("'%s', expected '%s', for %s", message ? message : "(allowed)", sentence, object);
     if (!allowed)
-        assert_int_equal(gt_pod_json_at(json, "response.status.code")->valueint, 422);
+        assert_int_equal(json_at(json, "response.status.code")->valueint, 422);
     cJSON_Delete(json);
 }
 

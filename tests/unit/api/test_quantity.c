@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "api/quantity.h"
 #include "base/cleanup.h"
-#include "scheduler-ext/wire/quantity.h"
 
 static void test_good(void **state)
 {

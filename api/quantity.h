@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_WIRE_QUANTITY_H
-#define GPUTOPO_WIRE_QUANTITY_H
+#ifndef GPUTOPO_API_QUANTITY_H
+#define GPUTOPO_API_QUANTITY_H
 
 #include <stdbool.h>
 #include <stddef.h>

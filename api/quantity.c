@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/wire/quantity.h"
+#include "api/quantity.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/pod.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/time_text.h"
+#include "base/json_get.h"
+
+/* ---- labels and annotations ---- */
+
+#define KEY(text)                                                                                            \
+    {                                                                                                        \
+        text, sizeof(text) - 1                                                                               \
+    }
+static const struct {
+    const char *text;
+    size_t len;
+} keys[GT_POD_KEYS] = {
+    KEY(GT_ANNOTATION_GROUP),
+    KEY(GT_ANNOTATION_ATOMIC),
+    KEY(GT_PLAN_ANNOTATION_UNIT),
+    KEY(GT_PLAN_ANNOTATION_RANK),
+    KEY("training.kubeflow.org/job-name"),
+    KEY("training.kubeflow.org/replica-type"),
+    KEY("training.kubeflow.org/replica-index"),
+    KEY("volcano.sh/job-name"),
+    KEY("volcano.sh/task-spec"),
+    KEY("volcano.sh/task-index"),
+    KEY("elasticjob.dlrover/name"),
+    KEY("elasticjob.dlrover/replica-type"),
+    KEY("elasticjob.dlrover/rank-index"),
+    KEY("batch.kubernetes.io/job-completion-index"),
+    KEY("batch.kubernetes.io/job-name"),
+    KEY("job-name"),
+    KEY("apps.kubernetes.io/pod-index"),
+};
+enum { SIZES = 2 }; /* the first keys are sizes */
+_Static_assert(GT_POD_KEYS <= 32, "a bit for each");
+
+static unsigned number_of_key(const char *key)
+{
+    size_t len = strlen(key);
+    unsigned i = 0;
+    while (i < GT_POD_KEYS && (keys[i].len != len || memcmp(keys[i].text, key, len) != 0))
+        i++;
+    return i;
+}
+
+bool gt_pod_key_is_kept(const char *key)
+{
+    return number_of_key(key) < GT_POD_KEYS;
+}
+
+static const char *find(const struct gt_pair *pairs, unsigned count, const char *key)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(pairs[i].key, key) == 0)
+            return pairs[i].value;
+    return NULL;
+}
+
+const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key)
+{
+    return find(pod->labels, pod->label_count, key);
+}
+
+const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key)
+{
+    return find(pod->annotations, pod->annotation_count, key);
+}
+
+/* No name or index is longer than GT_POD_VALUE_MAX, so one that is means nothing; of a size the user is told.
+ */
+static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
+{
+    unsigned count = 0;
+    uint32_t seen = 0;
+    for (const cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item; item = item->next) {
+        unsigned key = item->string ? number_of_key(item->string) : GT_POD_KEYS;
+        if (key == GT_POD_KEYS || seen >> key & 1)
+            continue;
+        seen |= UINT32_C(1) << key;
+        if (cJSON_IsNull(item))
+            continue;
+        bool is_text = cJSON_IsString(item) && item->valuestring;
+        bool fits = is_text && strnlen(item->valuestring, GT_POD_VALUE_MAX + 1) <= GT_POD_VALUE_MAX;
+        const char *told = fits ? item->valuestring : is_text ? "(too long)" : "(no text)";
+        if (fits || key < SIZES)
+            to[count++] = (struct gt_pair){keys[key].text, told};
+        *bad = *bad || (!is_text && key >= SIZES);
+    }
+    return count;
+}
+
+/* ---- the rest ---- */
+
+/* NULL: missing or empty, which is the API's way to say nothing; also where it is no text that fits. */
+static const char *text_of(const cJSON *object, const char *key, bool *bad)
+{
+    const cJSON *value = gt_get(object, key);
+    if (!value)
+        return NULL;
+    if (cJSON_IsString(value) && value->valuestring) {
+        size_t len = strnlen(value->valuestring, GT_POD_VALUE_MAX + 1);
+        if (len <= GT_POD_VALUE_MAX)
+            return len ? value->valuestring : NULL;
+    }
+    *bad = true;
+    return NULL;
+}
+
+static const char *name_of(const cJSON *metadata, const char *key, bool *bad)
+{
+    const char *name = text_of(metadata, key, bad);
+    return name ? name : "";
+}
+
+/* The owner that controls it, else the first. */
+static void read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
+{
+    const cJSON *owners = gt_get(metadata, "ownerReferences");
+    const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL;
+    for (const cJSON *item = owner; item; item = item->next)
+        if (cJSON_IsTrue(gt_get(item, "controller"))) {
+            owner = item;
+            break;
+        }
+    if (!owner)
+        return;
+    to->meta.owner_kind = text_of(owner, "kind", bad);
+    to->meta.owner_name = text_of(owner, "name", bad);
+    to->meta.owner_controls = cJSON_IsTrue(gt_get(owner, "controller"));
+    to->owner_uid = text_of(owner, "uid", bad);
+    to->owner_api_version = text_of(owner, "apiVersion", bad);
+}
+
+static void read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
+{
+    bool bad_plan = false; /* a plan that makes no sense is none */
+    to->uid = text_of(metadata, "uid", bad);
+    to->resource_version = text_of(metadata, "resourceVersion", bad);
+    to->created_s = (uint64_t)gt_time_of_text(text_of(metadata, "creationTimestamp", bad));
+    to->deleting = gt_get(metadata, "deletionTimestamp") != NULL;
+    to->annotations = gt_get(metadata, "annotations");
+    to->meta.labels = to->label_pairs;
+    to->meta.annotations = to->annotation_pairs;
+    to->meta.label_count = read_pairs(gt_get(metadata, "labels"), to->label_pairs, bad);
+    to->meta.annotation_count = read_pairs(to->annotations, to->annotation_pairs, bad);
+    to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
+    to->plan_node = text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
+    read_owner(metadata, to, bad);
+}
+
+static void read_gates(const cJSON *spec, struct gt_pod *to)
+{
+    to->gates = gt_get(spec, "schedulingGates");
+    for (const cJSON *item = cJSON_IsArray(to->gates) ? to->gates->child : NULL; item; item = item->next) {
+        const char *name = cJSON_GetStringValue(gt_get(item, "name"));
+        to->gated = to->gated || (name && strcmp(name, GT_GATE) == 0);
+        to->gate_count++;
+    }
+}
+
+static bool read_priority(const cJSON *spec, int32_t *ret)
+{
+    const cJSON *priority = gt_get(spec, "priority");
+    if (!priority)
+        return true;
+    if (!cJSON_IsNumber(priority) || !(fabs(priority->valuedouble) <= INT32_MAX))
+        return false;
+    *ret = (int32_t)priority->valuedouble;
+    return true;
+}
+
+static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
+{
+    to->node_name = text_of(spec, "nodeName", bad);
+    to->scheduler = text_of(spec, "schedulerName", bad);
+    to->priority_class = text_of(spec, "priorityClassName", bad);
+    to->node_selector = gt_get(spec, "nodeSelector");
+    to->tolerations = gt_get(spec, "tolerations");
+    to->affinity = gt_get(spec, "affinity");
+    to->required_affinity =
+        gt_get(gt_get(to->affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
+    read_gates(spec, to);
+    *bad = !read_priority(spec, &to->priority) || *bad;
+}
+
+static void read_status(const cJSON *status, struct gt_pod *to, bool *bad)
+{
+    const char *phase = text_of(status, "phase", bad);
+    to->ended = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+    to->nominated_node = text_of(status, "nominatedNodeName", bad);
+    to->conditions = gt_get(status, "conditions");
+    for (const cJSON *item = cJSON_IsArray(to->conditions) ? to->conditions->child : NULL; item;
+         item = item->next) {
+        const char *type = cJSON_GetStringValue(gt_get(item, "type"));
+        const cJSON **found = !type                                       ? NULL
+                              : strcmp(type, "PodScheduled") == 0         ? &to->scheduled
+                              : strcmp(type, GT_CONDITION_PLACEMENT) == 0 ? &to->placement
+                              : strcmp(type, "DisruptionTarget") == 0     ? &to->disrupted
+                                                                          : NULL;
+        if (found && !*found)
+            *found = item;
+    }
+}
+
+static bool is_member(const cJSON *object, const char *key, const char *text)
+{
+    const char *value = text ? cJSON_GetStringValue(gt_get(object, key)) : NULL;
+    return !text || (value && strcmp(value, text) == 0);
+}
+
+bool gt_pod_condition_is(const cJSON *condition, const char *status, const char *reason)
+{
+    return condition && is_member(condition, "status", status) && is_member(condition, "reason", reason);
+}
+
+void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
+{
+    const cJSON *metadata = gt_get(object, "metadata"), *spec = gt_get(object, "spec");
+    bool bad = false, no_name = false;
+    *ret = (struct gt_pod){.meta = {.name = name_of(metadata, "name", &no_name),
+                                    .namespace_ = name_of(metadata, "namespace", &no_name)}};
+    int r = gt_pod_gpus_read(spec, resource, &ret->gpus, NULL);
+    ret->meta.gpus = ret->gpus.counts;
+    ret->meta.containers = ret->gpus.containers;
+    read_metadata(metadata, ret, &bad);
+    read_spec(spec, ret, &bad);
+    read_status(gt_get(object, "status"), ret, &bad);
+    for (unsigned i = 0; i < ret->gpus.containers + ret->gpus.inits; i++)
+        bad = bad || !ret->gpus.names[i][0] ||
+              strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;
+    if (r == -E2BIG)
+        ret->invalid = "it has more than 64 containers with GPUs, or more GPUs than any node has";
+    else if (r < 0 || no_name || (bad && ret->gpus.total)) /* of others it does not matter */
+        ret->invalid = r < 0 ? "its numbers of GPUs make no sense" : "it has fields that make no sense";
+}

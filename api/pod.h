@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_POD_H
+#define GPUTOPO_API_POD_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/pod_plan.h"
+
+/*
+ * Pod: what is read of it. Texts are borrowed: they belong to the object that was read. NULL: it has none.
+ */
+
+/* ---- its GPUs ---- */
+
+struct gt_pod_container {
+    const char *name; /* "" none */
+    unsigned gpus;
+    bool init;    /* of spec.initContainers */
+    bool sidecar; /* an init container that keeps running (restartPolicy: Always) */
+};
+
+/* The containers that ask for GPUs; those of each list in the order of the list. */
+struct gt_pod_containers {
+    unsigned count;
+    struct gt_pod_container list[GT_POD_PLAN_CONTAINERS_MAX];
+};
+/* Leaves out one without GPUs. -E2BIG where the list is full. */
+int gt_pod_containers_add(struct gt_pod_containers *to, const struct gt_pod_container *container,
+                          struct gt_err **err);
+
+/*
+ * The GPUs of a pod as Kubernetes counts them: the sum of its containers and its sidecars, or, where that is
+ * more, an ordinary init container together with the sidecars that started before it.
+ */
+struct gt_pod_gpus {
+    unsigned total;
+    /* How many containers share the total: sidecars first, then the others. An ordinary init container that
+     * needs more than all of them is the last, with what it needs beyond. */
+    unsigned containers;
+    unsigned sidecars; /* of those */
+    /* Behind those: all ordinary init containers, with what they ask for. They have ended when the others
+     * start, who take over their GPUs. */
+    unsigned inits;
+    const char *names[GT_POD_PLAN_CONTAINERS_MAX];
+    unsigned counts[GT_POD_PLAN_CONTAINERS_MAX];
+};
+/* -E2BIG where one of the limits in api/names.h is passed. */
+int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *ret, struct gt_err **err);
+
+/* Of a pod's spec, or a template's. -EINVAL where a list is none, or an amount no number of GPUs. */
+int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err);
+
+/* ---- who it is ---- */
+
+struct gt_pair { /* a label or annotation */
+    const char *key, *value;
+};
+
+/* The keys of labels and annotations that are kept; some frameworks write in both places. */
+enum { GT_POD_KEYS = 17, GT_POD_VALUE_MAX = 253 };
+bool gt_pod_key_is_kept(const char *key);
+
+/* What the rules of jobs are applied to (scheduler-ext/jobs). */
+struct gt_pod_meta {
+    const char *namespace_, *name; /* "" none */
+    const struct gt_pair *labels, *annotations;
+    unsigned label_count, annotation_count;
+    const char *owner_kind, *owner_name; /* of the owner that controls it, else of the first */
+    bool owner_controls;                 /* it has controller: true */
+    const unsigned *gpus;                /* of each container */
+    unsigned containers;
+};
+/* The value of a label, of an annotation; NULL: it has none. */
+const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key);
+const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key);
+
+/* ---- all of it ---- */
+
+enum gt_pod_condition { GT_POD_SCHEDULED, GT_POD_PLACEMENT, GT_POD_DISRUPTED, GT_POD_CONDITIONS };
+
+struct gt_pod { /* it points to itself: not to be copied */
+    struct gt_pod_meta meta;
+    struct gt_pod_gpus gpus;
+    /* What of it makes no sense, a sentence that lives for ever; NULL: nothing. Such a pod is not to be
+     * placed, and members may be missing here. */
+    const char *invalid;
+    const char *uid, *resource_version;
+    const char *owner_uid, *owner_api_version;
+    const char *node_name, *nominated_node;
+    const char *scheduler, *priority_class;
+    const char *plan_gpus, *plan_node; /* annotations of its plan */
+    int32_t priority;
+    uint64_t created_s; /* Unix time */
+    bool deleting, ended;
+    bool gated;          /* GT_GATE is among its gates */
+    unsigned gate_count; /* of all its gates */
+    /* Parts of the object, for those who change them. */
+    const cJSON *annotations, *gates, *conditions, *node_selector, *tolerations, *affinity;
+    const cJSON *required_affinity;                 /* of nodes */
+    const cJSON *scheduled, *placement, *disrupted; /* conditions: PodScheduled, ours, DisruptionTarget */
+    struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
+};
+
+/* `resource` is that of GPUs. */
+void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
+
+static inline bool gt_pod_is_planned(const struct gt_pod *pod)
+{
+    return pod->plan_node && pod->plan_gpus;
+}
+
+/* Whether a condition is there with this status and reason; of those that are NULL any will do. */
+bool gt_pod_condition_is(const cJSON *condition, const char *status, const char *reason);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/pod.h"
+#include "api/quantity.h"
+#include "base/json_get.h"
+
+int gt_pod_containers_add(struct gt_pod_containers *to, const struct gt_pod_container *container,
+                          struct gt_err **err)
+{
+    if (!container->gpus)
+        return 0;
+    if (to->count == GT_COUNT(to->list))
+        return gt_fail(err, E2BIG, "more than %d containers with GPUs", (int)GT_COUNT(to->list));
+    to->list[to->count++] = *container;
+    return 0;
+}
+
+static int check_limits(const struct gt_pod_gpus *gpus, struct gt_err **err)
+{
+    if (gpus->containers > GT_POD_CONTAINERS_MAX)
+        return gt_fail(err, E2BIG, "more than %d containers with GPUs", GT_POD_CONTAINERS_MAX);
+    if (gpus->inits > GT_POD_CONTAINERS_MAX)
+        return gt_fail(err, E2BIG, "more than %d init containers with GPUs", GT_POD_CONTAINERS_MAX);
+    if (gpus->total > GT_POD_GPUS_MAX)
+        return gt_fail(err, E2BIG, "%u GPUs, the limit is %d", gpus->total, GT_POD_GPUS_MAX);
+    return 0;
+}
+
+static void put(struct gt_pod_gpus *to, unsigned at, const char *name, unsigned gpus)
+{
+    to->names[at] = name;
+    to->counts[at] = gpus;
+}
+
+int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *ret, struct gt_err **err)
+{
+    const struct gt_pod_container *end = from->list + from->count, *largest = NULL;
+    unsigned kept = 0, most = 0; /* kept: of the sidecars that have started */
+    struct gt_pod_gpus gpus;
+    gpus.total = gpus.containers = gpus.sidecars = gpus.inits = 0;
+    for (const struct gt_pod_container *at = from->list; at < end; at++) {
+        if (at->init && !at->sidecar) {
+            gpus.inits++;
+            if (kept + at->gpus > most) {
+                most = kept + at->gpus;
+                largest = at;
+            }
+            continue;
+        }
+        gpus.containers++;
+        gpus.sidecars += at->init;
+        gpus.total += at->gpus;
+        kept += at->init ? at->gpus : 0;
+    }
+    unsigned sum = gpus.total;
+    if (most > sum) {
+        gpus.containers++;
+        gpus.total = most;
+    }
+    int r = check_limits(&gpus, err);
+    if (r < 0)
+        return r;
+    ret->total = gpus.total;
+    ret->containers = gpus.containers;
+    ret->sidecars = gpus.sidecars;
+    ret->inits = gpus.inits;
+    unsigned sidecar = 0, other = gpus.sidecars, init = gpus.containers;
+    for (const struct gt_pod_container *at = from->list; at < end; at++)
+        put(ret, !at->init ? other++ : at->sidecar ? sidecar++ : init++, at->name, at->gpus);
+    if (most > sum)
+        put(ret, other, largest->name, most - sum);
+    return 0;
+}
+
+/* ---- from JSON ---- */
+
+static int read_amount(const cJSON *amount, const char *resource, unsigned *ret, struct gt_err **err)
+{
+    uint64_t value = 0;
+    if (cJSON_IsNumber(amount)) {
+        double number = amount->valuedouble;
+        if (!(number >= 0) || number > GT_POD_GPUS_MAX || number != (double)(unsigned)number)
+            return gt_fail(err, EINVAL, "%s: %g is no whole number from 0 to %d", resource, number,
+                           GT_POD_GPUS_MAX);
+        value = (uint64_t)number;
+    } else if (cJSON_IsString(amount) && amount->valuestring) {
+        int r = gt_quantity_read(amount->valuestring, strlen(amount->valuestring), GT_POD_GPUS_MAX, resource,
+                                 &value, err);
+        if (r < 0)
+            return r;
+    } else
+        return gt_fail(err, EINVAL, "%s: is %s, expected a number from 0 to %d", resource,
+                       gt_json_type(amount), GT_POD_GPUS_MAX);
+    *ret = (unsigned)value;
+    return 0;
+}
+
+/* Of an extended resource limits and requests are equal, and one of them may be left out. */
+static int read_gpus(const cJSON *container, const char *resource, unsigned *ret, struct gt_err **err)
+{
+    const cJSON *resources = gt_get(container, "resources");
+    const cJSON *amount = gt_get(gt_get(resources, "limits"), resource);
+    if (!amount)
+        amount = gt_get(gt_get(resources, "requests"), resource);
+    *ret = 0;
+    return amount ? read_amount(amount, resource, ret, err) : 0;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(gt_get(object, key));
+    return text ? text : "";
+}
+
+static int read_list(const cJSON *spec, const char *key, bool init, const char *resource,
+                     struct gt_pod_containers *to, struct gt_err **err)
+{
+    const cJSON *list = gt_get(spec, key);
+    if (list && !cJSON_IsArray(list))
+        return gt_fail(err, EINVAL, "%s: expected an array, is %s", key, gt_json_type(list));
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
+        struct gt_pod_container container = {.name = text_of(item, "name"), .init = init};
+        gt_auto_err struct gt_err *error = NULL;
+        int r = read_gpus(item, resource, &container.gpus, err ? &error : NULL);
+        if (r < 0)
+            return gt_fail(err, -r, "container %.63s: %s", container.name, gt_err_text(error));
+        container.sidecar = init && strcmp(text_of(item, "restartPolicy"), "Always") == 0;
+        r = gt_pod_containers_add(to, &container, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err)
+{
+    struct gt_pod_containers containers;
+    containers.count = 0;
+    int r = read_list(spec, "initContainers", true, resource, &containers, err);
+    if (r >= 0)
+        r = read_list(spec, "containers", false, resource, &containers, err);
+    return r < 0 ? r : gt_pod_gpus_count(&containers, ret, err);
+}

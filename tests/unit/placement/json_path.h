@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_TESTS_JSON_PATH_H
+#define GPUTOPO_TESTS_JSON_PATH_H
+
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+/* A member by its path "spec.template", NULL where it is not there. */
+static inline const cJSON *json_at(const cJSON *json, const char *path)
+{
+    while (json && *path) {
+        char key[64];
+        size_t len = strcspn(path, ".");
+        if (len >= sizeof(key))
+            return NULL;
+        memcpy(key, path, len);
+        key[len] = 0;
+        json = cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, key) : NULL;
+        path += len + (path[len] == '.');
+    }
+    return json;
+}
+
+static inline const char *json_text(const cJSON *json, const char *path)
+{
+    return cJSON_GetStringValue(json_at(json, path));
+}
+
+#endif
