@@ -101,11 +101,15 @@ static int read_amount(const cJSON *amount, const char *resource, unsigned *ret,
 static int read_gpus(const cJSON *container, const char *resource, unsigned *ret, struct gt_err **err)
 {
     const cJSON *resources = gt_get(container, "resources");
-    const cJSON *amount = gt_get(gt_get(resources, "limits"), resource);
-    if (!amount)
-        amount = gt_get(gt_get(resources, "requests"), resource);
+    const cJSON *const amounts[] = {gt_get(gt_get(resources, "requests"), resource),
+                                    gt_get(gt_get(resources, "limits"), resource)};
     *ret = 0;
-    return amount ? read_amount(amount, resource, ret, err) : 0;
+    for (size_t i = 0; i < GT_COUNT(amounts); i++) {
+        int r = amounts[i] ? read_amount(amounts[i], resource, ret, err) : 0;
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 static const char *text_of(const cJSON *object, const char *key)

@@ -65,17 +65,15 @@ GT_DEFINE_CLEANUP(struct question *, question_free)
 static struct question *question_new(struct gt_extender *extender, enum verb verb)
 {
     GT_CLEANUP(question_free) struct question *question = calloc(1, sizeof(*question));
-    struct gt_extender_options options = {.wanted.resource = extender->spec.resource,
-                                          .keep_nodes = verb == FILTER};
     if (!question)
         return NULL;
     question->extender = extender;
     question->verb = verb;
     if (verb == FILTER || verb == PRIORITIZE)
-        question->kube = gt_extender_reader_new(&options);
+        question->kube = gt_extender_reader_new(verb == FILTER);
     else
-        question->volcano = gt_volcano_reader_new(
-            verb == VOLCANO_PREDICATE ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE, &options.wanted);
+        question->volcano =
+            gt_volcano_reader_new(verb == VOLCANO_PREDICATE ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE);
     return question->kube || question->volcano ? gt_steal(question) : NULL;
 }
 
@@ -116,7 +114,7 @@ static void list_names(struct gt_extender *e, const struct gt_wire_names *names)
 static struct gt_extender_pod extender_pod(const struct gt_extender *e, const struct gt_wire_pod *from)
 {
     struct gt_extender_pod pod = {
-        .namespace_ = from->namespace_, .name = from->name, .uid = from->uid, .gpus = from->gpus};
+        .namespace_ = from->namespace_, .name = from->name, .uid = from->uid, .gpus = from->gpus.total};
     gt_extender_pod_find(e->spec.cache, &pod);
     return pod;
 }
@@ -280,7 +278,11 @@ static void done(void *arg, struct gt_http_response *response)
                            : answer_volcano(e, question, &response->body);
     if (r < 0) {
         e->refused[question->verb]++;
-        refuse(response, r == -ENOMEM ? 503 : r == -EMSGSIZE ? 413 : 400, gt_err_text(question->err));
+        refuse(response,
+               r == -ENOMEM                    ? 503
+               : r == -EMSGSIZE || r == -E2BIG ? 413
+                                               : 400,
+               gt_err_text(question->err));
         return;
     }
     response->content_type = "application/json";

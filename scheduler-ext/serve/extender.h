@@ -16,7 +16,6 @@ struct gt_extender;
 struct gt_extender_spec {
     struct gt_cache *cache;               /* outlives the extender */
     const struct gt_placement *placement; /* likewise; NULL: nothing is kept for jobs that wait */
-    const char *resource;                 /* NULL: "metax-tech.com/gpu"; outlives the extender */
     bool client_wanted;                   /* kube-scheduler has to prove a certificate */
     /* Names with commas between them, of which that certificate has one; "any": no matter which. Outlives
      * the extender. */

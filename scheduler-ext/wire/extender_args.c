@@ -82,13 +82,12 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
     }
 }
 
-struct gt_extender_reader *gt_extender_reader_new(const struct gt_extender_options *options)
+struct gt_extender_reader *gt_extender_reader_new(bool keep_nodes)
 {
     gt_auto_extender_reader struct gt_extender_reader *r = calloc(1, sizeof(*r));
     if (!r)
         return NULL;
-    gt_pod_reader_init(&r->pod, &options->wanted);
-    r->keep = options->keep_nodes;
+    r->keep = keep_nodes;
     r->kept.max = GT_WIRE_KEPT_MAX;
     r->scan = gt_scan_new(&args_shape, on_event, r);
     return r->scan ? gt_steal(r) : NULL;
@@ -106,7 +105,9 @@ int gt_extender_reader_finish(struct gt_extender_reader *r, const struct gt_exte
     if (result < 0)
         return result;
     struct gt_extender_args *args = &r->args;
-    gt_pod_reader_result(&r->pod, &args->pod);
+    result = gt_pod_reader_result(&r->pod, &args->pod, err);
+    if (result < 0)
+        return result;
     if (!args->pod.name[0])
         return gt_fail(err, EINVAL, "Pod.metadata.name: missing");
     if (r->has_nodes && r->has_names)
@@ -122,8 +123,8 @@ int gt_extender_reader_finish(struct gt_extender_reader *r, const struct gt_exte
 
 size_t gt_extender_reader_held(const struct gt_extender_reader *r)
 {
-    return sizeof(*r) + gt_scan_held(r->scan) + r->pod.text.capacity + gt_wire_names_held(&r->args.nodes) +
-           r->kept.len + r->kept_capacity * sizeof(*r->kept_offsets);
+    return sizeof(*r) + gt_scan_held(r->scan) + gt_wire_names_held(&r->args.nodes) + r->kept.len +
+           r->kept_capacity * sizeof(*r->kept_offsets);
 }
 
 void gt_extender_reader_reset(struct gt_extender_reader *r)
@@ -149,7 +150,6 @@ void gt_extender_reader_free(struct gt_extender_reader *r)
     if (!r)
         return;
     gt_scan_free(r->scan);
-    gt_pod_reader_done(&r->pod);
     gt_wire_names_done(&r->args.nodes);
     gt_buf_done(&r->kept);
     free(r->kept_offsets);

@@ -12,7 +12,7 @@
  *     gt_extender_reader_finish(), then use the args, then
  *     gt_extender_reader_reset() for the next request, with the memory of the last.
  *
- * Most memory of a reader, whatever the body: 13 MB of names and where they are, 1 MB of the pod,
+ * Most memory of a reader, whatever the body: 13 MB of names and where they are,
  * GT_WIRE_KEPT_MAX where nodes are kept, 0.5 MB of the scanner; after a reset 1.5 MB in all. The caller
  * limits how much all readers that are at work hold.
  */
@@ -31,15 +31,11 @@ struct gt_extender_args {
     const uint32_t *kept_offsets;
 };
 
-struct gt_extender_options {
-    struct gt_wire_wanted wanted;
-    bool keep_nodes; /* for filter: with nodeCacheCapable false the answer must repeat whole Node objects */
-};
-
 struct gt_extender_reader;
 
-/* NULL without memory. */
-struct gt_extender_reader *gt_extender_reader_new(const struct gt_extender_options *options);
+/* `keep_nodes`: for filter, since with nodeCacheCapable false the answer must repeat whole Node objects. NULL
+ * without memory. */
+struct gt_extender_reader *gt_extender_reader_new(bool keep_nodes);
 void gt_extender_reader_free(struct gt_extender_reader *reader);
 GT_DEFINE_CLEANUP(struct gt_extender_reader *, gt_extender_reader_free)
 #define gt_auto_extender_reader GT_CLEANUP(gt_extender_reader_free)

@@ -3,44 +3,29 @@
 #define GPUTOPO_WIRE_POD_READER_H
 
 #include "scheduler-ext/wire/pod.h"
+#include "scheduler-ext/wire/scan.h"
 
-/* The Pod inside a request, for the readers of both extenders. */
+/* The Pod inside a request, from its bytes: a request has one pod, and a tree would cost more than all the
+ * rest of it. GPUs are counted as for every other pod (api/pod.h). */
 
 enum { GT_POD_ID_FIRST = 1, GT_POD_ID_LAST = 31 }; /* of its shapes; those of a request are above */
 
 extern const struct gt_scan_shape gt_pod_shape;
 
-/* A place in the arena, plus 1; 0: absent. The arena moves while it grows. */
-typedef uint32_t gt_pod_text;
-
-struct gt_pod_container {
-    gt_pod_text name;
-    uint32_t index;
-    uint64_t request, limit;
-    bool has_request, init, sidecar;
+struct gt_wire_text { /* "" absent */
+    char text[2 * GT_WIRE_NAME_MAX + 2];
 };
+int gt_wire_text_put(struct gt_wire_text *to, const struct gt_scan_event *event, struct gt_err **err);
 
-struct gt_pod_reader {
-    const char *resource;
-    const char *const *annotation_keys, *const *label_keys;
-    struct gt_buf text;
-    gt_pod_text namespace_, name, uid, node_name, owner_kind, owner_name, owner_uid;
-    gt_pod_text annotations[GT_WIRE_WANTED_MAX], labels[GT_WIRE_WANTED_MAX], gates[GT_WIRE_GATES_MAX];
-    unsigned wanted; /* the key just chosen */
-    bool taken;      /* the resource, in the map at work */
+struct gt_pod_reader { /* zeroed at the start */
+    struct gt_wire_text namespace_, name, uid;
+    struct gt_pod_containers containers;
+    struct gt_pod_container at;
+    bool limited; /* `at`: by its limits */
+    bool taken;   /* the resource, in the map at work */
     bool in_init;
-    uint32_t containers, init_containers; /* seen */
-    struct gt_pod_container list[GT_WIRE_CONTAINERS_MAX], at;
-    uint32_t count, gates_seen;
-    gt_pod_text an_owner_kind, an_owner_name, an_owner_uid; /* of the reference at work */
-    bool an_owner_controls, has_owner;
-
-    struct gt_wire_container result_containers[GT_WIRE_CONTAINERS_MAX];
-    const char *result_annotations[GT_WIRE_WANTED_MAX], *result_labels[GT_WIRE_WANTED_MAX];
-    const char *result_gates[GT_WIRE_GATES_MAX];
 };
 
-void gt_pod_reader_init(struct gt_pod_reader *reader, const struct gt_wire_wanted *wanted);
 int gt_pod_reader_event(struct gt_pod_reader *reader, const struct gt_scan_event *event, struct gt_err **err);
 
 /* Whether an event belongs to a pod. */
@@ -50,17 +35,10 @@ static inline bool gt_pod_has_event(const struct gt_scan_event *event)
 }
 
 /* 1 where the key of a map of amounts is the resource. The map's owner clears `taken` when it opens. */
-int gt_pod_reader_choose_resource(struct gt_pod_reader *reader, const struct gt_scan_event *event,
-                                  struct gt_err **err);
+int gt_wire_choose_resource(bool *taken, const struct gt_scan_event *event, struct gt_err **err);
 
-/* Stores a text in the arena, for the readers around this one too. */
-int gt_pod_reader_store(struct gt_pod_reader *reader, const struct gt_scan_event *event, gt_pod_text *to,
-                        struct gt_err **err);
-const char *gt_pod_reader_text(const struct gt_pod_reader *reader, gt_pod_text text);
-
-/* *ret stands until the next reset. */
-void gt_pod_reader_result(struct gt_pod_reader *reader, struct gt_wire_pod *ret);
+/* *ret stands until the next reset. -E2BIG beyond a limit of api/names.h. */
+int gt_pod_reader_result(const struct gt_pod_reader *reader, struct gt_wire_pod *ret, struct gt_err **err);
 void gt_pod_reader_reset(struct gt_pod_reader *reader);
-void gt_pod_reader_done(struct gt_pod_reader *reader);
 
 #endif

@@ -7,7 +7,7 @@
 #include "scheduler-ext/wire/pod_reader.h"
 
 enum id {
-    TASK = GT_POD_ID_LAST + 1,
+    TASK = 1,
     TASK_UID,
     TASK_JOB,
     TASK_NAME,
@@ -44,13 +44,9 @@ RESOURCE(pipelined, PIPELINED);
 SHAPE task_uid = NAME_TEXT(TASK_UID), task_name = NAME_TEXT(TASK_NAME), node_name = NAME_TEXT(NODE_NAME),
       task_namespace = NAME_TEXT(TASK_NAMESPACE),
       task_job = {.kind = GT_SCAN_TEXT, .id = TASK_JOB, .max = 2 * GT_WIRE_NAME_MAX + 1};
-MEMBERS task_members[] = {{"UID", &task_uid},
-                          {"Job", &task_job},
-                          {"Name", &task_name},
-                          {"Namespace", &task_namespace},
-                          {"Resreq", &request},
-                          {"Pod", &gt_pod_shape},
-                          {0}};
+MEMBERS task_members[] = {{"UID", &task_uid},   {"Job", &task_job},
+                          {"Name", &task_name}, {"Namespace", &task_namespace},
+                          {"Resreq", &request}, {0}};
 SHAPE task = {.kind = GT_SCAN_OBJECT, .id = TASK, .members = task_members};
 MEMBERS node_members[] = {{"Name", &node_name},      {"Idle", &idle},           {"Used", &used},
                           {"Releasing", &releasing}, {"Pipelined", &pipelined}, {0}};
@@ -65,10 +61,9 @@ SHAPE prioritize = {.kind = GT_SCAN_OBJECT, .members = prioritize_members};
 struct gt_volcano_reader {
     struct gt_scan *scan;
     enum gt_volcano_verb verb;
-    struct gt_pod_reader pod;
     struct gt_volcano_args args;
-    bool has_task, node_named;
-    gt_pod_text task_uid, task_job, task_name, task_namespace;
+    bool has_task, node_named, taken; /* taken: the resource, in the map at work */
+    struct gt_wire_text task_uid, task_job, task_name, task_namespace;
     struct gt_volcano_node *nodes, at;
     uint32_t capacity;
 };
@@ -93,12 +88,12 @@ static int node_ends(struct gt_volcano_reader *r, struct gt_err **err)
 static int read_request(struct gt_volcano_reader *r, const struct gt_scan_event *event, struct gt_err **err)
 {
     uint64_t milli;
-    int result = gt_quantity_read(event->text, event->len, GT_POD_GPUS_MAX * UINT64_C(1000), r->pod.resource,
+    int result = gt_quantity_read(event->text, event->len, GT_POD_GPUS_MAX * UINT64_C(1000), GT_RESOURCE_GPU,
                                   &milli, err);
     if (result < 0)
         return result;
     if (milli % 1000)
-        return gt_fail(err, EINVAL, "%s: %llu thousandths are not whole GPUs", r->pod.resource,
+        return gt_fail(err, EINVAL, "%s: %llu thousandths are not whole GPUs", GT_RESOURCE_GPU,
                        (unsigned long long)milli);
     r->args.gpus = (uint32_t)(milli / 1000);
     return 0;
@@ -121,13 +116,13 @@ static int on_resource(struct gt_volcano_reader *r, const struct gt_scan_event *
     int64_t *amount = amounts[(event->id - REQUEST) / 3];
     enum part part = (event->id - REQUEST) % 3;
     if (event->what == GT_SCAN_KEY)
-        return gt_pod_reader_choose_resource(&r->pod, event, err);
+        return gt_wire_choose_resource(&r->taken, event, err);
     if (part == AMOUNT && !amount)
         return read_request(r, event, err);
     if (part == AMOUNT)
         *amount = read_milli(event);
     else if (part == MAP)
-        r->pod.taken = false;
+        r->taken = false;
     else if (event->what == GT_SCAN_OPEN && amount)
         *amount = 0; /* a scalar that a Resource lacks is none of it */
     return 0;
@@ -136,10 +131,6 @@ static int on_resource(struct gt_volcano_reader *r, const struct gt_scan_event *
 static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err **err)
 {
     struct gt_volcano_reader *r = arg;
-    if (gt_pod_has_event(event)) {
-        r->args.has_pod = true;
-        return gt_pod_reader_event(&r->pod, event, err);
-    }
     if (event->id >= REQUEST)
         return on_resource(r, event, err);
     switch ((enum id)event->id) {
@@ -147,13 +138,13 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
         r->has_task = true;
         return 0;
     case TASK_UID:
-        return gt_pod_reader_store(&r->pod, event, &r->task_uid, err);
+        return gt_wire_text_put(&r->task_uid, event, err);
     case TASK_JOB:
-        return gt_pod_reader_store(&r->pod, event, &r->task_job, err);
+        return gt_wire_text_put(&r->task_job, event, err);
     case TASK_NAME:
-        return gt_pod_reader_store(&r->pod, event, &r->task_name, err);
+        return gt_wire_text_put(&r->task_name, event, err);
     case TASK_NAMESPACE:
-        return gt_pod_reader_store(&r->pod, event, &r->task_namespace, err);
+        return gt_wire_text_put(&r->task_namespace, event, err);
     case NODE:
         if (event->what == GT_SCAN_CLOSE)
             return node_ends(r, err);
@@ -169,13 +160,11 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
     }
 }
 
-struct gt_volcano_reader *gt_volcano_reader_new(enum gt_volcano_verb verb,
-                                                const struct gt_wire_wanted *wanted)
+struct gt_volcano_reader *gt_volcano_reader_new(enum gt_volcano_verb verb)
 {
     gt_auto_volcano_reader struct gt_volcano_reader *r = calloc(1, sizeof(*r));
     if (!r)
         return NULL;
-    gt_pod_reader_init(&r->pod, wanted);
     r->verb = verb;
     r->scan = gt_scan_new(verb == GT_VOLCANO_PREDICATE ? &predicate : &prioritize, on_event, r);
     return r->scan ? gt_steal(r) : NULL;
@@ -197,11 +186,10 @@ int gt_volcano_reader_finish(struct gt_volcano_reader *r, const struct gt_volcan
         return gt_fail(err, EINVAL, "task: missing");
     if (r->verb == GT_VOLCANO_PREDICATE && !args->nodes.count)
         return gt_fail(err, EINVAL, "node: missing");
-    gt_pod_reader_result(&r->pod, &args->pod);
-    args->task_uid = gt_pod_reader_text(&r->pod, r->task_uid);
-    args->task_job = gt_pod_reader_text(&r->pod, r->task_job);
-    args->task_name = gt_pod_reader_text(&r->pod, r->task_name);
-    args->task_namespace = gt_pod_reader_text(&r->pod, r->task_namespace);
+    args->task_uid = r->task_uid.text;
+    args->task_job = r->task_job.text;
+    args->task_name = r->task_name.text;
+    args->task_namespace = r->task_namespace.text;
     args->node = r->nodes;
     *ret = args;
     return 0;
@@ -209,7 +197,7 @@ int gt_volcano_reader_finish(struct gt_volcano_reader *r, const struct gt_volcan
 
 size_t gt_volcano_reader_held(const struct gt_volcano_reader *r)
 {
-    return sizeof(*r) + gt_scan_held(r->scan) + r->pod.text.capacity + gt_wire_names_held(&r->args.nodes) +
+    return sizeof(*r) + gt_scan_held(r->scan) + gt_wire_names_held(&r->args.nodes) +
            r->capacity * sizeof(*r->nodes);
 }
 
@@ -218,11 +206,10 @@ void gt_volcano_reader_reset(struct gt_volcano_reader *r)
     enum { KEPT_COUNT = 8192 };
     struct gt_wire_names names = r->args.nodes;
     gt_scan_reset(r->scan);
-    gt_pod_reader_reset(&r->pod);
     gt_wire_names_reset(&names);
     r->args = (struct gt_volcano_args){.nodes = names};
     r->has_task = false;
-    r->task_uid = r->task_job = r->task_name = r->task_namespace = 0;
+    r->task_uid.text[0] = r->task_job.text[0] = r->task_name.text[0] = r->task_namespace.text[0] = '\0';
     if (r->capacity > KEPT_COUNT) {
         free(r->nodes);
         r->nodes = NULL;
@@ -235,7 +222,6 @@ void gt_volcano_reader_free(struct gt_volcano_reader *r)
     if (!r)
         return;
     gt_scan_free(r->scan);
-    gt_pod_reader_done(&r->pod);
     gt_wire_names_done(&r->args.nodes);
     free(r->nodes);
     free(r);

@@ -7,11 +7,12 @@
 
 /*
  * Volcano's extender plugin: what it posts to predicate {task, node} and to prioritize {task, nodes}, and the
- * answers. A body has the whole pods of every node, 50 MB and more: they are passed over. Members that are
+ * answers. A body has the whole pods of every node, 50 MB and more: they are passed over, and so is the
+ * task's own. Members that are
  * not known are passed over too, since they differ from version to version.
  *
- * Used like gt_extender_reader. Most memory, whatever the body: 13 MB of names and 2 MB of nodes, 1 MB of
- * the pod, 0.5 MB of the scanner; after a reset 1.5 MB in all.
+ * Used like gt_extender_reader. Most memory, whatever the body: 13 MB of names and 2 MB of nodes,
+ * 0.5 MB of the scanner; after a reset 1.5 MB in all.
  */
 
 #define GT_VOLCANO_UNKNOWN INT64_MIN
@@ -26,9 +27,7 @@ struct gt_volcano_node {
 struct gt_volcano_args {
     const char *task_namespace, *task_name, *task_uid, *task_job; /* "" where the text has none */
     uint32_t gpus;                                                /* Resreq, whole GPUs; 0: it has none */
-    struct gt_wire_pod pod; /* of the task; fields are empty where it came without one */
-    bool has_pod;
-    struct gt_wire_names nodes; /* predicate: one */
+    struct gt_wire_names nodes;                                   /* predicate: one */
     const struct gt_volcano_node *node;
 };
 
@@ -37,8 +36,7 @@ enum gt_volcano_verb { GT_VOLCANO_PREDICATE, GT_VOLCANO_PRIORITIZE };
 struct gt_volcano_reader;
 
 /* NULL without memory. */
-struct gt_volcano_reader *gt_volcano_reader_new(enum gt_volcano_verb verb,
-                                                const struct gt_wire_wanted *wanted);
+struct gt_volcano_reader *gt_volcano_reader_new(enum gt_volcano_verb verb);
 void gt_volcano_reader_free(struct gt_volcano_reader *reader);
 GT_DEFINE_CLEANUP(struct gt_volcano_reader *, gt_volcano_reader_free)
 #define gt_auto_volcano_reader GT_CLEANUP(gt_volcano_reader_free)

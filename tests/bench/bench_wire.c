@@ -109,12 +109,11 @@ static void build_tree(void *arg)
 /* A pass over a body with a reader made for it, with an answer; the speed in MB/s. */
 static double volcano_speed(const struct gt_buf *body, enum gt_volcano_verb verb)
 {
-    const struct gt_wire_wanted wanted = {0};
     struct volcano v = {.body = body, .answer = GT_BUF(GT_WIRE_ANSWER_MAX)};
     v.scores = calloc(GT_WIRE_NODES_MAX, sizeof(double));
     gt_buf_add(&v.answer, "", 1);
     size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
-    v.reader = gt_volcano_reader_new(verb, &wanted);
+    v.reader = gt_volcano_reader_new(verb);
     if (!v.reader || !v.scores)
         exit(2);
     double speed = mb_per_s(body->len, least(read_volcano, &v));
@@ -189,10 +188,9 @@ static void serve_extender(void *arg)
 static void bench_extender(uint32_t nodes, bool by_name, bool prioritize, const char *goal)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
-    struct gt_extender_options options = {.keep_nodes = !by_name};
     gt_body_extender(&body, nodes, by_name);
     struct extender e = {.body = &body,
-                         .reader = gt_extender_reader_new(&options),
+                         .reader = gt_extender_reader_new(!by_name),
                          .answer = GT_BUF(GT_WIRE_ANSWER_MAX),
                          .verdicts = calloc(nodes, sizeof(struct gt_filter_verdict)),
                          .scores = calloc(nodes, 1),

@@ -13,10 +13,6 @@
 /* Requests of both schedulers, in one piece and in pieces; what is answered must be JSON of the right size.
  */
 
-static const char *const annotations[] = {"metax-tech.com/gpu-group-size", "a", NULL};
-static const char *const labels[] = {"app", NULL};
-static const struct gt_wire_wanted wanted = {.annotations = annotations, .labels = labels};
-
 static void add(uint64_t *digest, const char *text)
 {
     *digest = gt_digest_number(gt_digest_bytes(*digest, text, text ? strlen(text) : 0), 0xff);
@@ -32,26 +28,16 @@ static void add_pod(uint64_t *digest, const struct gt_wire_pod *pod)
     add(digest, pod->namespace_);
     add(digest, pod->name);
     add(digest, pod->uid);
-    add(digest, pod->node_name);
-    add(digest, pod->owner_kind);
-    add(digest, pod->owner_name);
-    add(digest, pod->owner_uid);
-    for (unsigned i = 0; annotations[i]; i++)
-        add(digest, pod->annotations[i]);
-    add(digest, pod->labels[0]);
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < pod->container_count; i++) {
-        const struct gt_wire_container *container = &pod->containers[i];
-        if (!container->gpus || container->gpus > GT_POD_GPUS_MAX || (container->sidecar && !container->init))
+    const struct gt_pod_gpus *gpus = &pod->gpus;
+    unsigned sum = 0;
+    for (unsigned i = 0; i < gpus->containers + gpus->inits; i++) {
+        if (!gpus->counts[i] || gpus->counts[i] > GT_POD_GPUS_MAX)
             abort();
-        sum += container->gpus;
-        add(digest, container->name);
-        add_number(digest, container->gpus + container->index);
+        sum += i < gpus->containers ? gpus->counts[i] : 0;
+        add_number(digest, gpus->counts[i]);
     }
-    if (pod->gpus > sum || (sum && !pod->gpus))
+    if (gpus->total != sum || gpus->total > GT_POD_GPUS_MAX || gpus->sidecars > gpus->containers)
         abort();
-    for (uint32_t i = 0; i < pod->gate_count && i < GT_WIRE_GATES_MAX; i++)
-        add(digest, pod->gates[i]);
 }
 
 static void add_names(uint64_t *digest, const struct gt_wire_names *names)
@@ -166,7 +152,6 @@ static int run_volcano(struct gt_volcano_reader *reader, const uint8_t *data, si
     add(digest, gt_err_text(err));
     gt_err_free(err);
     if (r == 0) {
-        add_pod(digest, &args->pod);
         add_names(digest, &args->nodes);
         add(digest, args->task_name);
         add_number(digest, args->gpus);
@@ -189,14 +174,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t whole = 0, cut = 0;
     int a, b;
     if (which < 2) {
-        struct gt_extender_options options = {.wanted = wanted, .keep_nodes = which == 1};
-        struct gt_extender_reader *reader = gt_extender_reader_new(&options);
+        struct gt_extender_reader *reader = gt_extender_reader_new(which == 1);
         a = run_extender(reader, data, size, size, &whole);
         b = run_extender(reader, data, size, step, &cut); /* the same reader: a reset must be one */
         gt_extender_reader_free(reader);
     } else {
         struct gt_volcano_reader *reader =
-            gt_volcano_reader_new(which == 2 ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE, &wanted);
+            gt_volcano_reader_new(which == 2 ? GT_VOLCANO_PREDICATE : GT_VOLCANO_PRIORITIZE);
         a = run_volcano(reader, data, size, size, &whole);
         b = run_volcano(reader, data, size, step, &cut);
         gt_volcano_reader_free(reader);

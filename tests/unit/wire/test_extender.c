@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -12,14 +13,6 @@
 
 #include "scheduler-ext/wire/extender_args.h"
 #include "tests/bench/wire_bodies.h"
-
-static const char *const annotation_keys[] = {"metax-tech.com/gpu-group-size",
-                                              "metax-tech.com/atomic-gpu-group-size", NULL};
-static const char *const label_keys[] = {"app", "other", NULL};
-static const struct gt_extender_options options = {
-    .wanted = {.annotations = annotation_keys, .labels = label_keys}};
-static const struct gt_extender_options keeping = {
-    .wanted = {.annotations = annotation_keys, .labels = label_keys}, .keep_nodes = true};
 
 static int read_text(struct gt_extender_reader *reader, const char *text, size_t len, size_t step,
                      const struct gt_extender_args **ret, struct gt_err **err)
@@ -55,31 +48,7 @@ static void check_body(const struct gt_extender_args *args)
     assert_string_equal(pod->namespace_, "team");
     assert_string_equal(pod->name, "p-0");
     assert_string_equal(pod->uid, "u-1");
-    assert_string_equal(pod->node_name, "n9");
-    assert_string_equal(pod->owner_kind, "Job");
-    assert_string_equal(pod->owner_name, "j");
-    assert_string_equal(pod->owner_uid, "2");
-    assert_string_equal(pod->annotations[0], "32");
-    assert_null(pod->annotations[1]);
-    assert_string_equal(pod->labels[0], "x");
-    assert_null(pod->labels[1]);
-    assert_int_equal(pod->gate_count, 2);
-    assert_string_equal(pod->gates[0], "g1");
-    assert_string_equal(pod->gates[1], "g2");
-    assert_int_equal(pod->container_count, 5);
-    static const struct gt_wire_container expected[] = {{"c0", 0, 4, false, false},
-                                                        {"c2", 2, 2, false, false},
-                                                        {"i0", 0, 8, true, false},
-                                                        {"i1", 1, 1, true, true},
-                                                        {"i2", 2, 7, true, false}};
-    for (unsigned i = 0; i < 5; i++) {
-        assert_string_equal(pod->containers[i].name, expected[i].name);
-        assert_int_equal(pod->containers[i].index, expected[i].index);
-        assert_int_equal(pod->containers[i].gpus, expected[i].gpus);
-        assert_int_equal(pod->containers[i].init, expected[i].init);
-        assert_int_equal(pod->containers[i].sidecar, expected[i].sidecar);
-    }
-    assert_int_equal(pod->gpus, 8); /* of 4 + 2 + 1 beside the sidecar, 8 alone, 7 + 1 */
+    assert_int_equal(pod->gpus.total, 8); /* of 4 + 2 + 1 beside the sidecar, 8 alone, 7 + 1 */
     assert_true(args->by_name);
     assert_int_equal(args->nodes.count, 3);
     assert_string_equal(gt_wire_name(&args->nodes, 0), "n1");
@@ -91,7 +60,7 @@ static void check_body(const struct gt_extender_args *args)
 static void test_pod(void **state)
 {
     (void)state;
-    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(&options);
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(false);
     for (size_t step = 1; step <= sizeof(body); step++) {
         const struct gt_extender_args *args = NULL;
         gt_auto_err struct gt_err *err = NULL;
@@ -112,17 +81,14 @@ static void test_pod(void **state)
 /* A pod "p" with what is given, and two names. */
 static int read_pod(const char *metadata, const char *spec, struct gt_wire_pod *pod, struct gt_err **err)
 {
-    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(&options);
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(false);
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 20);
     const struct gt_extender_args *args;
     gt_buf_printf(&text, "{\"Pod\":{\"metadata\":{\"name\":\"p\"%s},\"spec\":{%s}},\"NodeNames\":[\"n\"]}",
                   metadata, spec);
     int r = read_text(reader, text.data, text.len, 4096, &args, err);
-    if (r == 0) {
+    if (r == 0)
         pod->gpus = args->pod.gpus;
-        pod->container_count = args->pod.container_count;
-        pod->gate_count = args->pod.gate_count;
-    }
     return r;
 }
 
@@ -164,9 +130,9 @@ static void test_amounts(void **state)
     for (unsigned i = 0; i < GT_COUNT(good); i++) {
         struct gt_wire_pod pod = {0};
         gt_auto_err struct gt_err *err = NULL;
-        if (read_pod("", good[i].spec, &pod, &err) < 0 || pod.gpus != good[i].gpus ||
-            pod.container_count != good[i].containers)
-            fail_msg("%s: %s %u %u", good[i].spec, gt_err_text(err), pod.gpus, pod.container_count);
+        if (read_pod("", good[i].spec, &pod, &err) < 0 || pod.gpus.total != good[i].gpus ||
+            pod.gpus.containers != good[i].containers)
+            fail_msg("%s: %s %u %u", good[i].spec, gt_err_text(err), pod.gpus.total, pod.gpus.containers);
     }
     refuses("", GPUS("\"-1\""), -EINVAL, WHERE "\"-1\" is negative, expected 0 to 65536");
     refuses("", GPUS("-8"), -EINVAL, WHERE "\"-8\" is negative, expected 0 to 65536");
@@ -186,13 +152,6 @@ static void test_amounts(void **state)
 static void test_hostile_pods(void **state)
 {
     (void)state;
-    refuses(",\"annotations\":{\"metax-tech.com/gpu-group-size\":32.5}", "", -EINVAL,
-            "Pod.metadata.annotations: expected a string, found a number");
-    refuses(
-        ",\"annotations\":{\"metax-tech.com/gpu-group-size\":\"1\",\"metax-tech.com/gpu-group-size\":\"2\"}",
-        "", -EINVAL, "Pod.metadata.annotations: metax-tech.com/gpu-group-size comes twice");
-    refuses(",\"annotations\":[]", "", -EINVAL,
-            "Pod.metadata.annotations: expected an object, found an array");
     refuses(",\"name\":\"q\"", "", -EINVAL, "Pod.metadata.name: comes twice in one object");
     refuses("", "\"containers\":[null]", -EINVAL, "Pod.spec.containers[0]: expected an object, found null");
     refuses("", "\"containers\":{}", -EINVAL, "Pod.spec.containers: expected an array, found an object");
@@ -206,34 +165,79 @@ static void test_hostile_pods(void **state)
         gt_buf_puts(&text, ",{\"name\":\"c\",\"resources\":{\"limits\":{\"cpu\":\"1\"}}}");
     gt_buf_puts(&text, "]");
     assert_int_equal(read_pod("", text.data, &pod, &err), 0); /* many containers without GPUs */
-    assert_int_equal(pod.gpus, 0);
+    assert_int_equal(pod.gpus.total, 0);
 
     text.len = 0;
     gt_buf_puts(&text, "\"containers\":[{}");
     for (unsigned i = 0; i < 5000; i++)
         gt_buf_puts(&text, ",{\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"1\"}}}");
     gt_buf_puts(&text, "]");
-    assert_int_equal(read_pod("", text.data, &pod, &err), -EMSGSIZE);
+    assert_int_equal(read_pod("", text.data, &pod, &err), -E2BIG);
     assert_non_null(strstr(gt_err_text(err), "Pod.spec.containers[129]: more than 128 containers"));
+}
 
-    text.len = 0;
-    gt_buf_puts(&text, "\"schedulingGates\":[{\"name\":\"g\"}");
-    for (unsigned i = 0; i < 5000; i++)
-        gt_buf_puts(&text, ",{\"name\":\"g\"}");
-    gt_buf_puts(&text, "]");
-    assert_int_equal(read_pod("", text.data, &pod, NULL), 0);
-    assert_int_equal(pod.gate_count, 5001);
+/* ---- against the reader of pods as trees ---- */
 
-    /* 10 MB of owners: texts of one pod have a limit */
-    text.len = 0;
-    gt_buf_puts(&text, ",\"ownerReferences\":[{}");
-    for (unsigned i = 0; i < 100000; i++)
-        gt_buf_puts(&text,
-                    ",{\"name\":\"an-owner-that-has-a-name\",\"uid\":\"01234567890123456789012345678901\"}");
-    gt_buf_puts(&text, "]");
-    gt_auto_err struct gt_err *second = NULL;
-    assert_int_equal(read_pod(text.data, "", &pod, &second), -EMSGSIZE);
-    assert_non_null(strstr(gt_err_text(second), "texts of more than 1048576 bytes in one pod"));
+static void add_amount(struct gt_buf *to, const char *key, unsigned *seed)
+{
+    static const char *const amounts[] = {"0",         "1",       "\"2\"", "\"4\"",   "8",     "\"1e3\"",
+                                          "\"8000m\"", "\"2k\"",  "5",     "\"9\"",   "3.0",   "\"0\"",
+                                          "\"-1\"",    "\"0.5\"", "\"x\"", "\"90k\"", "70000", "65536"};
+    unsigned sound = rand_r(seed) % 50 ? 12 : GT_COUNT(amounts); /* the others now and then */
+    gt_buf_printf(to, "\"%s\":{\"cpu\":\"1\",\"metax-tech.com/gpu\":%s}", key,
+                  amounts[(unsigned)rand_r(seed) % sound]);
+}
+
+static void add_list(struct gt_buf *to, const char *key, unsigned most, unsigned *seed)
+{
+    unsigned count = (unsigned)rand_r(seed) % most;
+    gt_buf_printf(to, "\"%s\":[", key);
+    for (unsigned i = 0; i < count; i++) {
+        gt_buf_printf(to, "%s{\"name\":\"c%u\"%s,\"resources\":{", i ? "," : "", i,
+                      rand_r(seed) % 3 ? "" : ",\"restartPolicy\":\"Always\"");
+        unsigned which = (unsigned)rand_r(seed) % 4;
+        if (which & 1)
+            add_amount(to, "requests", seed);
+        gt_buf_puts(to, which == 3 ? "," : "");
+        if (which & 2)
+            add_amount(to, "limits", seed);
+        gt_buf_puts(to, "}}");
+    }
+    gt_buf_puts(to, "]");
+}
+
+/* Both count with the same function: here, that they hand it the same. */
+static void test_pods_as_bytes_and_as_trees(void **state)
+{
+    (void)state;
+    unsigned seed = 11, refused = 0, asked = 0;
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(false);
+    for (unsigned round = 0; round < 5000; round++) {
+        gt_auto_buf struct gt_buf spec = GT_BUF(1 << 20), text = GT_BUF(1 << 20);
+        unsigned most = round % 10 ? 5 : 90;
+        bool turned = rand_r(&seed) % 2;
+        add_list(&spec, turned ? "containers" : "initContainers", most, &seed);
+        gt_buf_puts(&spec, ",");
+        add_list(&spec, turned ? "initContainers" : "containers", most, &seed);
+        gt_buf_printf(&text, "{\"Pod\":{\"metadata\":{\"name\":\"p\"},\"spec\":{%s}},\"NodeNames\":[]}",
+                      spec.data);
+        const struct gt_extender_args *args = NULL;
+        int r = read_text(reader, text.data, text.len, 1000, &args, NULL);
+        cJSON *json = cJSON_ParseWithLength(text.data, text.len);
+        struct gt_pod pod;
+        gt_pod_read(cJSON_GetObjectItem(json, "Pod"), GT_RESOURCE_GPU, &pod);
+        if ((r < 0) != (pod.invalid != NULL))
+            fail_msg("%d, but '%s': %s", r, pod.invalid ? pod.invalid : "", spec.data);
+        const struct gt_pod_gpus *a = r < 0 ? NULL : &args->pod.gpus, *b = &pod.gpus;
+        if (a && (a->total != b->total || a->containers != b->containers || a->sidecars != b->sidecars ||
+                  a->inits != b->inits ||
+                  memcmp(a->counts, b->counts, sizeof(*a->counts) * (a->containers + a->inits)) != 0))
+            fail_msg("%u and %u GPUs: %s", a->total, b->total, spec.data);
+        refused += r < 0;
+        asked += r >= 0 && b->total;
+        cJSON_Delete(json);
+    }
+    assert_true(refused > 100 && asked > 1000);
 }
 
 static void test_requests(void **state)
@@ -260,7 +264,7 @@ static void test_requests(void **state)
         {"{\"Pod\":{\"metadata\":{\"name\":\"p\"}},\"NodeNames\":[\"a\"]",
          "byte 50: NodeNames: the text ends here, expected ',' or '}'"},
     };
-    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(&options);
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(false);
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {
         const struct gt_extender_args *args = NULL;
         gt_auto_err struct gt_err *err = NULL;
@@ -275,7 +279,7 @@ static void test_requests(void **state)
     static const char none[] = "{\"Pod\":{\"metadata\":{\"name\":\"p\"}},\"Nodes\":{\"items\":null}}";
     assert_int_equal(read_text(reader, none, sizeof(none) - 1, 100, &args, NULL), 0);
     assert_int_equal(args->nodes.count, 0);
-    assert_int_equal(args->pod.gpus, 0);
+    assert_int_equal(args->pod.gpus.total, 0);
     assert_string_equal(args->pod.namespace_, "");
     assert_false(args->by_name);
 }
@@ -286,7 +290,7 @@ static void test_many_names(void **state)
     (void)state;
     enum { MANY = 11 << 20 };
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 20);
-    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(&options);
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(false);
     const struct gt_extender_args *args = NULL;
     gt_auto_err struct gt_err *err = NULL;
     gt_buf_puts(&text, "{\"Pod\":{\"metadata\":{\"name\":\"p\"}},\"NodeNames\":[\"");
@@ -326,7 +330,7 @@ static cJSON *answer(const struct gt_buf *to)
 static void test_answers(void **state)
 {
     (void)state;
-    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(&options);
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(false);
     const struct gt_extender_args *args = NULL;
     assert_int_equal(read_text(reader, body, sizeof(body) - 1, 100, &args, NULL), 0);
 
@@ -371,14 +375,14 @@ static void test_nodes(void **state)
     for (unsigned i = 0; i < NODES; i++)
         verdicts[i].reason = i % 3 ? "no" : NULL;
     gt_auto_buf struct gt_buf first = GT_BUF(GT_WIRE_ANSWER_MAX);
-    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(&keeping);
+    gt_auto_extender_reader struct gt_extender_reader *reader = gt_extender_reader_new(true);
     for (size_t step = 61; step < 100000; step = step * 3 + 1) {
         const struct gt_extender_args *args = NULL;
         gt_auto_err struct gt_err *err = NULL;
         if (read_text(reader, text.data, text.len, step, &args, &err) < 0)
             fail_msg("%s", gt_err_text(err));
         assert_int_equal(args->nodes.count, NODES);
-        assert_int_equal(args->pod.gpus, 8);
+        assert_int_equal(args->pod.gpus.total, 8);
         gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
         gt_filter_answer(&to, args, verdicts);
         cJSON *json = answer(&to);
@@ -398,7 +402,7 @@ static void test_nodes(void **state)
         else
             gt_buf_add(&first, to.data, to.len);
     }
-    gt_auto_extender_reader struct gt_extender_reader *light = gt_extender_reader_new(&options);
+    gt_auto_extender_reader struct gt_extender_reader *light = gt_extender_reader_new(false);
     const struct gt_extender_args *args = NULL;
     assert_int_equal(read_text(light, text.data, text.len, 4096, &args, NULL), 0);
     gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
@@ -413,7 +417,7 @@ int main(void)
         cmocka_unit_test(test_pod),          cmocka_unit_test(test_amounts),
         cmocka_unit_test(test_hostile_pods), cmocka_unit_test(test_requests),
         cmocka_unit_test(test_many_names),   cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_nodes),        cmocka_unit_test(test_pods_as_bytes_and_as_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

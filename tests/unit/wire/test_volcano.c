@@ -14,9 +14,6 @@
 #include "scheduler-ext/wire/volcano_args.h"
 #include "tests/bench/wire_bodies.h"
 
-static const char *const annotation_keys[] = {"metax-tech.com/gpu-group-size", NULL};
-static const struct gt_wire_wanted wanted = {.annotations = annotation_keys};
-
 static int read_text(struct gt_volcano_reader *reader, const char *text, size_t len, size_t step,
                      const struct gt_volcano_args **ret, struct gt_err **err)
 {
@@ -36,11 +33,6 @@ static void check_task(const struct gt_volcano_args *args)
     assert_string_equal(args->task_uid, "7d4c0b1e-1111-4222-8333-000004000000");
     assert_string_equal(args->task_job, "team-a/train");
     assert_int_equal(args->gpus, 8);
-    assert_true(args->has_pod);
-    assert_string_equal(args->pod.name, "train-worker-4000000");
-    assert_string_equal(args->pod.owner_kind, "PyTorchJob");
-    assert_string_equal(args->pod.annotations[0], "32");
-    assert_int_equal(args->pod.gpus, 8);
 }
 
 static void test_prioritize(void **state)
@@ -49,8 +41,7 @@ static void test_prioritize(void **state)
     enum { NODES = 12 };
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 20);
     gt_body_volcano(&text, NODES, 3, false);
-    gt_auto_volcano_reader struct gt_volcano_reader *reader =
-        gt_volcano_reader_new(GT_VOLCANO_PRIORITIZE, &wanted);
+    gt_auto_volcano_reader struct gt_volcano_reader *reader = gt_volcano_reader_new(GT_VOLCANO_PRIORITIZE);
     for (size_t step = 1; step < 2 * text.len; step = step * 5 + 2) {
         const struct gt_volcano_args *args = NULL;
         gt_auto_err struct gt_err *err = NULL;
@@ -75,8 +66,7 @@ static void test_predicate(void **state)
     (void)state;
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 20);
     gt_body_volcano(&text, 1, 1, true);
-    gt_auto_volcano_reader struct gt_volcano_reader *reader =
-        gt_volcano_reader_new(GT_VOLCANO_PREDICATE, &wanted);
+    gt_auto_volcano_reader struct gt_volcano_reader *reader = gt_volcano_reader_new(GT_VOLCANO_PREDICATE);
     for (size_t cut = 0; cut < text.len; cut += 37) { /* cut in two, and cut short */
         const struct gt_volcano_args *args = NULL;
         gt_volcano_reader_reset(reader);
@@ -97,8 +87,7 @@ static void test_predicate(void **state)
 static void test_small(void **state)
 {
     (void)state;
-    gt_auto_volcano_reader struct gt_volcano_reader *reader =
-        gt_volcano_reader_new(GT_VOLCANO_PRIORITIZE, &wanted);
+    gt_auto_volcano_reader struct gt_volcano_reader *reader = gt_volcano_reader_new(GT_VOLCANO_PRIORITIZE);
     static const struct {
         const char *text, *error; /* NULL: good */
         uint32_t gpus;
@@ -155,8 +144,7 @@ static void test_small(void **state)
         if (args->nodes.count)
             assert_true(args->node[0].idle_milli == cases[i].idle);
     }
-    gt_auto_volcano_reader struct gt_volcano_reader *predicate =
-        gt_volcano_reader_new(GT_VOLCANO_PREDICATE, &wanted);
+    gt_auto_volcano_reader struct gt_volcano_reader *predicate = gt_volcano_reader_new(GT_VOLCANO_PREDICATE);
     const struct gt_volcano_args *args = NULL;
     gt_auto_err struct gt_err *err = NULL;
     assert_int_equal(read_text(predicate, "{\"task\":{}}", 11, 11, &args, &err), -EINVAL);
@@ -166,8 +154,7 @@ static void test_small(void **state)
 static void test_answers(void **state)
 {
     (void)state;
-    gt_auto_volcano_reader struct gt_volcano_reader *reader =
-        gt_volcano_reader_new(GT_VOLCANO_PRIORITIZE, &wanted);
+    gt_auto_volcano_reader struct gt_volcano_reader *reader = gt_volcano_reader_new(GT_VOLCANO_PRIORITIZE);
     static const char text[] = "{\"task\":{},\"nodes\":[{\"Name\":\"a\"},{\"Name\":\"b\"},{\"Name\":\"c\"}]}";
     const struct gt_volcano_args *args = NULL;
     assert_int_equal(read_text(reader, text, sizeof(text) - 1, 64, &args, NULL), 0);
