@@ -70,6 +70,7 @@
 
 enum {
     GT_POD_CONTAINERS_MAX = 64, /* of a pod that ask for GPUs; ordinary init containers are counted apart */
+    GT_OWNER_REPLICAS_MAX = 1 << 17, /* of a template, and pods of a job */
     GT_POD_GPUS_MAX =
         1 << 16, /* that a container or a pod may ask for: no node has as many, so it never runs */
 };

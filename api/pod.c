@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/time_text.h"
 #include "base/json_get.h"
+#include "base/time_text.h"
 
 /* ---- labels and annotations ---- */
 

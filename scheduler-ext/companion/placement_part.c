@@ -121,7 +121,7 @@ static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_e
 {
     struct placement_part *part = arg;
     gt_log(part->owner_trouble[kind] ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
-           GT_STR("kind", gt_owner_kind_name(kind)), GT_STR("error", gt_err_text(error)));
+           GT_STR("kind", gt_owner_type(kind)->kind), GT_STR("error", gt_err_text(error)));
     part->owner_trouble[kind] = true;
 }
 

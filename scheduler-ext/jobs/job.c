@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+_Static_assert((int)GT_OWNER_REPLICAS_MAX == (int)GT_PLAN_PODS_MAX, "a whole template can be planned");
+
 enum { ROLES_MAX = 64 };
 
 int gt_natural_order(const char *a, const char *b)

@@ -2,28 +2,11 @@
 #ifndef GPUTOPO_JOBS_JOB_H
 #define GPUTOPO_JOBS_JOB_H
 
+#include "api/owner.h"
 #include "scheduler-ext/jobs/identity.h"
 #include "scheduler-ext/jobs/rules.h"
 
 /* A job from its pods: ranks, and the units of its ranks. */
-
-/* What the job's object says of its pods, where it was read: with it a job can be planned when its first pod
- * is there. */
-struct gt_job_template {
-    const char *role; /* "master", a Volcano task, ""; not case-sensitive */
-    uint32_t replicas;
-    const unsigned *gpus; /* of each container */
-    unsigned containers;
-    const char *group, *atomic; /* annotations, NULL: none */
-    uint32_t first;             /* the index of its first pod */
-};
-
-struct gt_job_spec {
-    const struct gt_job_template *templates; /* in the order of the object */
-    unsigned count;
-    const char
-        *master; /* the role of rank 0, where it is not called "master" (--master= of Volcano's plugin) */
-};
 
 struct gt_job_member { /* a pod that asks for GPUs */
     uint32_t rank;     /* as its framework counts: pods without GPUs have ranks too */

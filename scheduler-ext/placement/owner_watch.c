@@ -13,6 +13,7 @@ struct gt_owner_watch {
     struct follower {
         struct gt_owner_watch *watch;
         enum gt_owner_kind kind;
+        struct gt_kube_resource resource;
         uint64_t trouble_ms; /* of the first error before it was known; 0: none */
         struct gt_kube_informer *informer;
     } followers[GT_OWNER_KINDS];
@@ -78,8 +79,10 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
         struct follower *follower = &watch->followers[i];
         follower->watch = watch;
         follower->kind = (enum gt_owner_kind)i;
+        const struct gt_owner_type *type = gt_owner_type(follower->kind);
+        follower->resource = (struct gt_kube_resource){type->group, type->version, type->plural, true};
         const struct gt_kube_informer_spec informer = {
-            .selection = {.resource = gt_owner_resource(follower->kind)},
+            .selection = {.resource = &follower->resource},
             .on_add = on_object,
             .on_update = on_object,
             .on_delete = on_delete,

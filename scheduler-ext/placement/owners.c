@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "kube/index.h"
 #include "kube/status.h"
+
+struct slot {
+    struct gt_owner *owner; /* NULL: the slot is empty */
+    char *broken;
+};
 
 struct gt_owners {
     const char *resource;
@@ -14,7 +18,7 @@ struct gt_owners {
         struct gt_index index; /* an entry's mark is a place in `slots` */
         bool synced;
     } kinds[GT_OWNER_KINDS];
-    struct gt_owner **slots;
+    struct slot *slots;
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
     uint32_t gap_count;
@@ -33,13 +37,20 @@ int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **
     return 0;
 }
 
+static void empty(struct slot *slot)
+{
+    if (slot->owner)
+        gt_owner_free(slot->owner);
+    free(slot->broken);
+    *slot = (struct slot){0};
+}
+
 void gt_owners_free(struct gt_owners *owners)
 {
     if (!owners)
         return;
     for (uint32_t i = 0; i < owners->slot_count; i++)
-        if (owners->slots[i])
-            gt_owner_free(owners->slots[i]);
+        empty(&owners->slots[i]);
     for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
         gt_index_done(&owners->kinds[i].index);
     free(owners->slots);
@@ -55,7 +66,7 @@ const char *gt_owners_resource(const struct gt_owners *owners)
 static bool grow(struct gt_owners *owners)
 {
     uint32_t capacity = owners->slot_capacity ? owners->slot_capacity * 2 : 64;
-    struct gt_owner **slots = realloc(owners->slots, sizeof(struct gt_owner *) * capacity);
+    struct slot *slots = realloc(owners->slots, sizeof(*slots) * capacity);
     if (!slots)
         return false;
     owners->slots = slots;
@@ -73,79 +84,94 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const c
     struct gt_index_entry *entry = gt_index_take(&owners->kinds[kind].index, namespace_, name);
     if (!entry)
         return;
-    gt_owner_free(gt_steal(owners->slots[entry->mark]));
+    empty(&owners->slots[entry->mark]);
     owners->gaps[owners->gap_count++] = entry->mark;
     owners->counters.owners--;
     free(entry);
 }
 
-static bool keep(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_, const char *name,
-                 struct gt_owner *owner)
+static struct slot *find(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+                         const char *name)
 {
-    struct gt_index_entry *entry = gt_index_find(&owners->kinds[kind].index, namespace_, name);
-    if (entry) {
-        gt_owner_free(owners->slots[entry->mark]);
-        owners->slots[entry->mark] = owner;
-        return true;
-    }
+    const struct gt_index_entry *entry =
+        kind < GT_OWNER_KINDS ? gt_index_find(&owners->kinds[kind].index, namespace_, name) : NULL;
+    return entry ? &owners->slots[entry->mark] : NULL;
+}
+
+/* The slot of that name, an empty one where there was none; NULL beyond a limit. */
+static struct slot *find_or_add(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+                                const char *name)
+{
+    struct slot *slot = find(owners, kind, namespace_, name);
+    if (slot)
+        return slot;
     if (owners->counters.owners >= GT_OWNERS_MAX ||
         (!owners->gap_count && owners->slot_count == owners->slot_capacity && !grow(owners)))
-        return false;
-    entry = gt_index_add(&owners->kinds[kind].index, namespace_, name);
+        return NULL;
+    struct gt_index_entry *entry = gt_index_add(&owners->kinds[kind].index, namespace_, name);
     if (!entry)
-        return false;
+        return NULL;
     entry->mark = owners->gap_count ? owners->gaps[--owners->gap_count] : owners->slot_count++;
-    owners->slots[entry->mark] = owner;
+    owners->slots[entry->mark] = (struct slot){0};
     owners->counters.owners++;
-    return true;
+    return &owners->slots[entry->mark];
 }
 
-static uint64_t version_of(const cJSON *object)
+int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err)
 {
-    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    const cJSON *generation = cJSON_GetObjectItemCaseSensitive(meta, "generation");
-    const char *uid = gt_kube_meta(object, "uid");
-    if (!uid || !cJSON_IsNumber(generation) || !(generation->valuedouble > 0) ||
-        generation->valuedouble > UINT32_MAX)
-        return 0;
-    return gt_digest_number(gt_digest_keyed(uid), (uint64_t)generation->valuedouble);
+    struct gt_job *job = NULL;
+    if (owner->refusal && gt_owner_is_grouped(owner))
+        return gt_fail(err, EINVAL, "%s", owner->refusal);
+    int r = gt_job_make(NULL, 0, &owner->spec, &job, err);
+    if (r < 0)
+        return r;
+    *ret = job;
+    return 0;
 }
 
-/* Once, and not for each of its pods; nor whenever its status changes. */
-static void check_rules(const struct gt_owner *before, const cJSON *object, struct gt_owner *owner)
+/* Once, and not for each of its pods; nor whenever its status changes. The caller frees it. */
+static char *check_rules(const struct slot *before, const struct gt_owner *owner)
 {
     gt_auto_job struct gt_job *job = NULL;
     gt_auto_err struct gt_err *error = NULL;
-    owner->version = version_of(object);
-    if (before && before->version && before->version == owner->version)
-        owner->broken = before->broken ? strdup(before->broken) : NULL;
-    else if (gt_owner_check(owner, &job, &error) < 0)
-        owner->broken = strdup(gt_err_text(error));
+    if (before && before->owner->version && before->owner->version == owner->version)
+        return before->broken ? strdup(before->broken) : NULL;
+    return gt_owner_check(owner, &job, &error) < 0 ? strdup(gt_err_text(error)) : NULL;
 }
 
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object)
 {
     const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
-    gt_auto_owner struct gt_owner *owner = NULL;
-    if (gt_owner_read(kind, object, owners->resource, &owner, NULL) < 0)
+    struct slot new = {0};
+    if (gt_owner_read(kind, object, owners->resource, &new.owner, NULL) < 0)
         owners->counters.refused++;
-    else if (owner)
-        check_rules(gt_owners_find(owners, kind, namespace_, name), object, owner);
-    if (!owner)
+    if (!new.owner) {
         gt_owners_remove(owners, kind, namespace_, name);
-    else if (keep(owners, kind, namespace_, name, owner))
-        owner = NULL;
-    else
+        return;
+    }
+    new.broken = check_rules(find(owners, kind, namespace_, name), new.owner);
+    struct slot *slot = find_or_add(owners, kind, namespace_, name);
+    if (slot) {
+        empty(slot);
+        *slot = new;
+    } else {
         owners->counters.refused++;
+        empty(&new);
+    }
 }
 
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_owner_kind kind,
                                       const char *namespace_, const char *name)
 {
-    if (kind == GT_OWNER_KINDS)
-        return NULL;
-    const struct gt_index_entry *entry = gt_index_find(&owners->kinds[kind].index, namespace_, name);
-    return entry ? owners->slots[entry->mark] : NULL;
+    const struct slot *slot = find(owners, kind, namespace_, name);
+    return slot ? slot->owner : NULL;
+}
+
+const char *gt_owners_broken(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+                             const char *name)
+{
+    const struct slot *slot = find(owners, kind, namespace_, name);
+    return slot ? slot->broken : NULL;
 }
 
 void gt_owners_set_synced(struct gt_owners *owners, enum gt_owner_kind kind, bool synced)
@@ -188,7 +214,7 @@ bool gt_owner_job_key(enum gt_owner_kind kind, const char *namespace_, const cha
         return false;
     struct gt_pod_meta pod = {.namespace_ = namespace_,
                               .name = "",
-                              .owner_kind = gt_owner_kind_name(kind),
+                              .owner_kind = gt_owner_type(kind)->kind,
                               .owner_name = name,
                               .owner_controls = true};
     struct gt_pod_identity identity = {.kind = plain_job ? GT_JOB_OWNED : of[kind], .job = name, .role = ""};

@@ -56,7 +56,7 @@ OBJECT_OF(node_affinity, nothing); /* whether it is there */
 MEMBERS affinity_members[] = {{"nodeAffinity", &node_affinity}, {0}};
 OBJECT_OF(affinity, affinity_members);
 
-/* A template, and the owners that have some: placement/owner_read.c. */
+/* A template, and the owners that have some: api/owner.c. */
 MEMBERS template_spec_members[] = {{"initContainers", &containers}, {"containers", &containers}, {0}};
 OBJECT_OF(template_spec, template_spec_members);
 MEMBERS template_members[] = {{"metadata", &metadata}, {"spec", &template_spec}, {0}};

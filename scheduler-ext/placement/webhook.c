@@ -117,6 +117,7 @@ struct seen_pod {
     struct gt_pod_identity identity;
     struct gt_err *unknown; /* why jobs/ cannot tell which pod it is */
     const struct gt_owner *owner;
+    const char *broken; /* the rule that the owner breaks; NULL: none */
     enum gt_owner_kind kind;
 };
 
@@ -146,6 +147,8 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
     ret->kind = gt_owner_of_pod(&ret->pod.meta, &ret->identity, ret->pod.owner_api_version, &name);
     if (webhook->owners && ret->kind != GT_OWNER_KINDS)
         ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name);
+    if (ret->owner)
+        ret->broken = gt_owners_broken(webhook->owners, ret->kind, review->namespace_, name);
 }
 
 static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen)
@@ -371,8 +374,8 @@ static void judge_pod(const struct gt_webhook *webhook, const struct review *rev
         return;
     if (seen.unknown)
         verdict->refusal = gt_steal(seen.unknown);
-    else if (seen.owner && seen.owner->broken)
-        gt_fail(&verdict->refusal, EINVAL, "%s", seen.owner->broken);
+    else if (seen.broken)
+        gt_fail(&verdict->refusal, EINVAL, "%s", seen.broken);
     else
         check_pod(&seen, &verdict->refusal);
 }

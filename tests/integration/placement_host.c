@@ -186,7 +186,7 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
 
 static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_err *error)
 {
-    on_note(arg, true, gt_owner_kind_name(kind), gt_err_text(error));
+    on_note(arg, true, gt_owner_type(kind)->kind, gt_err_text(error));
 }
 
 /* ---- orders ---- */

@@ -63,7 +63,7 @@ static void test_every_kind(void **state)
         assert_non_null(owner);
         assert_true(gt_owner_is_grouped(owner));
         if (gt_owner_check(owner, &job, &err) < 0)
-            fail_msg("%s: %s", gt_owner_kind_name((enum gt_owner_kind)kind), gt_err_text(err));
+            fail_msg("%s: %s", gt_owner_type((enum gt_owner_kind)kind)->kind, gt_err_text(err));
         assert_int_equal(job->member_count, 8);
         assert_int_equal(job->units.count, 2);
         assert_int_equal(job->units.units[1].pods, 4);
@@ -282,7 +282,7 @@ static void test_broken_rule_is_kept(void **state)
     assert_int_equal(gt_owners_new(RESOURCE, &owners, NULL), 0);
     for (size_t i = 0; i < GT_COUNT(steps); i++) {
         put_generation(owners, steps[i].uid, steps[i].generation, steps[i].spec);
-        const char *broken = gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "set")->broken;
+        const char *broken = gt_owners_broken(owners, GT_OWNER_STATEFULSET, "ns", "set");
         assert_string_equal(broken ? broken : "", steps[i].says ? steps[i].says : "");
     }
 }

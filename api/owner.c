@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/owner.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "api/pod.h"
+#include "base/buf.h"
+#include "base/digest.h"
 #include "base/json_get.h"
-#include "scheduler-ext/placement/owners.h"
 
 /* One reader a kind: each finds the templates in its object; the rest is the same for all. */
 
@@ -20,8 +24,7 @@ struct reader {
 };
 
 struct kind {
-    struct gt_kube_resource resource;
-    const char *name;
+    struct gt_owner_type type;
     int (*read)(struct reader *reader, const cJSON *spec);
 };
 
@@ -37,7 +40,6 @@ void gt_owner_free(struct gt_owner *owner)
     free((void *)(uintptr_t)owner->spec.templates);
     free((void *)(uintptr_t)owner->spec.master);
     free((void *)(uintptr_t)owner->refusal);
-    free((void *)(uintptr_t)owner->broken);
     free(owner->ended_at);
     free(owner);
 }
@@ -51,8 +53,8 @@ static int read_count(const cJSON *json, const char *what, uint32_t fallback, ui
         return 0;
     }
     double number = cJSON_IsNumber(json) ? json->valuedouble : -1;
-    if (!(number >= 0) || number > GT_PLAN_PODS_MAX || number != floor(number))
-        return gt_fail(err, EINVAL, "%s is no number of pods from 0 to %d", what, GT_PLAN_PODS_MAX);
+    if (!(number >= 0) || number > GT_OWNER_REPLICAS_MAX || number != floor(number))
+        return gt_fail(err, EINVAL, "%s is no number of pods from 0 to %d", what, GT_OWNER_REPLICAS_MAX);
     *ret = (uint32_t)number;
     return 0;
 }
@@ -185,32 +187,25 @@ static int read_replicaset(struct reader *reader, const cJSON *spec)
 }
 
 static const struct kind kinds[GT_OWNER_KINDS] = {
-    [GT_OWNER_PYTORCH] = {{"kubeflow.org", "v1", "pytorchjobs", true}, "PyTorchJob", read_pytorch},
-    [GT_OWNER_VOLCANO] = {{"batch.volcano.sh", "v1alpha1", "jobs", true}, "Job", read_volcano},
-    [GT_OWNER_ELASTIC] = {{"elastic.iml.github.io", "v1alpha1", "elasticjobs", true},
-                          "ElasticJob",
-                          read_elastic},
-    [GT_OWNER_JOB] = {{"batch", "v1", "jobs", true}, "Job", read_job},
-    [GT_OWNER_STATEFULSET] = {{"apps", "v1", "statefulsets", true}, "StatefulSet", read_statefulset},
-    [GT_OWNER_REPLICASET] = {{"apps", "v1", "replicasets", true}, "ReplicaSet", read_replicaset},
+    [GT_OWNER_PYTORCH] = {{"kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"}, read_pytorch},
+    [GT_OWNER_VOLCANO] = {{"batch.volcano.sh", "v1alpha1", "jobs", "Job"}, read_volcano},
+    [GT_OWNER_ELASTIC] = {{"elastic.iml.github.io", "v1alpha1", "elasticjobs", "ElasticJob"}, read_elastic},
+    [GT_OWNER_JOB] = {{"batch", "v1", "jobs", "Job"}, read_job},
+    [GT_OWNER_STATEFULSET] = {{"apps", "v1", "statefulsets", "StatefulSet"}, read_statefulset},
+    [GT_OWNER_REPLICASET] = {{"apps", "v1", "replicasets", "ReplicaSet"}, read_replicaset},
 };
 
-const struct gt_kube_resource *gt_owner_resource(enum gt_owner_kind kind)
+const struct gt_owner_type *gt_owner_type(enum gt_owner_kind kind)
 {
-    return &kinds[kind].resource;
-}
-
-const char *gt_owner_kind_name(enum gt_owner_kind kind)
-{
-    return kinds[kind].name;
+    return &kinds[kind].type;
 }
 
 enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind)
 {
     size_t len = api_version ? strcspn(api_version, "/") : 0;
     for (int i = 0; kind && api_version && i < GT_OWNER_KINDS; i++)
-        if (strcmp(kinds[i].name, kind) == 0 && strlen(kinds[i].resource.group) == len &&
-            strncmp(kinds[i].resource.group, api_version, len) == 0)
+        if (strcmp(kinds[i].type.kind, kind) == 0 && strlen(kinds[i].type.group) == len &&
+            strncmp(kinds[i].type.group, api_version, len) == 0)
             return (enum gt_owner_kind)i;
     return GT_OWNER_KINDS;
 }
@@ -220,7 +215,7 @@ enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind)
 static uint32_t succeeded(const cJSON *status)
 {
     double number = cJSON_GetNumberValue(gt_get(status, "succeeded"));
-    return number > 0 && number <= GT_PLAN_PODS_MAX ? (uint32_t)number : 0;
+    return number > 0 && number <= GT_OWNER_REPLICAS_MAX ? (uint32_t)number : 0;
 }
 
 /* Ranges in ascending order, "0-2,5", as far as they make sense. */
@@ -260,6 +255,16 @@ bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
            owner->ended_at[rank / 64] >> rank % 64 & 1;
 }
 
+static uint64_t version_of(const cJSON *object)
+{
+    const cJSON *metadata = gt_get(object, "metadata");
+    const char *uid = gt_get_string(metadata, "uid");
+    uint64_t generation;
+    if (!*uid || !gt_json_is_unsigned(gt_get(metadata, "generation"), UINT32_MAX, &generation) || !generation)
+        return 0;
+    return gt_digest_number(gt_digest_keyed(uid), generation);
+}
+
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err)
 {
@@ -270,11 +275,12 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
         return gt_fail_sys(err, ENOMEM, "owner");
     owner->spec.templates = reader.templates;
     if (!cJSON_IsObject(spec))
-        return gt_fail(err, EINVAL, "a %s without a spec", kinds[kind].name);
+        return gt_fail(err, EINVAL, "a %s without a spec", kinds[kind].type.kind);
     int r = kinds[kind].read(&reader, spec);
     if (r < 0)
         return r;
     read_ended(owner, kind, gt_get(object, "status"));
+    owner->version = version_of(object);
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;
@@ -288,16 +294,4 @@ bool gt_owner_is_grouped(const struct gt_owner *owner)
         if (owner->spec.templates[i].group)
             return true;
     return false;
-}
-
-int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err)
-{
-    struct gt_job *job = NULL;
-    if (owner->refusal && gt_owner_is_grouped(owner))
-        return gt_fail(err, EINVAL, "%s", owner->refusal);
-    int r = gt_job_make(NULL, 0, &owner->spec, &job, err);
-    if (r < 0)
-        return r;
-    *ret = job;
-    return 0;
 }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_OWNER_H
+#define GPUTOPO_API_OWNER_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/names.h"
+#include "base/err.h"
+
+/* The objects that make pods: what their templates say of GPUs and groups. */
+enum gt_owner_kind {
+    GT_OWNER_PYTORCH,
+    GT_OWNER_VOLCANO,
+    GT_OWNER_ELASTIC,
+    GT_OWNER_JOB,
+    GT_OWNER_STATEFULSET,
+    GT_OWNER_REPLICASET,
+    GT_OWNER_KINDS,
+};
+
+struct gt_owner_type {
+    const char *group, *version, *plural;
+    const char *kind; /* "PyTorchJob" */
+};
+const struct gt_owner_type *gt_owner_type(enum gt_owner_kind kind);
+/* From an ownerReference, or a request's kind; `api_version` is "group/version" or the group alone.
+ * GT_OWNER_KINDS: none of them. */
+enum gt_owner_kind gt_owner_kind_of(const char *api_version, const char *kind);
+
+/* What the job's object says of its pods, where it was read: with it a job can be planned when its first pod
+ * is there. */
+struct gt_job_template {
+    const char *role; /* "master", a Volcano task, ""; not case-sensitive */
+    uint32_t replicas;
+    const unsigned *gpus; /* of each container */
+    unsigned containers;
+    const char *group, *atomic; /* annotations, NULL: none */
+    uint32_t first;             /* the index of its first pod */
+};
+
+struct gt_job_spec {
+    const struct gt_job_template *templates; /* in the order of the object */
+    unsigned count;
+    const char
+        *master; /* the role of rank 0, where it is not called "master" (--master= of Volcano's plugin) */
+};
+
+struct gt_owner {
+    struct gt_job_spec spec;
+    bool sequential;     /* its pods come one after the other, each when the one before is ready */
+    const char *refusal; /* a sentence where such an owner cannot have groups; NULL: it can */
+    uint64_t version;    /* another where its spec is another; 0: not known */
+    /* Pods that have succeeded, or failed for good: the pods at hand do not tell, and nobody makes them
+     * again. */
+    uint32_t ended;     /* how many */
+    uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not told */
+};
+
+/* Reads an object; gt_owner_free() it. `resource` is that of GPUs. -EINVAL where it makes no sense. NULL
+ * without an error: its templates ask for no GPUs. */
+int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
+                  struct gt_err **err);
+void gt_owner_free(struct gt_owner *owner);
+GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
+#define gt_auto_owner GT_CLEANUP(gt_owner_free)
+
+/* Whether the pod of that rank is known to have ended. */
+bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank);
+/* Whether a template has the group annotation. */
+bool gt_owner_is_grouped(const struct gt_owner *owner);
+
+#endif
