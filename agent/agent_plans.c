@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "agent/agent_private.h"
+#include "api/pod.h"
 #include "base/clock.h"
 #include "base/json_get.h"
 #include "base/log.h"
-#include "kube/status.h"
 
 /* What is planned for the pods of this node: their annotations, followed; handed to the plugin as they
  * change, and compared with the kubelet's book. */
 
 enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, LOOK_MS = 1000 };
-
-static const char *annotation_of(const cJSON *pod)
-{
-    return cJSON_GetStringValue(gt_get_at(pod, "metadata", "annotations", GT_PLAN_ANNOTATION_GPUS));
-}
 
 static bool is_current(const struct gt_agent *agent)
 {
@@ -41,12 +34,14 @@ static void hand_over(struct gt_agent *agent)
         gt_warning("plans cannot be honoured", GT_STR("why", gt_err_text(err)));
 }
 
-static void on_pod(void *arg, cJSON *pod)
+static void on_pod(void *arg, cJSON *object)
 {
     struct gt_agent *agent = arg;
+    struct gt_pod pod;
     gt_auto_err struct gt_err *err = NULL;
-    int r = gt_plan_table_set(agent->plans, gt_kube_meta(pod, "namespace"), gt_kube_meta(pod, "name"),
-                              gt_kube_meta(pod, "uid"), annotation_of(pod), &err);
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    int r = gt_plan_table_set(agent->plans, pod.meta.namespace_, pod.meta.name, pod.uid ? pod.uid : "",
+                              pod.plan_gpus, &err);
     if (r < 0)
         gt_warning("a plan cannot be honoured", GT_STR("why", gt_err_text(err)));
     gt_plan_table_counts(agent->plans, &agent->plan_counts);

@@ -138,18 +138,12 @@ static void read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
 
 static void read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
 {
-    bool bad_plan = false; /* a plan that makes no sense is none */
-    to->uid = text_of(metadata, "uid", bad);
-    to->resource_version = text_of(metadata, "resourceVersion", bad);
     to->created_s = (uint64_t)gt_time_of_text(text_of(metadata, "creationTimestamp", bad));
     to->deleting = gt_get(metadata, "deletionTimestamp") != NULL;
-    to->annotations = gt_get(metadata, "annotations");
     to->meta.labels = to->label_pairs;
     to->meta.annotations = to->annotation_pairs;
     to->meta.label_count = read_pairs(gt_get(metadata, "labels"), to->label_pairs, bad);
     to->meta.annotation_count = read_pairs(to->annotations, to->annotation_pairs, bad);
-    to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
-    to->plan_node = text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
     read_owner(metadata, to, bad);
 }
 
@@ -184,14 +178,11 @@ static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
     to->affinity = gt_get(spec, "affinity");
     to->required_affinity =
         gt_get(gt_get(to->affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
-    read_gates(spec, to);
     *bad = !read_priority(spec, &to->priority) || *bad;
 }
 
 static void read_status(const cJSON *status, struct gt_pod *to, bool *bad)
 {
-    const char *phase = text_of(status, "phase", bad);
-    to->ended = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
     to->nominated_node = text_of(status, "nominatedNodeName", bad);
     to->conditions = gt_get(status, "conditions");
     for (const cJSON *item = cJSON_IsArray(to->conditions) ? to->conditions->child : NULL; item;
@@ -218,23 +209,52 @@ bool gt_pod_condition_is(const cJSON *condition, const char *status, const char 
     return condition && is_member(condition, "status", status) && is_member(condition, "reason", reason);
 }
 
+static bool has_ended(const cJSON *status)
+{
+    const char *phase = gt_get_string(status, "phase");
+    return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
+/* What is read of every pod: most pods of a cluster are none of ours. */
+static int read_head(const cJSON *object, const cJSON *metadata, const char *resource, struct gt_pod *to,
+                     bool *bad)
+{
+    const cJSON *spec = gt_get(object, "spec");
+    bool bad_plan = false; /* a plan that makes no sense is none */
+    to->meta.name = name_of(metadata, "name", bad);
+    to->meta.namespace_ = name_of(metadata, "namespace", bad);
+    to->uid = text_of(metadata, "uid", bad);
+    to->resource_version = text_of(metadata, "resourceVersion", bad);
+    to->annotations = gt_get(metadata, "annotations");
+    to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
+    to->plan_node = text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
+    to->ended = has_ended(gt_get(object, "status"));
+    read_gates(spec, to);
+    int r = gt_pod_gpus_read(spec, resource, &to->gpus, NULL);
+    to->meta.gpus = to->gpus.counts;
+    to->meta.containers = to->gpus.containers;
+    return r;
+}
+
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
 {
-    const cJSON *metadata = gt_get(object, "metadata"), *spec = gt_get(object, "spec");
-    bool bad = false, no_name = false;
-    *ret = (struct gt_pod){.meta = {.name = name_of(metadata, "name", &no_name),
-                                    .namespace_ = name_of(metadata, "namespace", &no_name)}};
-    int r = gt_pod_gpus_read(spec, resource, &ret->gpus, NULL);
-    ret->meta.gpus = ret->gpus.counts;
-    ret->meta.containers = ret->gpus.containers;
+    const cJSON *metadata = gt_get(object, "metadata");
+    bool bad = false;
+    *ret = (struct gt_pod){.uid = NULL};
+    int r = read_head(object, metadata, resource, ret, &bad);
+    if (bad || r < 0)
+        ret->invalid = r == -E2BIG
+                           ? "it has more than 64 containers with GPUs, or more GPUs than any node has"
+                       : r < 0 ? "its numbers of GPUs make no sense"
+                               : "it has fields that make no sense";
+    if (r >= 0 && !ret->gpus.total && !ret->gated && !gt_pod_is_planned(ret))
+        return;
     read_metadata(metadata, ret, &bad);
-    read_spec(spec, ret, &bad);
+    read_spec(gt_get(object, "spec"), ret, &bad);
     read_status(gt_get(object, "status"), ret, &bad);
     for (unsigned i = 0; i < ret->gpus.containers + ret->gpus.inits; i++)
         bad = bad || !ret->gpus.names[i][0] ||
               strnlen(ret->gpus.names[i], GT_POD_VALUE_MAX + 1) > GT_POD_VALUE_MAX;
-    if (r == -E2BIG)
-        ret->invalid = "it has more than 64 containers with GPUs, or more GPUs than any node has";
-    else if (r < 0 || no_name || (bad && ret->gpus.total)) /* of others it does not matter */
-        ret->invalid = r < 0 ? "its numbers of GPUs make no sense" : "it has fields that make no sense";
+    if (bad && ret->gpus.total && !ret->invalid) /* of others it does not matter */
+        ret->invalid = "it has fields that make no sense";
 }

@@ -103,7 +103,8 @@ struct gt_pod { /* it points to itself: not to be copied */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
 };
 
-/* `resource` is that of GPUs. */
+/* `resource` is that of GPUs. Of a pod that does not ask for them, has no plan and not our gate, no more is
+ * read than its name, uid, version and gates, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
 
 static inline bool gt_pod_is_planned(const struct gt_pod *pod)

@@ -110,7 +110,7 @@ static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *fro
     digest = gt_digest_mix(digest, (uint32_t)from->priority);
     digest = gt_digest_mix(digest, from->created_s);
     return gt_digest_mix(digest, meta->owner_controls | from->deleting << 1 | from->gated << 2 |
-                                    has_other_gates(from) << 3 | is_refused(from) << 4);
+                                     has_other_gates(from) << 3 | is_refused(from) << 4);
 }
 
 static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)

@@ -58,11 +58,6 @@ void gt_owners_free(struct gt_owners *owners)
     free(owners);
 }
 
-const char *gt_owners_resource(const struct gt_owners *owners)
-{
-    return owners->resource;
-}
-
 static bool grow(struct gt_owners *owners)
 {
     uint32_t capacity = owners->slot_capacity ? owners->slot_capacity * 2 : 64;

@@ -20,8 +20,6 @@ void gt_owners_free(struct gt_owners *owners); /* NULL is allowed */
 GT_DEFINE_CLEANUP(struct gt_owners *, gt_owners_free)
 #define gt_auto_owners GT_CLEANUP(gt_owners_free)
 
-const char *gt_owners_resource(const struct gt_owners *owners); /* "metax-tech.com/gpu" */
-
 /* The whole job as the owner makes it, without units where it asks for no groups; -EINVAL with the sentence
  * where it breaks a rule of the annotations. */
 int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_err **err);

@@ -148,7 +148,7 @@ static cJSON *pod(unsigned p, unsigned gpus, enum stage stage, unsigned on)
     }
     gt_buf_puts(
         &to, "}},\"spec\":{\"schedulerName\":\"volcano\",\"priority\":10,\"priorityClassName\":\"batch\",");
-    if (stage == WAITING)
+    if (stage == WAITING && gpus)
         gt_buf_puts(&to, "\"schedulingGates\":[{\"name\":\"" GT_GATE "\"}],");
     if (stage == BOUND)
         gt_buf_printf(&to, "\"nodeName\":\"node-%05u\",", on);

@@ -25,11 +25,18 @@
     "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"                   \
     "\"nodeSelectorTerms\":" list "}}}"
 
+/* As if the pod asked for GPUs: of others hardly anything is read. */
 static int make_object(const cJSON *json, struct gt_pod_object *ret, struct gt_err **err)
 {
     struct gt_pod pod;
-    gt_pod_read(json, GT_RESOURCE_GPU, &pod);
-    return gt_pod_object_make(&pod, ret, err);
+    cJSON *copy = cJSON_Duplicate(json, true), *containers = cJSON_Parse("[" INIT("main", "", "1") "]");
+    if (!cJSON_GetObjectItem(copy, "spec"))
+        cJSON_AddObjectToObject(copy, "spec");
+    cJSON_AddItemToObject(cJSON_GetObjectItem(copy, "spec"), "containers", containers);
+    gt_pod_read(copy, GT_RESOURCE_GPU, &pod);
+    int r = gt_pod_object_make(&pod, ret, err);
+    cJSON_Delete(copy);
+    return r;
 }
 
 static struct gt_pod_object read_object(const char *text)
