@@ -406,6 +406,84 @@ static void test_many_containers_share_a_plan(void **state)
     gt_cache_free(cache);
 }
 
+/* As the API server applies a merge patch. */
+static void merge(cJSON *object, const cJSON *patch)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, patch)
+    {
+        cJSON *known = cJSON_GetObjectItemCaseSensitive(object, item->string);
+        if (cJSON_IsObject(item) && cJSON_IsObject(known)) {
+            merge(known, item);
+            continue;
+        }
+        cJSON_DeleteItemFromObjectCaseSensitive(object, item->string);
+        if (!cJSON_IsNull(item))
+            cJSON_AddItemToObject(object, item->string, cJSON_Duplicate(item, true));
+    }
+}
+
+/* Plans the pod on these GPUs of n1, writes that to its object, and reads the object. */
+static void plan_and_read(struct gt_cache *cache, cJSON *object, uint64_t mask)
+{
+    struct gt_plan_texts texts;
+    struct gt_pod_object written;
+    struct gt_pod pod;
+    struct gt_buf buf = GT_BUF(1 << 16);
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    assert_true(pod.gated && !gt_pod_is_planned(&pod));
+    assert_int_equal(gt_pod_object_make(&pod, &written, NULL), 0);
+    assert_int_equal(gt_plan_texts_make(cache, pod_of(cache, "p"), node, mask, 1, 2, &texts, NULL), 0);
+    gt_patch_lift(&written, &texts, &buf);
+    cJSON *patch = parsed(&buf);
+    merge(object, patch);
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    assert_null(pod.invalid);
+    assert_false(pod.gated);
+    assert_string_equal(pod.plan_node, "n1");
+    assert_string_equal(pod.plan_gpus, texts.gpus);
+    give_json_pod(cache, object);
+    cJSON_Delete(patch);
+    gt_pod_object_done(&written);
+    gt_plan_texts_done(&texts);
+}
+
+static void test_random_pods_keep_their_plans(void **state)
+{
+    (void)state;
+    unsigned seed = 3, planned = 0;
+    for (unsigned round = 0; round < 400; round++) {
+        struct gt_cache *cache = new_cache(NULL);
+        gt_auto_buf struct gt_buf spec = GT_BUF(1 << 16);
+        give_plain_node(cache, "n1");
+        gt_buf_puts(&spec, "\"initContainers\":[");
+        for (unsigned i = 0, count = (unsigned)rand_r(&seed) % 4; i < count; i++)
+            gt_buf_printf(&spec, "%s" INIT("i%u", "%s", "%u"), i ? "," : "", i,
+                          rand_r(&seed) % 2 ? "" : SIDECAR, (unsigned)rand_r(&seed) % 5);
+        gt_buf_puts(&spec, "],");
+        const struct world_pod pod = {
+            .name = "p", .gpus = (unsigned)rand_r(&seed) % 6, .gated = true, .spec = spec.data};
+        cJSON *object = world_pod(&pod);
+        cJSON_AddStringToObject(cJSON_GetObjectItem(object, "metadata"), "resourceVersion", "7");
+        give_json_pod(cache, object);
+        const struct gt_cache_pod *known = gt_cache_find_pod(cache, "ns", "p");
+        if (known && known->gpus <= 8) {
+            uint64_t mask = 0;
+            while ((unsigned)__builtin_popcountll(mask) < known->gpus)
+                mask |= UINT64_C(1) << rand_r(&seed) % 8;
+            plan_and_read(cache, object, mask);
+            assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_HELD);
+            assert_int_equal(pod_of(cache, "p")->plan_mask, mask);
+            assert_int_equal(pod_of(cache, "p")->state, GT_CACHE_WAITING);
+            planned++;
+        }
+        cJSON_Delete(object);
+        gt_cache_free(cache);
+    }
+    assert_true(planned > 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_containers_share_a_plan),
         cmocka_unit_test(test_init_containers_share_a_plan),
         cmocka_unit_test(test_many_containers_share_a_plan),
+        cmocka_unit_test(test_random_pods_keep_their_plans),
         cmocka_unit_test(test_long_message_is_cut_between_characters),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_nonsense),
