@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/json_get.h"
@@ -240,7 +241,8 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
 {
     const cJSON *metadata = gt_get(object, "metadata");
     bool bad = false;
-    *ret = (struct gt_pod){.uid = NULL};
+    /* But for the arrays at its end, which are most of it. */
+    memset(ret, 0, offsetof(struct gt_pod, gpus) + offsetof(struct gt_pod_gpus, names));
     int r = read_head(object, metadata, resource, ret, &bad);
     if (bad || r < 0)
         ret->invalid = r == -E2BIG

@@ -82,7 +82,6 @@ enum gt_pod_condition { GT_POD_SCHEDULED, GT_POD_PLACEMENT, GT_POD_DISRUPTED, GT
 
 struct gt_pod { /* it points to itself: not to be copied */
     struct gt_pod_meta meta;
-    struct gt_pod_gpus gpus;
     /* What of it makes no sense, a sentence that lives for ever; NULL: nothing. Such a pod is not to be
      * placed, and members may be missing here. */
     const char *invalid;
@@ -100,6 +99,7 @@ struct gt_pod { /* it points to itself: not to be copied */
     const cJSON *annotations, *gates, *conditions, *node_selector, *tolerations, *affinity;
     const cJSON *required_affinity;                 /* of nodes */
     const cJSON *scheduled, *placement, *disrupted; /* conditions: PodScheduled, ours, DisruptionTarget */
+    struct gt_pod_gpus gpus;
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
 };
 
