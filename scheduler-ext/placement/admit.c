@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/state.h"
 
 /* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is
  * made, and needs no gate and no further request. */
@@ -66,7 +66,7 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
 static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
     return (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->queued &&
-           !gt_eviction_backoff_until(placement, pjob->job);
+           !gt_backoff_job_until(&placement->backoffs, pjob->job->key);
 }
 
 bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta *meta,

@@ -8,6 +8,11 @@
 
 /* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
 
+enum { PLAN_TEXT_MAX = 256 << 10 };
+
+const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
+                                                                   10000, 30000, 100000, 300000, 1000000};
+
 static void count_decision(struct gt_placement *placement, uint64_t ns)
 {
     unsigned bucket = 0;

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "scheduler-ext/placement/internal.h"
-
-const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
-                                                                   10000, 30000, 100000, 300000, 1000000};
+#include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/write.h"
 
 const char *gt_placement_state_name(enum gt_placement_state state)
 {
@@ -21,30 +19,9 @@ const char *gt_placement_state_name(enum gt_placement_state state)
     return state < GT_COUNT(names) ? names[state] : "";
 }
 
+enum { ROUND_BUDGET_MS = 10 };
+
 /* ---- jobs ---- */
-
-static void wake(struct gt_placement *placement)
-{
-    if (!placement->in_turn)
-        gt_source_arm(placement->timer, 0);
-}
-
-void gt_placement_mark(struct pjob *pjob)
-{
-    if (pjob->marked)
-        return;
-    pjob->marked = true;
-    pjob->next_marked = pjob->placement->marked;
-    pjob->placement->marked = pjob;
-    wake(pjob->placement);
-}
-
-void gt_placement_mark_no_gpus(struct gt_placement *placement)
-{
-    placement->no_gpus_ms = 0;
-    if (placement->started)
-        wake(placement);
-}
 
 static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
 {
@@ -99,7 +76,7 @@ static void drop(struct pjob *pjob)
     free(pjob->text);
     free(pjob->plan);
     free(pjob);
-    wake(placement);
+    gt_placement_wake(placement);
 }
 
 /* Pods that were never gated nor planned are none of ours. */
@@ -124,11 +101,13 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
 void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod)
 {
     struct pjob *pjob = pod->job->user;
-    gt_refuse_forget(placement, pod->node);
+    gt_backoff_forget_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache), pod->node);
     if (!placement->started || !pjob)
         return;
     pjob->pods_seen = pod->job->pod_count;
-    gt_eviction_backoff_gone(placement, pod);
+    /* It may have taken its time to end: its GPUs are free from now on. */
+    if (pod->deleting && gt_backoff_job_until(&placement->backoffs, pod->job->key))
+        gt_backoff_job(&placement->backoffs, pod->job->key, gt_clock_ms() + placement->times.eviction_ms);
     if (!pod->job->pod_count)
         drop(pjob);
     else
@@ -143,7 +122,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
         if (pjob->wants || pjob->keeps) /* what was kept may be gone */
             gt_placement_mark(pjob);
-    wake(placement);
+    gt_placement_wake(placement);
 }
 
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
@@ -359,7 +338,7 @@ void gt_placement_start(struct gt_placement *placement)
          job = gt_cache_next_job(placement->spec.cache, job))
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
-    wake(placement);
+    gt_placement_wake(placement);
 }
 
 /* What nobody else knows of is forgotten: the next leader must find what the objects say. */

@@ -3,15 +3,34 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "scheduler-ext/placement/decide_internal.h"
+#include "scheduler-ext/placement/decide.h"
 
 enum { ROLES_MAX = 64 };
 
-void gt_attempt_done(struct attempt *attempt)
+/* ---- one attempt ---- */
+
+/* One attempt: what gt_plan_job() is given. */
+struct attempt {
+    struct gt_plan_pod *pods;
+    struct gt_node_set excluded;
+    uint32_t unsuitable; /* of those: the job's pods may not run there */
+    uint32_t refused;    /* of the others: its scheduler refused them */
+    uint32_t kept;       /* of the others: kept for somebody else */
+};
+
+static void attempt_done(struct attempt *attempt)
 {
     free(attempt->pods);
     gt_node_set_done(&attempt->excluded);
     *attempt = (struct attempt){0};
+}
+
+#define auto_attempt __attribute__((cleanup(attempt_done)))
+
+/* Whether a member is to be placed now. */
+static bool is_to_place(const struct gt_job_view_member *member)
+{
+    return member->state == GT_MEMBER_TO_PLACE || member->state == GT_MEMBER_TO_RESERVE;
 }
 
 static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
@@ -40,7 +59,7 @@ static unsigned representatives(const struct gt_cache *cache, const struct gt_jo
     for (uint32_t i = 0; i < view->count && count < ROLES_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         unsigned known = 0;
-        if (!pod || !gt_is_to_place(&view->members[i]))
+        if (!pod || !is_to_place(&view->members[i]))
             continue;
         while (known < count && strcmp(to[known]->identity.role, pod->identity.role) != 0)
             known++;
@@ -87,15 +106,17 @@ static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const
     return 0;
 }
 
-int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
-                    struct attempt *ret, struct gt_err **err)
+/* Leaves out the nodes that the job's pods may not use, that its scheduler refused, and those of `avoid`
+ * (NULL: none). attempt_done() in any case. */
+static int attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
+                        const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                        struct attempt *ret, struct gt_err **err)
 {
     struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
     if (!pods)
         return gt_fail_sys(err, ENOMEM, "plan");
     for (uint32_t i = 0; i < view->count; i++)
-        if (gt_is_to_place(&view->members[i]))
+        if (is_to_place(&view->members[i]))
             pods[i].node = GT_NONE;
         else
             pods[i] = (struct gt_plan_pod){.running = true,
@@ -103,7 +124,7 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
     return exclude(cache, view, avoid, ret, err);
 }
 
-struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct attempt *attempt)
+static struct gt_plan_request request_of(const struct gt_job_view *view, const struct attempt *attempt)
 {
     return (struct gt_plan_request){.units = view->job->units.units,
                                     .unit_count = view->job->units.count,
@@ -222,11 +243,11 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
     auto_attempt struct attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    if (gt_attempt_make(cache, view, reservations, spec->avoid, &attempt, &error) < 0) {
+    if (attempt_make(cache, view, reservations, spec->avoid, &attempt, &error) < 0) {
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
-    const struct gt_plan_request request = gt_attempt_request(view, &attempt);
+    const struct gt_plan_request request = request_of(view, &attempt);
     if (!gt_plan_job(cluster, &request, ret_failure))
         return explain(cache, &attempt, ret_failure, text);
     for (uint32_t u = 0; u < units->count; u++) {
@@ -313,4 +334,123 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
         decision = try_once(cache, view, reservations, spec, ret_failure, text);
     }
     return decision;
+}
+
+/* ---- nodes for a job that waits ---- */
+
+/*
+ * Which nodes to let run empty for a job that waits. Nodes are put into the order in which they may be
+ * expected to become free: supernodes by the share of them that is in use, in a supernode nodes by what is in
+ * use. The shortest beginning of that order with which the job would fit, everything on it gone, is found by
+ * halving, since more room never hurts; the nodes that its plan uses then are the answer.
+ */
+struct candidate {
+    uint32_t node, supernode, used, share; /* share: of the supernode, per mille */
+};
+
+static int by_drain(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->share != y->share)
+        return x->share < y->share ? -1 : 1;
+    if (x->supernode != y->supernode)
+        return x->supernode < y->supernode ? -1 : 1;
+    if (x->used != y->used)
+        return x->used < y->used ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+static unsigned bits(uint64_t mask)
+{
+    return gt_bit_count(mask);
+}
+
+/* All nodes where pods may be placed; the caller frees them. */
+static struct candidate *collect(const struct gt_cluster *cluster, const struct gt_node_set *excluded,
+                                 uint32_t *ret_count)
+{
+    uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster), count = 0;
+    struct candidate *list = calloc((size_t)nodes + 1, sizeof(*list));
+    uint64_t *used = calloc((size_t)supernodes + 1, sizeof(*used)),
+             *all = calloc((size_t)supernodes + 1, sizeof(*all));
+    for (uint32_t n = 0; list && used && all && n < nodes; n++) {
+        struct gt_cluster_node info;
+        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible || gt_node_set_has(excluded, n))
+            continue;
+        list[count] = (struct candidate){n, info.supernode, bits(info.healthy & ~info.available), 0};
+        used[info.supernode] += list[count].used;
+        all[info.supernode] += bits(info.healthy);
+        count++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        list[i].share =
+            (uint32_t)(all[list[i].supernode] ? used[list[i].supernode] * 1000 / all[list[i].supernode]
+                                              : 1000);
+    free(used);
+    free(all);
+    *ret_count = count;
+    return list;
+}
+
+struct drain {
+    struct gt_cluster *cluster;
+    struct gt_plan_request request;
+    struct candidate *list;
+    uint64_t *freed; /* [node] */
+    uint32_t count;
+};
+
+/* As if nobody were on the first `count` nodes. */
+static bool fits(struct drain *drain, uint32_t count)
+{
+    struct gt_plan_failure failure;
+    for (uint32_t i = 0; i < drain->count; i++)
+        drain->freed[drain->list[i].node] = i < count ? UINT64_MAX : 0;
+    return gt_plan_job(drain->cluster, &drain->request, &failure);
+}
+
+static bool find_shortest(struct drain *drain)
+{
+    uint32_t low = 0, high = drain->count; /* fits with high, not with low */
+    if (!fits(drain, high))
+        return false;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (fits(drain, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return fits(drain, high);
+}
+
+bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
+                     const struct gt_reservations *reservations, struct gt_node_set *ret)
+{
+    auto_attempt struct attempt attempt = {0};
+    struct drain drain = {.cluster = gt_cache_cluster(cache)};
+    struct gt_node_set set = {0};
+    if (!view->grouped || attempt_make(cache, view, reservations, NULL, &attempt, NULL) < 0)
+        return false;
+    drain.list = collect(drain.cluster, &attempt.excluded, &drain.count);
+    drain.freed = calloc((size_t)gt_cluster_nodes(drain.cluster) + 1, sizeof(*drain.freed));
+    drain.request = request_of(view, &attempt);
+    drain.request.freed = drain.freed;
+    bool found = drain.list && drain.freed && drain.count;
+    if (found) {
+        qsort(drain.list, drain.count, sizeof(*drain.list), by_drain);
+        found = find_shortest(&drain);
+    }
+    for (uint32_t i = 0; found && i < view->count; i++)
+        if (is_to_place(&view->members[i]))
+            found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
+    free(drain.list);
+    free(drain.freed);
+    if (!found) {
+        gt_node_set_done(&set);
+        return false;
+    }
+    gt_node_set_done(ret);
+    *ret = set;
+    return true;
 }

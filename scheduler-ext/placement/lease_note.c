@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/state.h"
 
 /*
  * What the replica that acts keeps, told to the others. They do not assume it in their cache: a pod gets its

@@ -4,29 +4,14 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/write.h"
 
 /* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:
  * what is to be done next is done. */
 
-void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
-                            const char *text)
-{
-    if (pjob->state != state)
-        pjob->since_ms = gt_clock_ms();
-    pjob->state = state;
-    pjob->reason = reason;
-    if (!pjob->text || strcmp(pjob->text, text) != 0) {
-        free(pjob->text);
-        pjob->text = strdup(text);
-    }
-}
-
-void gt_placement_fail(struct pjob *pjob, const char *text)
-{
-    pjob->placement->counters.failed++;
-    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "Failed", text);
-}
+enum { RECONCILE_REST = 16 }; /* after a reconcile a job rests for so many times as long as its view took */
 
 static void due(struct pjob *pjob, uint64_t when)
 {
@@ -99,11 +84,13 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
     uint32_t kept = gt_reservations_gpus(&reconcile->pjob->reservations);
-    uint64_t yields = gt_eviction_backoff_until(reconcile->placement, reconcile->pjob->job);
+    uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, reconcile->pjob->job->key);
     uint64_t wanted_until =
         yields > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     find_owner(reconcile);
-    gt_refuse_find(reconcile->placement, reconcile->pjob->job, reconcile->now, &reconcile->refused);
+    gt_backoff_nodes(&reconcile->placement->backoffs, cluster, reconcile->pjob->job->key, reconcile->now,
+                     &reconcile->refused);
     const struct gt_job_view_spec spec = {.owner = reconcile->owner,
                                           .ranks = &reconcile->placement->ranks,
                                           .refused = &reconcile->refused,
@@ -194,7 +181,7 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
     }
     if (lacks_pods(reconcile))
         return false;
-    uint64_t yields = gt_eviction_backoff_until(reconcile->placement, pjob->job);
+    uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
     if (yields > reconcile->now) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
                                "its pods were evicted for others, which are let in first");
@@ -303,7 +290,9 @@ static void handle_lost(struct reconcile *reconcile)
         if (!record)
             continue;
         if (refused)
-            gt_refuse_see(reconcile->placement, reconcile->pjob->job, member->pod->plan_node, reconcile->now);
+            gt_backoff_node(&reconcile->placement->backoffs,
+                            gt_cache_cluster(reconcile->placement->spec.cache), reconcile->pjob->job->key,
+                            member->pod->plan_node, reconcile->now);
         record->lost_told = record->lost_told || member->pod->refused;
         if (!record->lost_told)
             reconcile->placement->counters.lost++;

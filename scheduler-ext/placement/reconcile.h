@@ -2,7 +2,24 @@
 #ifndef GPUTOPO_PLACEMENT_RECONCILE_H
 #define GPUTOPO_PLACEMENT_RECONCILE_H
 
-#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/decide.h"
+#include "scheduler-ext/placement/queue.h"
+#include "scheduler-ext/placement/state.h"
+
+/* Does what is to be done next for a job. */
+void gt_placement_reconcile(struct pjob *pjob);
+
+/* ---- attempt.c ---- */
+/* A waiting job's turn. */
+enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
+/* Chooses the nodes that are kept for it; NULL: for nobody. */
+bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
+
+/* ---- report.c ---- */
+/* Tells people why a job waits. `view` NULL: the job has none, since it breaks a rule. */
+void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning);
+
+/* ---- for both ways ---- */
 
 /* Reconciles one job: reconcile.c does what follows from it, attempt.c tries a waiting job when its turn in
  * the queue comes. */

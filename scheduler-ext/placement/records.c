@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/write.h"
 
 /* What is remembered of pods that are gated, or planned and not bound. */
 
@@ -58,8 +58,7 @@ static void remove_record(struct gt_placement *placement, const char *namespace_
     struct record *record = gt_record_find(placement, namespace_, name);
     if (!record)
         return;
-    if (record->write && record->write->call && record->write->kind == WRITE_DELETE)
-        placement->counters.recreated++; /* the watch was faster than the answer */
+    gt_write_worked(record->write, WRITE_DELETE);
     placement->gaps[placement->gap_count++] = record->entry->mark;
     placement->records[record->entry->mark] = NULL;
     struct gt_index_entry *entry = gt_index_take(&placement->index, namespace_, name);
@@ -76,13 +75,6 @@ void gt_records_done(struct gt_placement *placement)
     gt_index_done(&placement->index);
     free(placement->records);
     free(placement->gaps);
-}
-
-bool gt_record_is_newer(const struct record *record, const char *version)
-{
-    uint64_t known, other;
-    return gt_text_to_unsigned(record->object.version, UINT64_MAX - 1, &known) &&
-           gt_text_to_unsigned(version, UINT64_MAX - 1, &other) && known > other;
 }
 
 /* Takes what the object holds. */
@@ -124,15 +116,15 @@ static void report_no_gpus(struct gt_placement *placement, const struct gt_pod *
         gt_placement_mark_no_gpus(placement);
 }
 
-/* The scheduler may bind a pod, and the watch tell of it, before the answer to the write that lifted its
- * gate. */
-static void count_unanswered(struct gt_placement *placement, const struct record *record)
+/* A job's pod was evicted for another one. */
+static void see_eviction(struct gt_placement *placement, const struct gt_cache_pod *known,
+                         const struct gt_pod *pod)
 {
-    const struct write *write = record ? record->write : NULL;
-    if (!write || !write->call || write->kind != WRITE_LIFT)
+    if (!placement->started || !known || !known->job->user ||
+        !gt_pod_condition_is(pod->disrupted, "True", "PreemptionByScheduler"))
         return;
-    placement->counters.pods_planned += write->plans;
-    placement->counters.pods_lifted++;
+    gt_backoff_job(&placement->backoffs, known->job->key, gt_clock_ms() + placement->times.eviction_ms);
+    gt_placement_mark(known->job->user);
 }
 
 void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *pod)
@@ -142,7 +134,7 @@ void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *p
     struct gt_pod_object object;
     bool planned = gt_pod_is_planned(pod);
     gt_ranks_read(&placement->ranks, pod);
-    gt_eviction_backoff_see(placement, known, pod);
+    see_eviction(placement, known, pod);
     if (planned && !pod->gated && !pod->ended && !known)
         gt_placement_admitted(placement, pod);
     if (!pod->node_name && !pod->ended && (pod->gated || planned) &&
@@ -153,8 +145,10 @@ void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *p
         if (placement->started && known && known->job->user)
             gt_placement_mark(known->job->user);
     } else {
-        if (!pod->gated)
-            count_unanswered(placement, gt_record_find(placement, namespace_, name));
+        /* The scheduler may bind a pod before the answer to the write that lifted its gate comes. */
+        const struct record *record = pod->gated ? NULL : gt_record_find(placement, namespace_, name);
+        if (record)
+            gt_write_worked(record->write, WRITE_LIFT);
         remove_record(placement, namespace_, name);
     }
 }

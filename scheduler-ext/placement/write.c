@@ -6,12 +6,31 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "kube/status.h"
-#include "scheduler-ext/placement/internal.h"
+#include "scheduler-ext/placement/write.h"
 
-/* Writes: one at a time for each pod, in the order in which they were asked for. Those that only tell why a
- * job waits go behind all others, and never take up all the room. */
+/* Those that only tell why a job waits go behind all others, and never take up all the room. */
 
-enum { BODY_MAX = 512 << 10, TELLING_MAX = 8, REFUSED_MAX_MS = 300000 };
+enum {
+    BODY_MAX = 512 << 10,
+    RUNNING_MAX = 32, /* the client runs 16 at a time */
+    TELLING_MAX = 8,
+    REFUSED_MAX_MS = 300000,
+};
+
+struct write {
+    struct gt_placement *placement;
+    struct record *record;
+    struct pjob *job; /* NULL: of a pod without GPUs */
+    enum write_kind kind;
+    bool plans;                 /* LIFT: with a plan */
+    bool before_lift;           /* CONDITION: the gate goes when it is written */
+    uint64_t digest, nominated; /* CONDITION: what the object holds then */
+    uint64_t version;           /* digest of the one that it was made with */
+    struct gt_buf body;
+    struct gt_kube_call *call;             /* NULL: it waits */
+    struct write *next, *previous;         /* of those that wait */
+    struct write *job_next, *job_previous; /* of the job */
+};
 
 static bool only_tells(const struct write *write)
 {
@@ -171,25 +190,31 @@ static void take_version(struct record *record, const char *version)
     record->object.version = copy;
 }
 
+static void count(const struct write *write)
+{
+    struct gt_placement_counters *counters = &write->placement->counters;
+    counters->pods_planned += write->plans;
+    counters->pods_lifted += write->kind == WRITE_LIFT;
+    counters->recreated += write->kind == WRITE_DELETE;
+}
+
+void gt_write_worked(const struct write *write, enum write_kind kind)
+{
+    if (write && write->call && write->kind == kind)
+        count(write);
+}
+
 static void note_success(struct write *write, const struct gt_kube_answer *answer)
 {
     struct record *record = write->record;
-    struct gt_placement_counters *counters = &write->placement->counters;
     const char *version = answer->object ? gt_kube_meta(answer->object, "resourceVersion") : "";
     record->refusals = 0;
-    switch (write->kind) {
-    case WRITE_LIFT:
-        counters->pods_planned += write->plans;
-        counters->pods_lifted++;
-        break;
-    case WRITE_CONDITION:
-        record->hinted = record->hinted || write->nominated;
-        break;
-    case WRITE_DELETE:
+    count(write);
+    if (write->kind == WRITE_DELETE) {
         record->deleted = true;
-        counters->recreated++;
         return;
     }
+    record->hinted = record->hinted || write->nominated;
     if (gt_record_is_newer(record, version))
         return; /* the watch has told of that one, and will not again: writes with this one would all fail */
     if (write->kind == WRITE_LIFT) {
@@ -302,7 +327,7 @@ static int send_one(struct write *write, struct gt_err **err)
 
 static struct write *next_write(const struct gt_placement *placement)
 {
-    if (placement->writes_running >= WRITES_RUNNING_MAX)
+    if (placement->writes_running >= RUNNING_MAX)
         return NULL;
     if (placement->acting.first)
         return placement->acting.first;

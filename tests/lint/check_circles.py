@@ -15,7 +15,6 @@ import sys
 EXCEPTIONS = [{folder + name for name in names.split()} for folder, names in (
     ("scheduler-ext/cache/",
      "cache cache_node cache_plan cache_pods cache_recompute cache_supernodes cache_topology"),
-    ("scheduler-ext/placement/", "admit attempt controller eviction_backoff reconcile records report write"),
 )]
 
 

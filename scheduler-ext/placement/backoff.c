@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/backoff.h"
+
+#include "base/digest.h"
+#include "scheduler-ext/placement/reservations.h"
+
+/* ---- jobs ---- */
+
+/*
+ * Who evicts (preemption, Volcano's reclaim) wants the GPUs. Keeping the place for the pod that comes
+ * instead, or planning that pod at once, would take them back before the other one is bound, and it would
+ * evict again, for ever.
+ */
+void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms)
+{
+    const struct evicted_job seen = {gt_digest_keyed(key), until_ms};
+    struct evicted_job *to = &backoffs->jobs[0];
+    for (unsigned i = 1; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->jobs[i].until_ms < to->until_ms)
+            to = &backoffs->jobs[i];
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->jobs[i].until_ms && backoffs->jobs[i].key == seen.key)
+            to = &backoffs->jobs[i];
+    *to = seen;
+}
+
+uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key)
+{
+    uint64_t digest = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++)
+        if (backoffs->jobs[i].until_ms && backoffs->jobs[i].key == digest)
+            return backoffs->jobs[i].until_ms;
+    return 0;
+}
+
+/* ---- nodes ---- */
+
+/*
+ * A scheduler refuses a node for want of CPUs, memory, or anything that is not known here. With
+ * --on-lost-plan=recreate the same node would be chosen for the pod that is made again, for ever. What the
+ * node lacks may come back: it is left out for some minutes, or until a pod leaves it.
+ */
+enum { NODE_MS = 600000 };
+
+void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                     uint32_t node, uint64_t now_ms)
+{
+    const struct refused_node seen = {gt_digest_keyed(key), now_ms + NODE_MS, node,
+                                      gt_reservations_node_digest(cluster, node)};
+    struct refused_node *to = &backoffs->nodes[0];
+    if (!seen.node_digest)
+        return;
+    for (unsigned i = 1; i < BACKOFF_NODES_MAX; i++)
+        if (backoffs->nodes[i].until_ms < to->until_ms)
+            to = &backoffs->nodes[i];
+    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
+        if (backoffs->nodes[i].key == seen.key && backoffs->nodes[i].node_digest == seen.node_digest)
+            to = &backoffs->nodes[i];
+    *to = seen;
+}
+
+void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, uint32_t node)
+{
+    uint64_t digest = gt_reservations_node_digest(cluster, node);
+    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
+        if (backoffs->nodes[i].node_digest == digest)
+            backoffs->nodes[i] = (struct refused_node){0};
+}
+
+void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                      uint64_t now_ms, struct gt_node_set *to)
+{
+    uint64_t digest = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++) {
+        const struct refused_node *one = &backoffs->nodes[i];
+        if (one->key == digest && one->until_ms > now_ms &&
+            gt_reservations_node_digest(cluster, one->node) == one->node_digest)
+            gt_node_set_add(to, one->node, NULL);
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_BACKOFF_H
+#define GPUTOPO_PLACEMENT_BACKOFF_H
+
+#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/node_set.h"
+
+/*
+ * What is not tried again for a while: jobs whose pods were evicted for others, and nodes where a scheduler
+ * refused a job's pod. Both by the digest of the job's key and not by the job, since all of its pods may go.
+ * No I/O, no clock.
+ */
+enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* more at a time: the oldest is forgotten */
+
+struct backoffs {
+    struct evicted_job {
+        uint64_t key, until_ms; /* 0: none */
+    } jobs[BACKOFF_JOBS_MAX];
+    struct refused_node {
+        uint64_t key, until_ms; /* 0: none */
+        uint32_t node;
+        uint64_t node_digest;
+    } nodes[BACKOFF_NODES_MAX];
+};
+
+/* The job lets others go first until then. */
+void gt_backoff_job(struct backoffs *backoffs, const char *key, uint64_t until_ms);
+/* Until when it is not planned, and keeps no places; 0: it was not evicted. */
+uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
+
+/* The scheduler refuses the node that a pod of the job is planned for. */
+void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                     uint32_t node, uint64_t now_ms);
+/* A pod has left the node: what it lacked may be what that pod had. */
+void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, uint32_t node);
+/* Adds the nodes where the job is not to be planned. */
+void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                      uint64_t now_ms, struct gt_node_set *to);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/state.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+uint64_t gt_placement_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+void gt_placement_wake(struct gt_placement *placement)
+{
+    if (!placement->in_turn)
+        gt_source_arm(placement->timer, 0);
+}
+
+void gt_placement_mark(struct pjob *pjob)
+{
+    if (pjob->marked)
+        return;
+    pjob->marked = true;
+    pjob->next_marked = pjob->placement->marked;
+    pjob->placement->marked = pjob;
+    gt_placement_wake(pjob->placement);
+}
+
+void gt_placement_mark_no_gpus(struct gt_placement *placement)
+{
+    placement->no_gpus_ms = 0;
+    if (placement->started)
+        gt_placement_wake(placement);
+}
+
+void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
+                            const char *text)
+{
+    if (pjob->state != state)
+        pjob->since_ms = gt_clock_ms();
+    pjob->state = state;
+    pjob->reason = reason;
+    if (!pjob->text || strcmp(pjob->text, text) != 0) {
+        free(pjob->text);
+        pjob->text = strdup(text);
+    }
+}
+
+void gt_placement_fail(struct pjob *pjob, const char *text)
+{
+    pjob->placement->counters.failed++;
+    gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "Failed", text);
+}
+
+void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
+                        const char *action, const char *text)
+{
+    struct gt_placement *placement = pjob->placement;
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, warning, pjob->job->key, text);
+    if (!placement->spec.recorder || !pod)
+        return;
+    struct gt_kube_event event = {.api_version = "v1",
+                                  .kind = "Pod",
+                                  .namespace_ = pod->meta.namespace_,
+                                  .name = pod->meta.name,
+                                  .uid = pod->uid,
+                                  .warning = warning,
+                                  .reason = reason,
+                                  .action = action,
+                                  .note = text};
+    gt_kube_record(placement->spec.recorder, &event);
+    if (!pod->meta.owner_kind || !pod->meta.owner_name || !pod->owner_api_version)
+        return;
+    event.api_version = pod->owner_api_version;
+    event.kind = pod->meta.owner_kind;
+    event.name = pod->meta.owner_name;
+    event.uid = pod->owner_uid;
+    gt_kube_record(placement->spec.recorder, &event);
+}
+
+void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record)
+{
+    const char *text =
+        record->unread ? record->unread : "it asks for no GPUs: there is nothing to plan, its gate goes";
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true, gt_record_name(record), text);
+    const struct gt_kube_event event = {.api_version = "v1",
+                                        .kind = "Pod",
+                                        .namespace_ = gt_record_namespace(record),
+                                        .name = gt_record_name(record),
+                                        .uid = record->object.uid,
+                                        .warning = true,
+                                        .reason = record->unread ? "Unreadable" : "NoGPUs",
+                                        .action = "Place",
+                                        .note = text};
+    if (placement->spec.recorder)
+        gt_kube_record(placement->spec.recorder, &event);
+}
+
+bool gt_record_is_newer(const struct record *record, const char *version)
+{
+    uint64_t known, other;
+    return gt_text_to_unsigned(record->object.version, UINT64_MAX - 1, &known) &&
+           gt_text_to_unsigned(version, UINT64_MAX - 1, &other) && known > other;
+}

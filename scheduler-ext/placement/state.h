@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_STATE_H
+#define GPUTOPO_PLACEMENT_STATE_H
+
+#include "base/loop.h"
+#include "kube/index.h"
+#include "scheduler-ext/placement/backoff.h"
+#include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/placement/patch.h"
+#include "scheduler-ext/placement/ranks.h"
+#include "scheduler-ext/placement/reservations.h"
+#include "scheduler-ext/placement/times.h"
+
+/*
+ * What the controller remembers: of pods (records), of jobs (pjob), of what is being written. Every event
+ * only marks a job; once a turn of the loop each marked job is reconciled as a whole (reconcile.c), waiting
+ * jobs are tried (attempt.c), and writes are sent (write.c).
+ */
+struct pjob;
+struct write;
+
+/* A pod that is gated, or planned and not bound. */
+struct record {
+    struct gt_index_entry *entry; /* has the names */
+    struct gt_pod_object object;
+    uint64_t unschedulable_ms; /* since when; 0: it is not */
+    uint64_t stale;          /* digest of the version that the API server has a newer one of; 0: none known */
+    uint64_t stale_until_ms; /* it is tried all the same after that */
+    unsigned refusals;       /* writes that the API server refused, one after the other */
+    bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
+    bool hinted;             /* it had its hint from here */
+    bool lost_told;          /* that its plan was lost */
+    bool no_gpus, no_gpus_told; /* it asks for no GPUs: no job of the cache has it */
+    const char *unread;         /* nor has one this: why the cache did not take it; NULL: it did */
+    struct write *write;        /* waiting, or on its way */
+};
+
+struct write_line { /* those that wait */
+    struct write *first, *last;
+};
+
+struct pjob {
+    struct gt_placement *placement;
+    struct gt_cache_job *job;
+    struct pjob *next, *previous;
+    struct pjob *next_marked;
+    bool marked, queued;
+    bool wants; /* some of its reservations do */
+    bool keeps; /* some of its reservations are kept */
+    struct gt_reservations reservations;
+    enum gt_placement_state state;
+    uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
+    uint64_t new_pod_ms;
+    uint64_t lift_ms; /* gates may go though pods are missing; 0: not set */
+    uint64_t due_ms;  /* to be looked at again; UINT64_MAX: when something happens */
+    uint64_t rest_ms; /* it is not looked at before: a look at a big job costs, and each of its pods asks
+                         for one */
+    uint64_t tries;
+    uint32_t pods_seen;
+    struct write *writes;
+    const char *reason; /* a literal */
+    char *text, *plan;
+    uint64_t told_digest, told_ms; /* the last event */
+    uint64_t retry_ms;             /* after a failed write: not before then; 0: none failed */
+    bool refusal_told;             /* that the API server refuses a write */
+};
+
+/* What another replica keeps. */
+struct remote_reservation {
+    uint32_t node;
+    uint64_t mask;
+};
+struct remote_reservations {
+    struct remote_reservation *reservations; /* by node */
+    uint32_t count;
+    struct gt_node_set kept;
+};
+
+struct gt_placement {
+    struct gt_placement_spec spec;
+    struct gt_placement_times times;
+    struct remote_reservations remote; /* while it does not act */
+    struct backoffs backoffs;
+    struct gt_source *timer;
+    bool started, in_turn;
+    struct pjob *jobs, *marked;
+    struct gt_queue *queue;
+    struct gt_ranks ranks;
+    struct gt_index index;
+    struct record **records; /* by an entry's mark */
+    uint32_t *gaps;
+    uint32_t record_count, record_capacity, gap_count;
+    struct write_line acting, telling;
+    uint32_t writes_waiting, writes_running, telling_running;
+    struct pjob *holder;
+    struct gt_node_set kept;
+    uint64_t kept_digest;
+    uint64_t next_wake_ms; /* waiting jobs are tried then at the latest */
+    uint64_t next_due_ms;  /* no job is due before */
+    uint64_t no_gpus_ms;   /* pods without GPUs are reconciled then; UINT64_MAX: there are none */
+    bool room;             /* something was given up while the queue ran */
+    struct gt_placement_counters counters;
+};
+
+uint64_t gt_placement_now_s(void);
+
+/* The next turn comes at once. */
+void gt_placement_wake(struct gt_placement *placement);
+/* The job is reconciled in the next turn; pods without GPUs are. */
+void gt_placement_mark(struct pjob *pjob);
+void gt_placement_mark_no_gpus(struct gt_placement *placement);
+void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
+                            const char *text);
+/* No memory, for instance: who calls has it tried again. */
+void gt_placement_fail(struct pjob *pjob, const char *text);
+void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
+                        const char *action, const char *text);
+/* Tells of a pod that is no job's. */
+void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record);
+
+/* Than this version of the pod: the answer to a write may come before the watch tells of what was before
+ * it, or after the watch has told of what came next. */
+bool gt_record_is_newer(const struct record *record, const char *version);
+static inline const char *gt_record_namespace(const struct record *record)
+{
+    return record->entry->key;
+}
+static inline const char *gt_record_name(const struct record *record)
+{
+    return record->entry->key + record->entry->name_at;
+}
+
+/* ---- records.c ---- */
+struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);
+void gt_records_done(struct gt_placement *placement);
+
+/* ---- lease_note.c ---- */
+void gt_remote_reservations_done(struct remote_reservations *remote);
+
+/* ---- admit.c ---- */
+/* A pod that the cache does not know yet has come with a plan. */
+void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *pod);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_WRITE_H
+#define GPUTOPO_PLACEMENT_WRITE_H
+
+#include "scheduler-ext/placement/state.h"
+
+/* Writes to pods: one at a time for each, in the order in which they were asked for. Where one is asked for
+ * while another is not answered, or there is no memory, nothing happens: the job is reconciled again. */
+enum write_kind { WRITE_LIFT, WRITE_CONDITION, WRITE_DELETE };
+
+void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record);
+/* `texts` NULL: there is no plan. */
+void gt_write_lift(struct pjob *pjob, struct record *record, const struct gt_plan_texts *texts);
+void gt_write_condition(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition);
+/* What the pod's gate waits for; `node` is the hint nominatedNodeName, NULL: none. */
+void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
+                      const char *node);
+void gt_write_stray_condition(struct gt_placement *placement, struct record *record,
+                              const struct gt_condition_text *condition);
+void gt_write_delete(struct pjob *pjob, struct record *record);
+
+/* The watch tells that a write of this kind has worked. If that is the one whose answer is still to come, it
+ * is counted now. `write` may be NULL. */
+void gt_write_worked(const struct write *write, enum write_kind kind);
+void gt_write_drop(struct write *write);
+void gt_writes_send(struct gt_placement *placement);
+
+#endif

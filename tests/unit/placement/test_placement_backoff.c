@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/backoff.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* Jobs and nodes that are left alone for a while. */
+
+static struct backoffs backoffs;
+
+static void a_job_waits_until_its_time(void **state)
+{
+    (void)state;
+    backoffs = (struct backoffs){0};
+    assert_int_equal(gt_backoff_job_until(&backoffs, "ns/a"), 0);
+    gt_backoff_job(&backoffs, "ns/a", 100);
+    gt_backoff_job(&backoffs, "ns/b", 200);
+    gt_backoff_job(&backoffs, "ns/a", 300); /* evicted once more */
+    assert_int_equal(gt_backoff_job_until(&backoffs, "ns/a"), 300);
+    assert_int_equal(gt_backoff_job_until(&backoffs, "ns/b"), 200);
+}
+
+static void the_oldest_job_gives_way(void **state)
+{
+    char key[16];
+    (void)state;
+
+    backoffs = (struct backoffs){0};
+    for (unsigned i = 0; i <= BACKOFF_JOBS_MAX; i++) {
+        snprintf(key, sizeof(key), "ns/%u", i);
+        gt_backoff_job(&backoffs, key, 1000 + i);
+    }
+    assert_int_equal(gt_backoff_job_until(&backoffs, "ns/0"), 0);
+    assert_int_equal(gt_backoff_job_until(&backoffs, "ns/1"), 1001);
+    assert_int_equal(gt_backoff_job_until(&backoffs, key), 1000 + BACKOFF_JOBS_MAX);
+}
+
+static void a_refused_node_is_left_out(void **state)
+{
+    gt_auto_cluster struct gt_cluster *cluster = NULL;
+    gt_auto_class struct gt_class *class = NULL;
+    struct gt_weights weights = {.n = 2};
+    struct gt_node_set set = {0};
+    uint32_t id, a, b;
+    (void)state;
+
+    backoffs = (struct backoffs){0};
+    assert_int_equal(gt_cluster_new(&cluster, NULL), 0);
+    assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+    assert_int_equal(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+    assert_int_equal(gt_cluster_add_node(cluster, "a", id, GT_NONE, &a, NULL), 0);
+    assert_int_equal(gt_cluster_add_node(cluster, "b", id, GT_NONE, &b, NULL), 0);
+    gt_backoff_node(&backoffs, cluster, "ns/job", a, 1000);
+    gt_backoff_node(&backoffs, cluster, "ns/job", b, 1000);
+    gt_backoff_node(&backoffs, cluster, "ns/job", GT_NONE, 1000);
+    gt_backoff_nodes(&backoffs, cluster, "ns/other", 1001, &set);
+    assert_int_equal(gt_node_set_count(&set), 0);
+    gt_backoff_forget_node(&backoffs, cluster, b); /* a pod has left it */
+    gt_backoff_nodes(&backoffs, cluster, "ns/job", 1001, &set);
+    assert_int_equal(gt_node_set_count(&set), 1);
+    assert_true(gt_node_set_has(&set, a));
+    gt_node_set_clear(&set);
+    gt_backoff_nodes(&backoffs, cluster, "ns/job", UINT64_MAX - 1, &set); /* long ago */
+    assert_int_equal(gt_node_set_count(&set), 0);
+    gt_cluster_remove_node(cluster, a);
+    assert_int_equal(gt_cluster_add_node(cluster, "c", id, GT_NONE, &b, NULL), 0);
+    assert_int_equal(a, b); /* its id is another node's now */
+    gt_backoff_nodes(&backoffs, cluster, "ns/job", 1001, &set);
+    assert_int_equal(gt_node_set_count(&set), 0);
+    gt_node_set_done(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_waits_until_its_time),
+        cmocka_unit_test(the_oldest_job_gives_way),
+        cmocka_unit_test(a_refused_node_is_left_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
