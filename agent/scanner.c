@@ -13,11 +13,13 @@
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/log.h"
+#include "base/mailbox.h"
 
-enum { CLASSES_KEPT = 8, POST_RETRY_MS = 50, STACK_BYTES = 1 << 20 };
+enum { CLASSES_KEPT = 8, STACK_BYTES = 1 << 20 };
 
 struct gt_scanner {
-    struct gt_loop *loop;
+    struct gt_letter letter; /* that there is a result; embedded */
+    struct gt_mailbox *mailbox;
     struct gt_scanner_options options;
     gt_scan_callback *callback;
     void *arg;
@@ -260,9 +262,10 @@ static void result_done(struct gt_scan_result *result)
 }
 
 /* The loop's thread fetches what the scan thread has laid down. */
-static void fetch(void *arg)
+static void fetch(void *owner, struct gt_letter *letter)
 {
-    struct gt_scanner *scanner = arg;
+    struct gt_scanner *scanner = owner;
+    (void)letter;
     pthread_mutex_lock(&scanner->lock);
     bool has_result = scanner->has_result;
     struct gt_scan_result result = scanner->result;
@@ -280,15 +283,9 @@ static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 {
     scanner->result = result;
     scanner->has_result = true;
-    bool posted = false;
-    while (scanner->has_result && !scanner->stopping) {
-        if (!posted)
-            posted = gt_loop_post(scanner->loop, fetch, scanner);
-        if (posted)
-            pthread_cond_wait(&scanner->changed, &scanner->lock);
-        else
-            gt_cond_wait_until(&scanner->changed, &scanner->lock, in_ms(POST_RETRY_MS));
-    }
+    gt_mailbox_send(scanner->mailbox, &scanner->letter);
+    while (scanner->has_result && !scanner->stopping)
+        pthread_cond_wait(&scanner->changed, &scanner->lock);
 }
 
 static void *run(void *arg)
@@ -380,6 +377,7 @@ static void scanner_free(struct gt_scanner *scanner)
 {
     if (scanner->has_result)
         result_done(&scanner->result);
+    gt_mailbox_free(scanner->mailbox);
     free(scanner->in_use);
     gt_inventory_unref(scanner->last);
     gt_node_unref(scanner->found);
@@ -417,7 +415,7 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     pthread_attr_t small;
     if (!scanner)
         return gt_fail_sys(err, ENOMEM, "scan thread");
-    scanner->loop = loop;
+    scanner->letter = (struct gt_letter){.embedded = true, .deliver = fetch};
     scanner->options = *options;
     scanner->callback = callback;
     scanner->arg = arg;
@@ -425,7 +423,9 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->options.scan.faults = &scanner->faults;
     pthread_mutex_init(&scanner->lock, NULL);
     gt_cond_init(&scanner->changed);
-    int r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);
+    int r = gt_mailbox_new(loop, scanner, &scanner->mailbox, err);
+    if (r == 0)
+        r = gt_class_cache_new(CLASSES_KEPT, &scanner->classes, err);
     if (r < 0)
         return r;
     pthread_attr_init(&small);

@@ -10,11 +10,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mailbox.h"
 
 enum { STACK_BYTES = 128 << 10, TELL_MS = 200 };
 
 struct gt_ending {
-    struct gt_loop *loop;
+    struct gt_letter letter; /* that a signal came; embedded */
+    struct gt_mailbox *mailbox;
     unsigned limit_ms;
     gt_signal_callback *callback;
     void *arg;
@@ -24,6 +26,7 @@ struct gt_ending {
     pthread_mutex_t lock;
     uint64_t until_ms; /* under lock, as all below; 0: nothing has ended yet */
     int signal, status;
+    unsigned untold; /* signals of which the loop was not told yet */
     bool begun, over;
 };
 
@@ -41,10 +44,17 @@ static void leave(const struct gt_ending *ending)
     _exit(ending->status);
 }
 
-static void on_posted(void *arg)
+static void deliver(void *owner, struct gt_letter *letter)
 {
-    struct gt_ending *ending = arg;
-    ending->callback(ending->arg, ending->signal);
+    struct gt_ending *ending = owner;
+    (void)letter;
+    pthread_mutex_lock(&ending->lock);
+    int signal = ending->signal;
+    unsigned untold = ending->untold;
+    ending->untold = 0;
+    pthread_mutex_unlock(&ending->lock);
+    while (untold--)
+        ending->callback(ending->arg, signal);
 }
 
 /* One of the signals, which gt_ending_begin() and gt_ending_free() send, too; false where none came in time.
@@ -73,14 +83,16 @@ static void *watch(void *arg)
         bool over = ending->over, told = signal > 0 && !ending->begun;
         if (told && !ending->until_ms)
             ending->until_ms = gt_clock_ms() + ending->limit_ms;
-        if (told)
+        if (told) {
             ending->signal = signal;
+            ending->untold++;
+        }
         uint64_t until_ms = ending->until_ms;
         pthread_mutex_unlock(&ending->lock);
         if (over)
             return NULL;
         if (told)
-            gt_loop_post(ending->loop, on_posted, ending); /* a loop with no room hangs, and is left */
+            gt_mailbox_send(ending->mailbox, &ending->letter);
         if (!await_signal(ending, until_ms, &signal))
             leave(ending);
     }
@@ -93,8 +105,16 @@ int gt_ending_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback *c
     pthread_attr_t small;
     if (!ending)
         return gt_fail_sys(err, ENOMEM, "end of the process");
-    *ending =
-        (struct gt_ending){.loop = loop, .limit_ms = limit_ms, .callback = callback, .arg = arg, .status = 1};
+    *ending = (struct gt_ending){.letter = {.embedded = true, .deliver = deliver},
+                                 .limit_ms = limit_ms,
+                                 .callback = callback,
+                                 .arg = arg,
+                                 .status = 1};
+    int r = gt_mailbox_new(loop, ending, &ending->mailbox, err);
+    if (r < 0) {
+        free(ending);
+        return r;
+    }
     sigemptyset(&ending->signals);
     sigaddset(&ending->signals, SIGTERM);
     sigaddset(&ending->signals, SIGINT);
@@ -102,9 +122,10 @@ int gt_ending_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback *c
     pthread_mutex_init(&ending->lock, NULL);
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK_BYTES);
-    int r = pthread_create(&ending->thread, &small, watch, ending);
+    r = pthread_create(&ending->thread, &small, watch, ending);
     pthread_attr_destroy(&small);
     if (r != 0) {
+        gt_mailbox_free(ending->mailbox);
         pthread_mutex_destroy(&ending->lock);
         free(ending);
         return gt_fail_sys(err, r, "end of the process: start a thread");
@@ -136,6 +157,7 @@ void gt_ending_free(struct gt_ending *ending)
     pthread_mutex_unlock(&ending->lock);
     pthread_kill(ending->thread, SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread): it waits for that */
     pthread_join(ending->thread, NULL);
+    gt_mailbox_free(ending->mailbox);
     pthread_mutex_destroy(&ending->lock);
     free(ending);
 }

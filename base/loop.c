@@ -6,11 +6,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
-enum { EVENTS_AT_ONCE = 32, POSTS_MAX = 1024, SIGNALS_MAX = 65 };
+enum { EVENTS_AT_ONCE = 32, SIGNALS_MAX = 65 };
 
 struct gt_source {
     struct gt_loop *loop;
@@ -24,22 +23,12 @@ struct gt_source {
     void *arg;
 };
 
-struct post {
-    gt_post_callback *callback;
-    void *arg;
-};
-
 struct gt_loop {
     int epoll;
     struct gt_source *sources; /* live ones */
     struct gt_source *dead;    /* freed at the end of a round, since events of theirs may still be in hand */
     bool stopped;
     int result;
-
-    struct gt_source *wake;
-    pthread_mutex_t post_lock;
-    struct post posts[POSTS_MAX];
-    unsigned post_first, post_count; /* under post_lock */
 
     struct gt_source *signals;
     sigset_t signal_set;
@@ -48,42 +37,6 @@ struct gt_loop {
         void *arg;
     } signal_callbacks[SIGNALS_MAX];
 };
-
-static void drain_posts(void *arg, uint32_t events)
-{
-    struct gt_loop *loop = arg;
-    uint64_t count;
-    (void)events;
-    if (read(loop->wake->fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
-        return;
-    /* Only what waits now: a callback that posts again must not keep the loop from its descriptors. */
-    pthread_mutex_lock(&loop->post_lock);
-    unsigned waiting = loop->post_count;
-    pthread_mutex_unlock(&loop->post_lock);
-    while (waiting--) {
-        pthread_mutex_lock(&loop->post_lock);
-        struct post post = loop->posts[loop->post_first];
-        loop->post_first = (loop->post_first + 1) % POSTS_MAX;
-        loop->post_count--;
-        pthread_mutex_unlock(&loop->post_lock);
-        post.callback(post.arg);
-    }
-}
-
-bool gt_loop_post(struct gt_loop *loop, gt_post_callback *callback, void *arg)
-{
-    pthread_mutex_lock(&loop->post_lock);
-    bool room = loop->post_count < POSTS_MAX;
-    if (room) {
-        loop->posts[(loop->post_first + loop->post_count) % POSTS_MAX] = (struct post){callback, arg};
-        loop->post_count++;
-    }
-    pthread_mutex_unlock(&loop->post_lock);
-    uint64_t one = 1;
-    while (write(loop->wake->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
-    return room;
-}
 
 static int add_source(struct gt_loop *loop, int fd, uint32_t events, struct gt_source model,
                       struct gt_source **ret, struct gt_err **err)
@@ -131,21 +84,26 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
     return r;
 }
 
-static void set_timer(struct gt_source *timer, uint64_t milliseconds)
+static void set_timer(struct gt_source *timer, uint64_t milliseconds, long nanoseconds)
 {
     struct itimerspec when = {
-        .it_value = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000}};
+        .it_value = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000 + nanoseconds}};
     timerfd_settime(timer->fd, 0, &when, NULL);
 }
 
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
 {
-    set_timer(timer, milliseconds ? milliseconds : 1); /* 0 would disarm it */
+    set_timer(timer, milliseconds ? milliseconds : 1, 0); /* 0 would disarm it */
+}
+
+void gt_source_arm_now(struct gt_source *timer)
+{
+    set_timer(timer, 0, 1);
 }
 
 void gt_source_disarm(struct gt_source *timer)
 {
-    set_timer(timer, 0);
+    set_timer(timer, 0, 0);
 }
 
 static void on_signals(void *arg, uint32_t events)
@@ -219,22 +177,10 @@ int gt_loop_new(struct gt_loop **ret, struct gt_err **err)
     gt_auto_loop struct gt_loop *loop = calloc(1, sizeof(*loop));
     if (!loop)
         return gt_fail_sys(err, ENOMEM, "event loop");
-    pthread_mutex_init(&loop->post_lock, NULL);
     sigemptyset(&loop->signal_set);
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll < 0)
         return gt_fail_sys(err, errno, "event loop");
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0)
-        return gt_fail_sys(err, errno, "event loop");
-    int r =
-        add_source(loop, fd, EPOLLIN,
-                   (struct gt_source){.type = SOURCE_FD, .owns_fd = true, .on_fd = drain_posts, .arg = loop},
-                   &loop->wake, err);
-    if (r < 0) {
-        close(fd);
-        return r;
-    }
     *ret = gt_steal(loop);
     return 0;
 }
@@ -248,7 +194,6 @@ void gt_loop_free(struct gt_loop *loop)
     bury(loop);
     if (loop->epoll >= 0)
         close(loop->epoll);
-    pthread_mutex_destroy(&loop->post_lock);
     free(loop);
 }
 

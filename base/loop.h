@@ -9,7 +9,7 @@
 
 /*
  * The event loop of a daemon: one thread, epoll below. Descriptors, timers and signals call back on that
- * thread; only gt_loop_post() may be called from others.
+ * thread. Other threads reach it through base/mailbox.h.
  */
 struct gt_loop;
 struct gt_source;
@@ -17,11 +17,10 @@ struct gt_source;
 typedef void gt_fd_callback(void *arg, uint32_t epoll_events);
 typedef void gt_timer_callback(void *arg);
 typedef void gt_signal_callback(void *arg, int signal);
-typedef void gt_post_callback(void *arg);
 
 int gt_loop_new(struct gt_loop **ret, struct gt_err **err);
 
-/* Frees the loop and every source still in it. Posted callbacks that did not run are dropped. */
+/* Frees the loop and every source still in it. */
 void gt_loop_free(struct gt_loop *loop);
 GT_DEFINE_CLEANUP(struct gt_loop *, gt_loop_free)
 #define gt_auto_loop GT_CLEANUP(gt_loop_free)
@@ -34,8 +33,10 @@ int gt_loop_add_fd(struct gt_loop *loop, int fd, uint32_t events, gt_fd_callback
 int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *arg, struct gt_source **ret,
                       struct gt_err **err);
 
-/* Runs the timer once, `milliseconds` from now, instead of when it was set for before. */
+/* Runs the timer once, `milliseconds` from now (at least 1), instead of when it was set for before. */
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
+/* The same without a pause: in the next round of the loop, beside what is ready then. */
+void gt_source_arm_now(struct gt_source *timer);
 void gt_source_disarm(struct gt_source *timer);
 
 /* Blocks the signal in this thread and delivers it here. Call before other threads start, they inherit the
@@ -45,9 +46,6 @@ int gt_loop_add_signal(struct gt_loop *loop, int signal, gt_signal_callback *cal
 
 /* Ends a source; safe from within any callback, also its own. NULL is allowed. */
 void gt_source_free(struct gt_source *source);
-
-/* From any thread: has `callback` called on the loop's thread. False when 1,024 are already waiting. */
-bool gt_loop_post(struct gt_loop *loop, gt_post_callback *callback, void *arg);
 
 /* Runs until gt_loop_stop(), which may come before; returns what was given there, or a negative error. */
 int gt_loop_run(struct gt_loop *loop, struct gt_err **err);

@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_PLUGIN_NEWS_H
 #define GPUTOPO_DEVICEPLUGIN_PLUGIN_NEWS_H
 
-#include "deviceplugin/mailbox.h"
+#include "base/mailbox.h"
 #include "deviceplugin/plugin.h"
 
 /*

@@ -8,8 +8,8 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/mailbox.h"
 #include "deviceplugin/kubelet_dir.h"
-#include "deviceplugin/mailbox.h"
 #include "deviceplugin/podresources_call.h"
 
 enum {

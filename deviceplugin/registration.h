@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_REGISTRATION_H
 #define GPUTOPO_DEVICEPLUGIN_REGISTRATION_H
 
-#include "deviceplugin/mailbox.h"
+#include "base/mailbox.h"
 #include "deviceplugin/rpc.h"
 
 /*

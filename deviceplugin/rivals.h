@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_DEVICEPLUGIN_RIVALS_H
 #define GPUTOPO_DEVICEPLUGIN_RIVALS_H
 
+#include "base/mailbox.h"
 #include "deviceplugin/kubelet_dir.h"
-#include "deviceplugin/mailbox.h"
 #include "deviceplugin/podresources_call.h"
 
 /*

@@ -46,10 +46,10 @@ struct gt_http {
     struct MHD_Daemon *daemon;
     struct gt_tls *tls;
     struct gt_linger *linger;
-    int listener, again_fd;
+    int listener;
     unsigned port;
     struct gt_source *listener_source; /* NULL while nothing more is accepted */
-    struct gt_source *daemon_source, *again_source, *timeout, *sweep, *accept_again;
+    struct gt_source *daemon_source, *timeout, *sweep, *accept_again;
     uint64_t timeout_at_ms; /* when `timeout` fires, 0: not armed */
     struct gt_http_peer *peers;
     struct gt_http_remote *remotes;

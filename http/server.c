@@ -3,7 +3,6 @@
 #include <microhttpd.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -26,13 +25,6 @@ enum {
     DESCRIPTORS = 4096, /* asked for where the soft limit of the process is less */
 };
 
-static void wake(struct gt_http *http)
-{
-    uint64_t one = 1;
-    while (write(http->again_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
-}
-
 static void run_daemon(struct gt_http *http)
 {
     MHD_UNSIGNED_LONG_LONG wait = 0;
@@ -44,7 +36,8 @@ static void run_daemon(struct gt_http *http)
     if (!has_wait)
         return;
     if (wait == 0) { /* others of the loop first */
-        wake(http);
+        http->timeout_at_ms = gt_clock_ms();
+        gt_source_arm_now(http->timeout);
         return;
     }
     /* Most deadlines only move away: a timer that fires early looks again, and costs no call per request. */
@@ -59,15 +52,6 @@ static void on_daemon(void *arg, uint32_t events)
 {
     (void)events;
     run_daemon(arg);
-}
-
-static void on_again(void *arg, uint32_t events)
-{
-    struct gt_http *http = arg;
-    uint64_t count;
-    (void)events;
-    if (read(http->again_fd, &count, sizeof(count)) == sizeof(count))
-        run_daemon(http);
 }
 
 static void on_timeout(void *arg)
@@ -334,12 +318,7 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
 static int add_sources(struct gt_http *http, struct gt_err **err)
 {
     struct gt_loop *loop = http->loop;
-    http->again_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (http->again_fd < 0)
-        return gt_fail_sys(err, errno, "eventfd");
-    int r = gt_loop_add_fd(loop, http->again_fd, EPOLLIN, on_again, http, &http->again_source, err);
-    if (r >= 0)
-        r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
+    int r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_sweep, http, &http->sweep, err);
     if (r >= 0)
@@ -375,7 +354,7 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
     gt_auto_http struct gt_http *http = calloc(1, sizeof(*http));
     if (!http)
         return gt_fail_sys(err, ENOMEM, "HTTP server");
-    *http = (struct gt_http){.loop = loop, .spec = *spec, .listener = -1, .again_fd = -1};
+    *http = (struct gt_http){.loop = loop, .spec = *spec, .listener = -1};
     http->own_budget.max = GT_HTTP_HELD_MAX;
     if (!http->spec.budget)
         http->spec.budget = &http->own_budget;
@@ -436,7 +415,6 @@ void gt_http_free(struct gt_http *http)
         return;
     gt_source_free(http->daemon_source);
     gt_source_free(http->listener_source);
-    gt_source_free(http->again_source);
     gt_source_free(http->timeout);
     gt_source_free(http->sweep);
     gt_source_free(gt_steal(http->accept_again));
@@ -444,8 +422,6 @@ void gt_http_free(struct gt_http *http)
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
     gt_tls_free(http->tls);
-    if (http->again_fd >= 0)
-        close(http->again_fd);
     if (http->listener >= 0)
         close(http->listener);
     free(http);

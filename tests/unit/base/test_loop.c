@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -87,6 +86,29 @@ static void timers(void **state)
     assert_int_equal(gt_loop_run(world->loop, NULL), 42);
     assert_int_equal(world->count, 3);
     assert_true(now_ms() - begin >= 50);
+}
+
+static void arm_now_again(void *arg)
+{
+    struct world *world = arg;
+    world->count++;
+    gt_source_arm_now(world->other);
+}
+
+static void note_b_and_stop(void *arg);
+
+/* A timer that is armed for the next round in every round keeps no other source from running. */
+static void armed_for_the_next_round(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(gt_loop_add_timer(world->loop, arm_now_again, world, &world->other, NULL), 0);
+    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
+    gt_source_arm(world->other, 5000);
+    gt_source_arm_now(world->other); /* instead */
+    gt_source_arm(world->timer, 20);
+    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
+    assert_string_equal(world->order, "b");
+    assert_true(world->count > 1);
 }
 
 static void note_a(void *arg)
@@ -202,72 +224,6 @@ static void freed_in_a_callback(void **state)
     gt_source_free(NULL);
 }
 
-static void count_post(void *arg)
-{
-    struct world *world = arg;
-    if (++world->count == 4000)
-        gt_loop_stop(world->loop, 7);
-}
-
-static void *poster(void *arg)
-{
-    struct world *world = arg;
-    struct timespec wait = {0, 100000};
-    for (unsigned i = 0; i < 1000;) {
-        if (gt_loop_post(world->loop, count_post, world))
-            i++;
-        else
-            nanosleep(&wait, NULL);
-    }
-    return NULL;
-}
-
-static void posts(void **state)
-{
-    struct world *world = *state;
-    pthread_t threads[4];
-    for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, poster, world), 0);
-    int r = gt_loop_run(world->loop, NULL);
-    for (unsigned i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    assert_int_equal(r, 7);
-    assert_int_equal(world->count, 4000);
-}
-
-static void post_again(void *arg)
-{
-    struct world *world = arg;
-    world->count++;
-    gt_loop_post(world->loop, post_again, world);
-}
-
-static void post_in_order(void *arg)
-{
-    note(arg, 'p');
-}
-
-/* A callback that posts itself forever does not keep timers from running; the queue is bounded. */
-static void posts_are_bounded(void **state)
-{
-    struct world *world = *state;
-    unsigned taken = 0;
-    while (gt_loop_post(world->loop, post_in_order, world))
-        taken++;
-    assert_int_equal(taken, 1024);
-    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
-    gt_source_arm(world->timer, 20);
-    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
-    assert_memory_equal(world->order, "ppp", 3);
-
-    memset(world->order, 0, sizeof(world->order));
-    assert_true(gt_loop_post(world->loop, post_again, world));
-    gt_source_arm(world->timer, 20);
-    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
-    assert_string_equal(world->order, "b");
-    assert_true(world->count > 1);
-}
-
 static void on_signal(void *arg, int signal)
 {
     struct world *world = arg;
@@ -288,7 +244,8 @@ static void signals(void **state)
     struct world *world = *state;
     assert_int_equal(gt_loop_add_signal(world->loop, SIGUSR1, on_signal, world, NULL), 0);
     assert_int_equal(gt_loop_add_signal(world->loop, SIGUSR2, on_signal, world, NULL), 0);
-    assert_true(gt_loop_post(world->loop, raise_two, world));
+    assert_int_equal(gt_loop_add_timer(world->loop, raise_two, world, &world->timer, NULL), 0);
+    gt_source_arm(world->timer, 1);
     assert_int_equal(gt_loop_run(world->loop, NULL), 0);
     assert_string_equal(world->order, "12");
     gt_auto_err struct gt_err *err = NULL;
@@ -318,10 +275,9 @@ int main(void)
         TEST(timers),
         TEST(disarmed_and_moved),
         TEST(disarmed_in_the_same_round),
+        TEST(armed_for_the_next_round),
         TEST(descriptors),
         TEST(freed_in_a_callback),
-        TEST(posts),
-        TEST(posts_are_bounded),
         TEST(signals),
         TEST(stopped_before),
     };

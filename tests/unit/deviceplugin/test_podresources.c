@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/mailbox.h"
 #include "deviceplugin/listener.h"
 #include "deviceplugin/podresources_call.h"
 #include "machine.h"
@@ -355,13 +356,17 @@ static void ends_while_a_call_runs(void **state)
 
 struct single {
     struct gt_loop *loop;
+    struct gt_mailbox *mailbox;
+    struct gt_letter answered;
     int status;
     unsigned count;
 };
 
-static void stop_loop(void *arg)
+static void stop_loop(void *owner, struct gt_letter *letter)
 {
-    gt_loop_stop(arg, 0);
+    const struct single *single = owner;
+    (void)letter;
+    gt_loop_stop(single->loop, 0);
 }
 
 static void on_single(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
@@ -375,7 +380,7 @@ static void on_single(void *arg, int status, const char *message, const uint8_t 
         single->count = read.holdings.count;
         gt_pod_answer_done(&read);
     }
-    gt_loop_post(single->loop, stop_loop, single->loop);
+    gt_mailbox_send(single->mailbox, &single->answered);
 }
 
 static void gets_what_can_be_had(void **state)
@@ -385,12 +390,14 @@ static void gets_what_can_be_had(void **state)
     begin(&kubelet, true);
     gt_auto_rpc struct gt_rpc *rpc = NULL;
     assert_return_code(gt_rpc_new(&rpc, NULL), 0);
-    struct single single = {.loop = kubelet.loop};
+    struct single single = {.loop = kubelet.loop, .answered = {.embedded = true, .deliver = stop_loop}};
+    assert_return_code(gt_mailbox_new(kubelet.loop, &single, &single.mailbox, NULL), 0);
     struct gt_rpc_call *call = NULL;
     assert_return_code(
         gt_pod_call_allocatable(rpc, kubelet.socket, PATIENCE_MS, on_single, &single, &call, NULL), 0);
     assert_int_equal(run_for(kubelet.loop, PATIENCE_MS), 0);
     gt_rpc_call_free(call);
+    gt_mailbox_free(single.mailbox);
     assert_int_equal(single.status, GT_RPC_OK);
     assert_int_equal(single.count, 2);
     end(&kubelet);

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "base/mailbox.h"
 #include "http/http.h"
 #include "http/listen.h"
 
@@ -23,6 +24,8 @@
 struct world {
     struct gt_loop *loop;
     struct gt_http *http;
+    struct gt_mailbox *mailbox;
+    struct gt_letter end;
     pthread_t thread;
 };
 
@@ -48,9 +51,11 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-static void stop_loop(void *loop)
+static void stop_loop(void *owner, struct gt_letter *letter)
 {
-    gt_loop_stop(loop, 0);
+    const struct world *world = owner;
+    (void)letter;
+    gt_loop_stop(world->loop, 0);
 }
 
 static int set_up(void **state)
@@ -59,6 +64,8 @@ static int set_up(void **state)
     assert_non_null(world);
     assert_return_code(gt_loop_new(&world->loop, NULL), 0);
     assert_return_code(gt_http_new(world->loop, "127.0.0.1:0", handle, world, &world->http, NULL), 0);
+    assert_return_code(gt_mailbox_new(world->loop, world, &world->mailbox, NULL), 0);
+    world->end = (struct gt_letter){.embedded = true, .deliver = stop_loop};
     assert_return_code(pthread_create(&world->thread, NULL, run_loop, world->loop), 0);
     *state = world;
     return 0;
@@ -67,8 +74,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct world *world = *state;
-    assert_true(gt_loop_post(world->loop, stop_loop, world->loop));
+    gt_mailbox_send(world->mailbox, &world->end);
     pthread_join(world->thread, NULL);
+    gt_mailbox_free(world->mailbox);
     gt_http_free(world->http);
     gt_loop_free(world->loop);
     free(world);

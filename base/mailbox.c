@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/mailbox.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+struct gt_mailbox {
+    void *owner;
+    int event;
+    struct gt_source *source;
+
+    pthread_mutex_t lock;
+    struct gt_letter *first, **last; /* under lock, as the next */
+    unsigned count;
+};
+
+static struct gt_letter *take(struct gt_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    struct gt_letter *letter = mailbox->first;
+    if (letter) {
+        mailbox->first = letter->next;
+        if (!mailbox->first)
+            mailbox->last = &mailbox->first;
+        mailbox->count--;
+        letter->waiting = false;
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return letter;
+}
+
+static void on_event(void *arg, uint32_t events)
+{
+    struct gt_mailbox *mailbox = arg;
+    uint64_t wakes;
+    (void)events;
+    if (read(mailbox->event, &wakes, sizeof(wakes)) < 0)
+        return;
+    /* Only what waits now: a delivery that sends again must not keep the loop from its other sources. */
+    pthread_mutex_lock(&mailbox->lock);
+    unsigned waiting = mailbox->count;
+    pthread_mutex_unlock(&mailbox->lock);
+    while (waiting--) {
+        struct gt_letter *letter = take(mailbox);
+        bool embedded = letter->embedded;
+        letter->deliver(mailbox->owner, letter);
+        if (!embedded)
+            free(letter);
+    }
+}
+
+int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err)
+{
+    gt_auto_mailbox struct gt_mailbox *mailbox = calloc(1, sizeof(*mailbox));
+    if (!mailbox)
+        return gt_fail_sys(err, ENOMEM, "mailbox");
+    mailbox->owner = owner;
+    mailbox->last = &mailbox->first;
+    pthread_mutex_init(&mailbox->lock, NULL);
+    mailbox->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (mailbox->event < 0)
+        return gt_fail_sys(err, errno, "mailbox");
+    int r = gt_loop_add_fd(loop, mailbox->event, EPOLLIN, on_event, mailbox, &mailbox->source, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(mailbox);
+    return 0;
+}
+
+void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_letter *letter)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool lost = !letter->embedded && mailbox->count >= GT_LETTERS_MAX;
+    bool queued = !lost && !letter->waiting;
+    if (queued) {
+        letter->waiting = true;
+        letter->next = NULL;
+        *mailbox->last = letter;
+        mailbox->last = &letter->next;
+        mailbox->count++;
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    if (lost)
+        free(letter);
+    const uint64_t one = 1;
+    while (queued && write(mailbox->event, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+}
+
+void gt_mailbox_free(struct gt_mailbox *mailbox)
+{
+    if (!mailbox)
+        return;
+    gt_source_free(mailbox->source);
+    for (struct gt_letter *letter; (letter = take(mailbox));)
+        if (!letter->embedded)
+            free(letter);
+    if (mailbox->event >= 0)
+        close(mailbox->event);
+    pthread_mutex_destroy(&mailbox->lock);
+    free(mailbox);
+}

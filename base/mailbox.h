@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_BASE_MAILBOX_H
+#define GPUTOPO_BASE_MAILBOX_H
+
+#include "base/loop.h"
+
+/*
+ * The way from other threads to one owner on the loop's thread. Letters are delivered in the order in which
+ * they were sent, and none after the mailbox is freed, so that no letter reaches an owner that is gone.
+ */
+struct gt_mailbox;
+
+/* The first member of what is told. */
+struct gt_letter {
+    /* Made by malloc: the mailbox frees it after the delivery. Embedded: it is part of its sender, lives as
+     * long as the mailbox, and always has room. Sent again while it waits, it is delivered once. */
+    bool embedded;
+    void (*deliver)(void *owner, struct gt_letter *letter);
+
+    bool waiting; /* the mailbox's own, as the next */
+    struct gt_letter *next;
+};
+
+enum { GT_LETTERS_MAX = 4096 };
+
+int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err);
+
+/* From any thread; never waits for the owner. A letter made by malloc is lost where GT_LETTERS_MAX are
+ * waiting. */
+void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_letter *letter);
+
+/* After the last sender has ended, before the loop is freed, and not from within a delivery. */
+void gt_mailbox_free(struct gt_mailbox *mailbox);
+GT_DEFINE_CLEANUP(struct gt_mailbox *, gt_mailbox_free)
+#define gt_auto_mailbox GT_CLEANUP(gt_mailbox_free)
+
+#endif
