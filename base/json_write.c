@@ -64,7 +64,7 @@ void gt_json_add_text_if(struct gt_buf *to, const char *key, const char *text)
 
 void gt_json_add_text_or_null(struct gt_buf *to, const char *key, const char *text)
 {
-    if (text && *text)
+    if (text)
         gt_json_add_text(to, key, text);
     else
         gt_json_add_null(to, key);

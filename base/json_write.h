@@ -23,7 +23,7 @@ void gt_json_end(struct gt_buf *to, char bracket);
 void gt_json_add_text(struct gt_buf *to, const char *key, const char *text);
 /* Leaves the member out where the text is NULL or empty. */
 void gt_json_add_text_if(struct gt_buf *to, const char *key, const char *text);
-/* Writes null where the text is NULL or empty. */
+/* Writes null where the text is NULL; an empty one is a text. */
 void gt_json_add_text_or_null(struct gt_buf *to, const char *key, const char *text);
 void gt_json_add_int(struct gt_buf *to, const char *key, int64_t number);
 void gt_json_add_unsigned(struct gt_buf *to, const char *key, uint64_t number);

@@ -123,7 +123,7 @@ void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to)
         add_count(to, "free", supernode->told_free);
         if (supernode->links >= 0)
             gt_json_add_bool(to, "linksHealthy", supernode->links);
-        gt_json_add_text_or_null(to, "conflict", supernode->trouble);
+        gt_json_add_text_or_null(to, "conflict", *supernode->trouble ? supernode->trouble : NULL);
         gt_json_begin(to, "members", '[');
         for (uint32_t m = 0; m < supernode->member_count; m++)
             gt_json_add_text(to, NULL, supernode->members[m]);

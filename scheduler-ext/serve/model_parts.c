@@ -23,7 +23,7 @@ void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debu
     char stamp[GT_TIME_TEXT_SIZE] = "";
     if (ms && view->now_ms - ms <= view->wall_ms)
         gt_time_text((int64_t)((view->wall_ms - (view->now_ms - ms)) / 1000), stamp);
-    gt_json_add_text_or_null(to, key, stamp);
+    gt_json_add_text_or_null(to, key, *stamp ? stamp : NULL);
 }
 
 /* ---- a node ---- */
@@ -158,7 +158,7 @@ static void add_counts(const struct gt_cache_job *job, struct gt_buf *to)
     }
     gt_json_add_int(to, "priority", priority);
     gt_time_text((int64_t)created, stamp);
-    gt_json_add_text_or_null(to, "created", stamp);
+    gt_json_add_text_or_null(to, "created", *stamp ? stamp : NULL);
     gt_json_add_unsigned(to, "wants", gt_debug_job_gpus(job));
     gt_json_begin(to, "podCounts", '{');
     gt_json_add_unsigned(to, "gated", counts[GT_CACHE_GATED]);
@@ -195,8 +195,8 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_text_or_null(to, "state", gt_debug_job_state(job, &info));
     gt_json_add_bool(to, "settled", gt_debug_is_settled(job, &info));
     gt_model_time_json(to, "since", view, info.state == GT_PLACEMENT_NONE ? 0 : info.since_ms);
-    gt_json_add_text_or_null(to, "reason", info.reason);
-    gt_json_add_text_or_null(to, "text", info.text);
+    gt_json_add_text_or_null(to, "reason", *info.reason ? info.reason : NULL);
+    gt_json_add_text_or_null(to, "text", *info.text ? info.text : NULL);
     add_id(to, "place", info.place);
     gt_json_add_unsigned(to, "tries", info.tries);
     gt_json_add_bool(to, "holds", info.holds);

@@ -21,7 +21,8 @@ static void writes_every_kind_of_value(void **state)
     gt_json_add_text(&text, "a\"key", "a\n\"b\"\xff");
     gt_json_add_text_if(&text, "none", "");
     gt_json_add_text_if(&text, "none", NULL);
-    gt_json_add_text_or_null(&text, "null", "");
+    gt_json_add_text_or_null(&text, "null", NULL);
+    gt_json_add_text_or_null(&text, "said", "");
     gt_json_add_int(&text, "least", INT64_MIN);
     gt_json_add_unsigned(&text, "most", UINT64_MAX);
     gt_json_add_real(&text, "real", 0.1, 3);
@@ -38,7 +39,7 @@ static void writes_every_kind_of_value(void **state)
     gt_json_end(&text, ']');
     gt_json_end(&text, '}');
     assert_int_equal(gt_buf_check(&text, "text", NULL), 0);
-    assert_string_equal(text.data, "{\"a\\\"key\":\"a\\n\\\"b\\\"\xef\xbf\xbd\",\"null\":null,"
+    assert_string_equal(text.data, "{\"a\\\"key\":\"a\\n\\\"b\\\"\xef\xbf\xbd\",\"null\":null,\"said\":\"\","
                                    "\"least\":-9223372036854775808,\"most\":18446744073709551615,"
                                    "\"real\":0.1,\"nan\":null,\"yes\":true,\"empty\":[],\"mask\":[0,2,63],"
                                    "\"list\":[\n  {},\n  null]}");

@@ -222,6 +222,8 @@ static void test_jobs(void **state)
              POD(.name = "a-0", .job = "a", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f, .node = "n1",
                  .annotations = PLAN_OF("0", "0") "\"metax-tech.com/gpu-group-size\":\"4\","));
     give_pod(cache, POD(.name = "a-1", .job = "a", .gpus = 4, .gated = true));
+    give_pod(cache, POD(.name = "b-0", .job = "b", .gpus = 4, .gated = true,
+                        .annotations = "\"metax-tech.com/gpu-group-size\":\"\","));
     cJSON *json = model_within(cache, true, LIMIT);
     const cJSON *job = part(json, "jobs", "key", "ns/Owned/ReplicaSet/a"),
                 *counts = cJSON_GetObjectItem(job, "podCounts"), *pods = cJSON_GetObjectItem(job, "pods");
@@ -231,6 +233,10 @@ static void test_jobs(void **state)
     assert_string_equal(text_of(job, "state"), "gated");
     assert_false(is_true(job, "settled"));
     assert_string_equal(text_of(job, "groupSize"), "4");
+    assert_null(text_of(job, "atomicGroupSize"));
+    assert_null(text_of(job, "reason"));
+    const cJSON *odd = part(json, "jobs", "key", "ns/Owned/ReplicaSet/b");
+    assert_string_equal(text_of(odd, "groupSize"), ""); /* as it is written */
     assert_string_equal(text_of(job, "created"), "2026-01-01T00:00:00Z");
     assert_int_equal(cJSON_GetObjectItem(job, "wants")->valueint, 8);
     assert_int_equal(cJSON_GetObjectItem(job, "units")->valueint, 1);
