@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     if (gt_agent_options_read(argc, argv, getenv("NODE_NAME"), &options, &err) < 0)
         return gt_exit_with(program, err, GT_EXIT_USAGE);
     if (options.help)
-        return gt_exit_with_help(gt_agent_options_help);
+        return gt_exit_with_help(&gt_agent_command);
     if (options.version)
         return gt_exit_with_version(program);
     gt_log_setup(options.log_level, options.log_format);

@@ -10,115 +10,23 @@
 
 enum { SECONDS_MAX = 86400, PATIENCE_MAX = 60 };
 
-enum option_key {
-    OPTION_FROM = 256,
-    OPTION_ROOT,
-    OPTION_DEV_ROOT,
-    OPTION_KUBELET_DIR,
-    OPTION_RESOURCE,
-    OPTION_STRATEGY,
-    OPTION_CDI_DIR,
-    OPTION_VENDOR,
-    OPTION_NODE_NAME,
-    OPTION_PROBE,
-    OPTION_PROBE_RESOURCE,
-    OPTION_PROBE_PATIENCE,
-    OPTION_HTTP,
-    OPTION_HEALTH,
-    OPTION_RESCAN,
-    OPTION_STALE_LINKS,
-    OPTION_HEALTH_INTERVAL,
-    OPTION_FAULT_TABLE,
-    OPTION_PRINT_FAULT_TABLE,
-    OPTION_LOG_LEVEL,
-    OPTION_LOG_FORMAT,
-    OPTION_NO_DEVICE_PLUGIN,
-    OPTION_HONOUR_PLAN,
-    OPTION_KUBECONFIG,
-    OPTION_HEARTBEAT,
-    OPTION_PUBLISH,
-    OPTION_NO_PUBLISH,
-    OPTION_ONESHOT,
-    OPTION_HELP,
-    OPTION_VERSION,
-};
+#define AGENT_FIELD(member) GT_OPTION_FIELD(struct gt_agent_options, member)
 
-/* One table for the parser and for --help. */
-static const struct gt_option table[] = {
-    {"from", "FILE", "read the node from a recording, an hwloc XML file or a recorded sysfs tree",
-     OPTION_FROM},
-    {"root", "DIR", "where sys/, proc/ and opt/ are read (/)", OPTION_ROOT},
-    {"dev-root", "DIR", "where the host's device nodes are taken from (/dev)", OPTION_DEV_ROOT},
-    {"kubelet-dir", "DIR", "the kubelet's directory, may appear later (/var/lib/kubelet)",
-     OPTION_KUBELET_DIR},
-    {"resource", "NAME", "the extended resource to advertise (metax-tech.com/gpu)", OPTION_RESOURCE},
-    {"device-strategy", "HOW", "containers get GPUs as devices, cdi (names) or both (devices)",
-     OPTION_STRATEGY},
-    {"cdi-dir", "DIR", "where the CDI spec is written (/var/run/cdi)", OPTION_CDI_DIR},
-    {"vendor", "ID", "PCI vendor of the GPUs, hexadecimal (9999, or the recording's)", OPTION_VENDOR},
-    {"node-name", "NAME", "the node's name ($NODE_NAME, else the host's name)", OPTION_NODE_NAME},
-    {"probe", "WHAT", "gputopo-probe: a program, a socket or none (the program beside this one)",
-     OPTION_PROBE},
-    {"probe-resource", "NAME", "a second resource, one on each node: the device nodes of all GPUs (none)",
-     OPTION_PROBE_RESOURCE},
-    {"probe-patience", "SECONDS", "the first scan waits so long for the probe's socket (5)",
-     OPTION_PROBE_PATIENCE},
-    {"http", "ADDRESS:PORT", "health and metrics, or none (127.0.0.1:9400)", OPTION_HTTP},
-    {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
-     OPTION_HEALTH},
-    {"rescan-interval", "SECONDS", "a whole scan at least this often, 0 never (300)", OPTION_RESCAN},
-    {"stale-links", "SECONDS", "keeps direct links so long while the vendor library is silent, 0 not (1800)",
-     OPTION_STALE_LINKS},
-    {"health-interval", "SECONDS", "looks at the health of the GPUs this often, 0 never (5)",
-     OPTION_HEALTH_INTERVAL},
-    {"fault-table", "FILE", "which signals make a GPU unhealthy, and when; YAML (built in)",
-     OPTION_FAULT_TABLE},
-    {"print-fault-table", NULL, "print the fault table in force and end", OPTION_PRINT_FAULT_TABLE},
-    {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
-    {"log-format", "FORMAT", "text or json (text)", OPTION_LOG_FORMAT},
-    {"no-device-plugin", NULL, "advertise no GPUs to the kubelet", OPTION_NO_DEVICE_PLUGIN},
-    {"honour-plan", "=false", "do not give containers the GPUs that were planned for them",
-     OPTION_HONOUR_PLAN},
-    {"kubeconfig", "FILE", "publish to this API server (the pod's, where this is a pod)", OPTION_KUBECONFIG},
-    {"heartbeat", "SECONDS", "publish again at least this often, plus or minus a fifth (300)",
-     OPTION_HEARTBEAT},
-    {"publish", "WHAT", "all, annotations (and labels of the Node alone) or none (all)", OPTION_PUBLISH},
-    {"no-publish", NULL, "the same as --publish=none", OPTION_NO_PUBLISH},
-    {"oneshot", NULL, "scan once, print the node as JSON and end", OPTION_ONESHOT},
-    {"help", NULL, "print this", OPTION_HELP},
-    {"version", NULL, "print the version", OPTION_VERSION},
-};
-
-void gt_agent_options_help(struct gt_buf *to)
+/* "domain/name", as the kubelet takes extended resources. */
+static int read_resource(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    gt_buf_puts(to,
-                "Usage: gputopo-agent [OPTION]...\n"
-                "The node's daemon of gputopo: discovers the wiring of the GPUs and advertises them to the "
-                "kubelet.\n\n");
-    gt_options_help(table, GT_COUNT(table), 27, to);
-    gt_buf_puts(to, "\nSIGHUP scans again (and reads both FILEs again), SIGTERM and SIGINT end the agent.\n"
-                    "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
-}
-
-static int read_vendor(const char *text, unsigned *ret, struct gt_err **err)
-{
-    const char *digits = strncasecmp(text, "0x", 2) == 0 ? text + 2 : text;
-    size_t len = strlen(digits);
-    if (!len || len > 4 || strspn(digits, "0123456789abcdefABCDEF") != len)
-        return gt_fail(err, EINVAL,
-                       "--vendor: \"%.40s\" is not a PCI vendor id of up to 4 hexadecimal digits", text);
-    unsigned value = (unsigned)strtoul(digits, NULL, 16);
-    if (!value || value == 0xffff)
-        return gt_fail(err, EINVAL, "--vendor: %.40s is no vendor", text);
-    *ret = value;
+    if (!strchr(value, '/') || !gt_option_is_qualified_name(value))
+        return gt_option_refuse(option, "domain/name", value, err);
+    *(const char **)field = value;
     return 0;
 }
 
-/* "domain/name", as the kubelet takes extended resources. */
-static int check_resource(const char *option, const char *text, struct gt_err **err)
+static int read_resource_or_none(const struct gt_option *option, const char *value, void *field,
+                                 struct gt_err **err)
 {
-    if (!strchr(text, '/') || !gt_option_is_qualified_name(text))
-        return gt_fail(err, EINVAL, "--%s: \"%.80s\" is not of the form domain/name", option, text);
+    if (strcmp(value, "none") != 0)
+        return read_resource(option, value, field, err);
+    *(const char **)field = NULL;
     return 0;
 }
 
@@ -129,92 +37,84 @@ static int check_node_name(const char *text, const char *where, struct gt_err **
     return 0;
 }
 
-static int take_option(void *arg, int key, const char *name, const char *value, struct gt_err **err)
+static int read_node_name(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    static const char *const what[] = {
-        [GT_PUBLISH_NOTHING] = "none", [GT_PUBLISH_NODE_ONLY] = "annotations", [GT_PUBLISH_ALL] = "all"};
-    static const char *const strategies[] = {
-        [GT_STRATEGY_DEVICES] = "devices", [GT_STRATEGY_CDI] = "cdi", [GT_STRATEGY_BOTH] = "both"};
-    struct gt_agent_options *to = arg;
-    unsigned word = 0;
-    int r = 0;
-    switch ((enum option_key)key) {
-    case OPTION_FROM:
-        return gt_option_text(name, value, &to->from, err);
-    case OPTION_ROOT:
-        return gt_option_text(name, value, &to->root, err);
-    case OPTION_DEV_ROOT:
-        return gt_option_text(name, value, &to->dev_root, err);
-    case OPTION_KUBELET_DIR:
-        return gt_option_text(name, value, &to->kubelet_dir, err);
-    case OPTION_RESOURCE:
-        to->resource = value;
-        return check_resource(name, value, err);
-    case OPTION_STRATEGY:
-        r = gt_option_word(name, value, strategies, GT_COUNT(strategies), "devices, cdi, both", &word, err);
-        to->strategy = (enum gt_device_strategy)word;
-        return r;
-    case OPTION_CDI_DIR:
-        return gt_option_text(name, value, &to->cdi_dir, err);
-    case OPTION_VENDOR:
-        return read_vendor(value, &to->vendor, err);
-    case OPTION_NODE_NAME:
-        to->node_name = value;
-        return check_node_name(value, "--node-name", err);
-    case OPTION_PROBE:
-        return gt_option_text(name, value, &to->probe, err);
-    case OPTION_PROBE_RESOURCE:
-        to->probe_resource = strcmp(value, "none") == 0 ? NULL : value;
-        return to->probe_resource ? check_resource(name, value, err) : 0;
-    case OPTION_PROBE_PATIENCE:
-        return gt_option_number(name, value, 0, PATIENCE_MAX, &to->probe_patience_s, err);
-    case OPTION_HTTP:
-        return gt_http_option(name, value, &to->http, err);
-    case OPTION_RESCAN:
-        return gt_option_number(name, value, 0, SECONDS_MAX, &to->rescan_s, err);
-    case OPTION_STALE_LINKS:
-        return gt_option_number(name, value, 0, SECONDS_MAX, &to->stale_links_s, err);
-    case OPTION_HEALTH:
-        return gt_http_option(name, value, &to->health, err);
-    case OPTION_HEALTH_INTERVAL:
-        return gt_option_number(name, value, 0, SECONDS_MAX, &to->health_s, err);
-    case OPTION_FAULT_TABLE:
-        return gt_option_text(name, value, &to->fault_table, err);
-    case OPTION_PRINT_FAULT_TABLE:
-        to->print_fault_table = true;
-        return 0;
-    case OPTION_LOG_LEVEL:
-        return gt_option_log_level(name, value, &to->log_level, err);
-    case OPTION_LOG_FORMAT:
-        return gt_option_log_format(name, value, &to->log_format, err);
-    case OPTION_NO_DEVICE_PLUGIN:
-        to->device_plugin = false;
-        return 0;
-    case OPTION_HONOUR_PLAN:
-        return gt_option_bool(name, *value ? value : "true", &to->honour_plan, err);
-    case OPTION_KUBECONFIG:
-        return gt_option_text(name, value, &to->kubeconfig, err);
-    case OPTION_HEARTBEAT:
-        return gt_option_number(name, value, 1, SECONDS_MAX, &to->heartbeat_s, err);
-    case OPTION_PUBLISH:
-        r = gt_option_word(name, value, what, GT_COUNT(what), "all, annotations, none", &word, err);
-        to->publish = (enum gt_publish_what)word;
-        return r;
-    case OPTION_NO_PUBLISH:
-        to->publish = GT_PUBLISH_NOTHING;
-        return 0;
-    case OPTION_ONESHOT:
-        to->oneshot = true;
-        return 0;
-    case OPTION_HELP:
-        to->help = true;
-        return 0;
-    case OPTION_VERSION:
-        to->version = true;
-        return 0;
-    }
-    return gt_fail(err, EINVAL, "--%s: unknown option", name);
+    (void)option;
+    *(const char **)field = value;
+    return check_node_name(value, "--node-name", err);
 }
+
+static const char *const strategies[] = {
+    [GT_STRATEGY_DEVICES] = "devices", [GT_STRATEGY_CDI] = "cdi", [GT_STRATEGY_BOTH] = "both", NULL};
+static const char *const publish_words[] = {
+    [GT_PUBLISH_NOTHING] = "none", [GT_PUBLISH_NODE_ONLY] = "annotations", [GT_PUBLISH_ALL] = "all", NULL};
+
+static const struct gt_option table[] = {
+    {"from", "FILE", "read the node from a recording, an hwloc XML file or a recorded sysfs tree",
+     gt_option_text, AGENT_FIELD(from)},
+    {"root", "DIR", "where sys/, proc/ and opt/ are read (/)", gt_option_text, AGENT_FIELD(root)},
+    {"dev-root", "DIR", "where the host's device nodes are taken from (/dev)", gt_option_text,
+     AGENT_FIELD(dev_root)},
+    {"kubelet-dir", "DIR", "the kubelet's directory, may appear later (/var/lib/kubelet)", gt_option_text,
+     AGENT_FIELD(kubelet_dir)},
+    {"resource", "NAME", "the extended resource to advertise (metax-tech.com/gpu)", read_resource,
+     AGENT_FIELD(resource)},
+    {"device-strategy", "HOW", "containers get GPUs as devices, cdi (names) or both (devices)",
+     gt_option_word, AGENT_FIELD(strategy), .words = strategies},
+    {"cdi-dir", "DIR", "where the CDI spec is written (/var/run/cdi)", gt_option_text, AGENT_FIELD(cdi_dir)},
+    {"vendor", "ID", "PCI vendor of the GPUs, hexadecimal (9999, or the recording's)", gt_option_vendor,
+     AGENT_FIELD(vendor)},
+    {"node-name", "NAME", "the node's name ($NODE_NAME, else the host's name)", read_node_name,
+     AGENT_FIELD(node_name)},
+    {"probe", "WHAT", "gputopo-probe: a program, a socket or none (the program beside this one)",
+     gt_option_text, AGENT_FIELD(probe)},
+    {"probe-resource", "NAME", "a second resource, one on each node: the device nodes of all GPUs (none)",
+     read_resource_or_none, AGENT_FIELD(probe_resource)},
+    {"probe-patience", "SECONDS", "the first scan waits so long for the probe's socket (5)", gt_option_number,
+     AGENT_FIELD(probe_patience_s), .max = PATIENCE_MAX},
+    {"http", "ADDRESS:PORT", "health and metrics, or none (127.0.0.1:9400)", gt_http_option,
+     AGENT_FIELD(http)},
+    {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
+     gt_http_option, AGENT_FIELD(health)},
+    {"rescan-interval", "SECONDS", "a whole scan at least this often, 0 never (300)", gt_option_number,
+     AGENT_FIELD(rescan_s), .max = SECONDS_MAX},
+    {"stale-links", "SECONDS", "keeps direct links so long while the vendor library is silent, 0 not (1800)",
+     gt_option_number, AGENT_FIELD(stale_links_s), .max = SECONDS_MAX},
+    {"health-interval", "SECONDS", "looks at the health of the GPUs this often, 0 never (5)",
+     gt_option_number, AGENT_FIELD(health_s), .max = SECONDS_MAX},
+    {"fault-table", "FILE", "which signals make a GPU unhealthy, and when; YAML (built in)", gt_option_text,
+     AGENT_FIELD(fault_table)},
+    {"print-fault-table", NULL, "print the fault table in force and end", gt_option_set,
+     AGENT_FIELD(print_fault_table)},
+    {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, AGENT_FIELD(log_level),
+     .words = gt_option_log_levels},
+    {"log-format", "FORMAT", "text or json (text)", gt_option_word, AGENT_FIELD(log_format),
+     .words = gt_option_log_formats},
+    {"no-device-plugin", NULL, "advertise no GPUs to the kubelet", gt_option_clear,
+     AGENT_FIELD(device_plugin)},
+    {"honour-plan", "=false", "do not give containers the GPUs that were planned for them", gt_option_bool,
+     AGENT_FIELD(honour_plan)},
+    {"kubeconfig", "FILE", "publish to this API server (the pod's, where this is a pod)", gt_option_text,
+     AGENT_FIELD(kubeconfig)},
+    {"heartbeat", "SECONDS", "publish again at least this often, plus or minus a fifth (300)",
+     gt_option_number, AGENT_FIELD(heartbeat_s), .min = 1, .max = SECONDS_MAX},
+    {"publish", "WHAT", "all, annotations (and labels of the Node alone) or none (all)", gt_option_word,
+     AGENT_FIELD(publish), .words = publish_words},
+    {"no-publish", NULL, "the same as --publish=none", gt_option_clear, AGENT_FIELD(publish)},
+    {"oneshot", NULL, "scan once, print the node as JSON and end", gt_option_set, AGENT_FIELD(oneshot)},
+    {"help", NULL, "print this", gt_option_last, AGENT_FIELD(help)},
+    {"version", NULL, "print the version", gt_option_last, AGENT_FIELD(version)},
+};
+
+const struct gt_command gt_agent_command = {
+    .name = "gputopo-agent",
+    .about =
+        "The node's daemon of gputopo: discovers the wiring of the GPUs and advertises them to the kubelet.",
+    .more = "SIGHUP scans again (and reads both FILEs again), SIGTERM and SIGINT end the agent.\n"
+            "Exit code: 0 done, 1 failed, 2 wrong usage.",
+    .options = table,
+    .count = GT_COUNT(table),
+};
 
 /* Fills the node's name from what is there. */
 static int default_node_name(const char *environment_node, struct gt_agent_options *options,
@@ -254,7 +154,7 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
         .honour_plan = true,
         .publish = GT_PUBLISH_ALL,
     };
-    int r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
+    int r = gt_options_read(&gt_agent_command, argc, argv, &options, NULL, err);
     if (r >= 0 && options.probe_resource && strcmp(options.probe_resource, options.resource) == 0)
         return gt_fail(err, EINVAL, "--probe-resource: %s is the resource of the GPUs", options.resource);
     if (r >= 0 && options.strategy != GT_STRATEGY_DEVICES) {

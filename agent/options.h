@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "deviceplugin/cdi.h"
 
 enum gt_publish_what {
@@ -46,8 +47,6 @@ struct gt_agent_options {
 int gt_agent_options_read(int argc, char **argv, const char *environment_node, struct gt_agent_options *ret,
                           struct gt_err **err);
 
-/* What --help prints. */
-struct gt_buf;
-void gt_agent_options_help(struct gt_buf *to);
+extern const struct gt_command gt_agent_command;
 
 #endif

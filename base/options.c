@@ -6,57 +6,142 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "base/version.h"
 
-enum { VALUE_MAX = 4096, FIRST_KEY = 256, HELP_MAX = 16 << 10 };
+enum { VALUE_MAX = 4096, OPTIONS_MAX = 64, FIRST_KEY = 256, HELP_MAX = 16 << 10 };
+enum { HELP_WIDTH = 79, HELP_COLUMN = 29 };
 
-void gt_options_help(const struct gt_option *table, size_t count, int width, struct gt_buf *to)
-{
-    for (size_t i = 0; i < count; i++) {
-        char left[48];
-        const char *value = table[i].value ? table[i].value : "";
-        snprintf(left, sizeof(left), "--%s%s%s", table[i].name, *value && *value != '=' ? " " : "", value);
-        gt_buf_printf(to, "  %-*s %s\n", width, left, table[i].help);
-    }
-}
+/* ---- reading ---- */
 
-static int argument_of(const char *value)
+static int argument_of(const struct gt_option *option)
 {
-    if (!value)
+    if (!option->value)
         return no_argument;
-    return *value == '=' ? optional_argument : required_argument;
+    return *option->value == '=' ? optional_argument : required_argument;
 }
 
-int gt_options_read(const struct gt_option *table, size_t count, int argc, char **argv, gt_option_take *take,
-                    void *arg, struct gt_err **err)
+static const struct gt_option *find_key(const struct gt_command *command, int key)
 {
-    gt_auto_free struct option *longs = calloc(count + 1, sizeof(*longs));
-    if (!longs)
-        return gt_fail_sys(err, ENOMEM, "options");
-    for (size_t i = 0; i < count; i++)
-        longs[i] = (struct option){table[i].name, argument_of(table[i].value), NULL, table[i].key};
+    if (key >= FIRST_KEY)
+        return &command->options[key - FIRST_KEY];
+    for (size_t i = 0; i < command->count; i++)
+        if (key && command->options[i].letter == key)
+            return &command->options[i];
+    return NULL;
+}
+
+/* `argument` is what getopt has looked at last; a letter in it is in optopt. */
+static int fail_unread(int key, const char *argument, struct gt_err **err)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    const char *culprit = optopt && optopt < FIRST_KEY ? letter : argument;
+    if (key == ':')
+        return gt_fail(err, EINVAL, "option '%.100s' requires an argument", culprit);
+    if (optopt >= FIRST_KEY)
+        return gt_fail(err, EINVAL, "option '%.100s' doesn't allow an argument", culprit);
+    return gt_fail(err, EINVAL, "unrecognized or ambiguous option '%.100s', see --help", culprit);
+}
+
+int gt_option_take(const struct gt_option *option, const char *value, void *to, struct gt_err **err)
+{
+    return option->read(option, value, (char *)to + option->at, err);
+}
+
+int gt_options_read(const struct gt_command *command, int argc, char **argv, void *to, int *ret_first,
+                    struct gt_err **err)
+{
+    struct option longs[OPTIONS_MAX + 1] = {0};
+    char letters[2 * OPTIONS_MAX + 3], *end = letters;
+    if (command->count > OPTIONS_MAX)
+        return gt_fail(err, E2BIG, "options");
+    if (command->has_verbs)
+        *end++ = '+';
+    *end++ = ':';
+    for (size_t i = 0; i < command->count; i++) {
+        const struct gt_option *option = &command->options[i];
+        longs[i] = (struct option){option->name, argument_of(option), NULL, FIRST_KEY + (int)i};
+        if (option->letter)
+            *end++ = option->letter;
+        if (option->letter && option->value)
+            *end++ = ':';
+    }
+    *end = '\0';
     optind = 0; /* glibc: start afresh */
     for (;;) {
-        int position = optind ? optind : 1, index = -1;
-        int key = getopt_long(argc, argv, ":", longs, &index);
+        int key = getopt_long(argc, argv, letters, longs, NULL);
         if (key == -1)
             break;
-        if (key == ':')
-            return gt_fail(err, EINVAL, "option \"%.80s\" needs a value", argv[position]);
-        if (key == '?' && optopt >= FIRST_KEY)
-            return gt_fail(err, EINVAL, "option \"%.80s\" takes no value", argv[position]);
-        if (key == '?')
-            return gt_fail(err, EINVAL, "unknown or ambiguous option \"%.80s\", see --help", argv[position]);
-        int r = take(arg, key, longs[index].name, optarg ? optarg : "", err);
-        if (r < 0)
-            return r;
+        const struct gt_option *option = key == ':' || key == '?' ? NULL : find_key(command, key);
+        if (!option)
+            return fail_unread(key, argv[optind - 1], err);
+        int r = gt_option_take(option, optarg ? optarg : "", to, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
     }
-    if (optind < argc)
-        return gt_fail(err, EINVAL, "\"%.80s\": only options are taken, see --help", argv[optind]);
+    if (optind < argc && !command->arguments)
+        return gt_fail(err, EINVAL, "unexpected argument '%.100s'", argv[optind]);
+    if (ret_first)
+        *ret_first = optind;
     return 0;
 }
+
+/* ---- --help ---- */
+
+/* Lines that are too long are broken at blanks, and go on at the column `indent`. */
+static void add_wrapped(struct gt_buf *to, const char *text, size_t column, size_t indent)
+{
+    while (*text) {
+        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " \n");
+        if (column > indent && column + blanks + word > HELP_WIDTH) {
+            gt_buf_printf(to, "\n%*s", (int)indent, "");
+            text += blanks;
+            blanks = 0;
+            column = indent;
+        }
+        gt_buf_add(to, text, blanks + word);
+        column += blanks + word;
+        text += blanks + word;
+        if (*text == '\n') {
+            gt_buf_printf(to, "\n%*s", (int)indent, "");
+            column = indent;
+            text++;
+        }
+    }
+    gt_buf_puts(to, "\n");
+}
+
+void gt_options_help(const struct gt_command *command, struct gt_buf *to)
+{
+    bool letters = false;
+    for (size_t i = 0; i < command->count; i++)
+        letters |= command->options[i].letter != '\0';
+    gt_buf_printf(to, "Usage: %s [OPTION]...%s%s\n", command->name, command->arguments ? " " : "",
+                  command->arguments ? command->arguments : "");
+    add_wrapped(to, command->about, 0, 0);
+    gt_buf_puts(to, "\n");
+    for (size_t i = 0; i < command->count; i++) {
+        const struct gt_option *option = &command->options[i];
+        const char *value = option->value ? option->value : "";
+        char left[80], letter[8] = "";
+        if (letters)
+            snprintf(letter, sizeof(letter), option->letter ? "-%c, " : "    ", option->letter);
+        snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name, *value && *value != '=' ? " " : "",
+                 value);
+        gt_buf_printf(to, "%-*s", HELP_COLUMN - 1, left);
+        gt_buf_puts(to, " ");
+        size_t column = strlen(left) < HELP_COLUMN ? HELP_COLUMN : HELP_WIDTH;
+        add_wrapped(to, option->help, column, HELP_COLUMN);
+    }
+    if (command->more) {
+        gt_buf_puts(to, "\n");
+        add_wrapped(to, command->more, 0, 0);
+    }
+}
+
+/* ---- exits ---- */
 
 int gt_exit_with(const char *program, const struct gt_err *err, int code)
 {
@@ -64,79 +149,164 @@ int gt_exit_with(const char *program, const struct gt_err *err, int code)
     return gt_err_code(err) == ENOMEM ? GT_EXIT_FAILED : code; /* that is nobody's wrong usage */
 }
 
-int gt_exit_with_help(void (*write)(struct gt_buf *to))
+int gt_exit_with_text(const char *program, const struct gt_buf *text)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_buf_check(text, "the output", &err) < 0)
+        return gt_exit_with(program, err, GT_EXIT_FAILED);
+    for (size_t done = 0; done < text->len;) {
+        ssize_t n = write(STDOUT_FILENO, text->data + done, text->len - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EPIPE) /* the reader has seen enough: nothing to say */
+            return GT_EXIT_FAILED;
+        if (n < 0) {
+            gt_fail_sys(&err, errno, "standard output");
+            return gt_exit_with(program, err, GT_EXIT_FAILED);
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int gt_exit_with_help(const struct gt_command *command)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(HELP_MAX);
-    write(&text);
-    return fputs(text.data ? text.data : "", stdout) < 0 || fflush(stdout) != 0 ? GT_EXIT_FAILED : 0;
+    gt_options_help(command, &text);
+    return gt_exit_with_text(command->name, &text);
 }
 
 int gt_exit_with_version(const char *program)
 {
-    printf("%s %s (%s)\n", program, gt_version, gt_commit);
-    return fflush(stdout) != 0 ? GT_EXIT_FAILED : 0;
+    gt_auto_buf struct gt_buf text = GT_BUF(HELP_MAX);
+    gt_buf_printf(&text, "%s %s (%s)\n", program, gt_version, gt_commit);
+    return gt_exit_with_text(program, &text);
 }
 
-int gt_option_word(const char *name, const char *value, const char *const *words, unsigned count,
-                   const char *expected, unsigned *ret, struct gt_err **err)
+/* ---- readers ---- */
+
+const char *const gt_option_log_levels[] = {"error", "warning", "info", "debug", NULL};
+const char *const gt_option_log_formats[] = {"text", "json", NULL};
+
+int gt_option_refuse(const struct gt_option *option, const char *what, const char *value, struct gt_err **err)
 {
-    for (unsigned i = 0; i < count; i++)
+    if (option->letter)
+        return gt_fail(err, EINVAL, "-%c: expected %s, is '%.100s'", option->letter, what, value);
+    return gt_fail(err, EINVAL, "--%s: expected %s, is '%.100s'", option->name, what, value);
+}
+
+static void store(const struct gt_option *option, void *field, uint64_t value)
+{
+    if (option->size == sizeof(bool))
+        *(bool *)field = value;
+    else if (option->size == sizeof(uint64_t))
+        *(uint64_t *)field = value;
+    else
+        *(unsigned *)field = (unsigned)value;
+}
+
+int gt_option_set(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    (void)value, (void)err;
+    store(option, field, 1);
+    return 0;
+}
+
+int gt_option_clear(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    (void)value, (void)err;
+    store(option, field, 0);
+    return 0;
+}
+
+int gt_option_last(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    gt_option_set(option, value, field, err);
+    return 1;
+}
+
+int gt_option_find_word(const struct gt_option *option, const char *const *words, const char *value,
+                        unsigned *ret, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf list = GT_BUF(1024);
+    for (unsigned i = 0; words[i]; i++) {
         if (strcmp(value, words[i]) == 0) {
             *ret = i;
             return 0;
         }
-    return gt_fail(err, EINVAL, "--%s: \"%.40s\" is not one of %s", name, value, expected);
+        gt_buf_printf(&list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    }
+    return gt_option_refuse(option, list.data ? list.data : "", value, err);
 }
 
-int gt_option_text(const char *name, const char *value, const char **ret, struct gt_err **err)
+int gt_option_word(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    if (!*value)
-        return gt_fail(err, EINVAL, "--%s: is empty", name);
-    if (strlen(value) >= VALUE_MAX)
-        return gt_fail(err, EINVAL, "--%s: is longer than a path may be", name);
-    *ret = value;
-    return 0;
-}
-
-int gt_option_bool(const char *name, const char *value, bool *ret, struct gt_err **err)
-{
-    static const char *const words[] = {"false", "true"};
     unsigned word;
-    int r = gt_option_word(name, value, words, GT_COUNT(words), "true, false", &word, err);
+    int r = gt_option_find_word(option, option->words, value, &word, err);
     if (r >= 0)
-        *ret = word;
+        store(option, field, word);
     return r;
 }
 
-int gt_option_number(const char *name, const char *value, unsigned min, unsigned max, unsigned *ret,
-                     struct gt_err **err)
+int gt_option_bool(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    static const char *const words[] = {"false", "true", NULL};
+    unsigned word = 1;
+    bool left_out = *option->value == '=' && !*value;
+    int r = left_out ? 0 : gt_option_find_word(option, words, value, &word, err);
+    if (r >= 0)
+        *(bool *)field = word;
+    return r;
+}
+
+int gt_option_text(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    if (!*value || strlen(value) >= VALUE_MAX)
+        return gt_option_refuse(option, "a text, no longer than a path may be", value, err);
+    *(const char **)field = value;
+    return 0;
+}
+
+static int refuse_number(const struct gt_option *option, const char *value, struct gt_err **err)
+{
+    char what[80];
+    snprintf(what, sizeof(what), "a number from %.10g to %.10g", option->min, option->max);
+    return gt_option_refuse(option, what, value, err);
+}
+
+int gt_option_number(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
     uint64_t number;
-    if (!gt_text_to_unsigned(value, max, &number) || number < min)
-        return gt_fail(err, EINVAL, "--%s: \"%.40s\" is not a number from %u to %u", name, value, min, max);
-    *ret = (unsigned)number;
+    if (!gt_text_to_unsigned(value, (uint64_t)option->max, &number) || (double)number < option->min)
+        return refuse_number(option, value, err);
+    store(option, field, number);
     return 0;
 }
 
-int gt_option_log_level(const char *name, const char *value, enum gt_log_level *ret, struct gt_err **err)
+int gt_option_real(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    static const char *const levels[] = {"error", "warning", "info", "debug"};
-    unsigned word;
-    int r = gt_option_word(name, value, levels, GT_COUNT(levels), "error, warning, info, debug", &word, err);
-    if (r >= 0)
-        *ret = (enum gt_log_level)word;
-    return r;
+    char *end;
+    double number = strtod(value, &end);
+    if (!*value || *end || strspn(value, "0123456789.eE+-") != strlen(value) ||
+        !(number >= option->min && number <= option->max))
+        return refuse_number(option, value, err);
+    *(double *)field = number;
+    return 0;
 }
 
-int gt_option_log_format(const char *name, const char *value, enum gt_log_format *ret, struct gt_err **err)
+int gt_option_vendor(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    static const char *const formats[] = {"text", "json"};
-    unsigned word;
-    int r = gt_option_word(name, value, formats, GT_COUNT(formats), "text, json", &word, err);
-    if (r >= 0)
-        *ret = (enum gt_log_format)word;
-    return r;
+    const char *digits = strncasecmp(value, "0x", 2) == 0 ? value + 2 : value;
+    size_t len = strlen(digits);
+    bool whole = len >= 1 && len <= 4 && strspn(digits, "0123456789abcdefABCDEF") == len;
+    unsigned id = whole ? (unsigned)strtoul(digits, NULL, 16) : 0;
+    if (!id || id == 0xffff) /* neither is an id; the bus reads ffff where nothing is */
+        return gt_option_refuse(option, "a PCI vendor id such as 9999 or 0x10de", value, err);
+    *(unsigned *)field = id;
+    return 0;
 }
+
+/* ---- names ---- */
 
 bool gt_option_is_name(const char *text, size_t len, const char *more)
 {

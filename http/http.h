@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
+#include "base/options.h"
 
 /*
  * The HTTP/1.1 server of the daemons, with TLS where asked for, on libmicrohttpd and driven by the event loop
@@ -123,8 +124,8 @@ int gt_http_new(struct gt_loop *loop, const char *address, gt_http_handler *hand
 /* The same for health alone (--health): few connections, short ones, so that nothing else can fill it. */
 int gt_http_new_health(struct gt_loop *loop, const char *address, gt_http_handler *handler, void *arg,
                        struct gt_http **ret, struct gt_err **err);
-/* Reads the option `name`: an address as above; NULL for "none" and nothing. */
-int gt_http_option(const char *name, const char *value, const char **ret, struct gt_err **err);
+/* Reads an option, const char *: an address as above; NULL for "none" and nothing. */
+gt_option_reader gt_http_option;
 unsigned gt_http_port(const struct gt_http *http);
 
 struct gt_http_stats {

@@ -68,13 +68,13 @@ static int bind_to(const struct sockaddr_storage *address, bool both, int *ret_f
     return 0;
 }
 
-int gt_http_option(const char *name, const char *value, const char **ret, struct gt_err **err)
+int gt_http_option(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
     struct sockaddr_storage address;
-    bool any;
-    *ret = *value && strcmp(value, "none") != 0 ? value : NULL;
-    if (*ret && gt_http_address(value, &address, &any, err) < 0)
-        return gt_wrap(err, "--%s", name);
+    bool any, is_off = !*value || strcmp(value, "none") == 0;
+    if (!is_off && gt_http_address(value, &address, &any, err) < 0)
+        return gt_wrap(err, "--%s", option->name);
+    *(const char **)field = is_off ? NULL : value;
     return 0;
 }
 

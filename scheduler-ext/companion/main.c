@@ -12,8 +12,11 @@ enum { DESCRIPTORS_NEEDED = 128 };
 static int run(const struct gt_companion_options *options)
 {
     gt_auto_err struct gt_err *err = NULL;
-    if (options->help)
-        return gt_exit_with_help(gt_companion_options_help);
+    if (options->help) {
+        gt_auto_buf struct gt_buf text = GT_BUF(16 << 10);
+        gt_companion_options_help(&text);
+        return gt_exit_with_text(program, &text);
+    }
     if (options->version)
         return gt_exit_with_version(program);
     gt_log_setup(options->log_level, options->log_format);

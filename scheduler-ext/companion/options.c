@@ -13,126 +13,45 @@
 #include "scheduler-ext/companion/view.h"
 
 enum { CONFIG_FILE_MAX = 1 << 20, VALUE_MAX = 4096 };
+enum { WAIT_MAX_S = 86400, SCORE_WEIGHT_MAX = 1000000, NAMESPACE_NAME_MAX = 63, OBJECT_NAME_MAX = 253 };
 
-enum option_key {
-    OPTION_KUBECONFIG = 256,
-    OPTION_HTTP,
-    OPTION_HTTPS,
-    OPTION_HEALTH,
-    OPTION_TLS_CERTIFICATE,
-    OPTION_TLS_KEY,
-    OPTION_TLS_CLIENT_CA,
-    OPTION_EXTENDER_CLIENTS,
-    OPTION_WEBHOOK_CLIENTS,
-    OPTION_WEBHOOK_EXCEPT,
-    OPTION_WEIGHT,
-    OPTION_SCORE_WEIGHT,
-    OPTION_LOSS_WEIGHT,
-    OPTION_ON_LOST_PLAN,
-    OPTION_PATIENCE,
-    OPTION_UNSCHEDULABLE,
-    OPTION_RESERVE,
-    OPTION_RESERVE_GPUS,
-    OPTION_ONLY,
-    OPTION_CONFIG,
-    OPTION_NAMESPACE,
-    OPTION_SUPERNODE_LABEL,
-    OPTION_SUPERNODES_CONFIG,
-    OPTION_PROJECT,
-    OPTION_LEADER_ELECT,
-    OPTION_LEASE_NAMESPACE,
-    OPTION_LOG_LEVEL,
-    OPTION_LOG_FORMAT,
-    OPTION_HELP,
-    OPTION_VERSION,
-};
+#define COMPANION_FIELD(member) GT_OPTION_FIELD(struct gt_companion_options, member)
 
-/* One table for the parser, for --help and for the keys of a configuration file. */
-static const struct gt_option table[] = {
-    {"kubeconfig", "FILE", "use this API server (the pod's, where this is a pod)", OPTION_KUBECONFIG},
-    {"http", "ADDRESS:PORT", "health, metrics and what the parts serve, or none (127.0.0.1:9401)",
-     OPTION_HTTP},
-    {"https", "ADDRESS:PORT", "the same with TLS, or none (none)", OPTION_HTTPS},
-    {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
-     OPTION_HEALTH},
-    {"tls-certificate", "FILE", "PEM, for --https; read again when it changes, as are the next two",
-     OPTION_TLS_CERTIFICATE},
-    {"tls-key", "FILE", "PEM", OPTION_TLS_KEY},
-    {"tls-client-ca", "FILE", "PEM; the kube-scheduler endpoint then wants a certificate of it",
-     OPTION_TLS_CLIENT_CA},
-    {"extender-clients", "NAMES",
-     "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",
-     OPTION_EXTENDER_CLIENTS},
-    {"webhook-clients", "NAMES",
-     "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
-     OPTION_WEBHOOK_CLIENTS},
-    {"webhook-except", "NAMES",
-     "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
-     OPTION_WEBHOOK_EXCEPT},
-    {"weight", "NUMBER", "of gpu-aware among a scheduler's other scores, above 0 (1)", OPTION_WEIGHT},
-    {"score-weight", "NUMBER", "of the links that a pod gets (1)", OPTION_SCORE_WEIGHT},
-    {"loss-weight", "NUMBER",
-     "of the free bandwidth that the pod does not get: higher, less fragmentation (0.5)", OPTION_LOSS_WEIGHT},
-    {"on-lost-plan", "WHAT",
-     "a planned pod whose place is taken before it is bound: report, or recreate it (report)",
-     OPTION_ON_LOST_PLAN},
-    {"patience", "SECONDS", "a job that waits for so long has nodes kept for it (60)", OPTION_PATIENCE},
-    {"unschedulable", "SECONDS",
-     "a planned pod that its scheduler refuses for so long has lost its plan (60)", OPTION_UNSCHEDULABLE},
-    {"reserve", "SECONDS", "a StatefulSet's places are kept for so long after its last pod came (1800)",
-     OPTION_RESERVE},
-    {"reserve-gpus", "NUMBER", "GPUs that are kept for units of which no pod is there, for each (512)",
-     OPTION_RESERVE_GPUS},
-    {"only", "PARTS", "do these alone, a list; see below (all)", OPTION_ONLY},
-    {"config", "FILE", "options in YAML or JSON; the command line wins", OPTION_CONFIG},
-    {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
-     OPTION_NAMESPACE},
-    {"supernode-label", "KEYS",
-     "node label that names a supernode, the first of a list that is there, or none (" GT_SUPERNODE_LABEL ")",
-     OPTION_SUPERNODE_LABEL},
-    {"supernodes-config", "WHAT",
-     "ConfigMap of supernodes, a file where it has a slash, or none (gputopo-supernodes)",
-     OPTION_SUPERNODES_CONFIG},
-    {"project", "WHAT", "what else to write: hypernodes, nodefeatures; adds up, none begins anew (none)",
-     OPTION_PROJECT},
-    {"leader-elect", "BOOL", "write only while holding the lease: true or false (true)", OPTION_LEADER_ELECT},
-    {"lease-namespace", "NAME", "where the lease is (as --namespace)", OPTION_LEASE_NAMESPACE},
-    {"log-level", "LEVEL", "error, warning, info or debug (info)", OPTION_LOG_LEVEL},
-    {"log-format", "FORMAT", "text or json (text)", OPTION_LOG_FORMAT},
-    {"help", NULL, "print this", OPTION_HELP},
-    {"version", NULL, "print the version", OPTION_VERSION},
-};
-
-void gt_companion_options_help(struct gt_buf *to)
+static bool is_none(const char *value)
 {
-    gt_buf_puts(
-        to, "Usage: gputopo-scheduler [OPTION]...\n"
-            "The companion of gputopo beside the scheduler: knows the topology of the whole cluster.\n\n");
-    gt_options_help(table, GT_COUNT(table), 24, to);
-    gt_buf_puts(to, "\nParts:\n");
-    for (unsigned i = 0; i < gt_part_count; i++)
-        gt_buf_printf(to, "  %-24s %s\n", gt_parts[i]->name, gt_parts[i]->help);
-    gt_buf_puts(to, "\nSIGTERM and SIGINT give the lease back and end it.\n"
-                    "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
+    return !*value || strcmp(value, "none") == 0;
 }
 
 /* A namespace: 63 characters; the name of a ConfigMap: 253. */
-static int read_name(const char *name, const char *text, size_t max, const char **ret, struct gt_err **err)
+static int read_name(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    size_t len = strlen(text);
-    if (len > max || !gt_option_is_name(text, len, "-.") || text[0] == '-' || text[0] == '.')
-        return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no name of an object", name, text);
-    *ret = text;
+    size_t len = strlen(value);
+    if ((double)len > option->max || !gt_option_is_name(value, len, "-.") || value[0] == '-' ||
+        value[0] == '.')
+        return gt_option_refuse(option, "the name of an object", value, err);
+    *(const char **)field = value;
     return 0;
 }
 
-static int read_label_keys(const char *name, const char *text, const char **ret, struct gt_err **err)
+static int read_supernodes_config(const struct gt_option *option, const char *value, void *field,
+                                  struct gt_err **err)
+{
+    if (!is_none(value))
+        return strchr(value, '/') ? gt_option_text(option, value, field, err)
+                                  : read_name(option, value, field, err);
+    *(const char **)field = NULL;
+    return 0;
+}
+
+static int read_label_keys(const struct gt_option *option, const char *value, void *field,
+                           struct gt_err **err)
 {
     char key[GT_CACHE_LABEL_KEY_SIZE];
-    for (const char *at = text; at;)
+    const char *keys = is_none(value) ? NULL : value;
+    for (const char *at = keys; at;)
         if (!gt_text_next_listed(&at, key, sizeof(key)) || !gt_option_is_qualified_name(key))
-            return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no key of a label", name, text);
-    *ret = text;
+            return gt_option_refuse(option, "keys of labels", value, err);
+    *(const char **)field = keys;
     return 0;
 }
 
@@ -146,61 +65,176 @@ static bool has_label_key(const char *keys, const char *wanted)
 }
 
 /* Each word of "a,b,c" as a bit of its place among `words`. */
-static int read_list(const char *name, const char *text, const char *const *words, unsigned count,
-                     const char *expected, unsigned *ret, struct gt_err **err)
+static int read_list(const struct gt_option *option, const char *const *words, const char *list,
+                     unsigned *ret, struct gt_err **err)
 {
-    unsigned mask = 0;
-    for (const char *p = text;;) {
-        size_t len = strcspn(p, ",");
-        char part[64];
-        unsigned at = 0;
-        snprintf(part, sizeof(part), "%.*s", (int)(len < sizeof(part) ? len : sizeof(part) - 1), p);
-        int r = gt_option_word(name, part, words, count, expected, &at, err);
+    unsigned mask = 0, at = 0;
+    const char *next = list;
+    for (char part[64]; next;) {
+        if (!gt_text_next_listed(&next, part, sizeof(part)))
+            return gt_option_refuse(option, "shorter words", list, err);
+        int r = gt_option_find_word(option, words, part, &at, err);
         if (r < 0)
             return r;
         mask |= 1U << at;
-        if (!p[len])
-            break;
-        p += len + 1;
     }
     *ret = mask;
     return 0;
 }
 
-/* Names with commas between them, without blanks. */
-static int read_names(const char *name, const char *text, const char **ret, struct gt_err **err)
+static int read_project(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    for (const char *p = text;; p++) {
+    static const char *const words[] = {"hypernodes", "nodefeatures", "none", NULL};
+    struct gt_companion_options *to = field;
+    unsigned mask = 0;
+    int r = is_none(value) ? 0 : read_list(option, words, value, &mask, err);
+    bool afresh = !mask || mask & 4;
+    if (r < 0)
+        return r;
+    to->project_hypernodes = (!afresh && to->project_hypernodes) || mask & 1;
+    to->project_nodefeatures = (!afresh && to->project_nodefeatures) || mask & 2;
+    return 0;
+}
+
+static int read_parts(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    const char *names[GT_PARTS_MAX + 1] = {NULL};
+    for (unsigned i = 0; i < gt_part_count; i++)
+        names[i] = gt_parts[i]->name;
+    return read_list(option, names, value, field, err);
+}
+
+/* Names with commas between them, without blanks. */
+static int read_names(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    for (const char *p = value;; p++) {
         size_t len = strcspn(p, ",");
         if (len == 0 || len > 253 || strcspn(p, " \t\r\n") < len)
-            return gt_fail(err, EINVAL, "--%s: \"%.80s\" is no list of names", name, text);
+            return gt_option_refuse(option, "a list of names", value, err);
         p += len;
         if (!*p)
             break;
     }
-    *ret = text;
+    *(const char **)field = value;
     return 0;
 }
 
-static int read_parts(const char *name, const char *text, unsigned *ret, struct gt_err **err)
+static int read_webhook_clients(const struct gt_option *option, const char *value, void *field,
+                                struct gt_err **err)
 {
-    const char *names[GT_PARTS_MAX];
-    gt_auto_buf struct gt_buf expected = GT_BUF(1024);
-    for (unsigned i = 0; i < gt_part_count; i++) {
-        names[i] = gt_parts[i]->name;
-        gt_buf_printf(&expected, "%s%s", i ? ", " : "", names[i]);
-    }
-    return read_list(name, text, names, gt_part_count, expected.data ? expected.data : "", ret, err);
+    if (!is_none(value))
+        return read_names(option, value, field, err);
+    *(const char **)field = NULL;
+    return 0;
 }
 
-static int read_weight(const char *name, const char *text, double *ret, struct gt_err **err)
+static int read_webhook_except(const struct gt_option *option, const char *value, void *field,
+                               struct gt_err **err)
 {
-    char *end;
-    double weight = strtod(text, &end);
-    if (end == text || *end || !(weight >= 0 && weight <= 1e6))
-        return gt_fail(err, EINVAL, "--%s: \"%.40s\" is not a number from 0 to 1000000", name, text);
-    *ret = weight;
+    if (!is_none(value))
+        return read_names(option, value, field, err);
+    *(const char **)field = "";
     return 0;
+}
+
+static int read_weight(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    int r = gt_option_real(option, value, field, err);
+    return r >= 0 && *(double *)field == 0 ? gt_option_refuse(option, "a number above 0", value, err) : r;
+}
+
+static int read_seconds(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    int r = gt_option_number(option, value, field, err);
+    if (r >= 0)
+        *(uint64_t *)field *= 1000;
+    return r;
+}
+
+static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
+
+/* Names of the file's keys, too. */
+static const struct gt_option table[] = {
+    {"kubeconfig", "FILE", "use this API server (the pod's, where this is a pod)", gt_option_text,
+     COMPANION_FIELD(kubeconfig)},
+    {"http", "ADDRESS:PORT", "health, metrics and what the parts serve, or none (127.0.0.1:9401)",
+     gt_http_option, COMPANION_FIELD(http)},
+    {"https", "ADDRESS:PORT", "the same with TLS, or none (none)", gt_http_option, COMPANION_FIELD(https)},
+    {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
+     gt_http_option, COMPANION_FIELD(health)},
+    {"tls-certificate", "FILE", "PEM, for --https; read again when it changes, as are the next two",
+     gt_option_text, COMPANION_FIELD(tls.certificate)},
+    {"tls-key", "FILE", "PEM", gt_option_text, COMPANION_FIELD(tls.key)},
+    {"tls-client-ca", "FILE", "PEM; the kube-scheduler endpoint then wants a certificate of it",
+     gt_option_text, COMPANION_FIELD(tls.client_ca)},
+    {"extender-clients", "NAMES",
+     "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",
+     read_names, COMPANION_FIELD(extender_clients)},
+    {"webhook-clients", "NAMES",
+     "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
+     read_webhook_clients, COMPANION_FIELD(webhook_clients)},
+    {"webhook-except", "NAMES",
+     "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
+     read_webhook_except, COMPANION_FIELD(webhook_except)},
+    {"weight", "NUMBER", "of gpu-aware among a scheduler's other scores, above 0 (1)", read_weight,
+     COMPANION_FIELD(weights.weight), .max = SCORE_WEIGHT_MAX},
+    {"score-weight", "NUMBER", "of the links that a pod gets (1)", gt_option_real,
+     COMPANION_FIELD(weights.score_weight), .max = SCORE_WEIGHT_MAX},
+    {"loss-weight", "NUMBER",
+     "of the free bandwidth that the pod does not get: higher, less fragmentation (0.5)", gt_option_real,
+     COMPANION_FIELD(weights.loss_weight), .max = SCORE_WEIGHT_MAX},
+    {"on-lost-plan", "WHAT",
+     "a planned pod whose place is taken before it is bound: report, or recreate it (report)", gt_option_word,
+     COMPANION_FIELD(placement.lost_plan), .words = lost_plans},
+    {"patience", "SECONDS", "a job that waits for so long has nodes kept for it (60)", read_seconds,
+     COMPANION_FIELD(placement.patience_ms), .min = 1, .max = WAIT_MAX_S},
+    {"unschedulable", "SECONDS",
+     "a planned pod that its scheduler refuses for so long has lost its plan (60)", read_seconds,
+     COMPANION_FIELD(placement.unschedulable_ms), .min = 1, .max = WAIT_MAX_S},
+    {"reserve", "SECONDS", "a StatefulSet's places are kept for so long after its last pod came (1800)",
+     read_seconds, COMPANION_FIELD(placement.reserve_ms), .min = 1, .max = WAIT_MAX_S},
+    {"reserve-gpus", "NUMBER", "GPUs that are kept for units of which no pod is there, for each (512)",
+     gt_option_number, COMPANION_FIELD(placement.reserve_gpus), .min = 1, .max = 1000000},
+    {"only", "PARTS", "do these alone, a list; see below (all)", read_parts, COMPANION_FIELD(parts)},
+    {"config", "FILE", "options in YAML or JSON; the command line wins", gt_option_text,
+     COMPANION_FIELD(config_file)},
+    {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
+     read_name, COMPANION_FIELD(namespace_), .max = NAMESPACE_NAME_MAX},
+    {"supernode-label", "KEYS",
+     "node label that names a supernode, the first of a list that is there, or none (" GT_SUPERNODE_LABEL ")",
+     read_label_keys, COMPANION_FIELD(supernode_label)},
+    {"supernodes-config", "WHAT",
+     "ConfigMap of supernodes, a file where it has a slash, or none (gputopo-supernodes)",
+     read_supernodes_config, COMPANION_FIELD(supernodes_config), .max = OBJECT_NAME_MAX},
+    {"project", "WHAT", "what else to write: hypernodes, nodefeatures; adds up, none begins anew (none)",
+     .read = read_project},
+    {"leader-elect", "BOOL", "write only while holding the lease: true or false (true)", gt_option_bool,
+     COMPANION_FIELD(leader_elect)},
+    {"lease-namespace", "NAME", "where the lease is (as --namespace)", read_name,
+     COMPANION_FIELD(lease_namespace), .max = NAMESPACE_NAME_MAX},
+    {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, COMPANION_FIELD(log_level),
+     .words = gt_option_log_levels},
+    {"log-format", "FORMAT", "text or json (text)", gt_option_word, COMPANION_FIELD(log_format),
+     .words = gt_option_log_formats},
+    {"help", NULL, "print this", gt_option_last, COMPANION_FIELD(help)},
+    {"version", NULL, "print the version", gt_option_last, COMPANION_FIELD(version)},
+};
+
+static const struct gt_command command = {
+    .name = "gputopo-scheduler",
+    .about = "The companion of gputopo beside the scheduler: knows the topology of the whole cluster.",
+    .options = table,
+    .count = GT_COUNT(table),
+};
+
+void gt_companion_options_help(struct gt_buf *to)
+{
+    gt_options_help(&command, to);
+    gt_buf_puts(to, "\nParts:\n");
+    for (unsigned i = 0; i < gt_part_count; i++)
+        gt_buf_printf(to, "  %-26s %s\n", gt_parts[i]->name, gt_parts[i]->help);
+    gt_buf_puts(to, "\nSIGTERM and SIGINT give the lease back and end it.\n"
+                    "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
 }
 
 static int check_together(const struct gt_companion_options *options, struct gt_err **err)
@@ -213,111 +247,6 @@ static int check_together(const struct gt_companion_options *options, struct gt_
     if (!options->https && (options->tls.certificate || options->tls.key || options->tls.client_ca))
         return gt_fail(err, EINVAL, "--tls-certificate, --tls-key and --tls-client-ca need --https");
     return 0;
-}
-
-static int read_seconds(const char *name, const char *text, uint64_t *ret_ms, struct gt_err **err)
-{
-    unsigned seconds = 0;
-    int r = gt_option_number(name, text, 1, 86400, &seconds, err);
-    *ret_ms = seconds * UINT64_C(1000);
-    return r;
-}
-
-static int take_option(void *arg, int key, const char *name, const char *value, struct gt_err **err)
-{
-    struct gt_companion_options *to = arg;
-    static const char *const lost_plans[] = {"report", "recreate"};
-    static const char *const projections[] = {"hypernodes", "nodefeatures"};
-    bool is_none = !*value || strcmp(value, "none") == 0;
-    unsigned word = 0;
-    int r = 0;
-    switch ((enum option_key)key) {
-    case OPTION_KUBECONFIG:
-        return gt_option_text(name, value, &to->kubeconfig, err);
-    case OPTION_HTTP:
-        return gt_http_option(name, value, &to->http, err);
-    case OPTION_HTTPS:
-        return gt_http_option(name, value, &to->https, err);
-    case OPTION_HEALTH:
-        return gt_http_option(name, value, &to->health, err);
-    case OPTION_TLS_CERTIFICATE:
-        return gt_option_text(name, value, &to->tls.certificate, err);
-    case OPTION_TLS_KEY:
-        return gt_option_text(name, value, &to->tls.key, err);
-    case OPTION_TLS_CLIENT_CA:
-        return gt_option_text(name, value, &to->tls.client_ca, err);
-    case OPTION_EXTENDER_CLIENTS:
-        return read_names(name, value, &to->extender_clients, err);
-    case OPTION_WEBHOOK_CLIENTS:
-        to->webhook_clients = NULL;
-        return is_none ? 0 : read_names(name, value, &to->webhook_clients, err);
-    case OPTION_WEBHOOK_EXCEPT:
-        to->webhook_except = "";
-        return is_none ? 0 : read_names(name, value, &to->webhook_except, err);
-    case OPTION_WEIGHT:
-        r = read_weight(name, value, &to->weights.weight, err);
-        if (r >= 0 && to->weights.weight == 0)
-            return gt_fail(err, EINVAL, "--%s: is above 0", name);
-        return r;
-    case OPTION_SCORE_WEIGHT:
-        return read_weight(name, value, &to->weights.score_weight, err);
-    case OPTION_LOSS_WEIGHT:
-        return read_weight(name, value, &to->weights.loss_weight, err);
-    case OPTION_ON_LOST_PLAN:
-        r = gt_option_word(name, value, lost_plans, GT_COUNT(lost_plans), "report, recreate", &word, err);
-        to->placement.lost_plan = word ? GT_LOST_RECREATE : GT_LOST_REPORT;
-        return r;
-    case OPTION_PATIENCE:
-        return read_seconds(name, value, &to->placement.patience_ms, err);
-    case OPTION_UNSCHEDULABLE:
-        return read_seconds(name, value, &to->placement.unschedulable_ms, err);
-    case OPTION_RESERVE:
-        return read_seconds(name, value, &to->placement.reserve_ms, err);
-    case OPTION_RESERVE_GPUS:
-        r = gt_option_number(name, value, 1, 1000000, &word, err);
-        to->placement.reserve_gpus = word;
-        return r;
-    case OPTION_ONLY:
-        return read_parts(name, value, &to->parts, err);
-    case OPTION_CONFIG:
-        return 0; /* was read before all others */
-    case OPTION_NAMESPACE:
-        return read_name(name, value, 63, &to->namespace_, err);
-    case OPTION_LEASE_NAMESPACE:
-        return read_name(name, value, 63, &to->lease_namespace, err);
-    case OPTION_SUPERNODE_LABEL:
-        to->supernode_label = NULL;
-        return is_none ? 0 : read_label_keys(name, value, &to->supernode_label, err);
-    case OPTION_SUPERNODES_CONFIG:
-        to->supernodes_config = NULL;
-        if (is_none)
-            return 0;
-        return strchr(value, '/') ? gt_option_text(name, value, &to->supernodes_config, err)
-                                  : read_name(name, value, 253, &to->supernodes_config, err);
-    case OPTION_PROJECT:
-        if (is_none) {
-            to->project_hypernodes = to->project_nodefeatures = false;
-            return 0;
-        }
-        r = read_list(name, value, projections, GT_COUNT(projections), "hypernodes, nodefeatures, none",
-                      &word, err);
-        to->project_hypernodes |= word & 1;
-        to->project_nodefeatures |= word >> 1 & 1;
-        return r;
-    case OPTION_LEADER_ELECT:
-        return gt_option_bool(name, value, &to->leader_elect, err);
-    case OPTION_LOG_LEVEL:
-        return gt_option_log_level(name, value, &to->log_level, err);
-    case OPTION_LOG_FORMAT:
-        return gt_option_log_format(name, value, &to->log_format, err);
-    case OPTION_HELP:
-        to->help = true;
-        return 0;
-    case OPTION_VERSION:
-        to->version = true;
-        return 0;
-    }
-    return gt_fail(err, EINVAL, "--%s: unknown option", name);
 }
 
 /* A list stands for its items with commas between them; it is made a text in place. */
@@ -369,13 +298,13 @@ static int take_config(struct gt_companion_options *to, struct gt_err **err)
             i++;
         if (is_part(value->string))
             continue;
-        if (i == GT_COUNT(table) || !table[i].value || table[i].key == OPTION_CONFIG)
+        if (i == GT_COUNT(table) || !table[i].value || strcmp(value->string, "config") == 0)
             return gt_fail(err, EINVAL, "\"%.80s\" is no option", value->string);
         if (cJSON_IsArray(value) && join_items(value, err) < 0)
             return -EINVAL;
         if (!cJSON_IsString(value))
             return gt_fail(err, EINVAL, "%s: a text is expected", value->string);
-        int r = take_option(to, table[i].key, table[i].name, value->valuestring, err);
+        int r = gt_option_take(&table[i], value->valuestring, to, err);
         if (r < 0)
             return r;
     }
@@ -394,12 +323,6 @@ static int read_config(const char *path, struct gt_companion_options *to, struct
     if (r < 0)
         gt_wrap(err, "--config %s", path);
     return r;
-}
-
-/* The file counts less than the command line, wherever it stands there: it is looked for first. */
-static int take_config_path(void *arg, int key, const char *name, const char *value, struct gt_err **err)
-{
-    return key == OPTION_CONFIG ? gt_option_text(name, value, arg, err) : 0;
 }
 
 void gt_companion_options_done(struct gt_companion_options *options)
@@ -422,12 +345,13 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
     };
-    const char *config = NULL;
-    int r = gt_options_read(table, GT_COUNT(table), argc, argv, take_config_path, &config, err);
-    if (r >= 0 && config)
-        r = read_config(config, &options, err);
+    /* The file counts less than the command line, wherever it stands there: its name is looked for first. */
+    struct gt_companion_options first = options;
+    int r = gt_options_read(&command, argc, argv, &first, NULL, err);
+    if (r >= 0 && first.config_file)
+        r = read_config(first.config_file, &options, err);
     if (r >= 0)
-        r = gt_options_read(table, GT_COUNT(table), argc, argv, take_option, &options, err);
+        r = gt_options_read(&command, argc, argv, &options, NULL, err);
     if (r >= 0 && options.project_nodefeatures && has_label_key(options.supernode_label, GT_LABEL_MEMBER_OF))
         r = gt_fail(err, EINVAL, "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
                     GT_LABEL_MEMBER_OF);

@@ -36,8 +36,9 @@ struct gt_companion_options {
     bool leader_elect;
     enum gt_log_level log_level;
     enum gt_log_format log_format;
-    cJSON *config;      /* the whole file of --config: mappings, lists and texts; NULL: none */
-    bool help, version; /* asked for: print it and do nothing else */
+    const char *config_file; /* NULL: none */
+    cJSON *config;           /* the whole file of --config: mappings, lists and texts; NULL: none */
+    bool help, version;      /* asked for: print it and do nothing else */
 };
 
 /* Reads and checks the command line. -EINVAL with one line that names the culprit; other codes where the file

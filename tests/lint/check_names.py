@@ -16,13 +16,12 @@ EXCEPTIONS = set("""
     ACCEPTS_AT_ONCE ANSWER_MAX BACKLOG BODY_MAX CALLS_MAX CONTAINER DEADLINE_MS DEPTH_MAX DESCRIPTORS_NEEDED
     DEVICES_MAX DIGITS_MAX EVENTS_PER_MINUTE FILE_MAX FORMAT_JSON FORMAT_TEXT GT_PLAN_PODS_MAX GT_POD_CONTAINERS_MAX
     GUARD HEAD HEAD_MAX IDLE ID_BITS KEPT_BYTES KEPT_COUNT KEY KEYS_MAX KEY_ATOMIC KEY_CLUSTER KEY_GROUP LEAF LEAVE_MS
-    LEVEL_MX LIBRARY LOOK_MS MESSAGE_MAX NAMESPACE NAME_MAX_BYTES NODE NODE_NAME NOTES_MAX NOTE_MAX OBJECT
-    OPTION_HEALTH OPTION_HELP OPTION_HTTP OPTION_KUBECONFIG OPTION_LOG_FORMAT OPTION_LOG_LEVEL OPTION_VERSION
-    PAIRS_NAMED PATH_MAX_BYTES PAUSE_FIRST_MS PAUSE_MAX_MS PAUSE_MS POD PROGRESS_STEP REGISTER_TIMEOUT_MS RESTARTS_MAX
-    ROLES_MAX RUNNING_MAX SEARCH_LIMIT_US SPEED_MAX STACK_BYTES STREAM_TIMEOUT_MS SYNC_MS TEXT_MAX TIMEOUT_MS
-    TROUBLE_MAX VALUE_MAX WIDTH_MAX answer call done_letter entry facts gt_option gt_part gt_plan_pod gt_plan_request
-    gt_pod_container gt_pod_containers gt_queue gt_scan_callback id kind letter maker members names option_key options
-    parts pen place question reader row run scanner search server slot spread state verdict wanted writer
+    LEVEL_MX LIBRARY LOOK_MS MESSAGE_MAX NAMESPACE NAME_MAX_BYTES NODE NODE_NAME NOTES_MAX NOTE_MAX OBJECT PAIRS_NAMED
+    PATH_MAX_BYTES PAUSE_FIRST_MS PAUSE_MAX_MS PAUSE_MS POD PROGRESS_STEP REGISTER_TIMEOUT_MS RESTARTS_MAX ROLES_MAX
+    RUNNING_MAX SEARCH_LIMIT_US SPEED_MAX STACK_BYTES STREAM_TIMEOUT_MS SYNC_MS TEXT_MAX TIMEOUT_MS TROUBLE_MAX
+    VALUE_MAX WIDTH_MAX answer call done_letter entry facts gt_option gt_part gt_plan_pod gt_plan_request
+    gt_pod_container gt_pod_containers gt_queue gt_scan_callback id kind letter maker members names options parts pen
+    place question reader row run scanner search server slot spread state verdict wanted writer
 """.split())
 
 TAG = re.compile(r"\b(?:struct|union|enum)\s+(\w+)\s*\{")
