@@ -107,7 +107,7 @@ static const struct gt_option table[] = {
 };
 
 const struct gt_command gt_agent_command = {
-    .name = "gputopo-agent",
+    .name = GT_AGENT_NAME,
     .about =
         "The node's daemon of gputopo: discovers the wiring of the GPUs and advertises them to the kubelet.",
     .more = "SIGHUP scans again (and reads both FILEs again), SIGTERM and SIGINT end the agent.\n"

@@ -34,7 +34,7 @@ static const struct gt_option *find_key(const struct gt_command *command, int ke
 }
 
 /* `argument` is what getopt has looked at last; a letter in it is in optopt. */
-static int fail_unread(int key, const char *argument, struct gt_err **err)
+static int fail_unread(const struct gt_command *command, int key, const char *argument, struct gt_err **err)
 {
     char letter[] = {'-', (char)optopt, '\0'};
     const char *culprit = optopt && optopt < FIRST_KEY ? letter : argument;
@@ -42,7 +42,11 @@ static int fail_unread(int key, const char *argument, struct gt_err **err)
         return gt_fail(err, EINVAL, "option '%.100s' requires an argument", culprit);
     if (optopt >= FIRST_KEY)
         return gt_fail(err, EINVAL, "option '%.100s' doesn't allow an argument", culprit);
-    return gt_fail(err, EINVAL, "unrecognized or ambiguous option '%.100s', see --help", culprit);
+    size_t len = optopt ? 0 : strcspn(argument + 2, "=");
+    for (size_t i = 0; len && i < command->count; i++)
+        if (strncmp(command->options[i].name, argument + 2, len) == 0)
+            return gt_fail(err, EINVAL, "option '%.100s' is ambiguous, see --help", culprit);
+    return gt_fail(err, EINVAL, "unrecognized option '%.100s', see --help", culprit);
 }
 
 int gt_option_take(const struct gt_option *option, const char *value, void *to, struct gt_err **err)
@@ -76,8 +80,11 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
             break;
         const struct gt_option *option = key == ':' || key == '?' ? NULL : find_key(command, key);
         if (!option)
-            return fail_unread(key, argv[optind - 1], err);
-        int r = gt_option_take(option, optarg ? optarg : "", to, err);
+            return fail_unread(command, key, argv[optind - 1], err);
+        struct gt_option typed = *option; /* a message names it as it was typed */
+        if (key >= FIRST_KEY)
+            typed.letter = '\0';
+        int r = gt_option_take(&typed, optarg ? optarg : "", to, err);
         if (r != 0)
             return r < 0 ? r : 0;
     }
@@ -261,8 +268,17 @@ int gt_option_bool(const struct gt_option *option, const char *value, void *fiel
 
 int gt_option_text(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
+    char what[80];
+    snprintf(what, sizeof(what), "%s of 1 to %d bytes", option->value, VALUE_MAX - 1);
     if (!*value || strlen(value) >= VALUE_MAX)
-        return gt_option_refuse(option, "a text, no longer than a path may be", value, err);
+        return gt_option_refuse(option, what, value, err);
+    *(const char **)field = value;
+    return 0;
+}
+
+int gt_option_any_text(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    (void)option, (void)err;
     *(const char **)field = value;
     return 0;
 }

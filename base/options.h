@@ -63,15 +63,16 @@ int gt_exit_with_version(const char *program);
 
 /* ---- readers ---- */
 
-gt_option_reader gt_option_set;    /* bool: is given */
-gt_option_reader gt_option_clear;  /* bool or enum: 0 where it is given */
-gt_option_reader gt_option_last;   /* bool: --help and its like, nothing behind it is looked at */
-gt_option_reader gt_option_bool;   /* "true" or "false" */
-gt_option_reader gt_option_text;   /* const char *: anything but nothing, no longer than a path; kept */
-gt_option_reader gt_option_number; /* unsigned or uint64_t from min to max */
-gt_option_reader gt_option_real;   /* double from min to max */
-gt_option_reader gt_option_word;   /* unsigned or enum: the place among `words` */
-gt_option_reader gt_option_vendor; /* unsigned: a PCI vendor id, hexadecimal */
+gt_option_reader gt_option_set;      /* bool: is given */
+gt_option_reader gt_option_clear;    /* bool or enum: 0 where it is given */
+gt_option_reader gt_option_last;     /* bool: --help and its like, nothing behind it is looked at */
+gt_option_reader gt_option_bool;     /* "true" or "false" */
+gt_option_reader gt_option_text;     /* const char *: anything but nothing, no longer than a path; kept */
+gt_option_reader gt_option_any_text; /* const char *: nothing, too */
+gt_option_reader gt_option_number;   /* unsigned or uint64_t from min to max */
+gt_option_reader gt_option_real;     /* double from min to max */
+gt_option_reader gt_option_word;     /* unsigned or enum: the place among `words` */
+gt_option_reader gt_option_vendor;   /* unsigned: a PCI vendor id, hexadecimal */
 
 extern const char *const gt_option_log_levels[], *const gt_option_log_formats[];
 

@@ -11,32 +11,6 @@
 /* A person waits: the first answer must come soon, a page of large objects may take its time. */
 enum { CONTACT_MS = 10000, PAGE_MS = 60000 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct cli_api_options *options = state->input;
-    switch (key) {
-    case CLI_KEY_KUBECONFIG:
-        options->kubeconfig = arg;
-        return 0;
-    case CLI_KEY_CONTEXT:
-        options->context = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "kubeconfig",
-     .key = CLI_KEY_KUBECONFIG,
-     .arg = "FILE",
-     .doc = "how to reach the cluster (default: $KUBECONFIG, in a pod its service account, "
-            "~/.kube/config)"},
-    {.name = "context", .key = CLI_KEY_CONTEXT, .arg = "NAME", .doc = "which context of that file"},
-    {0},
-};
-const struct argp cli_api_argp = {.options = own_options, .parser = parse};
-
 struct cli_api {
     struct gt_kube_config config;
     struct gt_loop *loop;

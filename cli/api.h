@@ -2,7 +2,6 @@
 #ifndef GPUTOPO_CLI_API_H
 #define GPUTOPO_CLI_API_H
 
-#include <argp.h>
 #include <cjson/cJSON.h>
 
 #include "kube/client.h"
@@ -12,8 +11,15 @@ struct cli_api_options {
     const char *kubeconfig, *context; /* NULL: not given */
 };
 
-/* Child parser with a struct cli_api_options as input: --kubeconfig, --context. */
-extern const struct argp cli_api_argp;
+/* They are read so; `type` has a field `api`. */
+#define CLI_API_OPTIONS(type)                                                                                \
+    {"kubeconfig", "FILE",                                                                                   \
+     "how to reach the cluster (default: $KUBECONFIG, in a pod its service account, ~/.kube/config)",        \
+     gt_option_any_text, GT_OPTION_FIELD(type, api.kubeconfig)},                                             \
+    {                                                                                                        \
+        "context", "NAME", "which context of that file", gt_option_any_text,                                 \
+            GT_OPTION_FIELD(type, api.context)                                                               \
+    }
 
 struct cli_api;
 

@@ -7,14 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "topology/model/node_json.h"
-
-enum { KEY_RECORD = CLI_KEY_OWN };
-enum { FORMAT_TEXT, FORMAT_JSON };
-static const char *const formats[] = {"text", "json", NULL};
 
 struct options {
     struct cli_parse parse;
@@ -23,38 +18,20 @@ struct options {
     unsigned format;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->source;
-        return cli_parse_rest(key, arg, state);
-    case KEY_RECORD:
-        options->record = arg;
-        return *arg ? 0 : cli_refuse(&options->parse, "--record", "the file to write", arg);
-    case 'o':
-        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
-    {.name = "record",
-     .key = KEY_RECORD,
-     .arg = "FILE",
-     .doc = "write a recording of this node with the checks to FILE, to send in"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    CLI_FORMAT_OPTION(struct options),
+    {"record", "FILE", "write a recording of this node with the checks to FILE, to send in", gt_option_text,
+     GT_OPTION_FIELD(struct options, record)},
+    CLI_SOURCE_OPTIONS(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp_child children[] = {{.argp = &cli_source_argp}, {0}};
-static const struct argp argp = {
+
+static const struct gt_command command = {
+    .about =
+        "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
+        "on this node. It only reads.",
     .options = own_options,
-    .parser = parse,
-    .doc = "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
-           "on this node. It only reads.",
-    .children = children,
+    .count = GT_COUNT(own_options),
 };
 
 /* ---- what is looked at ---- */
@@ -216,7 +193,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     if (!cli_source_check(&options.source))
         return CLI_USAGE;
@@ -238,7 +215,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
         return CLI_FAILED;
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == FORMAT_TEXT)
+    if (options.format == CLI_TEXT)
         print_text(material.node, &checks, &text);
     else if (print_with_checks(cJSON_CreateObject(), &checks, &text, &err) < 0)
         return cli_failed(verb->name, err);

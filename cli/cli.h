@@ -2,12 +2,11 @@
 #ifndef GPUTOPO_CLI_CLI_H
 #define GPUTOPO_CLI_CLI_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/err.h"
+#include "base/options.h"
 #include "topology/discovery/discovery.h"
 
 /* What the verbs of gputopo share. */
@@ -17,8 +16,8 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum { CLI_OUTPUT_MAX = 64 << 20 }; /* most bytes of one output */
 
-/* A verb: its file defines one of these. `run` gets the verb's own arguments with argv[0] = "gputopo: VERB",
- * which is how getopt begins a message, and returns the exit code. */
+/* A verb: its file defines one of these. `run` gets the verb's own arguments behind argv[0], and returns the
+ * exit code. */
 struct cli_verb {
     const char *name;
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
@@ -48,55 +47,34 @@ int cli_print(const char *verb, const struct gt_buf *text);
  * code, with the line for stderr said. */
 int cli_write_file(const char *verb, const char *path, const char *text);
 
-/* Options, options.c. Parsing prints the one line of a wrong usage itself. */
+/* Options, options.c. */
 
-/* What an argp parser of a verb has as its input; a verb's own struct begins with it. */
+/* What the struct of a verb's options begins with. */
 struct cli_parse {
     const char *verb;
     bool help;
 };
 
 /*
- * Parses with `argp`, whose input is `parse`. True: go on. False: *ret_exit is the exit code, after the help
- * or the line about wrong usage was written.
+ * Reads the options of the verb into the struct that begins with `parse`. True: go on. False: *ret_exit is
+ * the exit code, after the help or the line about wrong usage was written. *ret_first: where the first
+ * argument is; may be NULL where there is none.
  */
-bool cli_parse_options(const struct argp *argp, int argc, char **argv, struct cli_parse *parse,
-                       int *ret_exit);
+bool cli_parse_options(const struct gt_command *command, int argc, char **argv, struct cli_parse *parse,
+                       int *ret_first, int *ret_exit);
 
-/* What a verb's parser does with keys that are not its own: --help, and arguments that no verb has. */
-error_t cli_parse_rest(int key, char *arg, struct argp_state *state);
-
-/* What a verb's parser does with an argument; each says the line of a wrong one and returns EINVAL then.
- * `option` is how the message names the option, "-o". */
-
-/* "OPTION: expected WHAT, is 'ARG'" */
-error_t cli_refuse(const struct cli_parse *parse, const char *option, const char *what, const char *arg);
-
-/* One of `words`, a list that ends with NULL: its place in the list. */
-error_t cli_parse_word(const struct cli_parse *parse, const char *option, const char *const *words,
-                       const char *arg, unsigned *ret);
-
-/* A decimal number from min to max. */
-error_t cli_parse_number(const struct cli_parse *parse, const char *option, const char *what, uint64_t min,
-                         uint64_t max, const char *arg, uint64_t *ret);
-
-enum {
-    CLI_KEY_HELP = 0x100,
-    CLI_KEY_FROM,
-    CLI_KEY_ROOT,
-    CLI_KEY_VENDOR,
-    CLI_KEY_PROBE,
-    CLI_KEY_FREE,
-    CLI_KEY_KUBECONFIG,
-    CLI_KEY_CONTEXT,
-    CLI_KEY_OWN, /* keys of one verb begin here */
-};
-
-/* The options that every verb has, the end of its list. */
-#define CLI_LAST_OPTIONS                                                                                     \
-    {.name = "help", .key = CLI_KEY_HELP, .doc = "print this help", .group = -1},                            \
+#define CLI_HELP_OPTION                                                                                      \
     {                                                                                                        \
-        0                                                                                                    \
+        "help", NULL, "print this help", gt_option_last, GT_OPTION_FIELD(struct cli_parse, help)             \
+    }
+
+/* -o of a verb with these two formats; `type` has a field `format`. */
+enum { CLI_TEXT, CLI_JSON };
+extern const char *const cli_text_or_json[];
+#define CLI_FORMAT_OPTION(type)                                                                              \
+    {                                                                                                        \
+        "output", "FORMAT", "text (default) or json", gt_option_word, GT_OPTION_FIELD(type, format),         \
+            .words = cli_text_or_json, .letter = 'o'                                                         \
     }
 
 /* Where a node comes from, source.c. */
@@ -106,8 +84,25 @@ struct cli_source {
     unsigned vendor;                 /* 0: not given, that is MetaX, or what the recording was made for */
 };
 
-/* Child parsers with a struct cli_source as input: --root, --vendor, --probe; and the same with --from. */
-extern const struct argp cli_live_source_argp, cli_source_argp;
+/* The options of a source; `type` has a field `source`. */
+#define CLI_LIVE_SOURCE_OPTIONS(type)                                                                        \
+    {"root", "DIR", "read sys/, proc/ and opt/ below DIR", gt_option_any_text,                               \
+     GT_OPTION_FIELD(type, source.root)},                                                                    \
+        {"vendor", "ID",                                                                                     \
+         "PCI vendor id of the GPUs, hexadecimal (default: 9999, MetaX, or that of the recording)",          \
+         gt_option_vendor, GT_OPTION_FIELD(type, source.vendor)},                                            \
+    {                                                                                                        \
+        "probe", "PROGRAM|SOCKET|none",                                                                      \
+            "how the vendor library is asked (default: the gputopo-probe beside this program, if it is "     \
+            "there)",                                                                                        \
+            gt_option_any_text, GT_OPTION_FIELD(type, source.probe)                                          \
+    }
+#define CLI_SOURCE_OPTIONS(type)                                                                             \
+    {"from", "FILE",                                                                                         \
+     "read FILE instead of this machine: a recording, the JSON of a node, an hwloc XML file, or a "          \
+     "directory with a recorded sysfs tree",                                                                 \
+     gt_option_any_text, GT_OPTION_FIELD(type, source.from)},                                                \
+        CLI_LIVE_SOURCE_OPTIONS(type)
 
 /* Whether the options go together; false after the line on stderr. */
 bool cli_source_check(const struct cli_source *source);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -13,53 +12,40 @@
 
 enum { PROBLEMS_SHOWN = 20 };
 
-static const char *const formats[] = {"table", "json", "svg", NULL};
+static const char *const formats[] = {"table", "json", "svg", NULL}, *const text_formats[] = {"table", "json",
+                                                                                              NULL};
 enum { FORMAT_TABLE, FORMAT_JSON, FORMAT_SVG };
 
 struct options {
     struct cli_parse parse;
     struct cli_api_options api;
-    const char *const *formats;
     unsigned format;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->api;
-        return cli_parse_rest(key, arg, state);
-    case 'o':
-        return cli_parse_word(&options->parse, "-o", options->formats, arg, &options->format);
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_child children[] = {{.argp = &cli_api_argp}, {0}};
-
-static const struct argp_option cluster_options[] = {
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "table (default), json or svg"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option cluster_options[] = {
+    {"output", "FORMAT", "table (default), json or svg", gt_option_word,
+     GT_OPTION_FIELD(struct options, format), .words = formats, .letter = 'o'},
+    CLI_API_OPTIONS(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp cluster_argp = {
+static const struct gt_command cluster_command = {
+    .about =
+        "Show the GPUs of a cluster: supernodes, their nodes, what is free and who uses the rest. As JSON "
+        "it is a file that plan --cluster takes.",
     .options = cluster_options,
-    .parser = parse,
-    .doc = "Show the GPUs of a cluster: supernodes, their nodes, what is free and who uses the rest. As JSON "
-           "it is a file that plan --cluster takes.",
-    .children = children,
+    .count = GT_COUNT(cluster_options),
 };
 
-static const struct argp_option supernodes_options[] = {
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "table (default) or json"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option supernodes_options[] = {
+    {"output", "FORMAT", "table (default) or json", gt_option_word, GT_OPTION_FIELD(struct options, format),
+     .words = text_formats, .letter = 'o'},
+    CLI_API_OPTIONS(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp supernodes_argp = {
+static const struct gt_command supernodes_command = {
+    .about = "List the supernodes of a cluster.",
     .options = supernodes_options,
-    .parser = parse,
-    .doc = "List the supernodes of a cluster.",
-    .children = children,
+    .count = GT_COUNT(supernodes_options),
 };
 
 /* ---- reading ---- */
@@ -147,12 +133,11 @@ static void warn_unknown(const char *verb, const struct cli_view *view)
     cli_warn(verb, text);
 }
 
-static int run_with(const struct cli_verb *verb, const struct argp *argp, const char *const *words, int argc,
-                    char **argv)
+static int run_with(const struct cli_verb *verb, const struct gt_command *command, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}, .formats = words};
+    struct options options = {.parse = {.verb = verb->name}};
     int exit_code;
-    if (!cli_parse_options(argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     bool with_nodes = verb == &cli_cluster;
     gt_auto_err struct gt_err *err = NULL;
@@ -181,13 +166,12 @@ static int run_with(const struct cli_verb *verb, const struct argp *argp, const 
 
 static int run_cluster(const struct cli_verb *verb, int argc, char **argv)
 {
-    return run_with(verb, &cluster_argp, formats, argc, argv);
+    return run_with(verb, &cluster_command, argc, argv);
 }
 const struct cli_verb cli_cluster = {"cluster", run_cluster};
 
 static int run_supernodes(const struct cli_verb *verb, int argc, char **argv)
 {
-    static const char *const words[] = {"table", "json", NULL};
-    return run_with(verb, &supernodes_argp, words, argc, argv);
+    return run_with(verb, &supernodes_command, argc, argv);
 }
 const struct cli_verb cli_supernodes = {"supernodes", run_supernodes};

@@ -7,7 +7,7 @@
 
 /* Asks the companion why a pod or a job is where it is, or waits. */
 
-enum { TIMEOUT_MS = 10000, KEY_COMPANION = CLI_KEY_OWN };
+enum { TIMEOUT_MS = 10000 };
 
 struct options {
     struct cli_parse parse;
@@ -15,47 +15,22 @@ struct options {
     unsigned format;
 };
 
-enum { FORMAT_TEXT, FORMAT_JSON };
-static const char *const formats[] = {"text", "json", NULL};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case KEY_COMPANION:
-        options->companion = arg;
-        return 0;
-    case 'n':
-        options->namespace_ = arg;
-        return 0;
-    case 'o':
-        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
-    case ARGP_KEY_ARG:
-        if (options->name)
-            return cli_parse_rest(key, arg, state);
-        options->name = arg;
-        return 0;
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "namespace", .key = 'n', .arg = "NAME", .doc = "where the pod or job is (default: anywhere)"},
-    {.name = "companion",
-     .key = KEY_COMPANION,
-     .arg = "ADDRESS:PORT",
-     .doc = "where gputopo-scheduler answers (127.0.0.1:9401)"},
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    {"namespace", "NAME", "where the pod or job is (default: anywhere)", gt_option_any_text,
+     GT_OPTION_FIELD(struct options, namespace_), .letter = 'n'},
+    {"companion", "ADDRESS:PORT", "where gputopo-scheduler answers (127.0.0.1:9401)", gt_option_any_text,
+     GT_OPTION_FIELD(struct options, companion)},
+    CLI_FORMAT_OPTION(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp argp = {
-    .options = own_options,
-    .parser = parse,
-    .args_doc = "POD|JOB",
-    .doc =
+
+static const struct gt_command command = {
+    .arguments = "POD|JOB",
+    .about =
         "Tell why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason why it "
         "waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as well.",
+    .options = own_options,
+    .count = GT_COUNT(own_options),
 };
 
 /* Everything that has a meaning in a URL is escaped. */
@@ -78,7 +53,7 @@ static int ask(const struct options *options, struct gt_buf *answer, struct gt_e
         gt_buf_puts(&path, "/");
     }
     add_escaped(&path, options->name);
-    if (options->format == FORMAT_JSON)
+    if (options->format == CLI_JSON)
         gt_buf_puts(&path, "&format=json");
     int r = gt_buf_check(&path, "the name", err);
     if (r < 0)
@@ -97,9 +72,12 @@ static int ask(const struct options *options, struct gt_buf *answer, struct gt_e
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct options options = {.parse = {.verb = verb->name}, .companion = "127.0.0.1:9401"};
-    int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    int first, exit_code;
+    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
         return exit_code;
+    if (first + 1 < argc)
+        return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + 1]);
+    options.name = argv[first]; /* NULL behind the last */
     if (!options.name || !*options.name)
         return cli_usage(verb->name, "expected the name of a pod or of a job");
     if (options.namespace_ && strchr(options.name, '/'))

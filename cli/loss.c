@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/text.h"
@@ -18,45 +17,23 @@ struct options {
     unsigned format;
 };
 
-enum { FORMAT_TEXT, FORMAT_JSON };
-static const char *const formats[] = {"text", "json", NULL};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->source;
-        return cli_parse_rest(key, arg, state);
-    case CLI_KEY_FREE:
-        options->free = arg;
-        return 0;
-    case 'k':
-        return cli_parse_number(&options->parse, "-k", "a number of GPUs from 1", 1, UINT32_MAX, arg,
-                                &options->k);
-    case 'o':
-        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "gpus", .key = 'k', .arg = "N", .doc = "how many GPUs are wanted"},
-    {.name = "free",
-     .key = CLI_KEY_FREE,
-     .arg = "LIST",
-     .doc = "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas "
-            "(default: all GPUs but the unhealthy ones)"},
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    {"gpus", "N", "how many GPUs are wanted", gt_option_number, GT_OPTION_FIELD(struct options, k), .min = 1,
+     .max = UINT32_MAX, .letter = 'k'},
+    {"free", "LIST",
+     "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas (default: "
+     "all GPUs but the unhealthy ones)",
+     gt_option_any_text, GT_OPTION_FIELD(struct options, free)},
+    CLI_FORMAT_OPTION(struct options),
+    CLI_SOURCE_OPTIONS(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp_child children[] = {{.argp = &cli_source_argp}, {0}};
-static const struct argp argp = {
+
+static const struct gt_command command = {
+    .about =
+        "Choose the best connected N of the free GPUs of a node, and say what the choice costs the rest.",
     .options = own_options,
-    .parser = parse,
-    .doc = "Choose the best connected N of the free GPUs of a node, and say what the choice costs the rest.",
-    .children = children,
+    .count = GT_COUNT(own_options),
 };
 
 static int fail_too_few(uint64_t free, unsigned k, struct gt_err **err)
@@ -93,7 +70,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         .source = {.verb = verb->name},
     };
     int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     if (!options.k)
         return cli_usage(verb->name, "-k: expected the number of GPUs wanted");
@@ -115,7 +92,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == FORMAT_JSON)
+    if (options.format == CLI_JSON)
         cli_answer_json(&answer, &text);
     else
         cli_answer_text(&answer, &text);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
-#include "base/version.h"
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {&cli_show,     &cli_record,    &cli_loss,       &cli_plan,
@@ -15,47 +13,31 @@ const char *cli_program = "gputopo";
 struct options {
     struct cli_parse parse;
     bool version;
-    int verb; /* where it stands in argv, 0 none */
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case 'V':
-        options->version = true;
-        state->next = state->argc;
-        return 0;
-    case ARGP_KEY_ARG: /* the verb; what follows is for its own parser */
-        options->verb = state->next - 1;
-        state->next = state->argc;
-        return 0;
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "version", .key = 'V', .doc = "print the version", .group = -1},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    {"version", NULL, "print the version", gt_option_last, GT_OPTION_FIELD(struct options, version),
+     .letter = 'V'},
+    CLI_HELP_OPTION,
 };
 
-static const struct argp argp = {
+static const struct gt_command command = {
+    .arguments = "VERB [OPTION]...",
+    .about = "How the GPUs of a node and of a cluster are wired, and which of them to give.\n\n"
+             "  show        print the GPUs and NICs of a node and how they are wired\n"
+             "  record      save a node in a file that --from replays\n"
+             "  loss        choose the best connected GPUs of those that are free\n"
+             "  plan        place a job on a cluster that a file describes\n"
+             "  simulate    play jobs through a cluster and compare policies of placement\n"
+             "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
+             "  supernodes  list the supernodes of a Kubernetes cluster\n"
+             "  explain     tell why a pod or a job is where it is, or waits\n"
+             "  check-node  check what is taken for granted about GPUs, driver and library\n"
+             "  withdraw    take back what a removed gputopo has written into a cluster",
+    .more = "VERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
     .options = own_options,
-    .parser = parse,
-    .args_doc = "VERB [OPTION...]",
-    .doc = "How the GPUs of a node and of a cluster are wired, and which of them to give.\n\n"
-           "  show        print the GPUs and NICs of a node and how they are wired\n"
-           "  record      save a node in a file that --from replays\n"
-           "  loss        choose the best connected GPUs of those that are free\n"
-           "  plan        place a job on a cluster that a file describes\n"
-           "  simulate    play jobs through a cluster and compare policies of placement\n"
-           "  cluster     show the GPUs of a Kubernetes cluster and who uses them\n"
-           "  supernodes  list the supernodes of a Kubernetes cluster\n"
-           "  explain     tell why a pod or a job is where it is, or waits\n"
-           "  check-node  check what is taken for granted about GPUs, driver and vendor library\n"
-           "  withdraw    take back what a removed gputopo has written into a Kubernetes cluster\n"
-           "\vVERB --help tells the options of a verb; the manual page gputopo(1) tells all.",
+    .count = GT_COUNT(own_options),
+    .has_verbs = true,
 };
 
 static const struct cli_verb *find_verb(const char *name)
@@ -73,13 +55,6 @@ static void list_verbs(struct gt_buf *to)
         gt_buf_printf(to, "%s%s", i == 0 ? "" : i + 1 == GT_COUNT(verbs) ? " or " : ", ", verbs[i]->name);
 }
 
-static int print_version(void)
-{
-    gt_auto_buf struct gt_buf text = GT_BUF(256);
-    gt_buf_printf(&text, "gputopo %s (%s)\n", gt_version, gt_commit);
-    return cli_print(NULL, &text);
-}
-
 int main(int argc, char **argv)
 {
     cli_keep_standard_streams();
@@ -90,22 +65,18 @@ int main(int argc, char **argv)
     if (strcmp(slash ? slash + 1 : argv[0], "kubectl-gputopo") == 0)
         cli_program = "kubectl gputopo";
 
-    char name[64] = "gputopo";
-    argv[0] = name; /* getopt begins its messages with it */
     struct options options = {0};
-    int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    int first, exit_code;
+    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
         return exit_code;
     if (options.version)
-        return print_version();
+        return gt_exit_with_version("gputopo");
     gt_auto_buf struct gt_buf list = GT_BUF(256);
     list_verbs(&list);
-    if (!options.verb)
+    if (first == argc)
         return cli_usage(NULL, "expected a verb: %s; see --help", list.data ? list.data : "");
-    const struct cli_verb *verb = find_verb(argv[options.verb]);
+    const struct cli_verb *verb = find_verb(argv[first]);
     if (!verb)
-        return cli_usage(NULL, "expected %s, is '%.100s'", list.data ? list.data : "", argv[options.verb]);
-    snprintf(name, sizeof(name), "gputopo: %s", verb->name);
-    argv[options.verb] = name;
-    return verb->run(verb, argc - options.verb, argv + options.verb);
+        return cli_usage(NULL, "expected %s, is '%.100s'", list.data ? list.data : "", argv[first]);
+    return verb->run(verb, argc - first, argv + first);
 }

@@ -5,10 +5,11 @@
 
 #include "cli/cli.h"
 
-static void say(const char *verb, const struct gt_err *err)
+static int say(const char *verb, const struct gt_err *err, int code)
 {
-    const char *separator = verb ? ": " : "";
-    fprintf(stderr, "gputopo%s%s: %s\n", separator, verb ? verb : "", gt_err_text(err));
+    char program[64];
+    snprintf(program, sizeof(program), "gputopo%s%s", verb ? ": " : "", verb ? verb : "");
+    return gt_exit_with(program, err, code);
 }
 
 int cli_usage(const char *verb, const char *format, ...)
@@ -20,19 +21,17 @@ int cli_usage(const char *verb, const char *format, ...)
     va_end(args);
     gt_auto_err struct gt_err *err = NULL; /* an error's text is one line without control characters */
     gt_fail(&err, EINVAL, "%s", text);
-    say(verb, err);
-    return CLI_USAGE;
+    return say(verb, err, CLI_USAGE);
 }
 
 void cli_warn(const char *verb, const char *text)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_fail(&err, EINVAL, "%s", text);
-    say(verb, err);
+    say(verb, err, CLI_DONE);
 }
 
 int cli_failed(const char *verb, const struct gt_err *err)
 {
-    say(verb, err);
-    return CLI_FAILED;
+    return say(verb, err, CLI_FAILED);
 }

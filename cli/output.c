@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,22 +17,9 @@ void cli_keep_standard_streams(void)
 
 int cli_print(const char *verb, const struct gt_buf *text)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    if (gt_buf_check(text, "the output", &err) < 0)
-        return cli_failed(verb, err);
-    for (size_t done = 0; done < text->len;) {
-        ssize_t n = write(STDOUT_FILENO, text->data + done, text->len - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EPIPE) /* the reader has seen enough: nothing to say */
-            return CLI_FAILED;
-        if (n < 0) {
-            gt_fail_sys(&err, errno, "standard output");
-            return cli_failed(verb, err);
-        }
-        done += (size_t)n;
-    }
-    return CLI_DONE;
+    char program[64];
+    snprintf(program, sizeof(program), "gputopo%s%s", verb ? ": " : "", verb ? verb : "");
+    return gt_exit_with_text(program, text);
 }
 
 int cli_write_file(const char *verb, const char *path, const char *text)

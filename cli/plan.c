@@ -9,8 +9,6 @@
 #include "cli/cli.h"
 #include "scheduler-ext/core/score.h"
 
-enum { KEY_CLUSTER = CLI_KEY_OWN, KEY_PODS, KEY_GROUP, KEY_ATOMIC, KEY_CHAIN, KEY_EXPLAIN, KEY_ADVISE };
-
 enum { GPUS_OF_POD_MAX = 1024 };
 
 struct options {
@@ -22,13 +20,11 @@ struct options {
     unsigned format;
 };
 
-enum { FORMAT_TEXT, FORMAT_JSON };
-static const char *const formats[] = {"text", "json", NULL};
-
-static error_t parse_chain(struct options *options, const char *arg)
+static int read_chain(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
+    struct options *options = field;
     options->chain_count = 0;
-    for (const char *p = arg;;) {
+    for (const char *p = value;;) {
         size_t len = strcspn(p, ",");
         char item[16] = "";
         uint64_t size;
@@ -36,8 +32,8 @@ static error_t parse_chain(struct options *options, const char *arg)
             memcpy(item, p, len);
         if (options->chain_count == GT_CHAIN_MAX || !gt_text_to_unsigned(item, GT_GROUP_MAX, &size) ||
             !size || (options->chain_count && size <= options->chain[options->chain_count - 1]))
-            return cli_refuse(&options->parse, "--chain",
-                              "at most 16 ascending numbers of GPUs such as 8,16,32", arg);
+            return gt_option_refuse(option, "at most 16 ascending numbers of GPUs such as 8,16,32", value,
+                                    err);
         options->chain[options->chain_count++] = (unsigned)size;
         if (!p[len])
             return 0;
@@ -45,67 +41,32 @@ static error_t parse_chain(struct options *options, const char *arg)
     }
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case KEY_CLUSTER:
-        options->cluster = arg;
-        return 0;
-    case KEY_PODS:
-        return cli_parse_number(&options->parse, "--pods", "a number of pods from 1 to 131072", 1,
-                                GT_PLAN_PODS_MAX, arg, &options->pods);
-    case 'k':
-        return cli_parse_number(&options->parse, "--gpus", "a pod's number of GPUs from 1 to 1024", 1,
-                                GPUS_OF_POD_MAX, arg, &options->gpus);
-    case KEY_GROUP:
-        options->group = arg;
-        return 0;
-    case KEY_ATOMIC:
-        options->atomic = arg;
-        return 0;
-    case KEY_CHAIN:
-        return parse_chain(options, arg);
-    case KEY_EXPLAIN:
-        options->explain = true;
-        return 0;
-    case KEY_ADVISE:
-        options->advise = true;
-        return 0;
-    case 'o':
-        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
+#define PLAN_FIELD(member) GT_OPTION_FIELD(struct options, member)
 
-static const struct argp_option own_options[] = {
-    {.name = "cluster", .key = KEY_CLUSTER, .arg = "FILE", .doc = "the cluster, as JSON"},
-    {.name = "pods", .key = KEY_PODS, .arg = "N", .doc = "how many pods the job has"},
-    {.name = "gpus", .key = 'k', .arg = "K", .doc = "how many GPUs each of them asks for"},
-    {.name = "group-size",
-     .key = KEY_GROUP,
-     .arg = "G",
-     .doc = "GPUs of one model-parallel unit (gpu-group-size); without it each pod is placed by itself"},
-    {.name = "atomic-group-size",
-     .key = KEY_ATOMIC,
-     .arg = "A",
-     .doc = "GPUs of the smallest part that must stay together (atomic-gpu-group-size)"},
-    {.name = "chain",
-     .key = KEY_CHAIN,
-     .arg = "LIST",
-     .doc = "unit sizes to keep room for, ascending (default: 8,16,32,64,128)"},
-    {.name = "explain", .key = KEY_EXPLAIN, .doc = "say why each unit lies where it does, and the bounds"},
-    {.name = "advise",
-     .key = KEY_ADVISE,
-     .doc = "where the job does not fit, say which movable pods must leave for it"},
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "text (default) or json"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    {"cluster", "FILE", "the cluster, as JSON", gt_option_any_text, PLAN_FIELD(cluster)},
+    {"pods", "N", "how many pods the job has", gt_option_number, PLAN_FIELD(pods), .min = 1,
+     .max = GT_PLAN_PODS_MAX},
+    {"gpus", "K", "how many GPUs each of them asks for", gt_option_number, PLAN_FIELD(gpus), .min = 1,
+     .max = GPUS_OF_POD_MAX, .letter = 'k'},
+    {"group-size", "G",
+     "GPUs of one model-parallel unit (gpu-group-size); without it each pod is placed by itself",
+     gt_option_any_text, PLAN_FIELD(group)},
+    {"atomic-group-size", "A", "GPUs of the smallest part that must stay together (atomic-gpu-group-size)",
+     gt_option_any_text, PLAN_FIELD(atomic)},
+    {"chain", "LIST", "unit sizes to keep room for, ascending (default: 8,16,32,64,128)", .read = read_chain},
+    {"explain", NULL, "say why each unit lies where it does, and the bounds", gt_option_set,
+     PLAN_FIELD(explain)},
+    {"advise", NULL, "where the job does not fit, say which movable pods must leave for it", gt_option_set,
+     PLAN_FIELD(advise)},
+    CLI_FORMAT_OPTION(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp argp = {
+
+static const struct gt_command command = {
+    .about = "Place one job on a cluster that a file describes: what the scheduler would do, without one.",
     .options = own_options,
-    .parser = parse,
-    .doc = "Place one job on a cluster that a file describes: what the scheduler would do, without one.",
+    .count = GT_COUNT(own_options),
 };
 
 /* ---- the answer ---- */
@@ -292,7 +253,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct options options = {.parse = {.verb = verb->name}};
     int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     if (!options.cluster)
         return cli_usage(verb->name, "--cluster: expected the file of a cluster");
@@ -314,7 +275,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return exit_code == CLI_USAGE ? cli_usage(verb->name, "%s", gt_err_text(err))
                                       : cli_failed(verb->name, err);
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == FORMAT_JSON)
+    if (options.format == CLI_JSON)
         cli_plan_json(plan, &text);
     else
         cli_plan_text(plan, &text);

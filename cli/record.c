@@ -7,35 +7,18 @@ struct options {
     const char *output;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->source;
-        return cli_parse_rest(key, arg, state);
-    case 'o':
-        options->output = arg;
-        return 0;
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "output",
-     .key = 'o',
-     .arg = "FILE",
-     .doc = "write the recording to FILE, whole or not at all; - for standard output"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    {"output", "FILE", "write the recording to FILE, whole or not at all; - for standard output",
+     gt_option_text, GT_OPTION_FIELD(struct options, output), .letter = 'o'},
+    CLI_LIVE_SOURCE_OPTIONS(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp_child children[] = {{.argp = &cli_live_source_argp}, {0}};
-static const struct argp argp = {
+
+static const struct gt_command command = {
+    .about = "Save this node in one file, with everything that was read from it, so that "
+             "--from can replay it elsewhere.",
     .options = own_options,
-    .parser = parse,
-    .doc = "Save this node in one file, with everything that was read from it, so that "
-           "--from can replay it elsewhere.",
-    .children = children,
+    .count = GT_COUNT(own_options),
 };
 
 static void raw_done(struct gt_raw *raw)
@@ -50,9 +33,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         .source = {.verb = verb->name},
     };
     int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
-    if (!options.output || !*options.output)
+    if (!options.output)
         return cli_usage(verb->name, "-o: expected the file to write, or - for standard output");
 
     gt_auto_err struct gt_err *err = NULL;

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cjson/cJSON.h>
-#include <errno.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/show_use.h"
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"
-
-enum { KEY_NODE = CLI_KEY_OWN, KEY_AGENT };
 
 enum { FORMAT_MATRIX, FORMAT_JSON };
 static const char *const formats[] = {"matrix", "json", "yaml", "dot", "svg", NULL};
@@ -23,46 +19,25 @@ struct options {
     unsigned format;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->source;
-        state->child_inputs[1] = &options->api;
-        return cli_parse_rest(key, arg, state);
-    case KEY_NODE:
-        options->node = arg;
-        return *arg ? 0 : cli_refuse(&options->parse, "--node", "the name of a node", arg);
-    case KEY_AGENT:
-        options->agent = arg;
-        return 0;
-    case 'o':
-        return cli_parse_word(&options->parse, "-o", formats, arg, &options->format);
-    default:
-        return cli_parse_rest(key, arg, state);
-    }
-}
-
-static const struct argp_option own_options[] = {
-    {.name = "output", .key = 'o', .arg = "FORMAT", .doc = "matrix (default), json, yaml, dot or svg"},
-    {.name = "node",
-     .key = KEY_NODE,
-     .arg = "NAME",
-     .doc = "a node of the cluster as its NodeGPUTopology tells it, instead of this machine"},
-    {.name = "agent",
-     .key = KEY_AGENT,
-     .arg = "ADDRESS:PORT|none",
-     .doc = "ask this agent who uses the GPUs (default: 127.0.0.1:9400, if one answers there)"},
-    CLI_LAST_OPTIONS,
+static const struct gt_option own_options[] = {
+    {"output", "FORMAT", "matrix (default), json, yaml, dot or svg", gt_option_word,
+     GT_OPTION_FIELD(struct options, format), .words = formats, .letter = 'o'},
+    {"node", "NAME", "a node of the cluster as its NodeGPUTopology tells it, instead of this machine",
+     gt_option_text, GT_OPTION_FIELD(struct options, node)},
+    {"agent", "ADDRESS:PORT|none",
+     "ask this agent who uses the GPUs (default: 127.0.0.1:9400, if one answers there)", gt_option_any_text,
+     GT_OPTION_FIELD(struct options, agent)},
+    CLI_SOURCE_OPTIONS(struct options),
+    CLI_API_OPTIONS(struct options),
+    CLI_HELP_OPTION,
 };
-static const struct argp_child children[] = {{.argp = &cli_source_argp}, {.argp = &cli_api_argp}, {0}};
-static const struct argp argp = {
+
+static const struct gt_command command = {
+    .about =
+        "Print the GPUs and NICs of a node and how they are wired, on standard output; and which of them "
+        "are free, where that is known.",
     .options = own_options,
-    .parser = parse,
-    .doc = "Print the GPUs and NICs of a node and how they are wired, on standard output; and which of them "
-           "are free, where that is known.",
-    .children = children,
+    .count = GT_COUNT(own_options),
 };
 
 static bool check(const struct options *options)
@@ -152,7 +127,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     if (!check(&options))
         return CLI_USAGE;

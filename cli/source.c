@@ -5,82 +5,9 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include "base/text.h"
 #include "cli/cli.h"
 
 enum { VENDOR_METAX = 0x9999 }; /* what a scan looks for where no vendor is given */
-
-static bool parse_vendor(const char *text, unsigned *ret)
-{
-    if (strncmp(text, "0x", 2) == 0 || strncmp(text, "0X", 2) == 0)
-        text += 2;
-    size_t len = strlen(text);
-    if (len < 1 || len > 4 || strspn(text, "0123456789abcdefABCDEF") != len)
-        return false;
-    unsigned long value = strtoul(text, NULL, 16);
-    if (value == 0 || value == 0xffff) /* neither is an id; the bus reads ffff where nothing is */
-        return false;
-    *ret = (unsigned)value;
-    return true;
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct cli_source *source = state->input;
-    switch (key) {
-    case CLI_KEY_FROM:
-        source->from = arg;
-        return 0;
-    case CLI_KEY_ROOT:
-        source->root = arg;
-        return 0;
-    case CLI_KEY_PROBE:
-        source->probe = arg;
-        return 0;
-    case CLI_KEY_VENDOR:
-        if (parse_vendor(arg, &source->vendor))
-            return 0;
-        cli_usage(source->verb, "--vendor: expected a PCI vendor id such as 9999 or 0x10de, is '%.100s'",
-                  arg);
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option live_options[] = {
-    {.name = "root", .key = CLI_KEY_ROOT, .arg = "DIR", .doc = "read sys/, proc/ and opt/ below DIR"},
-    {.name = "vendor",
-     .key = CLI_KEY_VENDOR,
-     .arg = "ID",
-     .doc = "PCI vendor id of the GPUs, hexadecimal (default: 9999, MetaX, or that of the recording)"},
-    {.name = "probe",
-     .key = CLI_KEY_PROBE,
-     .arg = "PROGRAM|SOCKET|none",
-     .doc =
-         "how the vendor library is asked (default: the gputopo-probe beside this program, if it is there)"},
-    {0},
-};
-static const struct argp_option from_options[] = {
-    {.name = "from",
-     .key = CLI_KEY_FROM,
-     .arg = "FILE",
-     .doc = "read FILE instead of this machine: a recording, the JSON of a node, an hwloc XML file, or a "
-            "directory with a recorded sysfs tree"},
-    {0},
-};
-
-const struct argp cli_live_source_argp = {.options = live_options, .parser = parse};
-static const struct argp_child live_child[] = {{.argp = &cli_live_source_argp}, {0}};
-
-static error_t pass_on(int key, char *arg, struct argp_state *state)
-{
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->input;
-    return parse(key, arg, state);
-}
-
-const struct argp cli_source_argp = {.options = from_options, .parser = pass_on, .children = live_child};
 
 bool cli_source_check(const struct cli_source *source)
 {

@@ -243,31 +243,26 @@ struct options {
     struct cli_api_options api;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *options = state->input;
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = &options->api;
-    return cli_parse_rest(key, arg, state);
-}
+static const struct gt_option own_options[] = {
+    CLI_API_OPTIONS(struct options),
+    CLI_HELP_OPTION,
+};
 
-static const struct argp_child children[] = {{.argp = &cli_api_argp}, {0}};
-static const struct argp_option own_options[] = {CLI_LAST_OPTIONS};
-static const struct argp argp = {
+static const struct gt_command command = {
+    .about =
+        "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
+        "labels and annotations of Nodes, and the objects that they made. For a cluster that gputopo was "
+        "removed from; agents that "
+        "still run write it again.",
     .options = own_options,
-    .parser = parse,
-    .doc = "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
-           "labels and annotations of Nodes, and the objects that they made. For a cluster that gputopo was "
-           "removed from; agents that "
-           "still run write it again.",
-    .children = children,
+    .count = GT_COUNT(own_options),
 };
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct options options = {.parse = {.verb = verb->name}};
     int exit_code;
-    if (!cli_parse_options(&argp, argc, argv, &options.parse, &exit_code))
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     gt_auto_err struct gt_err *err = NULL;
     cli_auto_api struct cli_api *api = NULL;
