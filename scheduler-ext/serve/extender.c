@@ -204,7 +204,7 @@ static void score(struct gt_extender *e, const struct gt_volcano_args *args, str
     uint32_t count = args->nodes.count;
     list_names(e, &args->nodes);
     for (uint32_t i = 0; i < count; i++) {
-        int64_t idle = args->node[i].idle_milli;
+        int64_t idle = args->idle_milli[i];
         e->left[i] = idle < 0 || idle > INT32_MAX ? -1 : (int32_t)(idle / 1000);
     }
     gt_node_values(e->spec.cache, &pod, e->names, e->left, count, e->values, e->ids);
