@@ -137,10 +137,10 @@ void gt_options_help(const struct gt_command *command, struct gt_buf *to)
             snprintf(letter, sizeof(letter), option->letter ? "-%c, " : "    ", option->letter);
         snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name, *value && *value != '=' ? " " : "",
                  value);
-        gt_buf_printf(to, "%-*s", HELP_COLUMN - 1, left);
-        gt_buf_puts(to, " ");
-        size_t column = strlen(left) < HELP_COLUMN ? HELP_COLUMN : HELP_WIDTH;
-        add_wrapped(to, option->help, column, HELP_COLUMN);
+        bool fits = strlen(left) < HELP_COLUMN;
+        gt_buf_printf(to, "%s%s%*s", left, fits ? "" : "\n", HELP_COLUMN - (fits ? (int)strlen(left) : 0),
+                      "");
+        add_wrapped(to, option->help, HELP_COLUMN, HELP_COLUMN);
     }
     if (command->more) {
         gt_buf_puts(to, "\n");
