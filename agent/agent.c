@@ -17,7 +17,7 @@
 #include "topology/model/render.h"
 
 /* In all, the process ends within two seconds; a scan that hangs is left before, with a word of its own. */
-enum { LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
+enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
 
 static const char uuid_variable[] = "METAX_GPU_UUIDS";
 
@@ -184,7 +184,7 @@ static int take_signals(struct gt_agent *agent, struct gt_err **err)
     signal(SIGPIPE, SIG_IGN);
     int r = gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err);
     if (r >= 0)
-        r = gt_ending_new(agent->loop, LEAVE_MS, on_end, agent, &agent->ending, err);
+        r = gt_ending_new(agent->loop, AGENT_LEAVE_MS, on_end, agent, &agent->ending, err);
     return r;
 }
 

@@ -9,7 +9,7 @@
  * somebody may have removed it. While it cannot be written and containers would get nothing but names, no GPU
  * is offered.
  */
-enum { CHECK_MS = 5000 };
+enum { CDI_CHECK_MS = 5000 };
 
 static bool is_used(const struct gt_agent *agent)
 {
@@ -54,7 +54,7 @@ static void remove_left_over(struct gt_agent *agent)
     gt_auto_err struct gt_err *err = NULL;
     const struct gt_usage *usage = gt_usage_now(agent->usage);
     if (!usage->known || usage->stale || usage->used || usage->strangers) {
-        gt_source_arm(agent->cdi_timer, CHECK_MS);
+        gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
         return;
     }
     if (gt_cdi_remove(agent->cdi, &err) < 0)
@@ -69,7 +69,7 @@ bool gt_agent_cdi_tend(struct gt_agent *agent)
         remove_left_over(agent);
         return false;
     }
-    gt_source_arm(agent->cdi_timer, CHECK_MS);
+    gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
     if (!agent->scanned)
         return false;
     bool failed = agent->cdi_error[0];
@@ -106,7 +106,7 @@ int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, stru
         return 0;
     r = gt_loop_add_timer(agent->loop, on_timer, agent, &agent->cdi_timer, err);
     if (r >= 0)
-        gt_source_arm(agent->cdi_timer, CHECK_MS);
+        gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
     return r;
 }
 

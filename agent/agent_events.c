@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { PAUSE_MS = 200, BETWEEN_MS = 1000 };
+enum { EVENTS_PAUSE_MS = 200, BETWEEN_MS = 1000 };
 
 /* Events come in bunches: the first one starts a pause, then one scan answers them all. In a storm the pauses
  * are longer. */
@@ -15,7 +15,7 @@ static void wait_for_more(struct gt_agent *agent)
         return;
     agent->event_waits = true;
     bool storm = agent->event_scan_ms && gt_clock_ms() - agent->event_scan_ms < BETWEEN_MS;
-    gt_source_arm(agent->event_timer, storm ? BETWEEN_MS : PAUSE_MS);
+    gt_source_arm(agent->event_timer, storm ? BETWEEN_MS : EVENTS_PAUSE_MS);
 }
 
 static void on_event_timer(void *arg)

@@ -8,7 +8,7 @@
 /* What is planned for the pods of this node: their annotations, followed; handed to the plugin as they
  * change, and compared with the kubelet's book. */
 
-enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, LOOK_MS = 1000 };
+enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, PLANS_LOOK_MS = 1000 };
 
 static bool is_current(const struct gt_agent *agent)
 {
@@ -26,7 +26,7 @@ static void hand_over(struct gt_agent *agent)
     if (agent->plans_handed_current)
         gt_source_disarm(agent->plans_timer);
     else
-        gt_source_arm(agent->plans_timer, LOOK_MS);
+        gt_source_arm(agent->plans_timer, PLANS_LOOK_MS);
     int r = gt_plan_table_snapshot(agent->plans, agent->plans_handed_current, &plans, &err);
     if (r >= 0)
         r = gt_plugin_plan(agent->plugin, plans, &err);
@@ -87,7 +87,7 @@ static void on_look(void *arg)
     if (is_current(agent))
         on_synced(agent);
     else
-        gt_source_arm(agent->plans_timer, LOOK_MS);
+        gt_source_arm(agent->plans_timer, PLANS_LOOK_MS);
 }
 
 int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)

@@ -10,7 +10,7 @@
 /* The signs that the vendor's plugin shares the GPUs: the kubelet's words come with who uses what, the Node's
  * annotation is asked for here. */
 
-enum { LOOK_MS = 60000, LOOK_JITTER_MS = 12000 };
+enum { NODE_LOOK_MS = 60000, LOOK_JITTER_MS = 12000 };
 
 static void judge(struct gt_agent *agent)
 {
@@ -47,7 +47,7 @@ static void look_again(struct gt_agent *agent)
 {
     struct gt_jitter jitter;
     gt_jitter_seed(&jitter);
-    gt_source_arm(agent->node_timer, LOOK_MS + gt_jitter_below(&jitter, LOOK_JITTER_MS));
+    gt_source_arm(agent->node_timer, NODE_LOOK_MS + gt_jitter_below(&jitter, LOOK_JITTER_MS));
 }
 
 static void on_node(void *arg, struct gt_kube_answer *answer)

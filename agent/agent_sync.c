@@ -7,7 +7,7 @@
  * whatever it is, is waited for.
  */
 
-enum { SYNC_MS = 2000 };
+enum { FIRST_ANSWERS_MS = 2000 };
 
 void gt_agent_synced(struct gt_agent *agent, unsigned sources)
 {
@@ -31,7 +31,7 @@ int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
     if (r < 0)
         return r;
     agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
-    gt_source_arm(agent->sync_timer, SYNC_MS);
+    gt_source_arm(agent->sync_timer, FIRST_ANSWERS_MS);
     return 0;
 }
 

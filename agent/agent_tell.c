@@ -4,12 +4,12 @@
 
 /* Events about the Node, for people: `kubectl describe node`. */
 
-enum { NOTE_MAX = 1024, EVENTS_PER_MINUTE = 60 };
+enum { NODE_NOTE_MAX = 1024, NODE_EVENTS_PER_MINUTE = 60 };
 
 int gt_agent_tell_start(struct gt_agent *agent, struct gt_err **err)
 {
     return gt_kube_recorder_new(agent->kube, GT_DOMAIN "/" GT_AGENT_NAME, agent->options->node_name,
-                                EVENTS_PER_MINUTE, &agent->recorder, err);
+                                NODE_EVENTS_PER_MINUTE, &agent->recorder, err);
 }
 
 void gt_agent_tell_stop(struct gt_agent *agent)
@@ -19,7 +19,7 @@ void gt_agent_tell_stop(struct gt_agent *agent)
 
 void gt_agent_tell(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
 {
-    char note[NOTE_MAX];
+    char note[NODE_NOTE_MAX];
     va_list args;
     if (!agent->recorder)
         return;

@@ -25,7 +25,7 @@ static const struct {
     [LINK_UP] = {"LinkUp", "direct links between GPUs are up again", false},
 };
 
-enum { NOTE_MAX = 960 }; /* an Event takes 1,024 bytes, and is cut there */
+enum { CHANGE_NOTE_MAX = 960 }; /* an Event takes 1,024 bytes, and is cut there */
 
 struct news {
     struct gt_buf who[TOLDS];
@@ -38,7 +38,7 @@ static void add(struct news *news, enum told told, const char *format, ...)
 {
     struct gt_buf *who = &news->who[told];
     va_list args;
-    if (who->len > NOTE_MAX)
+    if (who->len > CHANGE_NOTE_MAX)
         return;
     gt_buf_puts(who, who->len ? ", " : "");
     va_start(args, format);
@@ -49,7 +49,7 @@ static void add(struct news *news, enum told told, const char *format, ...)
 static void tell(const struct news *news, gt_changes_told *told, void *arg)
 {
     for (unsigned i = 0; told && i < TOLDS; i++) {
-        gt_auto_buf struct gt_buf note = GT_BUF(4 * NOTE_MAX);
+        gt_auto_buf struct gt_buf note = GT_BUF(4 * CHANGE_NOTE_MAX);
         if (!news->who[i].len)
             continue;
         gt_buf_printf(&note, "%s: %s", facts[i].what, news->who[i].data);
@@ -202,7 +202,7 @@ unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inven
     const struct gt_node *was = before ? before->node : NULL, *is = after->node;
     struct news news;
     for (unsigned i = 0; i < TOLDS; i++)
-        news.who[i] = (struct gt_buf)GT_BUF(2 * NOTE_MAX);
+        news.who[i] = (struct gt_buf)GT_BUF(2 * CHANGE_NOTE_MAX);
     unsigned lines = log_node(was, is);
     for (unsigned i = 0; i < after->device_count; i++) {
         const struct gt_device *device = &after->devices[i];

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "kube/yaml.h"
 
-enum { FILE_MAX = 64 << 10, THRESHOLD_MAX = 1000000000 };
+enum { FAULT_FILE_MAX = 64 << 10, THRESHOLD_MAX = 1000000000 };
 
 /* A key with a number: where it goes and between which limits. */
 struct number_key {
@@ -43,7 +43,7 @@ static bool is_of_use(const char *key, enum gt_signal signal, const struct gt_fa
     return rule->when != GT_FAULT_REPORT;
 }
 
-struct place {
+struct fault_place {
     const char *path;
     char where[80]; /* "signals.temperature" */
 };
@@ -56,8 +56,8 @@ static const struct number_key *find_key(const struct number_key *keys, size_t c
     return NULL;
 }
 
-static int read_number(const struct place *place, const struct number_key *key, const cJSON *item, void *to,
-                       struct gt_err **err)
+static int read_number(const struct fault_place *place, const struct number_key *key, const cJSON *item,
+                       void *to, struct gt_err **err)
 {
     uint64_t value;
     if (!cJSON_IsString(item) || !gt_text_to_unsigned(item->valuestring, key->max, &value) ||
@@ -69,7 +69,7 @@ static int read_number(const struct place *place, const struct number_key *key, 
     return 0;
 }
 
-static int read_when(const struct place *place, const cJSON *item, enum gt_fault_when *to,
+static int read_when(const struct fault_place *place, const cJSON *item, enum gt_fault_when *to,
                      struct gt_err **err)
 {
     for (enum gt_fault_when when = GT_FAULT_AT_ONCE; when <= GT_FAULT_REPORT; when++)
@@ -81,14 +81,14 @@ static int read_when(const struct place *place, const cJSON *item, enum gt_fault
                    place->where, cJSON_IsString(item) ? item->valuestring : "");
 }
 
-static int expect_mapping(const struct place *place, const cJSON *item, struct gt_err **err)
+static int expect_mapping(const struct fault_place *place, const cJSON *item, struct gt_err **err)
 {
     return cJSON_IsObject(item)
                ? 0
                : gt_fail(err, EINVAL, "%s: %s: must be a mapping", place->path, place->where);
 }
 
-static int read_rule(const struct place *place, enum gt_signal signal, const cJSON *json,
+static int read_rule(const struct fault_place *place, enum gt_signal signal, const cJSON *json,
                      struct gt_fault_rule *rule, struct gt_err **err)
 {
     const cJSON *item;
@@ -117,7 +117,7 @@ static int read_rule(const struct place *place, enum gt_signal signal, const cJS
 static int read_signals(const char *path, const cJSON *json, struct gt_fault_table *table,
                         struct gt_err **err)
 {
-    struct place place = {path, "signals"};
+    struct fault_place place = {path, "signals"};
     const cJSON *item;
     int r = expect_mapping(&place, json, err);
     cJSON_ArrayForEach(item, json)
@@ -139,7 +139,7 @@ static int read_signals(const char *path, const cJSON *json, struct gt_fault_tab
 static int read_flapping(const char *path, const cJSON *json, struct gt_flapping_rule *rule,
                          struct gt_err **err)
 {
-    const struct place place = {path, "flapping"};
+    const struct fault_place place = {path, "flapping"};
     const cJSON *item;
     int r = expect_mapping(&place, json, err);
     cJSON_ArrayForEach(item, json)
@@ -190,7 +190,7 @@ int gt_fault_file_read(const char *path, struct gt_fault_table *ret, struct gt_e
 {
     gt_auto_free char *text = NULL;
     size_t len = 0;
-    int r = gt_file_read(AT_FDCWD, path, FILE_MAX, &text, &len, err);
+    int r = gt_file_read(AT_FDCWD, path, FAULT_FILE_MAX, &text, &len, err);
     return r < 0 ? r : gt_fault_text_read(text, len, path, ret, err);
 }
 

@@ -13,7 +13,7 @@
 #include "topology/model/node_json.h"
 
 enum {
-    TEXT_MAX = 256 << 10,
+    HEALTH_FILE_MAX = 256 << 10,
     FORMAT_VERSION = 1,
     VERSION_MAX = 1000,
     HOLD_MAX = GT_FAULT_SECONDS_MAX,
@@ -189,7 +189,7 @@ int gt_health_file_read(struct gt_health_file *file, struct gt_health *health, u
     if (!file->path || (access(file->path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR)))
         return 0;
     char *text = NULL;
-    int r = gt_file_read(AT_FDCWD, file->path, TEXT_MAX, &text, &len, err);
+    int r = gt_file_read(AT_FDCWD, file->path, HEALTH_FILE_MAX, &text, &len, err);
     if (r < 0)
         return r;
     remember(file, text);
@@ -216,7 +216,7 @@ static int remove_file(struct gt_health_file *file, struct gt_err **err)
 
 int gt_health_file_write(struct gt_health_file *file, const struct gt_health *health, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(HEALTH_FILE_MAX);
     if (!file->path)
         return 0;
     if (!is_any_ill(health))

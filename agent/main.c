@@ -7,7 +7,7 @@
 static const char program[] = GT_AGENT_NAME;
 
 /* HTTP, gRPC, the API server, the probe, and a scan: about 60 where all are busy. */
-enum { DESCRIPTORS_NEEDED = 128 };
+enum { AGENT_DESCRIPTORS = 128 };
 
 int main(int argc, char **argv)
 {
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     if (options.version)
         return gt_exit_with_version(program);
     gt_log_setup(options.log_level, options.log_format);
-    int r = gt_process_need_descriptors(DESCRIPTORS_NEEDED, &err);
+    int r = gt_process_need_descriptors(AGENT_DESCRIPTORS, &err);
     if (r == 0)
         r = options.print_fault_table ? gt_agent_print_fault_table(&options, &err)
             : options.oneshot         ? gt_agent_oneshot(&options, &err)

@@ -9,14 +9,14 @@
 
 enum { IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
 
-enum verdict { WAITING, SUSPECT, TOLD };
+enum plan_verdict { WAITING, SUSPECT, TOLD };
 
 struct pod {
     struct pod *next;
     char *namespace, *name, *uid; /* of one block */
     char *text; /* behind them, NULL: no annotation; at most GT_POD_PLAN_TEXT_MAX + 1 bytes of it */
-    struct gt_pod_plan *plan; /* NULL: none */
-    enum verdict *verdicts;   /* of its containers */
+    struct gt_pod_plan *plan;    /* NULL: none */
+    enum plan_verdict *verdicts; /* of its containers */
     char block[];
 };
 
@@ -87,8 +87,8 @@ static void take_out(struct gt_plan_table *table, struct pod **at)
 static int read_plan(struct gt_plan_table *table, struct pod *pod, struct gt_err **err)
 {
     int r = 0;
-    if (table->counts.pods == GT_PLAN_PODS_MAX)
-        r = gt_fail(err, E2BIG, "there are %d planned pods already", GT_PLAN_PODS_MAX);
+    if (table->counts.pods == GT_PLANS_KNOWN_MAX)
+        r = gt_fail(err, E2BIG, "there are %d planned pods already", GT_PLANS_KNOWN_MAX);
     if (r == 0)
         r = gt_pod_plan_read(pod->text, &pod->plan, err);
     if (r == 0 && table->counts.containers + pod->plan->count > GT_PLANS_MAX)
@@ -140,11 +140,11 @@ int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, 
 {
     unsigned count = 0, known = 0;
     gt_auto_free struct gt_plan *plans = calloc(table->counts.containers + 1U, sizeof(*plans));
-    gt_auto_free struct gt_plan_pod *pods = calloc(table->known + 1U, sizeof(*pods));
+    gt_auto_free struct gt_bound_pod *pods = calloc(table->known + 1U, sizeof(*pods));
     if (!plans || !pods)
         return gt_fail_sys(err, ENOMEM, "plans");
     for (const struct pod *pod = table->pods; pod; pod = pod->next) {
-        pods[known++] = (struct gt_plan_pod){pod->namespace, pod->name};
+        pods[known++] = (struct gt_bound_pod){pod->namespace, pod->name};
         for (unsigned i = 0; pod->plan && i < pod->plan->count; i++) {
             const struct gt_planned_container *container = &pod->plan->containers[i];
             plans[count++] = (struct gt_plan){pod->namespace, pod->name, container->name, container->ids,
@@ -196,7 +196,7 @@ static void compare(struct gt_plan_table *table, const struct pod *pod, unsigned
                     const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
 {
     const struct gt_planned_container *container = &pod->plan->containers[at];
-    enum verdict *verdict = &pod->verdicts[at];
+    enum plan_verdict *verdict = &pod->verdicts[at];
     unsigned held = 0, planned = 0;
     for (unsigned i = 0; i < holdings->count; i++)
         if (is_holder(&holdings->holders[i], pod, container)) {

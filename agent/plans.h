@@ -11,7 +11,7 @@
  * pods' annotations (api/pod_plan.h), and whether the containers got just that. No clock, no connection; all
  * of it the loop's thread's.
  */
-enum { GT_PLAN_PODS_MAX = 512 /* with a plan */ };
+enum { GT_PLANS_KNOWN_MAX = 512 /* with a plan */ };
 
 struct gt_plan_table;
 

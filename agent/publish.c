@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "kube/status.h"
 
-enum { BODY_MAX = 1 << 20, ANSWER_MAX = 4 << 20 };
+enum { PUBLISH_BODY_MAX = 1 << 20, PUBLISH_ANSWER_MAX = 4 << 20 };
 
 static bool is_step(enum gt_publish_lane lane)
 {
@@ -92,7 +92,7 @@ static bool make(struct gt_publish *publish, enum gt_publish_lane which, const c
 static bool has_news(struct gt_publish *publish, enum gt_publish_lane which)
 {
     struct lane *lane = &publish->lanes[which];
-    gt_auto_buf struct gt_buf text = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
     if (!make(publish, which, NULL, &text)) {
         lane->look = lane->again = false;
         return false;
@@ -117,7 +117,7 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),
         .deadline_ms = publish->away ? GT_PUBLISH_AWAY_MS : GT_PUBLISH_DEADLINE_MS,
-        .response_max = ANSWER_MAX,
+        .response_max = PUBLISH_ANSWER_MAX,
     };
     if (which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE)
         request.subresource = "status";
@@ -128,7 +128,7 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
 {
     struct lane *lane = &publish->lanes[which];
     struct gt_kube_request request = request_of(publish, which);
-    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf body = GT_BUF(PUBLISH_BODY_MAX);
     gt_auto_err struct gt_err *err = NULL;
     char at[GT_PUBLISH_TIME_SIZE];
     if (!is_step(which) && !has_news(publish, which))
@@ -156,7 +156,7 @@ static void take_back(struct gt_publish *publish)
 {
     enum gt_publish_lane which = publish->busy;
     struct lane *lane = &publish->lanes[which];
-    gt_auto_buf struct gt_buf text = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
     if (!lane->look || is_step(which) || !publish->port.is_idle(publish->port.arg))
         return;
     /* Not has_news(): what is on its way is to be compared, not what was written before. */

@@ -21,7 +21,7 @@ struct gt_scanner {
     struct gt_letter letter; /* that there is a result; embedded */
     struct gt_mailbox *mailbox;
     struct gt_scanner_options options;
-    gt_scan_callback *callback;
+    gt_scanner_callback *callback;
     void *arg;
 
     pthread_t thread;
@@ -408,8 +408,8 @@ bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds)
     return true;
 }
 
-int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options, gt_scan_callback *callback,
-                   void *arg, struct gt_scanner **ret, struct gt_err **err)
+int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options,
+                   gt_scanner_callback *callback, void *arg, struct gt_scanner **ret, struct gt_err **err)
 {
     GT_CLEANUP(scanner_free) struct gt_scanner *scanner = calloc(1, sizeof(*scanner));
     pthread_attr_t small;

@@ -50,10 +50,10 @@ struct gt_scan_result {
 };
 
 /* On the loop's thread. */
-typedef void gt_scan_callback(void *arg, const struct gt_scan_result *result);
+typedef void gt_scanner_callback(void *arg, const struct gt_scan_result *result);
 
-int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options, gt_scan_callback *callback,
-                   void *arg, struct gt_scanner **ret, struct gt_err **err);
+int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *options,
+                   gt_scanner_callback *callback, void *arg, struct gt_scanner **ret, struct gt_err **err);
 void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 
 /* The fault table from the next scan on. */

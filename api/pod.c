@@ -11,7 +11,7 @@
 
 /* ---- labels and annotations ---- */
 
-#define KEY(text)                                                                                            \
+#define POD_KEY(text)                                                                                        \
     {                                                                                                        \
         text, sizeof(text) - 1                                                                               \
     }
@@ -19,23 +19,23 @@ static const struct {
     const char *text;
     size_t len;
 } keys[GT_POD_KEYS] = {
-    KEY(GT_ANNOTATION_GROUP),
-    KEY(GT_ANNOTATION_ATOMIC),
-    KEY(GT_PLAN_ANNOTATION_UNIT),
-    KEY(GT_PLAN_ANNOTATION_RANK),
-    KEY("training.kubeflow.org/job-name"),
-    KEY("training.kubeflow.org/replica-type"),
-    KEY("training.kubeflow.org/replica-index"),
-    KEY("volcano.sh/job-name"),
-    KEY("volcano.sh/task-spec"),
-    KEY("volcano.sh/task-index"),
-    KEY("elasticjob.dlrover/name"),
-    KEY("elasticjob.dlrover/replica-type"),
-    KEY("elasticjob.dlrover/rank-index"),
-    KEY("batch.kubernetes.io/job-completion-index"),
-    KEY("batch.kubernetes.io/job-name"),
-    KEY("job-name"),
-    KEY("apps.kubernetes.io/pod-index"),
+    POD_KEY(GT_ANNOTATION_GROUP),
+    POD_KEY(GT_ANNOTATION_ATOMIC),
+    POD_KEY(GT_PLAN_ANNOTATION_UNIT),
+    POD_KEY(GT_PLAN_ANNOTATION_RANK),
+    POD_KEY("training.kubeflow.org/job-name"),
+    POD_KEY("training.kubeflow.org/replica-type"),
+    POD_KEY("training.kubeflow.org/replica-index"),
+    POD_KEY("volcano.sh/job-name"),
+    POD_KEY("volcano.sh/task-spec"),
+    POD_KEY("volcano.sh/task-index"),
+    POD_KEY("elasticjob.dlrover/name"),
+    POD_KEY("elasticjob.dlrover/replica-type"),
+    POD_KEY("elasticjob.dlrover/rank-index"),
+    POD_KEY("batch.kubernetes.io/job-completion-index"),
+    POD_KEY("batch.kubernetes.io/job-name"),
+    POD_KEY("job-name"),
+    POD_KEY("apps.kubernetes.io/pod-index"),
 };
 enum { SIZES = 2 }; /* the first keys are sizes */
 _Static_assert(GT_POD_KEYS <= 32, "a bit for each");

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 
-enum { STACK_BYTES = 128 << 10, TELL_MS = 200 };
+enum { ENDING_STACK_BYTES = 128 << 10, TELL_MS = 200 };
 
 struct gt_ending {
     struct gt_letter letter; /* that a signal came; embedded */
@@ -121,7 +121,7 @@ int gt_ending_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback *c
     pthread_sigmask(SIG_BLOCK, &ending->signals, NULL);
     pthread_mutex_init(&ending->lock, NULL);
     pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, STACK_BYTES);
+    pthread_attr_setstacksize(&small, ENDING_STACK_BYTES);
     r = pthread_create(&ending->thread, &small, watch, ending);
     pthread_attr_destroy(&small);
     if (r != 0) {

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/version.h"
 
-enum { VALUE_MAX = 4096, OPTIONS_MAX = 64, FIRST_KEY = 256, HELP_MAX = 16 << 10 };
+enum { ARGUMENT_MAX = 4096, OPTIONS_MAX = 64, FIRST_KEY = 256, HELP_MAX = 16 << 10 };
 enum { HELP_WIDTH = 79, HELP_COLUMN = 29 };
 
 /* ---- reading ---- */
@@ -269,8 +269,8 @@ int gt_option_bool(const struct gt_option *option, const char *value, void *fiel
 int gt_option_text(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
     char what[80];
-    snprintf(what, sizeof(what), "%s of 1 to %d bytes", option->value, VALUE_MAX - 1);
-    if (!*value || strlen(value) >= VALUE_MAX)
+    snprintf(what, sizeof(what), "%s of 1 to %d bytes", option->value, ARGUMENT_MAX - 1);
+    if (!*value || strlen(value) >= ARGUMENT_MAX)
         return gt_option_refuse(option, what, value, err);
     *(const char **)field = value;
     return 0;

@@ -9,7 +9,7 @@
 
 /* MetaXLink: how it is numbered and counted, and whether its parts tell the same. */
 
-enum { LEVEL_MX = 5, LEVEL_SYS = 6, PORT_UP = 1, PORT_STATES = 5, NO_PEER = 2 };
+enum { CHECK_LEVEL_MX = 5, CHECK_LEVEL_SYS = 6, PORT_UP = 1, PORT_STATES = 5, NO_PEER = 2 };
 
 static const char remote_call[] = "mxSmlGetMetaXLinkRemoteInfo";
 static const char level_call[] = "mxSmlGetDeviceTopology";
@@ -17,7 +17,7 @@ static const char state_call[] = "mxSmlGetMetaXLinkPortState";
 static const char speed_call[] = "mxSmlGetMetaXLinkInfo";
 
 /* What was said about links, by the library's numbers. */
-struct said {
+struct links_said {
     unsigned char level[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* 255: not told */
     unsigned char links[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* that the first names to the second */
     unsigned char all_links[GT_VENDOR_DEVICES];                /* of a GPU, also to other servers */
@@ -38,7 +38,7 @@ static int peer_of(const struct cli_checked *of, const struct gt_answer *answer)
                                                                                                : -1;
 }
 
-static void listen(const struct cli_checked *of, struct said *said)
+static void listen(const struct cli_checked *of, struct links_said *said)
 {
     const struct gt_answer *answer;
     unsigned at = 0;
@@ -69,7 +69,7 @@ static void listen(const struct cli_checked *of, struct said *said)
     }
 }
 
-static void check_levels(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+static void check_levels(const struct cli_checked *of, const struct links_said *said, struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
         to, "topology-levels",
@@ -84,7 +84,7 @@ static void check_levels(const struct cli_checked *of, const struct said *said, 
             if (said->level[a][b] == 255 && said->level[b][a] == 255)
                 continue;
             cli_tally_add(&levels, "level %u", said->level[a][b]);
-            known = known && said->level[a][b] <= LEVEL_SYS;
+            known = known && said->level[a][b] <= CHECK_LEVEL_SYS;
             differ += said->level[a][b] != said->level[b][a];
         }
     cli_check_found_tally(check, "", &levels);
@@ -101,7 +101,7 @@ static void found_numbers(struct cli_check *check, const char *before, unsigned 
         cli_check_found(check, "%s %s", before, list.data);
 }
 
-static void check_numbers(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+static void check_numbers(const struct cli_checked *of, const struct links_said *said, struct cli_checks *to)
 {
     struct cli_check *check =
         cli_check_add(to, "link-numbers",
@@ -125,7 +125,7 @@ static void check_numbers(const struct cli_checked *of, const struct said *said,
         cli_check_cannot(check, "nothing is at 0 or 7, and neither is refused alone");
 }
 
-static void check_ends(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+static void check_ends(const struct cli_checked *of, const struct links_said *said, struct cli_checks *to)
 {
     struct cli_check *both =
         cli_check_add(to, "remote-ends", "both ends of a link name each other, by number and PCI address");
@@ -147,7 +147,7 @@ static void check_ends(const struct cli_checked *of, const struct said *said, st
             bool linked = said->links[a][b] || said->links[b][a];
             pairs += linked;
             one_sided += said->links[a][b] != said->links[b][a];
-            disagree += said->level[a][b] != 255 && linked != (said->level[a][b] == LEVEL_MX);
+            disagree += said->level[a][b] != 255 && linked != (said->level[a][b] == CHECK_LEVEL_MX);
         }
     cli_check_found(both, "%u pairs are linked, %u of them differ at their two ends", pairs, one_sided);
     cli_check_judge(both, !one_sided);
@@ -160,7 +160,8 @@ static void check_ends(const struct cli_checked *of, const struct said *said, st
         cli_check_cannot(far, "no link leads to another server");
 }
 
-static void check_port_states(const struct cli_checked *of, const struct said *said, struct cli_checks *to)
+static void check_port_states(const struct cli_checked *of, const struct links_said *said,
+                              struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
         to, "port-states", "seven states of a port each, 0 to 5; as many are 1 (up) as a GPU has links");
@@ -268,7 +269,7 @@ static void check_servers(const struct cli_checked *of, struct cli_checks *to)
 
 void cli_check_links(const struct cli_checked *of, struct cli_checks *to)
 {
-    struct said said;
+    struct links_said said;
     listen(of, &said);
     check_levels(of, &said, to);
     check_numbers(of, &said, to);

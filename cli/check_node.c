@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "topology/model/node_json.h"
 
-struct options {
+struct check_node_options {
     struct cli_parse parse;
     struct cli_source source;
     const char *record; /* NULL: not given */
@@ -19,10 +19,10 @@ struct options {
 };
 
 static const struct gt_option own_options[] = {
-    CLI_FORMAT_OPTION(struct options),
+    CLI_FORMAT_OPTION(struct check_node_options),
     {"record", "FILE", "write a recording of this node with the checks to FILE, to send in", gt_option_text,
-     GT_OPTION_FIELD(struct options, record)},
-    CLI_SOURCE_OPTIONS(struct options),
+     GT_OPTION_FIELD(struct check_node_options, record)},
+    CLI_SOURCE_OPTIONS(struct check_node_options),
     CLI_HELP_OPTION,
 };
 
@@ -175,7 +175,7 @@ static int print_with_checks(cJSON *object, const struct cli_checks *checks, str
     return whole ? gt_buf_check(to, "checks", err) : gt_fail_sys(err, ENOMEM, "checks");
 }
 
-static int write_recording(const struct options *options, const struct material *material,
+static int write_recording(const struct check_node_options *options, const struct material *material,
                            const struct cli_checks *checks)
 {
     gt_auto_err struct gt_err *err = NULL;
@@ -191,7 +191,7 @@ static int write_recording(const struct options *options, const struct material 
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
+    struct check_node_options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;

@@ -14,9 +14,9 @@ enum { PROBLEMS_SHOWN = 20 };
 
 static const char *const formats[] = {"table", "json", "svg", NULL}, *const text_formats[] = {"table", "json",
                                                                                               NULL};
-enum { FORMAT_TABLE, FORMAT_JSON, FORMAT_SVG };
+enum { CLUSTER_TABLE, CLUSTER_JSON, CLUSTER_SVG };
 
-struct options {
+struct cluster_options {
     struct cli_parse parse;
     struct cli_api_options api;
     unsigned format;
@@ -24,8 +24,8 @@ struct options {
 
 static const struct gt_option cluster_options[] = {
     {"output", "FORMAT", "table (default), json or svg", gt_option_word,
-     GT_OPTION_FIELD(struct options, format), .words = formats, .letter = 'o'},
-    CLI_API_OPTIONS(struct options),
+     GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .letter = 'o'},
+    CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
 static const struct gt_command cluster_command = {
@@ -37,9 +37,9 @@ static const struct gt_command cluster_command = {
 };
 
 static const struct gt_option supernodes_options[] = {
-    {"output", "FORMAT", "table (default) or json", gt_option_word, GT_OPTION_FIELD(struct options, format),
-     .words = text_formats, .letter = 'o'},
-    CLI_API_OPTIONS(struct options),
+    {"output", "FORMAT", "table (default) or json", gt_option_word,
+     GT_OPTION_FIELD(struct cluster_options, format), .words = text_formats, .letter = 'o'},
+    CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
 static const struct gt_command supernodes_command = {
@@ -70,7 +70,7 @@ static void on_node(void *view, cJSON *object)
     cli_view_add_node(view, object);
 }
 
-static int read_cluster(const struct options *options, bool with_nodes, struct cli_view *view,
+static int read_cluster(const struct cluster_options *options, bool with_nodes, struct cli_view *view,
                         struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
@@ -135,31 +135,31 @@ static void warn_unknown(const char *verb, const struct cli_view *view)
 
 static int run_with(const struct cli_verb *verb, const struct gt_command *command, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}};
+    struct cluster_options options = {.parse = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     bool with_nodes = verb == &cli_cluster;
     gt_auto_err struct gt_err *err = NULL;
     cli_auto_view struct cli_view view;
-    cli_view_init(&view, (int64_t)time(NULL), with_nodes && options.format == FORMAT_JSON);
+    cli_view_init(&view, (int64_t)time(NULL), with_nodes && options.format == CLUSTER_JSON);
     if (read_cluster(&options, with_nodes, &view, &err) < 0 || cli_view_finish(&view, &err) < 0)
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
     struct cli_paper paper = paper_of_stdout();
-    if (options.format == FORMAT_TABLE && with_nodes)
+    if (options.format == CLUSTER_TABLE && with_nodes)
         cli_view_table(&view, &paper, &text);
-    else if (options.format == FORMAT_TABLE)
+    else if (options.format == CLUSTER_TABLE)
         cli_view_supernodes(&view, &paper, &text);
-    else if (options.format == FORMAT_SVG)
+    else if (options.format == CLUSTER_SVG)
         cli_view_svg(&view, &text);
     else if (with_nodes)
         cli_view_json(&view, &text);
     else
         cli_view_supernodes_json(&view, &text);
     warn(verb->name, &view);
-    if (with_nodes && options.format == FORMAT_JSON)
+    if (with_nodes && options.format == CLUSTER_JSON)
         warn_unknown(verb->name, &view);
     return cli_print(verb->name, &text);
 }

@@ -9,7 +9,7 @@
 
 enum { TIMEOUT_MS = 10000 };
 
-struct options {
+struct explain_options {
     struct cli_parse parse;
     const char *companion, *namespace_, *name;
     unsigned format;
@@ -17,10 +17,10 @@ struct options {
 
 static const struct gt_option own_options[] = {
     {"namespace", "NAME", "where the pod or job is (default: anywhere)", gt_option_any_text,
-     GT_OPTION_FIELD(struct options, namespace_), .letter = 'n'},
+     GT_OPTION_FIELD(struct explain_options, namespace_), .letter = 'n'},
     {"companion", "ADDRESS:PORT", "where gputopo-scheduler answers (127.0.0.1:9401)", gt_option_any_text,
-     GT_OPTION_FIELD(struct options, companion)},
-    CLI_FORMAT_OPTION(struct options),
+     GT_OPTION_FIELD(struct explain_options, companion)},
+    CLI_FORMAT_OPTION(struct explain_options),
     CLI_HELP_OPTION,
 };
 
@@ -44,7 +44,7 @@ static void add_escaped(struct gt_buf *to, const char *text)
             gt_buf_printf(to, "%%%02X", (unsigned char)*text);
 }
 
-static int ask(const struct options *options, struct gt_buf *answer, struct gt_err **err)
+static int ask(const struct explain_options *options, struct gt_buf *answer, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
     gt_buf_puts(&path, "/explain?name=");
@@ -71,7 +71,7 @@ static int ask(const struct options *options, struct gt_buf *answer, struct gt_e
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}, .companion = "127.0.0.1:9401"};
+    struct explain_options options = {.parse = {.verb = verb->name}, .companion = "127.0.0.1:9401"};
     int first, exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
         return exit_code;

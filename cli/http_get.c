@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-enum { HEAD_MAX = 16 << 10, ADDRESS_MAX = 300 };
+enum { HTTP_HEAD_MAX = 16 << 10, ADDRESS_MAX = 300 };
 
 /* Cuts "HOST:PORT", "[V6]:PORT" into its two parts. */
 static int split(char *text, const char **host, const char **port, struct gt_err **err)
@@ -122,7 +122,7 @@ static int read_answer(const struct gt_buf *answer, struct gt_buf *body, struct 
     const char *text = answer->data ? answer->data : "";
     const char *end = strstr(text, "\r\n\r\n");
     if (strncmp(text, "HTTP/1.", 7) != 0 || strlen(text) < 12 || text[8] != ' ' || !end ||
-        end - text > HEAD_MAX)
+        end - text > HTTP_HEAD_MAX)
         return gt_fail(err, EBADMSG, "what answers there does not speak HTTP");
     if (strncmp(text + 9, "200", 3) != 0) {
         int said = (int)strcspn(end + 4, "\r\n"); /* our daemons say why in one line */
@@ -147,7 +147,7 @@ int cli_http_get(const char *address, const char *path, unsigned timeout_ms, str
         r = connect_any(host, port, deadline, &fd, err);
     if (r < 0)
         return gt_err_code(err ? *err : NULL) == EINVAL ? r : gt_wrap(err, "%s", address);
-    gt_auto_buf struct gt_buf request = GT_BUF(4096), answer = GT_BUF(body->max + HEAD_MAX);
+    gt_auto_buf struct gt_buf request = GT_BUF(4096), answer = GT_BUF(body->max + HTTP_HEAD_MAX);
     gt_buf_printf(&request, "GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n", path, address);
     r = request.failed ? -ENOBUFS : send_all(fd, request.data, request.len, deadline);
     if (r >= 0)

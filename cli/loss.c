@@ -7,9 +7,9 @@
 #include "cli/cli.h"
 
 /* Above 16 GPUs: how long a person waits gladly for a proven answer. The agent's own limit is shorter. */
-enum { SEARCH_LIMIT_US = 1000000 };
+enum { LOSS_SEARCH_LIMIT_US = 1000000 };
 
-struct options {
+struct loss_options {
     struct cli_parse parse;
     struct cli_source source;
     const char *free; /* NULL: all GPUs but the unhealthy ones */
@@ -18,14 +18,14 @@ struct options {
 };
 
 static const struct gt_option own_options[] = {
-    {"gpus", "N", "how many GPUs are wanted", gt_option_number, GT_OPTION_FIELD(struct options, k), .min = 1,
-     .max = UINT32_MAX, .letter = 'k'},
+    {"gpus", "N", "how many GPUs are wanted", gt_option_number, GT_OPTION_FIELD(struct loss_options, k),
+     .min = 1, .max = UINT32_MAX, .letter = 'k'},
     {"free", "LIST",
      "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas (default: "
      "all GPUs but the unhealthy ones)",
-     gt_option_any_text, GT_OPTION_FIELD(struct options, free)},
-    CLI_FORMAT_OPTION(struct options),
-    CLI_SOURCE_OPTIONS(struct options),
+     gt_option_any_text, GT_OPTION_FIELD(struct loss_options, free)},
+    CLI_FORMAT_OPTION(struct loss_options),
+    CLI_SOURCE_OPTIONS(struct loss_options),
     CLI_HELP_OPTION,
 };
 
@@ -57,15 +57,15 @@ static int choose(struct cli_answer *answer, struct gt_err **err)
     int r = gt_class_new(&weights, &class, err);
     if (r < 0)
         return r;
-    if (!gt_choose_two(class, answer->free, answer->k, SEARCH_LIMIT_US, &answer->chosen, &answer->runner_up,
-                       &answer->has_runner_up))
+    if (!gt_choose_two(class, answer->free, answer->k, LOSS_SEARCH_LIMIT_US, &answer->chosen,
+                       &answer->runner_up, &answer->has_runner_up))
         return gt_fail(err, EINVAL, "there is no choice of %u GPUs", answer->k);
     return 0;
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {
+    struct loss_options options = {
         .parse = {.verb = verb->name},
         .source = {.verb = verb->name},
     };

@@ -10,13 +10,13 @@ static const struct cli_verb *const verbs[] = {&cli_show,     &cli_record,    &c
 
 const char *cli_program = "gputopo";
 
-struct options {
+struct verb_options {
     struct cli_parse parse;
     bool version;
 };
 
 static const struct gt_option own_options[] = {
-    {"version", NULL, "print the version", gt_option_last, GT_OPTION_FIELD(struct options, version),
+    {"version", NULL, "print the version", gt_option_last, GT_OPTION_FIELD(struct verb_options, version),
      .letter = 'V'},
     CLI_HELP_OPTION,
 };
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     if (strcmp(slash ? slash + 1 : argv[0], "kubectl-gputopo") == 0)
         cli_program = "kubectl gputopo";
 
-    struct options options = {0};
+    struct verb_options options = {0};
     int first, exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
         return exit_code;

@@ -11,7 +11,7 @@
 
 enum { GPUS_OF_POD_MAX = 1024 };
 
-struct options {
+struct plan_options {
     struct cli_parse parse;
     const char *cluster, *group, *atomic;
     uint64_t pods, gpus;
@@ -22,7 +22,7 @@ struct options {
 
 static int read_chain(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    struct options *options = field;
+    struct plan_options *options = field;
     options->chain_count = 0;
     for (const char *p = value;;) {
         size_t len = strcspn(p, ",");
@@ -41,7 +41,7 @@ static int read_chain(const struct gt_option *option, const char *value, void *f
     }
 }
 
-#define PLAN_FIELD(member) GT_OPTION_FIELD(struct options, member)
+#define PLAN_FIELD(member) GT_OPTION_FIELD(struct plan_options, member)
 
 static const struct gt_option own_options[] = {
     {"cluster", "FILE", "the cluster, as JSON", gt_option_any_text, PLAN_FIELD(cluster)},
@@ -59,7 +59,7 @@ static const struct gt_option own_options[] = {
      PLAN_FIELD(explain)},
     {"advise", NULL, "where the job does not fit, say which movable pods must leave for it", gt_option_set,
      PLAN_FIELD(advise)},
-    CLI_FORMAT_OPTION(struct options),
+    CLI_FORMAT_OPTION(struct plan_options),
     CLI_HELP_OPTION,
 };
 
@@ -85,8 +85,8 @@ static void plan_free(struct cli_plan *plan)
 }
 GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
 
-static int plan_new(const struct gt_cluster_file *file, const struct options *options, struct cli_plan **ret,
-                    struct gt_err **err)
+static int plan_new(const struct gt_cluster_file *file, const struct plan_options *options,
+                    struct cli_plan **ret, struct gt_err **err)
 {
     struct cli_plan *plan = calloc(1, sizeof(*plan));
     if (!plan)
@@ -105,7 +105,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct options *op
 }
 
 /* From the sizes to units; every pod is one where there is no group size. */
-static int make_units(struct cli_plan *plan, const struct options *options, struct gt_err **err)
+static int make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
     struct gt_job_texts texts = {"", options->group, options->atomic};
     int r = gt_job_sizes_read(&texts, 1, &plan->sizes, err);
@@ -209,7 +209,7 @@ static void move_away(const struct cli_plan *plan)
 }
 
 /* The last question: the cluster is not what it was afterwards. */
-static int find_advice(struct cli_plan *plan, const struct options *options, struct gt_err **err)
+static int find_advice(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
     gt_auto_free struct gt_advise_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
@@ -232,8 +232,8 @@ static int find_advice(struct cli_plan *plan, const struct options *options, str
     return r < 0 ? r : place(plan->after, err);
 }
 
-static int answer(const struct gt_cluster_file *file, const struct options *options, struct cli_plan **ret,
-                  int *ret_exit, struct gt_err **err)
+static int answer(const struct gt_cluster_file *file, const struct plan_options *options,
+                  struct cli_plan **ret, int *ret_exit, struct gt_err **err)
 {
     int r = plan_new(file, options, ret, err);
     if (r < 0)
@@ -251,7 +251,7 @@ static int answer(const struct gt_cluster_file *file, const struct options *opti
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}};
+    struct plan_options options = {.parse = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
-struct options {
+struct record_options {
     struct cli_parse parse;
     struct cli_source source;
     const char *output;
@@ -9,8 +9,8 @@ struct options {
 
 static const struct gt_option own_options[] = {
     {"output", "FILE", "write the recording to FILE, whole or not at all; - for standard output",
-     gt_option_text, GT_OPTION_FIELD(struct options, output), .letter = 'o'},
-    CLI_LIVE_SOURCE_OPTIONS(struct options),
+     gt_option_text, GT_OPTION_FIELD(struct record_options, output), .letter = 'o'},
+    CLI_LIVE_SOURCE_OPTIONS(struct record_options),
     CLI_HELP_OPTION,
 };
 
@@ -28,7 +28,7 @@ static void raw_done(struct gt_raw *raw)
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {
+    struct record_options options = {
         .parse = {.verb = verb->name},
         .source = {.verb = verb->name},
     };

@@ -6,12 +6,12 @@
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"
 
-enum { FORMAT_MATRIX, FORMAT_JSON };
+enum { SHOW_MATRIX, SHOW_JSON };
 static const char *const formats[] = {"matrix", "json", "yaml", "dot", "svg", NULL};
 static void (*const renderers[])(const struct gt_node *node, struct gt_buf *to) = {
     gt_render_matrix, gt_render_json, gt_render_yaml, gt_render_dot, gt_render_svg};
 
-struct options {
+struct show_options {
     struct cli_parse parse;
     struct cli_source source;
     struct cli_api_options api;
@@ -21,14 +21,14 @@ struct options {
 
 static const struct gt_option own_options[] = {
     {"output", "FORMAT", "matrix (default), json, yaml, dot or svg", gt_option_word,
-     GT_OPTION_FIELD(struct options, format), .words = formats, .letter = 'o'},
+     GT_OPTION_FIELD(struct show_options, format), .words = formats, .letter = 'o'},
     {"node", "NAME", "a node of the cluster as its NodeGPUTopology tells it, instead of this machine",
-     gt_option_text, GT_OPTION_FIELD(struct options, node)},
+     gt_option_text, GT_OPTION_FIELD(struct show_options, node)},
     {"agent", "ADDRESS:PORT|none",
      "ask this agent who uses the GPUs (default: 127.0.0.1:9400, if one answers there)", gt_option_any_text,
-     GT_OPTION_FIELD(struct options, agent)},
-    CLI_SOURCE_OPTIONS(struct options),
-    CLI_API_OPTIONS(struct options),
+     GT_OPTION_FIELD(struct show_options, agent)},
+    CLI_SOURCE_OPTIONS(struct show_options),
+    CLI_API_OPTIONS(struct show_options),
     CLI_HELP_OPTION,
 };
 
@@ -40,7 +40,7 @@ static const struct gt_command command = {
     .count = GT_COUNT(own_options),
 };
 
-static bool check(const struct options *options)
+static bool check(const struct show_options *options)
 {
     const struct cli_source *source = &options->source;
     const char *other = source->from     ? "--from"
@@ -75,16 +75,16 @@ static void render_json(const struct gt_node *node, const struct cli_use *use, s
     cJSON_Delete(json);
 }
 
-static int print(const struct options *options, const struct gt_node *node, const struct cli_use *use,
+static int print(const struct show_options *options, const struct gt_node *node, const struct cli_use *use,
                  const char *notes)
 {
     const char *verb = options->parse.verb;
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options->format == FORMAT_JSON)
+    if (options->format == SHOW_JSON)
         render_json(node, use, &text);
     else
         renderers[options->format](node, &text);
-    if (options->format == FORMAT_MATRIX && (use->known || notes)) {
+    if (options->format == SHOW_MATRIX && (use->known || notes)) {
         gt_buf_puts(&text, "\n");
         cli_use_text(use, &text);
         gt_buf_puts(&text, notes ? notes : "");
@@ -92,7 +92,7 @@ static int print(const struct options *options, const struct gt_node *node, cons
     return cli_print(verb, &text);
 }
 
-static int show_cluster_node(const struct options *options)
+static int show_cluster_node(const struct show_options *options)
 {
     __attribute__((cleanup(cli_shown_done))) struct cli_shown shown = {0};
     gt_auto_err struct gt_err *err = NULL;
@@ -103,14 +103,14 @@ static int show_cluster_node(const struct options *options)
     return print(options, shown.node, &shown.use, shown.notes);
 }
 
-static int show_machine(const struct options *options)
+static int show_machine(const struct show_options *options)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_node struct gt_node *node = NULL;
     const char *verb = options->parse.verb;
     if (cli_source_scan(&options->source, &node, NULL, &err) < 0)
         return cli_failed(verb, err);
-    if (node->gpu_count == 0 && options->format == FORMAT_MATRIX) {
+    if (node->gpu_count == 0 && options->format == SHOW_MATRIX) {
         gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
         cli_source_no_gpus(&options->source, node, &err); /* in place of a matrix without rows */
         gt_buf_printf(&text, "%s\n", gt_err_text(err));
@@ -125,7 +125,7 @@ static int show_machine(const struct options *options)
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
+    struct show_options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;

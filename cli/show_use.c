@@ -15,7 +15,7 @@
 
 #define AGENT_DEFAULT "127.0.0.1:9400"
 
-enum { ANSWER_MAX = 1 << 20, QUICK_MS = 500, PATIENT_MS = 5000, NOTES_MAX = 64 << 10 };
+enum { USE_ANSWER_MAX = 1 << 20, QUICK_MS = 500, PATIENT_MS = 5000, USE_NOTES_MAX = 64 << 10 };
 
 /* ---- the agent ---- */
 
@@ -27,7 +27,7 @@ int cli_show_ask_agent(const char *address, const struct gt_node *node, struct c
         return 0;
     const char *where = address ? address : AGENT_DEFAULT;
     gt_auto_err struct gt_err *own = NULL;
-    gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(USE_ANSWER_MAX);
     cJSON *json = NULL;
     int r = cli_http_get(where, "/usage", address ? PATIENT_MS : QUICK_MS, &text, &own);
     if (r >= 0)
@@ -71,7 +71,7 @@ static int fail_unknown(struct cli_api *api, const char *name, struct gt_err **e
 
 static char *notes_of(const struct gt_node_gpu_topology *topology)
 {
-    gt_auto_buf struct gt_buf text = GT_BUF(NOTES_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(USE_NOTES_MAX);
     int64_t observed = gt_time_of_text(topology->observed_at);
     if (observed) {
         char age[32];

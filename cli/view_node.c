@@ -18,7 +18,7 @@
  * A cluster file may have 16 MiB and a million values (base/json_parse.c): so much of it is for
  * topologies, the rest for the nodes around them and their pods.
  */
-enum { TOPOLOGY_BYTES_MAX = 11 << 20, TOPOLOGY_VALUES_MAX = 600000, TROUBLE_MAX = 400, PAIRS_NAMED = 3 };
+enum { TOPOLOGY_BYTES_MAX = 11 << 20, TOPOLOGY_VALUES_MAX = 600000, TROUBLE_MAX = 400, PAIRS_SHOWN = 3 };
 
 static void add_trouble(struct gt_buf *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_trouble(struct gt_buf *to, const char *format, ...)
@@ -39,12 +39,12 @@ static void tell_links(const struct gt_node *wired, struct gt_buf *to)
     unsigned down = 0;
     for (unsigned i = 0; i < wired->link_count; i++) {
         const struct gt_link *link = &wired->links[i];
-        if (link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN && down++ < PAIRS_NAMED)
+        if (link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN && down++ < PAIRS_SHOWN)
             gt_buf_printf(&pairs, "%s%u-%u", down > 1 ? " " : "", link->a, link->b);
     }
     if (down)
         add_trouble(to, "link%s %s%s down", down > 1 ? "s" : "", pairs.data ? pairs.data : "",
-                    down > PAIRS_NAMED ? " and more" : "");
+                    down > PAIRS_SHOWN ? " and more" : "");
 }
 
 static void tell_conditions(const struct gt_condition *conditions, struct gt_buf *to)

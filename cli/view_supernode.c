@@ -10,7 +10,7 @@
 
 /* From a Supernode to what stays of it. */
 
-enum { TROUBLE_MAX = 300 };
+enum { SUPERNODE_TROUBLE_MAX = 300 };
 
 static void supernode_done(struct cli_supernode *supernode)
 {
@@ -31,7 +31,7 @@ static uint32_t count_of(int64_t told)
 static bool fill(const struct gt_supernode_object *object, struct cli_supernode *supernode)
 {
     const struct gt_condition *conflict = &object->conditions[GT_SUPERNODE_CONFLICT];
-    char text[TROUBLE_MAX] = "";
+    char text[SUPERNODE_TROUBLE_MAX] = "";
     if (conflict->status == GT_CONDITION_TRUE)
         snprintf(text, sizeof(text), "%s", *conflict->message ? conflict->message : conflict->reason);
     supernode->tier = object->tier;

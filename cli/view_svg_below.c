@@ -7,23 +7,24 @@
 
 /* Legend and notes of a cluster's picture. */
 
-enum { NOTES_MAX = 18, NOTES_TALL = 6, NOTE_WIDTH = 440, LEGEND_STEP = 24, NOTE_STEP = 21, CHIP = 18 };
+enum { PIC_NOTES_MAX = 18, NOTES_TALL = 6, NOTE_WIDTH = 440, LEGEND_STEP = 24, NOTE_STEP = 21, CHIP = 18 };
 
 static const char bold[] = "font-weight=\"600\"";
 
-struct pen {
+struct pic_pen {
     struct gt_buf *to;
     int x, y;
 };
 
-static void legend_line(struct pen *pen, const char *fill, enum pic_look look, const char *text)
+static void legend_line(struct pic_pen *pen, const char *fill, enum pic_look look, const char *text)
 {
     pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, fill, look, NULL);
     svg_text(pen->to, (struct svg_text){pen->x + CHIP + 10, pen->y + 4, 12, NULL, NULL}, "%s", text);
     pen->y += LEGEND_STEP;
 }
 
-static void legend_group(struct pen *pen, const char *color, const char *name, uint32_t gpus, uint32_t pods)
+static void legend_group(struct pic_pen *pen, const char *color, const char *name, uint32_t gpus,
+                         uint32_t pods)
 {
     char shown[256], text[320];
     gt_shorten(name, 28, shown, sizeof(shown));
@@ -52,7 +53,7 @@ static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
             told |= view->pods[node->first_pod + k].mask;
         nobody |= node->used & ~told & ~node->ill;
     }
-    struct pen pen = {to, SVG_MARGIN, top};
+    struct pic_pen pen = {to, SVG_MARGIN, top};
     svg_text(to, (struct svg_text){pen.x, pen.y + 4, 14, NULL, bold}, "GPUs");
     pen.y += 28;
     if (free)
@@ -80,7 +81,7 @@ static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
     if (!view->group_count)
         return bottom;
 
-    struct pen jobs = {to, SVG_MARGIN + 210, top};
+    struct pic_pen jobs = {to, SVG_MARGIN + 210, top};
     svg_text(to, (struct svg_text){jobs.x, jobs.y + 4, 14, NULL, bold},
              "Used by (jobs by the names of their pods)");
     jobs.y += 28;
@@ -89,7 +90,7 @@ static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
     for (uint32_t i = 0; i < named; i++) {
         if (i == half) {
             bottom = jobs.y > bottom ? jobs.y : bottom;
-            jobs = (struct pen){to, jobs.x + 290, top + 28};
+            jobs = (struct pic_pen){to, jobs.x + 290, top + 28};
         }
         legend_group(&jobs, pic_job_color(i), view->groups[i].name, view->groups[i].gpus,
                      view->groups[i].pods);
@@ -135,9 +136,9 @@ static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
         return top;
     svg_text(to, (struct svg_text){SVG_MARGIN, top + 4, 14, NULL, bold}, "Notes");
     int inside = pic->width - 2 * SVG_MARGIN;
-    uint32_t shown = count < NOTES_MAX ? count : NOTES_MAX;
+    uint32_t shown = count < PIC_NOTES_MAX ? count : PIC_NOTES_MAX;
     uint32_t columns = shown > NOTES_TALL && inside >= 2 * NOTE_WIDTH ? (uint32_t)(inside / NOTE_WIDTH) : 1;
-    columns = columns > NOTES_MAX / NOTES_TALL ? NOTES_MAX / NOTES_TALL : columns;
+    columns = columns > PIC_NOTES_MAX / NOTES_TALL ? PIC_NOTES_MAX / NOTES_TALL : columns;
     uint32_t rows = (shown + columns - 1) / columns;
     int width = inside / (int)columns;
     at = 0;

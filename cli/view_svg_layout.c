@@ -5,7 +5,7 @@
 
 /* Where everything stands in the picture of a cluster. */
 
-enum { HEAD = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
+enum { HEAD_HEIGHT = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
 
 static unsigned longest_name(const struct cli_view *view)
 {
@@ -123,7 +123,7 @@ static void make_absolute(struct pic *pic)
         struct svg_box *box = &pic->frames[i];
         uint32_t parent = i < view->supernode_count ? view->supernodes[i].parent : CLI_NONE;
         box->x += parent == CLI_NONE ? SVG_MARGIN : pic->frames[parent].x + PIC_PADDING;
-        box->y += parent == CLI_NONE ? HEAD : pic->frames[parent].y + pic->scale.heading;
+        box->y += parent == CLI_NONE ? HEAD_HEIGHT : pic->frames[parent].y + pic->scale.heading;
     }
 }
 
@@ -144,5 +144,5 @@ int pic_lay_out(struct pic *pic, uint32_t loose)
     end_row(pic, &shelf);
     make_absolute(pic);
     pic->width = (shelf.width > LEAST_WIDTH ? shelf.width : LEAST_WIDTH) + 2 * SVG_MARGIN;
-    return HEAD + shelf.y + 20;
+    return HEAD_HEIGHT + shelf.y + 20;
 }

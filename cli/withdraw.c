@@ -73,7 +73,7 @@ static bool is_gated(const cJSON *pod)
 
 /* ---- what there is ---- */
 
-struct search {
+struct object_search {
     bool (*wanted)(const cJSON *object);
     cJSON *found; /* array of objects with what is needed to take them back */
     unsigned count;
@@ -82,7 +82,7 @@ struct search {
 
 static void on_begin(void *arg)
 {
-    struct search *search = arg;
+    struct object_search *search = arg;
     search->count = 0;
     while (cJSON_GetArraySize(search->found))
         cJSON_DeleteItemFromArray(search->found, 0);
@@ -90,7 +90,7 @@ static void on_begin(void *arg)
 
 static void on_object(void *arg, cJSON *object)
 {
-    struct search *search = arg;
+    struct object_search *search = arg;
     static const char *const kept[] = {"name", "namespace", "uid", "resourceVersion"};
     if (!search->wanted(object))
         return;
@@ -175,7 +175,7 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
     return r;
 }
 
-static const struct kind {
+static const struct withdrawn_kind {
     const char *name;
     const struct gt_kube_resource *resource;
     const char *fields; /* those that may be wanted; then whole objects are read */
@@ -200,9 +200,10 @@ static int unless_absent(int r, struct gt_err **err)
     return 0;
 }
 
-static int take_back(struct cli_api *api, const struct kind *kind, unsigned *ret, struct gt_err **err)
+static int take_back(struct cli_api *api, const struct withdrawn_kind *kind, unsigned *ret,
+                     struct gt_err **err)
 {
-    struct search search = {.wanted = kind->wanted, .found = cJSON_CreateArray()};
+    struct object_search search = {.wanted = kind->wanted, .found = cJSON_CreateArray()};
     const struct cli_api_list list = {.resource = kind->resource,
                                       .fields = kind->fields,
                                       .names_only = !kind->fields,
@@ -238,13 +239,13 @@ static int delete_lease(struct cli_api *api, struct gt_err **err)
 
 /* ---- the verb ---- */
 
-struct options {
+struct withdraw_options {
     struct cli_parse parse;
     struct cli_api_options api;
 };
 
 static const struct gt_option own_options[] = {
-    CLI_API_OPTIONS(struct options),
+    CLI_API_OPTIONS(struct withdraw_options),
     CLI_HELP_OPTION,
 };
 
@@ -260,7 +261,7 @@ static const struct gt_command command = {
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct options options = {.parse = {.verb = verb->name}};
+    struct withdraw_options options = {.parse = {.verb = verb->name}};
     int exit_code;
     if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;

@@ -29,7 +29,7 @@ struct gt_cdi {
 /* ---- the spec of an inventory ---- */
 
 /* Room for what a spec points to. */
-struct parts {
+struct spec_parts {
     const char *dev_root;
     struct gt_buf texts[GT_GPUS_MAX]; /* names of devices */
     unsigned device_count, node_count, path_count;
@@ -40,7 +40,7 @@ struct parts {
 _Static_assert((int)GT_GPUS_MAX <= (int)GT_CDI_DEVICES_MAX, "each GPU is a device");
 _Static_assert((int)GT_DEVICE_NODES_MAX <= (int)GT_CDI_NODES_MAX, "the control nodes are common to all");
 
-static void parts_free(struct parts *parts)
+static void parts_free(struct spec_parts *parts)
 {
     for (unsigned i = 0; i < parts->device_count; i++)
         gt_buf_done(&parts->texts[i]);
@@ -48,9 +48,9 @@ static void parts_free(struct parts *parts)
         free(parts->paths[i]);
     free(parts);
 }
-GT_DEFINE_CLEANUP(struct parts *, parts_free)
+GT_DEFINE_CLEANUP(struct spec_parts *, parts_free)
 
-static const char *add_path(struct parts *parts, const char *directory, const char *name)
+static const char *add_path(struct spec_parts *parts, const char *directory, const char *name)
 {
     char *path = NULL;
     if (asprintf(&path, "%s/%s", directory, name) < 0)
@@ -58,7 +58,7 @@ static const char *add_path(struct parts *parts, const char *directory, const ch
     return parts->paths[parts->path_count++] = path;
 }
 
-static int add_nodes(struct parts *parts, const struct gt_device_nodes *nodes, struct gt_cdi_edits *ret,
+static int add_nodes(struct spec_parts *parts, const struct gt_device_nodes *nodes, struct gt_cdi_edits *ret,
                      struct gt_err **err)
 {
     ret->nodes = &parts->nodes[parts->node_count];
@@ -74,7 +74,7 @@ static int add_nodes(struct parts *parts, const struct gt_device_nodes *nodes, s
     return 0;
 }
 
-static int add_device(struct parts *parts, const struct gt_device *device,
+static int add_device(struct spec_parts *parts, const struct gt_device *device,
                       const struct gt_device_nodes *nodes, struct gt_err **err)
 {
     struct gt_cdi_device *to = &parts->devices[parts->device_count];
@@ -92,7 +92,7 @@ static int add_device(struct parts *parts, const struct gt_device *device,
 static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *inventory, char **ret,
                      struct gt_err **err)
 {
-    GT_CLEANUP(parts_free) struct parts *parts = calloc(1, sizeof(*parts));
+    GT_CLEANUP(parts_free) struct spec_parts *parts = calloc(1, sizeof(*parts));
     gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
     struct gt_device_nodes nodes;
     *ret = NULL;

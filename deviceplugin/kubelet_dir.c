@@ -11,7 +11,7 @@
 
 #include "deviceplugin/listener.h"
 
-enum { LOOK_MS = 30000, LOOK_WITHOUT_INOTIFY_MS = 2000, STALE_MAX = 64, PARENTS_MAX = 64 };
+enum { FOLDER_LOOK_MS = 30000, LOOK_WITHOUT_INOTIFY_MS = 2000, STALE_MAX = 64, PARENTS_MAX = 64 };
 
 struct gt_kubelet_dir {
     gt_kubelet_dir_changed *changed;
@@ -87,7 +87,8 @@ static void on_readable(void *arg, uint32_t epoll_events)
 
 static void look_later(struct gt_kubelet_dir *dir)
 {
-    gt_source_arm(dir->timer, dir->inotify >= 0 && dir->watch >= 0 ? LOOK_MS : LOOK_WITHOUT_INOTIFY_MS);
+    gt_source_arm(dir->timer,
+                  dir->inotify >= 0 && dir->watch >= 0 ? FOLDER_LOOK_MS : LOOK_WITHOUT_INOTIFY_MS);
 }
 
 static void on_timer(void *arg)

@@ -10,7 +10,7 @@
 
 #include "base/backoff.h"
 
-enum { BACKLOG = 32, PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 2000, ACCEPTS_AT_ONCE = 32 };
+enum { RPC_BACKLOG = 32, ACCEPT_PAUSE_FIRST_MS = 50, ACCEPT_PAUSE_MAX_MS = 2000, RPC_ACCEPTS_AT_ONCE = 32 };
 
 /* A connection that somebody else owns and closes: the inode tells whether the number still means it. */
 struct connection {
@@ -97,7 +97,7 @@ static void watch(struct gt_listener *listener)
 {
     if (gt_loop_add_fd(listener->loop, listener->fd, EPOLLIN, on_readable, listener, &listener->readable,
                        NULL) < 0)
-        gt_source_arm(listener->pause, PAUSE_MAX_MS);
+        gt_source_arm(listener->pause, ACCEPT_PAUSE_MAX_MS);
 }
 
 static void on_pause_over(void *arg)
@@ -112,14 +112,15 @@ static void take_a_break(struct gt_listener *listener)
 {
     gt_source_free(listener->readable);
     listener->readable = NULL;
-    gt_source_arm(listener->pause, gt_backoff_step(listener->failures++, PAUSE_FIRST_MS, PAUSE_MAX_MS));
+    gt_source_arm(listener->pause,
+                  gt_backoff_step(listener->failures++, ACCEPT_PAUSE_FIRST_MS, ACCEPT_PAUSE_MAX_MS));
 }
 
 static void on_readable(void *arg, uint32_t events)
 {
     struct gt_listener *listener = arg;
     (void)events;
-    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+    for (int i = 0; i < RPC_ACCEPTS_AT_ONCE; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             listener->failures = 0;
@@ -160,7 +161,7 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
         return gt_fail_sys(err, errno, "%s", path);
     listener->device = st.st_dev;
     listener->inode = st.st_ino;
-    if (listen(listener->fd, BACKLOG) < 0)
+    if (listen(listener->fd, RPC_BACKLOG) < 0)
         return gt_fail_sys(err, errno, "%s: listen", path);
     r = gt_loop_add_timer(loop, on_pause_over, listener, &listener->pause, err);
     if (r < 0)

@@ -10,8 +10,6 @@
 #include "deviceplugin/podresources.h"
 #include "deviceplugin/registration.h"
 
-enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000 };
-
 struct gt_nodes_plugin {
     char *resource, *kubelet_dir, *dev_root;
     struct gt_nodes_plugin_events events;
@@ -26,7 +24,7 @@ struct gt_nodes_plugin {
     bool ready;           /* a container that starts now finds what there is */
 };
 
-struct letter {
+struct nodes_letter {
     struct gt_letter letter;
     unsigned nodes;
     char error[256]; /* "": none */
@@ -35,13 +33,13 @@ struct letter {
 static void deliver_allocated(void *owner, struct gt_letter *base)
 {
     const struct gt_nodes_plugin *plugin = owner;
-    const struct letter *letter = (const struct letter *)base;
+    const struct nodes_letter *letter = (const struct nodes_letter *)base;
     plugin->events.allocated(plugin->events.arg, letter->nodes, letter->error[0] ? letter->error : NULL);
 }
 
 static void tell_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, const char *error)
 {
-    struct letter *letter = plugin->events.allocated ? calloc(1, sizeof(*letter)) : NULL;
+    struct nodes_letter *letter = plugin->events.allocated ? calloc(1, sizeof(*letter)) : NULL;
     if (!letter)
         return;
     letter->letter.deliver = deliver_allocated;
@@ -165,9 +163,7 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
     plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = on_begun,
                                               .ended = on_ended, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
-                                                         .resource = plugin->resource,
-                                                         .register_timeout_ms = REGISTER_TIMEOUT_MS,
-                                                         .stream_timeout_ms = STREAM_TIMEOUT_MS};
+                                                         .resource = plugin->resource};
     const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
     r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,
                             &plugin->registration, err);

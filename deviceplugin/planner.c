@@ -18,7 +18,7 @@ struct gt_planner {
 };
 
 /* The kubelet's answer on its way from gRPC's thread to the one that waits for it. */
-struct answer {
+struct kubelet_answer {
     pthread_mutex_t lock;
     pthread_cond_t come;
     bool is_here; /* under lock, as all below */
@@ -29,7 +29,7 @@ struct answer {
 
 static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
-    struct answer *answer = arg;
+    struct kubelet_answer *answer = arg;
     (void)message;
     pthread_mutex_lock(&answer->lock);
     answer->status = status;
@@ -44,7 +44,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
 }
 
 /* Whether an answer of use came before the end. */
-static bool ask(struct gt_planner *planner, struct answer *answer, uint64_t end_ns)
+static bool ask(struct gt_planner *planner, struct kubelet_answer *answer, uint64_t end_ns)
 {
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
@@ -60,14 +60,14 @@ static bool ask(struct gt_planner *planner, struct answer *answer, uint64_t end_
     return useful; /* when the call is freed nobody writes to the answer any more */
 }
 
-static void answer_init(struct answer *answer)
+static void answer_init(struct kubelet_answer *answer)
 {
-    *answer = (struct answer){0};
+    *answer = (struct kubelet_answer){0};
     pthread_mutex_init(&answer->lock, NULL);
     gt_cond_init(&answer->come);
 }
 
-static void answer_done(struct answer *answer)
+static void answer_done(struct kubelet_answer *answer)
 {
     free(answer->bytes);
     pthread_cond_destroy(&answer->come);
@@ -81,7 +81,7 @@ static void sleep_ms(unsigned ms)
 }
 
 /* A second try where the first failed and there is time for it: the kubelet refuses who comes too often. */
-static bool list(struct gt_planner *planner, struct gt_pod_containers *ret)
+static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
 {
     uint64_t end = gt_clock_ns() + planner->deadline_ns;
     bool listed = false;
@@ -90,7 +90,7 @@ static bool list(struct gt_planner *planner, struct gt_pod_containers *ret)
             break;
         if (i)
             sleep_ms(GT_PLANNER_RETRY_MS);
-        struct answer answer;
+        struct kubelet_answer answer;
         answer_init(&answer);
         listed = ask(planner, &answer, end) &&
                  gt_pod_containers_read(answer.bytes, answer.len, planner->resource, ret, NULL) == 0;
@@ -100,7 +100,7 @@ static bool list(struct gt_planner *planner, struct gt_pod_containers *ret)
 }
 
 static void wait_for_news(struct gt_plans **plans, gt_planner_plans *newer, void *arg,
-                          const struct gt_pod_containers *listed)
+                          const struct gt_listed_containers *listed)
 {
     uint64_t end = gt_clock_ms() + GT_PLANNER_NEWS_MS;
     while ((*plans)->is_complete && gt_plans_lack_one(*plans, listed) && gt_clock_ms() < end) {
@@ -114,10 +114,10 @@ static void wait_for_news(struct gt_plans **plans, gt_planner_plans *newer, void
 }
 
 enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans **plans,
-                                    gt_planner_plans *newer, void *arg, const struct gt_plan_request *request,
-                                    const struct gt_plan **ret)
+                                    gt_planner_plans *newer, void *arg,
+                                    const struct gt_planned_request *request, const struct gt_plan **ret)
 {
-    struct gt_pod_containers listed;
+    struct gt_listed_containers listed;
     bool any_fits = gt_plans_any_fits(*plans, request);
     if (!any_fits && !(*plans)->is_complete)
         return GT_PLAN_NONE;

@@ -33,8 +33,8 @@ int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadl
  * `*ret` is set, to one of `*plans`.
  */
 enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans **plans,
-                                    gt_planner_plans *newer, void *arg, const struct gt_plan_request *request,
-                                    const struct gt_plan **ret);
+                                    gt_planner_plans *newer, void *arg,
+                                    const struct gt_planned_request *request, const struct gt_plan **ret);
 
 /* No gt_planner_find() may be running. */
 void gt_planner_free(struct gt_planner *planner);

@@ -24,7 +24,7 @@ static size_t text_size(const struct gt_plan *plan)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct gt_plan_pod *one = a, *other = b;
+    const struct gt_bound_pod *one = a, *other = b;
     int order = strcmp(one->namespace, other->namespace);
     return order ? order : strcmp(one->pod, other->pod);
 }
@@ -36,7 +36,7 @@ static const char *put(char **text, const char *from)
     return at;
 }
 
-int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_plan_pod *known,
+int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_bound_pod *known,
                  unsigned known_count, struct gt_plans **ret, struct gt_err **err)
 {
     size_t ids = 0, texts = 0;
@@ -57,7 +57,7 @@ int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_pl
         malloc(head + known_count * sizeof(*known) + ids * sizeof(made->plans[0].ids[0]) + texts);
     if (!made)
         return gt_fail_sys(err, ENOMEM, "plans");
-    struct gt_plan_pod *pods = (struct gt_plan_pod *)&made->plans[count];
+    struct gt_bound_pod *pods = (struct gt_bound_pod *)&made->plans[count];
     const char **id = (const char **)(pods + known_count);
     char *text = (char *)(id + ids);
     made->references = 1;
@@ -66,7 +66,7 @@ int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_pl
     made->known = pods;
     made->count = count;
     for (unsigned i = 0; i < known_count; i++)
-        pods[i] = (struct gt_plan_pod){put(&text, known[i].namespace), put(&text, known[i].pod)};
+        pods[i] = (struct gt_bound_pod){put(&text, known[i].namespace), put(&text, known[i].pod)};
     qsort(pods, known_count, sizeof(*pods), by_name);
     for (unsigned i = 0; i < count; i++) {
         made->plans[i] = (struct gt_plan){.namespace = put(&text, plans[i].namespace),
@@ -113,11 +113,11 @@ static void insert(struct gt_device_set *set, int number)
     set->bits[number / 64] |= 1ULL << (number % 64);
 }
 
-struct gt_plan_request gt_plan_request_make(const struct gt_inventory *inventory,
-                                            const char *const *available, unsigned available_count,
-                                            unsigned size)
+struct gt_planned_request gt_plan_request_make(const struct gt_inventory *inventory,
+                                               const char *const *available, unsigned available_count,
+                                               unsigned size)
 {
-    struct gt_plan_request request = {
+    struct gt_planned_request request = {
         .inventory = inventory, .available = available, .available_count = available_count, .size = size};
     for (unsigned i = 0; i < available_count; i++) {
         int number = usable_number(inventory, available[i]);
@@ -128,7 +128,7 @@ struct gt_plan_request gt_plan_request_make(const struct gt_inventory *inventory
 }
 
 /* The plan's devices; false where one is not to be had, or the number is another. */
-static bool devices_of(const struct gt_plan *plan, const struct gt_plan_request *request,
+static bool devices_of(const struct gt_plan *plan, const struct gt_planned_request *request,
                        struct gt_device_set *ret)
 {
     struct gt_device_set set = {0};
@@ -144,13 +144,13 @@ static bool devices_of(const struct gt_plan *plan, const struct gt_plan_request 
     return true;
 }
 
-bool gt_plan_fits(const struct gt_plan *plan, const struct gt_plan_request *request)
+bool gt_plan_fits(const struct gt_plan *plan, const struct gt_planned_request *request)
 {
     struct gt_device_set set;
     return devices_of(plan, request, &set);
 }
 
-bool gt_plans_any_fits(const struct gt_plans *plans, const struct gt_plan_request *request)
+bool gt_plans_any_fits(const struct gt_plans *plans, const struct gt_planned_request *request)
 {
     for (unsigned i = 0; i < plans->count; i++)
         if (gt_plan_fits(&plans->plans[i], request))
@@ -158,7 +158,7 @@ bool gt_plans_any_fits(const struct gt_plans *plans, const struct gt_plan_reques
     return false;
 }
 
-void gt_plan_ids(const struct gt_plan *plan, const struct gt_plan_request *request, const char **ret_ids)
+void gt_plan_ids(const struct gt_plan *plan, const struct gt_planned_request *request, const char **ret_ids)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < plan->count; i++)
@@ -171,13 +171,14 @@ void gt_plan_ids(const struct gt_plan *plan, const struct gt_plan_request *reque
 
 /* ---- who is meant ---- */
 
-static bool same_pod(const struct gt_plan *plan, const struct gt_pod_container *container)
+static bool same_pod(const struct gt_plan *plan, const struct gt_listed_container *container)
 {
     return strcmp(plan->pod, container->pod) == 0 && strcmp(plan->namespace, container->namespace) == 0;
 }
 
 /* NULL: the list does not have it. */
-static const struct gt_pod_container *find(const struct gt_pod_containers *listed, const struct gt_plan *plan)
+static const struct gt_listed_container *find(const struct gt_listed_containers *listed,
+                                              const struct gt_plan *plan)
 {
     for (unsigned i = 0; i < listed->count; i++)
         if (strcmp(listed->containers[i].container, plan->container) == 0 &&
@@ -192,13 +193,13 @@ static bool of_one_pod(const struct gt_plan *a, const struct gt_plan *b)
 }
 
 /* Whether a container of the plan's pod that is listed and planned has nothing yet. */
-static bool pod_waits(const struct gt_plans *plans, const struct gt_pod_containers *listed,
+static bool pod_waits(const struct gt_plans *plans, const struct gt_listed_containers *listed,
                       const struct gt_plan *plan)
 {
     for (unsigned i = 0; i < plans->count; i++) {
         if (!of_one_pod(&plans->plans[i], plan))
             continue;
-        const struct gt_pod_container *container = find(listed, &plans->plans[i]);
+        const struct gt_listed_container *container = find(listed, &plans->plans[i]);
         if (container && !container->holds)
             return true;
     }
@@ -206,43 +207,43 @@ static bool pod_waits(const struct gt_plans *plans, const struct gt_pod_containe
 }
 
 /* Whether another container of the pod gets its devices before this one. */
-static bool another_is_first(const struct gt_plans *plans, const struct gt_plan_request *request,
-                             const struct gt_pod_containers *listed, const struct gt_plan *plan,
-                             const struct gt_pod_container *container)
+static bool another_is_first(const struct gt_plans *plans, const struct gt_planned_request *request,
+                             const struct gt_listed_containers *listed, const struct gt_plan *plan,
+                             const struct gt_listed_container *container)
 {
     for (unsigned i = 0; i < plans->count; i++) {
         const struct gt_plan *other = &plans->plans[i];
         if (other == plan || !of_one_pod(other, plan))
             continue;
-        const struct gt_pod_container *at = find(listed, other);
+        const struct gt_listed_container *at = find(listed, other);
         if (at ? !at->holds && at < container : gt_plan_fits(other, request))
             return true;
     }
     return false;
 }
 
-static bool waits(const struct gt_plans *plans, const struct gt_plan_request *request,
-                  const struct gt_pod_containers *listed, const struct gt_plan *plan)
+static bool waits(const struct gt_plans *plans, const struct gt_planned_request *request,
+                  const struct gt_listed_containers *listed, const struct gt_plan *plan)
 {
-    const struct gt_pod_container *container = find(listed, plan);
+    const struct gt_listed_container *container = find(listed, plan);
     if (!container)
         return pod_waits(plans, listed, plan);
     return !container->holds && !another_is_first(plans, request, listed, plan, container);
 }
 
-bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_pod_containers *listed)
+bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_listed_containers *listed)
 {
     for (unsigned i = 0; i < listed->count; i++) {
-        const struct gt_pod_container *container = &listed->containers[i];
-        const struct gt_plan_pod pod = {container->namespace, container->pod};
+        const struct gt_listed_container *container = &listed->containers[i];
+        const struct gt_bound_pod pod = {container->namespace, container->pod};
         if (!container->holds && !bsearch(&pod, plans->known, plans->known_count, sizeof(pod), by_name))
             return true;
     }
     return false;
 }
 
-enum gt_plan_result gt_plans_match(const struct gt_plans *plans, const struct gt_plan_request *request,
-                                   const struct gt_pod_containers *listed, const struct gt_plan **ret)
+enum gt_plan_result gt_plans_match(const struct gt_plans *plans, const struct gt_planned_request *request,
+                                   const struct gt_listed_containers *listed, const struct gt_plan **ret)
 {
     const struct gt_plan *found = NULL;
     struct gt_device_set set, found_set = {0};

@@ -16,7 +16,7 @@ struct gt_plan {
 };
 
 /* A pod that is bound to this node, planned or not. */
-struct gt_plan_pod {
+struct gt_bound_pod {
     const char *namespace, *pod;
 };
 
@@ -31,13 +31,13 @@ struct gt_plans {
     bool is_complete; /* the plans are those of all pods in `known`, and a pod that is not there may have one
                        */
     unsigned known_count;
-    const struct gt_plan_pod *known; /* sorted */
+    const struct gt_bound_pod *known; /* sorted */
     unsigned count;
     struct gt_plan plans[]; /* what all point to lies behind them */
 };
 
 /* Copies; `known` NULL: the pods of the node are not known. -E2BIG beyond the limits, -ENOMEM. */
-int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_plan_pod *known,
+int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_bound_pod *known,
                  unsigned known_count, struct gt_plans **ret, struct gt_err **err);
 struct gt_plans *gt_plans_ref(struct gt_plans *plans); /* NULL is allowed, in both */
 void gt_plans_unref(struct gt_plans *plans);
@@ -60,20 +60,20 @@ struct gt_device_set {
 };
 
 /* What the kubelet asks for one container: `size` devices out of `available`. */
-struct gt_plan_request {
+struct gt_planned_request {
     const struct gt_inventory *inventory;
     const char *const *available;
     unsigned available_count, size;
     struct gt_device_set usable; /* of the available ones, those that are there and healthy */
 };
 
-struct gt_plan_request gt_plan_request_make(const struct gt_inventory *inventory,
-                                            const char *const *available, unsigned available_count,
-                                            unsigned size);
+struct gt_planned_request gt_plan_request_make(const struct gt_inventory *inventory,
+                                               const char *const *available, unsigned available_count,
+                                               unsigned size);
 
 /* Whether a plan is of exactly `size` devices, all of them available, there and healthy. */
-bool gt_plan_fits(const struct gt_plan *plan, const struct gt_plan_request *request);
-bool gt_plans_any_fits(const struct gt_plans *plans, const struct gt_plan_request *request);
+bool gt_plan_fits(const struct gt_plan *plan, const struct gt_planned_request *request);
+bool gt_plans_any_fits(const struct gt_plans *plans, const struct gt_planned_request *request);
 
 /*
  * Of the plans that fit, those of containers that wait for devices by the kubelet's list. A pod's containers
@@ -82,15 +82,15 @@ bool gt_plans_any_fits(const struct gt_plans *plans, const struct gt_plan_reques
  * does, and goes before that one, who would have to include what the init container had. Plans of the same
  * devices are one. `*ret` is set with GT_PLAN_HIT.
  */
-struct gt_pod_containers; /* deviceplugin/podresources_call.h */
-enum gt_plan_result gt_plans_match(const struct gt_plans *plans, const struct gt_plan_request *request,
-                                   const struct gt_pod_containers *listed, const struct gt_plan **ret);
+struct gt_listed_containers; /* deviceplugin/podresources_call.h */
+enum gt_plan_result gt_plans_match(const struct gt_plans *plans, const struct gt_planned_request *request,
+                                   const struct gt_listed_containers *listed, const struct gt_plan **ret);
 
 /* Whether a pod waits that the plans do not know: it was bound a moment ago, and its plan is still to come.
  */
-bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_pod_containers *listed);
+bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_listed_containers *listed);
 
 /* The plan's devices in the caller's words: pointers into request->available, request->size of them. */
-void gt_plan_ids(const struct gt_plan *plan, const struct gt_plan_request *request, const char **ret_ids);
+void gt_plan_ids(const struct gt_plan *plan, const struct gt_planned_request *request, const char **ret_ids);
 
 #endif

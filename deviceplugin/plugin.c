@@ -14,7 +14,7 @@
 #include "deviceplugin/registration.h"
 #include "deviceplugin/rpc.h"
 
-enum { REGISTER_TIMEOUT_MS = 20000, STREAM_TIMEOUT_MS = 10000, RETIRE_QUIET_MS = 300 };
+enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
     struct gt_news_owner news; /* first: the mailbox knows the plugin as this */
@@ -112,7 +112,7 @@ static bool on_planned(void *arg, const char *const *available, unsigned availab
     struct gt_plugin *plugin = preferring->plugin;
     preferring->plans = current_plans(plugin);
     if (preferring->plans) {
-        const struct gt_plan_request request =
+        const struct gt_planned_request request =
             gt_plan_request_make(preferring->inventory, available, available_count, size);
         preferring->result = gt_planner_find(plugin->planner, &preferring->plans, current_plans, plugin,
                                              &request, &preferring->plan);
@@ -340,15 +340,13 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
         return r;
     plugin->service =
         (struct gt_rpc_service){methods, GT_COUNT(methods), on_begun, on_ended, on_unknown, plugin};
-    const struct gt_registration_options registration = {
-        .kubelet_dir = plugin->kubelet_dir,
-        .resource = plugin->resource,
-        .prefers = true,
-        .register_timeout_ms =
-            options->register_timeout_ms ? options->register_timeout_ms : REGISTER_TIMEOUT_MS,
-        .stream_timeout_ms = options->stream_timeout_ms ? options->stream_timeout_ms : STREAM_TIMEOUT_MS,
-        .check_ms = options->check_ms,
-        .refused = &plugin->refused};
+    const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
+                                                         .resource = plugin->resource,
+                                                         .prefers = true,
+                                                         .register_timeout_ms = options->register_timeout_ms,
+                                                         .stream_timeout_ms = options->stream_timeout_ms,
+                                                         .check_ms = options->check_ms,
+                                                         .refused = &plugin->refused};
     const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
     plugin->strategy = options->strategy;
     plugin->cdi = options->cdi;

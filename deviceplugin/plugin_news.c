@@ -3,29 +3,29 @@
 
 #include <string.h>
 
-enum { NAMESPACE, POD, CONTAINER, NAMES };
+enum { NEWS_NAMESPACE, NEWS_POD, NEWS_CONTAINER, NEWS_NAMES };
 
 /* About one container; the texts lie behind the IDs. */
-struct letter {
+struct news_letter {
     struct gt_letter letter;
     uint64_t offered;
     struct gt_choice choice;
     enum gt_plan_result plan;
-    const char *names[NAMES];
+    const char *names[NEWS_NAMES];
     const char *error; /* NULL: none */
     unsigned count;
     const char *ids[];
 };
 
-static struct letter *make(const char *const *ids, unsigned count, const char *const names[NAMES],
-                           const char *error)
+static struct news_letter *make(const char *const *ids, unsigned count, const char *const names[NEWS_NAMES],
+                                const char *error)
 {
     size_t size = error ? strlen(error) + 1 : 0;
     for (unsigned i = 0; i < count; i++)
         size += strlen(ids[i]) + 1;
-    for (unsigned i = 0; i < NAMES; i++)
+    for (unsigned i = 0; i < NEWS_NAMES; i++)
         size += strlen(names[i]) + 1;
-    struct letter *letter = calloc(1, sizeof(*letter) + count * sizeof(letter->ids[0]) + size);
+    struct news_letter *letter = calloc(1, sizeof(*letter) + count * sizeof(letter->ids[0]) + size);
     if (!letter)
         return NULL;
     char *text = (char *)&letter->ids[count];
@@ -33,7 +33,7 @@ static struct letter *make(const char *const *ids, unsigned count, const char *c
         letter->ids[i] = text;
         text = stpcpy(text, ids[i]) + 1;
     }
-    for (unsigned i = 0; i < NAMES; i++) {
+    for (unsigned i = 0; i < NEWS_NAMES; i++) {
         letter->names[i] = text;
         text = stpcpy(text, names[i]) + 1;
     }
@@ -48,16 +48,16 @@ static struct letter *make(const char *const *ids, unsigned count, const char *c
 static void deliver_preferred(void *owner, struct gt_letter *base)
 {
     const struct gt_plugin_events *events = &((const struct gt_news_owner *)owner)->events;
-    const struct letter *letter = (const struct letter *)base;
+    const struct news_letter *letter = (const struct news_letter *)base;
     const struct gt_preference preference = {
         .ids = letter->ids,
         .count = letter->count,
         .offered = letter->offered,
         .choice = letter->choice,
         .plan = letter->plan,
-        .namespace = letter->names[NAMESPACE],
-        .pod = letter->names[POD],
-        .container = letter->names[CONTAINER],
+        .namespace = letter->names[NEWS_NAMESPACE],
+        .pod = letter->names[NEWS_POD],
+        .container = letter->names[NEWS_CONTAINER],
     };
     events->preferred(events->arg, &preference);
 }
@@ -65,15 +65,15 @@ static void deliver_preferred(void *owner, struct gt_letter *base)
 static void deliver_allocated(void *owner, struct gt_letter *base)
 {
     const struct gt_plugin_events *events = &((const struct gt_news_owner *)owner)->events;
-    const struct letter *letter = (const struct letter *)base;
+    const struct news_letter *letter = (const struct news_letter *)base;
     const struct gt_allocation allocation = {letter->ids, letter->count, letter->error};
     events->allocated(events->arg, &allocation);
 }
 
 void gt_news_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference)
 {
-    const char *const names[NAMES] = {preference->namespace, preference->pod, preference->container};
-    struct letter *letter = make(preference->ids, preference->count, names, NULL);
+    const char *const names[NEWS_NAMES] = {preference->namespace, preference->pod, preference->container};
+    struct news_letter *letter = make(preference->ids, preference->count, names, NULL);
     if (!letter)
         return;
     letter->letter.deliver = deliver_preferred;
@@ -85,8 +85,8 @@ void gt_news_preferred(struct gt_mailbox *mailbox, const struct gt_preference *p
 
 void gt_news_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation)
 {
-    static const char *const nobody[NAMES] = {"", "", ""};
-    struct letter *letter = make(allocation->ids, allocation->count, nobody, allocation->error);
+    static const char *const nobody[NEWS_NAMES] = {"", "", ""};
+    struct news_letter *letter = make(allocation->ids, allocation->count, nobody, allocation->error);
     if (!letter)
         return;
     letter->letter.deliver = deliver_allocated;

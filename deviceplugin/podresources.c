@@ -16,9 +16,9 @@ enum {
     POLL_MS = 5000,
     SETTLE_QUIET_MS = 300,
     SETTLE_POLL_MS = 1000,
-    TIMEOUT_MS = 10000,
-    PAUSE_FIRST_MS = 1000,
-    PAUSE_MAX_MS = 30000,
+    LIST_TIMEOUT_MS = 10000,
+    LIST_PAUSE_FIRST_MS = 1000,
+    LIST_PAUSE_MAX_MS = 30000,
     LIMITED_FIRST_MS = 5000,
     LIMITED_MAX_MS = 60000,
     LARGE = 1 << 20, /* an answer whose memory is given back at once */
@@ -50,7 +50,7 @@ struct gt_podresources {
     struct gt_podresources_stats stats;
 };
 
-struct done_letter {
+struct podresources_letter {
     struct gt_letter letter;
     unsigned epoch;
     int status;
@@ -76,8 +76,8 @@ static void end_call(struct gt_podresources *client)
 
 static unsigned next_pause(struct gt_podresources *client, bool limited)
 {
-    return (unsigned)gt_backoff_pause(client->failures++, limited ? LIMITED_FIRST_MS : PAUSE_FIRST_MS,
-                                      limited ? LIMITED_MAX_MS : PAUSE_MAX_MS, &client->jitter);
+    return (unsigned)gt_backoff_pause(client->failures++, limited ? LIMITED_FIRST_MS : LIST_PAUSE_FIRST_MS,
+                                      limited ? LIMITED_MAX_MS : LIST_PAUSE_MAX_MS, &client->jitter);
 }
 
 static void fail(struct gt_podresources *client, const char *why, bool limited)
@@ -96,7 +96,7 @@ static void fail(struct gt_podresources *client, const char *why, bool limited)
         client->events.failed(client->events.arg, why, pause);
 }
 
-static bool take_answer(struct gt_podresources *client, const struct done_letter *done)
+static bool take_answer(struct gt_podresources *client, const struct podresources_letter *done)
 {
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
@@ -129,10 +129,10 @@ static void deliver_done(void *owner, struct gt_letter *letter);
 static void on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
     struct gt_podresources *client = arg;
-    struct done_letter *letter = malloc(sizeof(*letter) + len);
+    struct podresources_letter *letter = malloc(sizeof(*letter) + len);
     if (!letter)
         return; /* the timer of the call goes off */
-    *letter = (struct done_letter){
+    *letter = (struct podresources_letter){
         .letter = {.deliver = deliver_done}, .epoch = client->epoch, .status = status, .len = len};
     snprintf(letter->message, sizeof(letter->message), "%s", message);
     if (len)
@@ -141,7 +141,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
 }
 
 /* It says nothing about who holds what: where it fails, nothing but this is unknown. */
-static void take_offer(struct gt_podresources *client, const struct done_letter *done)
+static void take_offer(struct gt_podresources *client, const struct podresources_letter *done)
 {
     struct gt_pod_answer answer = {0};
     int others = -1;
@@ -172,7 +172,7 @@ static void ask_offer(struct gt_podresources *client)
 static void deliver_done(void *owner, struct gt_letter *letter)
 {
     struct gt_podresources *client = owner;
-    const struct done_letter *done = (const struct done_letter *)letter;
+    const struct podresources_letter *done = (const struct podresources_letter *)letter;
     if (done->epoch != client->epoch || !client->call)
         return;
     end_call(client);
@@ -265,7 +265,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
     if (!options->settle_quiet_ms)
         client->options.settle_quiet_ms = SETTLE_QUIET_MS;
     if (!options->timeout_ms)
-        client->options.timeout_ms = TIMEOUT_MS;
+        client->options.timeout_ms = LIST_TIMEOUT_MS;
     client->resource = strdup(options->resource);
     client->other = options->other ? strdup(options->other) : NULL;
     if (!client->resource || (options->other && !client->other) ||

@@ -34,18 +34,18 @@ void gt_pod_answer_done(struct gt_pod_answer *answer);
 
 /* The same of List for all containers in it: does this one hold a device of the resource? The texts live as
  * long as the answer. */
-struct gt_pod_container {
+struct gt_listed_container {
     const char *namespace, *pod, *container;
     bool holds;
 };
-struct gt_pod_containers {
-    struct gt_pod_container *containers; /* owned, as the message */
+struct gt_listed_containers {
+    struct gt_listed_container *containers; /* owned, as the message */
     unsigned count;
     void *message;
 };
-enum { GT_POD_CONTAINERS_MAX = 16384 };
+enum { GT_LISTED_CONTAINERS_MAX = 16384 };
 int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resource,
-                           struct gt_pod_containers *ret, struct gt_err **err);
-void gt_pod_containers_done(struct gt_pod_containers *containers);
+                           struct gt_listed_containers *ret, struct gt_err **err);
+void gt_pod_containers_done(struct gt_listed_containers *containers);
 
 #endif

@@ -45,12 +45,12 @@ static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, str
 }
 
 /* The resources that are looked for. */
-struct wanted {
+struct wanted_pod {
     const char *resource, *other;
 };
 
 static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices, size_t count,
-                       const struct wanted *wanted, struct gt_holder holder, struct gt_err **err)
+                       const struct wanted_pod *wanted, struct gt_holder holder, struct gt_err **err)
 {
     for (size_t i = 0; i < count; i++) {
         if (wanted->other && strcmp(devices[i]->resource, wanted->other) == 0)
@@ -67,7 +67,7 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
     return 0;
 }
 
-static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struct wanted *wanted,
+static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struct wanted_pod *wanted,
                    struct gt_err **err)
 {
     answer->holdings.pods++;
@@ -81,7 +81,7 @@ static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struc
     return 0;
 }
 
-static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, const struct wanted *wanted,
+static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, const struct wanted_pod *wanted,
                    struct gt_err **err)
 {
     const Pr__ListResponse *list = answer->message;
@@ -99,7 +99,7 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
                        const char *other, struct gt_pod_answer *ret, struct gt_err **err)
 {
     struct gt_pod_answer answer = {0};
-    const struct wanted wanted = {resource, other};
+    const struct wanted_pod wanted = {resource, other};
     int r = unpack(method, bytes, len, &answer.message, err);
     if (r < 0)
         return r;
@@ -130,9 +130,9 @@ static bool holds(const Pr__Container *container, const char *resource)
 }
 
 int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resource,
-                           struct gt_pod_containers *ret, struct gt_err **err)
+                           struct gt_listed_containers *ret, struct gt_err **err)
 {
-    struct gt_pod_containers all = {0};
+    struct gt_listed_containers all = {0};
     int r = unpack(GT_POD_LIST, bytes, len, &all.message, err);
     if (r < 0)
         return r;
@@ -140,14 +140,14 @@ int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resourc
     size_t count = 0;
     for (size_t i = 0; i < list->n_pods; i++)
         count += list->pods[i]->n_containers;
-    if (count > GT_POD_CONTAINERS_MAX)
-        r = gt_fail(err, E2BIG, "pod-resources: more than %d containers", GT_POD_CONTAINERS_MAX);
+    if (count > GT_LISTED_CONTAINERS_MAX)
+        r = gt_fail(err, E2BIG, "pod-resources: more than %d containers", GT_LISTED_CONTAINERS_MAX);
     else if (!(all.containers = calloc(count + 1, sizeof(*all.containers))))
         r = gt_fail_sys(err, ENOMEM, "pod-resources");
     for (size_t i = 0; r == 0 && i < list->n_pods; i++) {
         const Pr__Pod *pod = list->pods[i];
         for (size_t k = 0; k < pod->n_containers; k++)
-            all.containers[all.count++] = (struct gt_pod_container){
+            all.containers[all.count++] = (struct gt_listed_container){
                 pod->namespace_, pod->name, pod->containers[k]->name, holds(pod->containers[k], resource)};
     }
     if (r < 0) {
@@ -158,10 +158,10 @@ int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resourc
     return 0;
 }
 
-void gt_pod_containers_done(struct gt_pod_containers *containers)
+void gt_pod_containers_done(struct gt_listed_containers *containers)
 {
     if (containers->message)
         gt_unpacked_free(containers->message);
     free(containers->containers);
-    *containers = (struct gt_pod_containers){0};
+    *containers = (struct gt_listed_containers){0};
 }

@@ -9,7 +9,7 @@ enum { SLOTS = 2 * GT_DEVICES_MAX };
 
 /* The answer in the making. Known devices are remembered by number, unknown IDs, of which there may be any
  * number, in a hash table. */
-struct answer {
+struct preference {
     const struct gt_inventory *inventory;
     const char **ids;
     unsigned count, size; /* size: at most GT_DEVICES_MAX, so that the table is never full */
@@ -18,7 +18,7 @@ struct answer {
 };
 
 /* False where it is in the answer already. */
-static bool add_unknown(struct answer *answer, const char *id)
+static bool add_unknown(struct preference *answer, const char *id)
 {
     unsigned slot = (unsigned)(gt_digest_bytes(GT_DIGEST_EMPTY, id, strlen(id)) % SLOTS);
     for (; answer->unknown[slot]; slot = (slot + 1) % SLOTS)
@@ -28,7 +28,7 @@ static bool add_unknown(struct answer *answer, const char *id)
     return true;
 }
 
-static void add(struct answer *answer, const char *id, const struct gt_device *device)
+static void add(struct preference *answer, const char *id, const struct gt_device *device)
 {
     if (answer->count == answer->size)
         return;
@@ -53,7 +53,7 @@ unsigned gt_inventory_prefer(const struct gt_inventory *inventory, const char *c
 {
     if (size > GT_DEVICES_MAX)
         size = GT_DEVICES_MAX;
-    struct answer answer = {.inventory = inventory, .ids = ret_ids, .size = size};
+    struct preference answer = {.inventory = inventory, .ids = ret_ids, .size = size};
     const char *id_of[GT_GPUS_MAX]; /* of GPU i, in the caller's words */
     uint64_t must_mask = 0, free_mask = 0;
     for (unsigned i = 0; i < must_count; i++) {

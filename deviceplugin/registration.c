@@ -20,6 +20,8 @@ enum {
     OWN_SOCKET_MS = 1000,
     REGISTER_REQUEST_MAX = 4096,
     ASK_MS = 2000, /* for what the kubelet offers of the resource */
+    REGISTER_TIMEOUT_MS = 20000,
+    STREAM_TIMEOUT_MS = 10000,
     CHECK_MS = 30000,
     CHECK_AGAIN_MS = 3000, /* a list of ours may have been on its way */
     LACKING_MAX = 2,       /* checks in a row */
@@ -27,7 +29,7 @@ enum {
     REASON_MAX = 2048,
 };
 
-enum state {
+enum registration_state {
     STOPPED,     /* nothing to serve yet */
     WAITING,     /* for kubelet.sock */
     PAUSING,     /* after a failure */
@@ -47,7 +49,7 @@ struct gt_registration {
     char *pod_resources;     /* the kubelet's socket */
     struct gt_source *timer; /* the end of a pause, or of waiting for an answer or for ListAndWatch */
 
-    enum state state;
+    enum registration_state state;
     struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
     unsigned failures;
     struct gt_jitter jitter;
@@ -74,7 +76,7 @@ struct caller_letter {
     struct gt_rpc_caller caller;
 };
 
-struct done_letter {
+struct registration_letter {
     struct gt_letter letter;
     struct gt_registration *registration;
     unsigned epoch;
@@ -149,7 +151,7 @@ static void take_stream(struct gt_registration *registration)
 
 static void deliver_done(void *owner, struct gt_letter *letter)
 {
-    const struct done_letter *done = (const struct done_letter *)letter;
+    const struct registration_letter *done = (const struct registration_letter *)letter;
     struct gt_registration *registration = done->registration;
     (void)owner;
     if (done->epoch != registration->epoch || registration->state != REGISTERING)
@@ -182,7 +184,7 @@ static void on_done(void *arg, int status, const char *message, const uint8_t *r
     struct gt_registration *registration = arg;
     (void)reply;
     (void)len;
-    struct done_letter *letter = calloc(1, sizeof(*letter));
+    struct registration_letter *letter = calloc(1, sizeof(*letter));
     if (!letter)
         return; /* the timer of the attempt goes off */
     letter->letter.deliver = deliver_done;
@@ -500,6 +502,10 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
     registration->instance = (uint32_t)gt_jitter_below(&registration->jitter, UINT32_MAX);
     if (!options->check_ms)
         registration->options.check_ms = CHECK_MS;
+    if (!options->register_timeout_ms)
+        registration->options.register_timeout_ms = REGISTER_TIMEOUT_MS;
+    if (!options->stream_timeout_ms)
+        registration->options.stream_timeout_ms = STREAM_TIMEOUT_MS;
     if (asprintf(&registration->pod_resources, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
         registration->pod_resources = NULL;
         return gt_fail_sys(err, ENOMEM, "registration");

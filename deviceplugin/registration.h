@@ -24,8 +24,9 @@ struct gt_holdings; /* deviceplugin/podresources.h */
 struct gt_registration_options {
     const char *kubelet_dir, *resource;
     bool prefers;                 /* the plugin answers GetPreferredAllocation */
-    unsigned register_timeout_ms; /* the kubelet dials back during Register and takes up to 10 s for that */
-    unsigned stream_timeout_ms;   /* how long after Register ListAndWatch may come */
+    unsigned register_timeout_ms; /* 0: 20 s; the kubelet dials back during Register and takes up to 10 s for
+                                     that */
+    unsigned stream_timeout_ms;   /* 0: 10 s; how long after Register ListAndWatch may come */
     unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
     uint64_t *refused;            /* counts connections that were not let in, atomically */
 };

@@ -36,7 +36,7 @@ struct gt_rivals {
     struct gt_socket_id holder_id;
 };
 
-struct letter {
+struct rivals_letter {
     struct gt_letter letter;
     struct gt_rivals *rivals;
     unsigned epoch, number;
@@ -67,7 +67,7 @@ static void tell(struct gt_rivals *rivals, const struct rival *rival)
 
 static void deliver(void *owner, struct gt_letter *base)
 {
-    const struct letter *letter = (const struct letter *)base;
+    const struct rivals_letter *letter = (const struct rivals_letter *)base;
     struct gt_rivals *rivals = letter->rivals;
     struct rival *rival = &rivals->all[letter->number];
     (void)owner;
@@ -88,7 +88,7 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
 {
     const struct rival *rival = arg;
     struct gt_rivals *rivals = rival->rivals;
-    struct letter *letter = calloc(1, sizeof(*letter));
+    struct rivals_letter *letter = calloc(1, sizeof(*letter));
     (void)message;
     if (!letter)
         return; /* the owner's patience ends */

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 
-enum { PLACES = 32, LINGER_MS = 2000, LOOK_MS = 500, READS_AT_ONCE = 8, READ_SIZE = 64 << 10 };
+enum { PLACES = 32, LINGER_MS = 2000, LINGER_LOOK_MS = 500, READS_AT_ONCE = 8, READ_SIZE = 64 << 10 };
 
-struct place {
+struct linger_place {
     struct gt_source *source; /* NULL: free */
     int fd;
     uint64_t until_ms;
@@ -19,10 +19,10 @@ struct place {
 struct gt_linger {
     struct gt_loop *loop;
     struct gt_source *timer;
-    struct place places[PLACES];
+    struct linger_place places[PLACES];
 };
 
-static void vacate(struct place *place)
+static void vacate(struct linger_place *place)
 {
     gt_source_free(gt_steal(place->source));
     close(place->fd);
@@ -31,7 +31,7 @@ static void vacate(struct place *place)
 static void on_data(void *arg, uint32_t events)
 {
     static char scrap[READ_SIZE];
-    struct place *place = arg;
+    struct linger_place *place = arg;
     (void)events;
     for (int i = 0; i < READS_AT_ONCE; i++) {
         ssize_t n = recv(place->fd, scrap, sizeof(scrap), MSG_DONTWAIT);
@@ -50,18 +50,18 @@ static void on_look(void *arg)
     uint64_t now = gt_clock_ms();
     bool used = false;
     for (unsigned i = 0; i < PLACES; i++) {
-        struct place *place = &linger->places[i];
+        struct linger_place *place = &linger->places[i];
         if (place->source && place->until_ms <= now)
             vacate(place);
         used = used || place->source;
     }
     if (used)
-        gt_source_arm(linger->timer, LOOK_MS);
+        gt_source_arm(linger->timer, LINGER_LOOK_MS);
 }
 
 void gt_linger_add(struct gt_linger *linger, int fd)
 {
-    struct place *place = linger->places;
+    struct linger_place *place = linger->places;
     while (place < linger->places + PLACES && place->source)
         place++;
     if (place == linger->places + PLACES || (place->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
@@ -71,7 +71,7 @@ void gt_linger_add(struct gt_linger *linger, int fd)
     if (gt_loop_add_fd(linger->loop, place->fd, EPOLLIN, on_data, place, &place->source, NULL) < 0)
         close(place->fd);
     else
-        gt_source_arm(linger->timer, LOOK_MS);
+        gt_source_arm(linger->timer, LINGER_LOOK_MS);
 }
 
 int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **err)

@@ -5,14 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
-#define LIBRARY "libcurl-gnutls.so.4" /* the flavour that shares its TLS library with libmicrohttpd */
+#define CURL_LIBRARY "libcurl-gnutls.so.4" /* the flavour that shares its TLS library with libmicrohttpd */
 
 int gt_curl_load(struct gt_curl *ret, struct gt_err **err)
 {
     static struct gt_curl table;
     static void *library; /* stays: a library with global state is not to be unloaded and loaded again */
     if (!library) {
-        void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        void *handle = dlopen(CURL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
         if (!handle)
             return gt_fail(err, ENOENT, "HTTP client: %s", dlerror());
         struct gt_curl found;
@@ -25,7 +25,7 @@ int gt_curl_load(struct gt_curl *ret, struct gt_err **err)
 #undef GT_CURL_FIND
         if (missing) {
             dlclose(handle);
-            return gt_fail(err, ENOENT, "HTTP client: %s has no %s", LIBRARY, missing);
+            return gt_fail(err, ENOENT, "HTTP client: %s has no %s", CURL_LIBRARY, missing);
         }
         table = found;
         library = handle;

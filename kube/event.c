@@ -16,8 +16,8 @@
 #include "kube/lease.h"
 
 enum {
-    BODY_MAX = 16 << 10,
-    NOTE_MAX = 1000, /* the API takes 1,024 */
+    EVENT_BODY_MAX = 16 << 10,
+    EVENT_NOTE_MAX = 1000, /* the API takes 1,024 */
     ON_THE_WAY_MAX = 8,
     MINUTE_MS = 60000,
     NAME_PART_MAX = 200,
@@ -118,14 +118,14 @@ static uint64_t digest_of(const char *const *texts, unsigned count)
     return digest;
 }
 
-/* At most NOTE_MAX bytes, no character cut through. */
-static void cut_note(const char *note, char to[static NOTE_MAX + 1])
+/* At most EVENT_NOTE_MAX bytes, no character cut through. */
+static void cut_note(const char *note, char to[static EVENT_NOTE_MAX + 1])
 {
     size_t n = 0;
     while (note[n]) {
         unsigned step = gt_text_utf8_length(note + n);
         step = step ? step : 1;
-        if (n + step > NOTE_MAX)
+        if (n + step > EVENT_NOTE_MAX)
             break;
         n += step;
     }
@@ -138,7 +138,7 @@ static void write_event(struct gt_kube_recorder *recorder, const struct gt_kube_
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    char when[GT_TIME_TEXT_SIZE], note[NOTE_MAX + 1], name[NAME_PART_MAX + 32];
+    char when[GT_TIME_TEXT_SIZE], note[EVENT_NOTE_MAX + 1], name[NAME_PART_MAX + 32];
     gt_time_text_fine(&now, 6, when);
     cut_note(event->note, note);
     snprintf(name, sizeof(name), "%.*s.%016llx", NAME_PART_MAX, event->name,
@@ -201,7 +201,7 @@ static void send_waiting(struct gt_kube_recorder *recorder)
 static bool enqueue(struct gt_kube_recorder *recorder, const struct gt_kube_event *event)
 {
     const char *namespace_ = event->namespace_ ? event->namespace_ : "default";
-    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf body = GT_BUF(EVENT_BODY_MAX);
     write_event(recorder, event, namespace_, &body);
     struct waiting *waiting = body.failed ? NULL : malloc(sizeof(*waiting) + body.len + 1);
     if (!waiting)

@@ -24,7 +24,7 @@ struct files {
 };
 
 /* A node together with the file that it stands in: paths are relative to that. */
-struct place {
+struct config_place {
     struct file *file;
     const cJSON *node;
 };
@@ -39,7 +39,7 @@ static void files_done(struct files *files)
 #define gt_auto_files __attribute__((cleanup(files_done)))
 
 /* The text of a member; NULL where it is absent, null or empty. */
-static const char *text(struct place in, const char *key)
+static const char *text(struct config_place in, const char *key)
 {
     const char *value = cJSON_GetStringValue(gt_get(in.node, key));
     return value && *value ? value : NULL;
@@ -103,8 +103,8 @@ static int parse_all(const char *paths, struct files *files, struct gt_err **err
 }
 
 /* The mapping `inner` of the first entry called `name` in the lists `list` of all files. */
-static int find(struct files *files, const char *list, const char *inner, const char *name, struct place *ret,
-                struct gt_err **err)
+static int find(struct files *files, const char *list, const char *inner, const char *name,
+                struct config_place *ret, struct gt_err **err)
 {
     for (unsigned i = 0; i < files->count; i++) {
         struct file *file = &files->files[i];
@@ -113,20 +113,20 @@ static int find(struct files *files, const char *list, const char *inner, const 
             continue;
         cJSON_ArrayForEach(entry, entries)
         {
-            const char *its = text((struct place){file, entry}, "name");
+            const char *its = text((struct config_place){file, entry}, "name");
             if (!its || strcmp(its, name) != 0)
                 continue;
             const cJSON *node = gt_get(entry, inner);
             if (!cJSON_IsObject(node))
                 return gt_fail(err, EINVAL, "kubeconfig %s: %s '%s' is empty", file->path, inner, name);
-            *ret = (struct place){file, node};
+            *ret = (struct config_place){file, node};
             return 0;
         }
     }
     return gt_fail(err, EINVAL, "kubeconfig %s: there is no %s '%s'", files->files[0].path, inner, name);
 }
 
-static int refuse(struct place in, const char *what, const char *const *keys, struct gt_err **err)
+static int refuse(struct config_place in, const char *what, const char *const *keys, struct gt_err **err)
 {
     for (; *keys; keys++) {
         const char *value = text(in, *keys);
@@ -151,7 +151,7 @@ static int copy(const char *value, char **ret, struct gt_err **err)
 }
 
 /* A path in a kubeconfig is relative to the folder of the kubeconfig. */
-static int copy_path(struct place in, const char *key, char **ret, struct gt_err **err)
+static int copy_path(struct config_place in, const char *key, char **ret, struct gt_err **err)
 {
     const char *value = text(in, key);
     const char *slash = strrchr(in.file->path, '/');
@@ -165,7 +165,8 @@ static int copy_path(struct place in, const char *key, char **ret, struct gt_err
 }
 
 /* KEY-data (base64) where it is there, else the file KEY. */
-static int copy_pem(struct place in, const char *key, char **ret_file, char **ret_data, struct gt_err **err)
+static int copy_pem(struct config_place in, const char *key, char **ret_file, char **ret_data,
+                    struct gt_err **err)
 {
     gt_auto_free char *data_key = NULL;
     if (asprintf(&data_key, "%s-data", key) < 0) {
@@ -188,7 +189,7 @@ static int copy_pem(struct place in, const char *key, char **ret_file, char **re
     return 0;
 }
 
-static int read_cluster(struct place in, struct gt_kube_config *to, struct gt_err **err)
+static int read_cluster(struct config_place in, struct gt_kube_config *to, struct gt_err **err)
 {
     static const char *const refused[] = {"insecure-skip-tls-verify", "proxy-url", "tls-server-name", NULL};
     int r = refuse(in, "cluster", refused, err);
@@ -209,7 +210,7 @@ static int read_cluster(struct place in, struct gt_kube_config *to, struct gt_er
     return copy_pem(in, "certificate-authority", &to->ca_file, &to->ca_data, err);
 }
 
-static int read_user(struct place in, struct gt_kube_config *to, struct gt_err **err)
+static int read_user(struct config_place in, struct gt_kube_config *to, struct gt_err **err)
 {
     static const char *const refused[] = {"exec",   "auth-provider", "username",      "password", "as",
                                           "as-uid", "as-groups",     "as-user-extra", NULL};
@@ -239,12 +240,12 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
         return r;
     for (unsigned i = 0; i < files.count && !context; i++) {
         struct file *file = &files.files[i];
-        context = text((struct place){file, file->root}, "current-context");
+        context = text((struct config_place){file, file->root}, "current-context");
     }
     if (!context)
         return gt_fail(err, EINVAL, "kubeconfig %s: no current-context, and no context was named",
                        files.files[0].path);
-    struct place in;
+    struct config_place in;
     r = find(&files, "contexts", "context", context, &in, err);
     if (r < 0)
         return r;
@@ -253,7 +254,7 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
         return gt_fail(err, EINVAL, "kubeconfig %s: context '%s' names no cluster", in.file->path, context);
     gt_auto_kube_config struct gt_kube_config config = {0};
     r = copy(text(in, "namespace"), &config.namespace_, err);
-    struct place found;
+    struct config_place found;
     if (r == 0)
         r = find(&files, "clusters", "cluster", cluster, &found, err);
     if (r == 0)

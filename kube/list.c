@@ -9,7 +9,7 @@
 #include "kube/page.h"
 #include "kube/status.h"
 
-enum { RESTARTS_MAX = 5, PATH_MAX_BYTES = 64 << 10, DEADLINE_MS = 120000 };
+enum { LIST_RESTARTS_MAX = 5, LIST_PATH_MAX = 64 << 10, LIST_DEADLINE_MS = 120000 };
 
 struct gt_kube_list {
     struct gt_kube *kube;
@@ -27,7 +27,7 @@ struct gt_kube_list {
 
 int gt_kube_selection_path(const struct gt_kube_selection *selection, char **ret, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    gt_auto_buf struct gt_buf path = GT_BUF(LIST_PATH_MAX);
     int r = gt_kube_path(&path, selection->resource, selection->namespace_, NULL, NULL, err);
     if (r < 0)
         return r;
@@ -89,7 +89,7 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
 
 static int ask(struct gt_kube_list *list, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    gt_auto_buf struct gt_buf path = GT_BUF(LIST_PATH_MAX);
     char limit[16];
     snprintf(limit, sizeof(limit), "%u", list->limit);
     gt_buf_puts(&path, list->path);
@@ -185,7 +185,7 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
         read_page(list, body, body_len);
     } else if (code == EFBIG && narrow(list)) {
         ask_or_finish(list);
-    } else if (code == ESTALE && (list->next || list->pinned) && list->restarts < RESTARTS_MAX) {
+    } else if (code == ESTALE && (list->next || list->pinned) && list->restarts < LIST_RESTARTS_MAX) {
         list->restarts++;
         list->page = PAGE_OBJECTS;
         free(gt_steal(list->next));
@@ -206,7 +206,7 @@ int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spe
     list->spec = *spec;
     list->limit = list->limit_max = spec->limit ? spec->limit : GT_KUBE_LIST_LIMIT;
     list->spec.page_max = spec->page_max ? spec->page_max : GT_KUBE_PAGE_MAX;
-    list->spec.deadline_ms = spec->deadline_ms ? spec->deadline_ms : DEADLINE_MS;
+    list->spec.deadline_ms = spec->deadline_ms ? spec->deadline_ms : LIST_DEADLINE_MS;
     int r = gt_kube_selection_path(&spec->selection, &list->path, err);
     if (r == 0)
         r = gt_loop_add_timer(kube->loop, on_timer, list, &list->timer, err);

@@ -8,7 +8,7 @@
 #include "base/json_get.h"
 #include "kube/status.h"
 
-struct reader {
+struct page_reader {
     const char *text, *at, *end;
     gt_kube_page_item *item;
     void *arg;
@@ -24,7 +24,7 @@ void gt_kube_page_done(struct gt_kube_page *page)
     *page = (struct gt_kube_page){0};
 }
 
-static int bad(struct reader *reader, const char *what)
+static int bad(struct page_reader *reader, const char *what)
 {
     return gt_fail(reader->err, EBADMSG, "the list is not JSON as it should be: %s at byte %zu", what,
                    (size_t)(reader->at - reader->text));
@@ -36,14 +36,14 @@ static bool is_space(char c)
 }
 
 /* The next byte that is no white space, not consumed; 0 at the end. */
-static char peek(struct reader *reader)
+static char peek(struct page_reader *reader)
 {
     while (reader->at < reader->end && is_space(*reader->at))
         reader->at++;
     return reader->at < reader->end ? *reader->at : '\0';
 }
 
-static bool take(struct reader *reader, char c)
+static bool take(struct page_reader *reader, char c)
 {
     if (peek(reader) != c)
         return false;
@@ -51,7 +51,7 @@ static bool take(struct reader *reader, char c)
     return true;
 }
 
-static cJSON *value(struct reader *reader)
+static cJSON *value(struct page_reader *reader)
 {
     if (!peek(reader))
         return NULL;
@@ -62,7 +62,7 @@ static cJSON *value(struct reader *reader)
     return json;
 }
 
-static int read_items(struct reader *reader)
+static int read_items(struct page_reader *reader)
 {
     if (reader->has_items)
         return bad(reader, "items twice");
@@ -92,7 +92,7 @@ static int read_items(struct reader *reader)
     return take(reader, ']') ? 0 : bad(reader, "no end of the items");
 }
 
-static int keep_text(const cJSON *metadata, const char *key, char **to, struct reader *reader)
+static int keep_text(const cJSON *metadata, const char *key, char **to, struct page_reader *reader)
 {
     const char *text = gt_get_string(metadata, key);
     if (!*text)
@@ -102,7 +102,7 @@ static int keep_text(const cJSON *metadata, const char *key, char **to, struct r
     return *to ? 0 : gt_fail_sys(reader->err, ENOMEM, "list");
 }
 
-static int read_member(struct reader *reader)
+static int read_member(struct page_reader *reader)
 {
     cJSON *key = value(reader);
     const char *name = cJSON_GetStringValue(key);
@@ -124,7 +124,7 @@ static int read_member(struct reader *reader)
     return r;
 }
 
-static int read_page(struct reader *reader)
+static int read_page(struct page_reader *reader)
 {
     if (!take(reader, '{'))
         return bad(reader, "no object");
@@ -147,7 +147,7 @@ static int read_page(struct reader *reader)
 int gt_kube_page_read(const char *text, size_t len, gt_kube_page_item *item, void *arg,
                       struct gt_kube_page *ret, struct gt_err **err)
 {
-    struct reader reader = {
+    struct page_reader reader = {
         .text = text, .at = text, .end = text + len, .item = item, .arg = arg, .err = err};
     int r = read_page(&reader);
     if (r < 0) {

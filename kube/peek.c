@@ -6,12 +6,12 @@
 
 #include "base/cleanup.h"
 
-struct reader {
+struct peek_reader {
     const char *at, *end;
     struct gt_kube_peek *to;
 };
 
-static bool take(struct reader *reader, char c)
+static bool take(struct peek_reader *reader, char c)
 {
     while (reader->at < reader->end && strchr(" \t\r\n", *reader->at) && *reader->at)
         reader->at++;
@@ -22,7 +22,7 @@ static bool take(struct reader *reader, char c)
 }
 
 /* A whole string, as it stands between its quotes. */
-static bool read_string(struct reader *reader, const char **ret, size_t *ret_len)
+static bool read_string(struct peek_reader *reader, const char **ret, size_t *ret_len)
 {
     if (!take(reader, '"'))
         return false;
@@ -40,7 +40,7 @@ static bool read_string(struct reader *reader, const char **ret, size_t *ret_len
 }
 
 /* Up to the comma or bracket behind a value. */
-static bool skip_value(struct reader *reader)
+static bool skip_value(struct peek_reader *reader)
 {
     const char *text;
     size_t len, depth = 0;
@@ -66,7 +66,7 @@ static bool is(const char *text, size_t len, const char *what)
 }
 
 /* Texts with escapes are no names. */
-static bool read_text(struct reader *reader, char *to, size_t size)
+static bool read_text(struct peek_reader *reader, char *to, size_t size)
 {
     const char *text;
     size_t len;
@@ -79,10 +79,10 @@ static bool read_text(struct reader *reader, char *to, size_t size)
     return true;
 }
 
-enum level { EVENT, OBJECT, METADATA };
+enum level { AT_EVENT, AT_OBJECT, AT_METADATA };
 
 /* The members of an object, as far as they come. */
-static bool read_members(struct reader *reader, enum level level)
+static bool read_members(struct peek_reader *reader, enum level level)
 {
     struct gt_kube_peek *to = reader->to;
     const struct {
@@ -91,13 +91,13 @@ static bool read_members(struct reader *reader, enum level level)
         char *text;
         size_t size;
     } texts[] = {
-        {EVENT, "type", to->type, sizeof(to->type)},
-        {METADATA, "namespace", to->namespace_, sizeof(to->namespace_)},
-        {METADATA, "name", to->name, sizeof(to->name)},
-        {METADATA, "uid", to->uid, sizeof(to->uid)},
-        {METADATA, "resourceVersion", to->resource_version, sizeof(to->resource_version)},
+        {AT_EVENT, "type", to->type, sizeof(to->type)},
+        {AT_METADATA, "namespace", to->namespace_, sizeof(to->namespace_)},
+        {AT_METADATA, "name", to->name, sizeof(to->name)},
+        {AT_METADATA, "uid", to->uid, sizeof(to->uid)},
+        {AT_METADATA, "resourceVersion", to->resource_version, sizeof(to->resource_version)},
     };
-    static const char *const below[] = {[EVENT] = "object", [OBJECT] = "metadata", [METADATA] = ""};
+    static const char *const below[] = {[AT_EVENT] = "object", [AT_OBJECT] = "metadata", [AT_METADATA] = ""};
     if (!take(reader, '{'))
         return false;
     do {
@@ -108,8 +108,8 @@ static bool read_members(struct reader *reader, enum level level)
         while (i < GT_COUNT(texts) && !(texts[i].level == level && is(key, len, texts[i].key)))
             i++;
         bool good = i < GT_COUNT(texts) ? read_text(reader, texts[i].text, texts[i].size)
-                    : level < METADATA && is(key, len, below[level]) ? read_members(reader, level + 1)
-                                                                     : skip_value(reader);
+                    : level < AT_METADATA && is(key, len, below[level]) ? read_members(reader, level + 1)
+                                                                        : skip_value(reader);
         if (!good)
             return false;
     } while (take(reader, ','));
@@ -118,7 +118,7 @@ static bool read_members(struct reader *reader, enum level level)
 
 void gt_kube_peek(const char *text, size_t len, struct gt_kube_peek *ret)
 {
-    struct reader reader = {.at = text, .end = text + len, .to = ret};
+    struct peek_reader reader = {.at = text, .end = text + len, .to = ret};
     *ret = (struct gt_kube_peek){0};
-    read_members(&reader, EVENT);
+    read_members(&reader, AT_EVENT);
 }

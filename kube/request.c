@@ -12,7 +12,7 @@
  * within gt_kube_start().
  */
 
-enum { RUNNING_MAX = 16, CALLS_MAX = 1024, PATH_MAX_BYTES = 16 << 10 };
+enum { RUNNING_MAX = 16, CALLS_MAX = 1024, REQUEST_PATH_MAX = 16 << 10 };
 
 struct gt_kube_call {
     struct gt_kube *kube;
@@ -268,7 +268,7 @@ static int enqueue(struct gt_kube *kube, struct gt_kube_call *call, uint64_t dea
 
 static int build_path(const struct gt_kube_request *request, char **ret, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    gt_auto_buf struct gt_buf path = GT_BUF(REQUEST_PATH_MAX);
     bool collection = request->verb == GT_KUBE_CREATE && !request->subresource;
     if (!collection && !request->name)
         return gt_fail(err, EINVAL, "%s: no name is given", request->resource->plural);

@@ -17,7 +17,7 @@ const struct gt_kube_resource gt_kube_supernodes = {GT_API_GROUP, GT_API_VERSION
 const struct gt_kube_resource gt_kube_hypernodes = {"topology.volcano.sh", "v1alpha1", "hypernodes", false};
 const struct gt_kube_resource gt_kube_nodefeatures = {"nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", true};
 
-enum { NAME_MAX_BYTES = 253 };
+enum { RESOURCE_NAME_MAX = 253 };
 
 /* Everything but letters, digits and "-._~". */
 static void escape(struct gt_buf *to, const char *text)
@@ -35,7 +35,7 @@ static void escape(struct gt_buf *to, const char *text)
 static int add_segment(struct gt_buf *to, const char *what, const char *segment, struct gt_err **err)
 {
     size_t len = strlen(segment);
-    if (!len || len > NAME_MAX_BYTES || strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0 ||
+    if (!len || len > RESOURCE_NAME_MAX || strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0 ||
         strpbrk(segment, "/%"))
         return gt_fail(err, EINVAL, "'%.64s' cannot be a %s", segment, what);
     gt_buf_puts(to, "/");

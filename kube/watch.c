@@ -12,7 +12,7 @@
 #include "kube/status.h"
 
 enum {
-    PATH_MAX_BYTES = 64 << 10,
+    WATCH_PATH_MAX = 64 << 10,
     ERROR_BODY_MAX = 1 << 20,
     GRACE_S = 30,     /* a server that has not ended the watch this long after its time is dead */
     STEADY_MS = 5000, /* a watch that lived so long was no failure of the connection */
@@ -222,7 +222,7 @@ static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
         seconds = 1;
     char timeout[16];
     snprintf(timeout, sizeof(timeout), "%u", seconds);
-    gt_auto_buf struct gt_buf path = GT_BUF(PATH_MAX_BYTES);
+    gt_auto_buf struct gt_buf path = GT_BUF(WATCH_PATH_MAX);
     gt_buf_puts(&path, watch->path);
     gt_kube_query(&path, "watch", "1");
     gt_kube_query(&path, "allowWatchBookmarks", "true");

@@ -8,14 +8,15 @@
 
 /* The only file that reads YAML. */
 
-enum { KEYS_MAX = 4096 }; /* of one mapping: each new key is compared with all before it */
+enum { MAPPING_KEYS_MAX = 4096 }; /* of one mapping: each new key is compared with all before it */
 
-struct reader {
+struct yaml_reader {
     yaml_document_t document;
     unsigned left; /* nodes that may still be made */
 };
 
-static int read_node(struct reader *reader, int number, unsigned depth, cJSON **ret, struct gt_err **err);
+static int read_node(struct yaml_reader *reader, int number, unsigned depth, cJSON **ret,
+                     struct gt_err **err);
 
 static bool is_null(const yaml_node_t *node)
 {
@@ -24,7 +25,7 @@ static bool is_null(const yaml_node_t *node)
            (!*value || strcmp(value, "null") == 0 || strcmp(value, "~") == 0);
 }
 
-static int read_items(struct reader *reader, const yaml_node_t *node, unsigned depth, cJSON *to,
+static int read_items(struct yaml_reader *reader, const yaml_node_t *node, unsigned depth, cJSON *to,
                       struct gt_err **err)
 {
     for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top;
@@ -38,13 +39,13 @@ static int read_items(struct reader *reader, const yaml_node_t *node, unsigned d
     return 0;
 }
 
-static int read_pairs(struct reader *reader, const yaml_node_t *node, unsigned depth, cJSON *to,
+static int read_pairs(struct yaml_reader *reader, const yaml_node_t *node, unsigned depth, cJSON *to,
                       struct gt_err **err)
 {
     const yaml_node_pair_t *first = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-    if (end - first > KEYS_MAX)
+    if (end - first > MAPPING_KEYS_MAX)
         return gt_fail(err, E2BIG, "line %zu: more than %d keys in one mapping", node->start_mark.line + 1,
-                       KEYS_MAX);
+                       MAPPING_KEYS_MAX);
     for (const yaml_node_pair_t *pair = first; pair < end; pair++) {
         const yaml_node_t *key = yaml_document_get_node(&reader->document, pair->key);
         if (!key || key->type != YAML_SCALAR_NODE)
@@ -65,7 +66,7 @@ static int read_pairs(struct reader *reader, const yaml_node_t *node, unsigned d
     return 0;
 }
 
-static int read_node(struct reader *reader, int number, unsigned depth, cJSON **ret, struct gt_err **err)
+static int read_node(struct yaml_reader *reader, int number, unsigned depth, cJSON **ret, struct gt_err **err)
 {
     const yaml_node_t *node = yaml_document_get_node(&reader->document, number);
     if (!node)
@@ -110,7 +111,7 @@ static int expect_end(yaml_parser_t *parser, struct gt_err **err)
 
 int gt_yaml_read(const char *text, size_t len, cJSON **ret, struct gt_err **err)
 {
-    struct reader reader = {.left = GT_YAML_NODES_MAX};
+    struct yaml_reader reader = {.left = GT_YAML_NODES_MAX};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser))
         return gt_fail_sys(err, ENOMEM, "YAML");

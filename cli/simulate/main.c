@@ -6,7 +6,7 @@
 #include "scheduler-ext/core/score.h"
 
 static const char *const formats[] = {"table", "csv", "json", "svg", NULL}; /* as enum cli_sim_format */
-static const char *const queues[] = {"none", "fifo", "backfill", NULL};     /* as enum gt_queue */
+static const char *const queues[] = {"none", "fifo", "backfill", NULL};     /* as enum gt_queue_policy */
 static const char *const ties[] = {"name", "random", NULL};
 
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)

@@ -18,7 +18,7 @@ static bool is_told_otherwise(const char *key)
     return false;
 }
 
-struct facts {
+struct node_facts {
     struct cache_label *labels;
     struct cache_taint *taints[GT_CACHE_TAINTS_MAX];
     uint32_t label_count, taint_count;
@@ -38,7 +38,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct cache_label *)a)->key, ((const struct cache_label *)b)->key);
 }
 
-static bool make_labels(struct gt_cache *cache, const struct gt_node_object *object, struct facts *facts)
+static bool make_labels(struct gt_cache *cache, const struct gt_node_object *object, struct node_facts *facts)
 {
     if (!object->label_count)
         return true;
@@ -57,7 +57,7 @@ static bool make_labels(struct gt_cache *cache, const struct gt_node_object *obj
 }
 
 /* Those that keep pods away. */
-static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object, struct facts *facts)
+static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object, struct node_facts *facts)
 {
     for (unsigned i = 0; i < object->taint_count; i++) {
         const struct gt_node_taint *told = &object->taints[i];
@@ -107,7 +107,7 @@ static void forget_node(struct gt_cache *cache, struct cache_node *node)
     cache->reports_changed = true;
 }
 
-static bool same_labels(const struct cache_node *node, const struct facts *facts)
+static bool same_labels(const struct cache_node *node, const struct node_facts *facts)
 {
     if (node->label_count != facts->label_count || node->taint_count != facts->taint_count)
         return false;
@@ -120,7 +120,7 @@ static bool same_labels(const struct cache_node *node, const struct facts *facts
     return true;
 }
 
-static void drop_facts(struct gt_cache *cache, struct facts *facts)
+static void drop_facts(struct gt_cache *cache, struct node_facts *facts)
 {
     drop_labels(cache, facts->labels, facts->label_count);
     for (uint32_t i = 0; i < facts->taint_count; i++)
@@ -128,7 +128,7 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
 }
 
 static void commit(struct gt_cache *cache, struct cache_node *node, const struct gt_node_object *object,
-                   const struct facts *facts, struct cache_taint **taints)
+                   const struct node_facts *facts, struct cache_taint **taints)
 {
     if (!node->has_node || !same_labels(node, facts))
         cache->room = true; /* pods may suit now that did not before */
@@ -149,7 +149,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
 
 static void take(struct gt_cache *cache, const struct gt_node_object *object)
 {
-    struct facts facts = {0};
+    struct node_facts facts = {0};
     bool whole = cache->spec.reports_only ||
                  (make_labels(cache, object, &facts) && make_taints(cache, object, &facts));
     struct cache_taint **taints =

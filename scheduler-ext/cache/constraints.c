@@ -17,7 +17,7 @@ struct parts { /* of a spec */
 };
 
 /* Counts at first, then fills what was counted. */
-struct maker {
+struct constraints_maker {
     struct pod_constraints *suit; /* NULL: counting */
     char *text;
     size_t text_size;
@@ -25,7 +25,7 @@ struct maker {
     bool bad;
 };
 
-static const char *keep(struct maker *maker, const char *text)
+static const char *keep(struct constraints_maker *maker, const char *text)
 {
     size_t size = strlen(text) + 1;
     maker->text_size += size;
@@ -36,7 +36,7 @@ static const char *keep(struct maker *maker, const char *text)
     return start;
 }
 
-static void add_value(struct maker *maker, const char *text)
+static void add_value(struct constraints_maker *maker, const char *text)
 {
     const char *kept = keep(maker, text);
     if (maker->suit)
@@ -53,7 +53,7 @@ static enum constraint_operator how_of(const char *name)
     return CONSTRAINT_NEVER;
 }
 
-static void add_expression(struct maker *maker, const cJSON *item, bool is_name)
+static void add_expression(struct constraints_maker *maker, const cJSON *item, bool is_name)
 {
     const char *key = gt_cache_get_text(item, "key", TEXT_MAX, &maker->bad);
     const char *name = gt_cache_get_text(item, "operator", TEXT_MAX, &maker->bad);
@@ -75,7 +75,7 @@ static void add_expression(struct maker *maker, const cJSON *item, bool is_name)
     maker->expressions++;
 }
 
-static void add_selector(struct maker *maker, const cJSON *selector)
+static void add_selector(struct constraints_maker *maker, const cJSON *selector)
 {
     for (const cJSON *item = selector ? selector->child : NULL; item; item = item->next) {
         if (!cJSON_IsString(item) || !item->valuestring || !item->string) {
@@ -94,7 +94,7 @@ static void add_selector(struct maker *maker, const cJSON *selector)
         maker->suit->selector_count = maker->expressions;
 }
 
-static void add_terms(struct maker *maker, const struct parts *parts)
+static void add_terms(struct constraints_maker *maker, const struct parts *parts)
 {
     for (const cJSON *term = parts->terms ? parts->terms->child : NULL; term; term = term->next) {
         const cJSON *labels = gt_cache_get(term, "matchExpressions"),
@@ -112,7 +112,7 @@ static void add_terms(struct maker *maker, const struct parts *parts)
         maker->suit->has_terms = parts->has_terms;
 }
 
-static void add_tolerations(struct maker *maker, const cJSON *tolerations)
+static void add_tolerations(struct constraints_maker *maker, const cJSON *tolerations)
 {
     for (const cJSON *item = tolerations ? tolerations->child : NULL; item; item = item->next) {
         const char *key = gt_cache_get_text(item, "key", TEXT_MAX, &maker->bad);
@@ -138,7 +138,7 @@ static void add_tolerations(struct maker *maker, const cJSON *tolerations)
     }
 }
 
-static void make_parts(struct maker *maker, const struct parts *parts)
+static void make_parts(struct constraints_maker *maker, const struct parts *parts)
 {
     add_selector(maker, parts->selector);
     add_terms(maker, parts);
@@ -165,7 +165,8 @@ static bool is(const void *item, const void *key)
     return strcmp(((const struct pod_constraints *)item)->text, key) == 0;
 }
 
-static struct pod_constraints *allocate(struct gt_cache *cache, const struct maker *counted, const char *text)
+static struct pod_constraints *allocate(struct gt_cache *cache, const struct constraints_maker *counted,
+                                        const char *text)
 {
     size_t text_size = strlen(text) + 1;
     struct pod_constraints *suit = gt_cache_alloc(
@@ -189,7 +190,7 @@ static struct pod_constraints *allocate(struct gt_cache *cache, const struct mak
 static int make(struct gt_cache *cache, const struct parts *parts, const char *text,
                 struct pod_constraints **ret)
 {
-    struct maker maker = {0};
+    struct constraints_maker maker = {0};
     make_parts(&maker, parts);
     if (maker.bad || maker.expressions > PARTS_MAX || maker.values > PARTS_MAX || maker.terms > PARTS_MAX ||
         maker.tolerations > PARTS_MAX)
@@ -201,7 +202,7 @@ static int make(struct gt_cache *cache, const struct parts *parts, const char *t
     struct pod_constraints *suit = allocate(cache, &maker, text);
     if (!suit)
         return -ENOMEM;
-    maker = (struct maker){.suit = suit, .text = (char *)(suit->terms + maker.terms)};
+    maker = (struct constraints_maker){.suit = suit, .text = (char *)(suit->terms + maker.terms)};
     make_parts(&maker, parts);
     suit->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, text));
     if (gt_table_add(&cache->suits, suit->hash, suit) < 0) {

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
-enum { RUNNING_MAX = 8, PER_SECOND = 50 };
+enum { WRITES_RUNNING_MAX = 8, PER_SECOND = 50 };
 
 static void refill(struct gt_apply_set *set, uint64_t now)
 {
@@ -17,7 +17,7 @@ static void refill(struct gt_apply_set *set, uint64_t now)
 
 static bool may_write(const struct gt_apply_set *set)
 {
-    return set->leads && gt_apply_set_is_synced(set) && set->has_round && set->running < RUNNING_MAX &&
+    return set->leads && gt_apply_set_is_synced(set) && set->has_round && set->running < WRITES_RUNNING_MAX &&
            set->tokens >= 1;
 }
 

@@ -10,13 +10,10 @@
 #include "scheduler-ext/companion/apply_set_entry.h"
 #include "scheduler-ext/companion/desired.h"
 
-enum { DEADLINE_MS = 20000 };
+enum { WRITE_DEADLINE_MS = 20000 };
 
-static void json_free(cJSON **json)
-{
-    cJSON_Delete(*json);
-}
-#define auto_json __attribute__((cleanup(json_free)))
+GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
+#define auto_json GT_CLEANUP(cJSON_Delete)
 
 static void on_written(void *arg, struct gt_kube_answer *answer);
 
@@ -33,7 +30,7 @@ static int send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool t
         .body = body,
         .field_manager = verb == GT_KUBE_DELETE ? NULL : GT_MANAGER_COMPANION,
         .force = verb == GT_KUBE_APPLY,
-        .deadline_ms = DEADLINE_MS,
+        .deadline_ms = WRITE_DEADLINE_MS,
     };
     entry->verb = verb;
     entry->applied = 0;

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "kube/yaml.h"
 
-enum { NODE_NAME_MAX = 253, DIGITS_MAX = 9 };
+enum { NODE_NAME_MAX = 253, RANGE_DIGITS_MAX = 9 };
 
 static void free_group(struct gt_join_group *group)
 {
@@ -48,12 +48,12 @@ __attribute__((format(printf, 2, 3))) static void note(struct gt_groups *groups,
 }
 
 /* The node names of one group, while they are collected. */
-struct names {
+struct node_names {
     char **items;
     uint32_t count, room, left; /* left: of all groups together */
 };
 
-static int add_name(struct names *names, char *name, struct gt_err **err)
+static int add_name(struct node_names *names, char *name, struct gt_err **err)
 {
     if (!name || !names->left) {
         free(name);
@@ -80,7 +80,7 @@ static bool read_range(const char *open, unsigned *first, unsigned *last, int *w
 {
     const char *p = open + 1;
     size_t a = strspn(p, "0123456789"), b = p[a] == '-' ? strspn(p + a + 1, "0123456789") : 0;
-    if (!a || !b || a > DIGITS_MAX || b > DIGITS_MAX || p[a + 1 + b] != ']')
+    if (!a || !b || a > RANGE_DIGITS_MAX || b > RANGE_DIGITS_MAX || p[a + 1 + b] != ']')
         return false;
     *first = (unsigned)strtoul(p, NULL, 10);
     *last = (unsigned)strtoul(p + a + 1, NULL, 10);
@@ -89,7 +89,7 @@ static bool read_range(const char *open, unsigned *first, unsigned *last, int *w
     return *first <= *last && !strpbrk(*behind, "[]");
 }
 
-static int expand(struct gt_groups *groups, const char *group, const char *name, struct names *to,
+static int expand(struct gt_groups *groups, const char *group, const char *name, struct node_names *to,
                   struct gt_err **err)
 {
     const char *open = strchr(name, '['), *behind;
@@ -110,7 +110,7 @@ static int expand(struct gt_groups *groups, const char *group, const char *name,
     return r;
 }
 
-static int read_nodes(struct gt_groups *groups, const char *group, const cJSON *list, struct names *to,
+static int read_nodes(struct gt_groups *groups, const char *group, const cJSON *list, struct node_names *to,
                       struct gt_err **err)
 {
     const cJSON *item;
@@ -174,7 +174,7 @@ static int read_group(struct gt_groups *groups, uint32_t number, const cJSON *en
     if (parent && !cJSON_IsNull(parent) && !cJSON_IsString(parent))
         note(groups, "group %.64s: parent: a name is expected", name);
     note_unknown_keys(groups, name, entry);
-    struct names names = {.left = *left};
+    struct node_names names = {.left = *left};
     int r = read_nodes(groups, name, cJSON_GetObjectItemCaseSensitive(entry, "nodes"), &names, err);
     *left = names.left;
     const char *parent_name = cJSON_GetStringValue(parent);

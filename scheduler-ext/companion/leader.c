@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { BODY_MAX = (4 << 10) + GT_LEADER_NOTE_MAX };
+enum { LEASE_BODY_MAX = (4 << 10) + GT_LEADER_NOTE_MAX };
 
 struct gt_leader {
     struct gt_leader_spec spec;
@@ -148,7 +148,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
 /* Writes the lease as ours. `lease` is what is there, or empty. */
 static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_kube_lease lease)
 {
-    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEADER_NOTE_MAX);
     if (leader->leads)
         leader->spec.write_note(leader->spec.arg, &note);
@@ -238,7 +238,7 @@ void gt_leader_release(struct gt_leader *leader)
         leader->spec.on_released(leader->spec.arg);
         return;
     }
-    gt_auto_buf struct gt_buf body = GT_BUF(BODY_MAX);
+    gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
     struct gt_kube_lease lease = leader->lease;
     lease.holder[0] = '\0';
     lease.duration_s = 1;

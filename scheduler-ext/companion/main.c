@@ -7,7 +7,7 @@
 static const char program[] = GT_COMPANION_NAME;
 
 /* Its endpoints take no more connections than a quarter of what there is. */
-enum { DESCRIPTORS_NEEDED = 128 };
+enum { COMPANION_DESCRIPTORS = 128 };
 
 static int run(const struct gt_companion_options *options)
 {
@@ -20,7 +20,7 @@ static int run(const struct gt_companion_options *options)
     if (options->version)
         return gt_exit_with_version(program);
     gt_log_setup(options->log_level, options->log_format);
-    int r = gt_process_need_descriptors(DESCRIPTORS_NEEDED, &err);
+    int r = gt_process_need_descriptors(COMPANION_DESCRIPTORS, &err);
     if (r == 0)
         r = gt_companion_run(options, &err);
     return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;

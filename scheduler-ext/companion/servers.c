@@ -8,19 +8,19 @@
 #include "base/json_get.h"
 #include "scheduler-ext/supernodes/join.h"
 
-struct server {
+struct server_node {
     char *uuid, *node;
     bool is_published;
 };
 
 struct gt_servers {
-    struct server
+    struct server_node
         *items; /* one a UUID, sorted by it; what was learnt since the last settling stands behind */
     uint32_t count, room;
     bool failed; /* no memory for what was to be learnt */
 };
 
-static void drop(struct server *server)
+static void drop(struct server_node *server)
 {
     free(server->uuid);
     free(server->node);
@@ -49,13 +49,13 @@ static bool add(struct gt_servers *servers, const char *uuid, const char *node, 
 {
     if (servers->count == servers->room) {
         uint32_t room = servers->room ? servers->room * 2 : 64;
-        struct server *items = reallocarray(servers->items, room, sizeof(*items));
+        struct server_node *items = reallocarray(servers->items, room, sizeof(*items));
         if (!items)
             return false;
         servers->items = items;
         servers->room = room;
     }
-    struct server server = {strdup(uuid), strdup(node), is_published};
+    struct server_node server = {strdup(uuid), strdup(node), is_published};
     if (!server.uuid || !server.node) {
         drop(&server);
         return false;
@@ -81,7 +81,7 @@ void gt_servers_learn(void *arg, const char *name, enum gt_apply_set_state state
 
 static int compare_servers(const void *a, const void *b)
 {
-    const struct server *x = a, *y = b;
+    const struct server_node *x = a, *y = b;
     int order = strcmp(x->uuid, y->uuid);
     if (order == 0)
         order = y->is_published - x->is_published;
@@ -100,7 +100,7 @@ static int compare_uuids(const void *a, const void *b)
     return strcmp(x->server_uuid, y->server_uuid);
 }
 
-static bool still_holds(const struct server *server, const struct gt_cache_report *const *reports,
+static bool still_holds(const struct server_node *server, const struct gt_cache_report *const *reports,
                         uint32_t count)
 {
     const struct gt_cache_report *const *found =
@@ -116,7 +116,7 @@ static void keep_holders(struct gt_servers *servers, const struct gt_cache_repor
     if (servers->count)
         qsort(servers->items, servers->count, sizeof(*servers->items), compare_servers);
     for (uint32_t i = 0; i < servers->count; i++) {
-        struct server *server = &servers->items[i];
+        struct server_node *server = &servers->items[i];
         bool is_known = kept && strcmp(servers->items[kept - 1].uuid, server->uuid) == 0;
         if (is_known || !still_holds(server, reports, count)) {
             drop(server);
@@ -154,14 +154,14 @@ int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *
 
 static int compare_uuid(const void *uuid, const void *server)
 {
-    return strcmp(uuid, ((const struct server *)server)->uuid);
+    return strcmp(uuid, ((const struct server_node *)server)->uuid);
 }
 
 const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid)
 {
     if (!servers || !uuid || !servers->count)
         return NULL;
-    const struct server *found =
+    const struct server_node *found =
         bsearch(uuid, servers->items, servers->count, sizeof(*servers->items), compare_uuid);
     return found ? found->node : NULL;
 }

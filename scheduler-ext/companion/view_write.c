@@ -6,7 +6,7 @@
 #include "base/json_write.h"
 #include "scheduler-ext/companion/view.h"
 
-enum { PROBLEMS_TOLD = 8, MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
+enum { PROBLEMS_TOLD = 8, CONDITION_MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
 
 static struct gt_condition condition_of(bool status, const char *reason, const char *message)
 {
@@ -78,7 +78,7 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struc
     const struct gt_supernode *supernode = &join->supernodes[s];
     const struct gt_sum *sum = &view->sums[s];
     gt_auto_free struct gt_supernode_member *members = members_of(view, supernode);
-    gt_auto_buf struct gt_buf conflict = GT_BUF(MESSAGE_MAX);
+    gt_auto_buf struct gt_buf conflict = GT_BUF(CONDITION_MESSAGE_MAX);
     char ready[512];
     bool links_known = sum->links_down || (sum->nodes && !sum->links_unknown);
     struct gt_supernode_object object = {

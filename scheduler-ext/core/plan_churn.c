@@ -33,14 +33,14 @@ static void start(struct churn *churn, const struct gt_cluster *cluster, const s
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place; those whose
  * room is reached into; its slots; its id. For several: the sizes whose room is reached into; the units it
  * does not take; its slots; its id. */
-enum { ID_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
-enum { MIDDLE_SHIFT = ID_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
-_Static_assert(SUPERS_MAX <= 1 << ID_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
+enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
+enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
+_Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
 _Static_assert((int)SLOT_BITS == (int)RULE_LOST_SHIFT, "slots fit");
 
 static inline uint32_t id_of(uint64_t choice)
 {
-    return (uint32_t)choice & ((1 << ID_BITS) - 1);
+    return (uint32_t)choice & ((1 << SUPER_BITS) - 1);
 }
 
 static inline unsigned top_of(uint64_t choice)
@@ -55,7 +55,7 @@ static inline uint32_t units_of(uint64_t choice)
 
 static inline uint64_t choice_of(unsigned top, uint32_t middle, uint32_t f, uint32_t super)
 {
-    return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)f << ID_BITS | super;
+    return (uint64_t)top << TOP_SHIFT | (uint64_t)middle << MIDDLE_SHIFT | (uint64_t)f << SUPER_BITS | super;
 }
 
 static void fit_to(struct churn *churn, uint32_t whole)

@@ -167,20 +167,20 @@ static struct values *values_for(struct gt_cluster *cluster, uint32_t class, uns
 }
 
 /* One question over many nodes; the table of the last node's class is at hand. */
-struct question {
+struct score_question {
     struct gt_cluster *cluster;
     unsigned k;
     uint32_t class;
     struct values *values;
 };
 
-static struct question ask(struct gt_cluster *cluster, unsigned k)
+static struct score_question ask(struct gt_cluster *cluster, unsigned k)
 {
     cluster->questions++;
-    return (struct question){cluster, k, GT_NONE, NULL};
+    return (struct score_question){cluster, k, GT_NONE, NULL};
 }
 
-static double computed(const struct question *question, uint64_t free)
+static double computed(const struct score_question *question, uint64_t free)
 {
     struct gt_score_parts parts;
     return compute(question->cluster, question->class, free, question->k, &parts) ? parts.value
@@ -188,7 +188,7 @@ static double computed(const struct question *question, uint64_t free)
 }
 
 /* The rarer ways to a value: a table that is not at hand, a mask not seen before, more than 16 GPUs. */
-static __attribute__((noinline)) double look_further(struct question *question, uint32_t node)
+static __attribute__((noinline)) double look_further(struct score_question *question, uint32_t node)
 {
     struct gt_cluster *cluster = question->cluster;
     uint64_t free = cluster->available[node];
@@ -219,14 +219,14 @@ struct walk {
     const double *table; /* of that class */
 };
 
-static struct walk start_walk(const struct question *question)
+static struct walk start_walk(const struct score_question *question)
 {
     const struct gt_cluster *cluster = question->cluster;
     return (struct walk){cluster->available, cluster->class, GT_NONE, NULL};
 }
 
 /* -INFINITY where the node does not hold k. */
-static inline double walk_to(struct walk *walk, struct question *question, uint32_t node)
+static inline double walk_to(struct walk *walk, struct score_question *question, uint32_t node)
 {
     if (walk->classes[node] == walk->class) {
         double value = walk->table[walk->available[node]];
@@ -249,7 +249,7 @@ static bool is_asked(unsigned k)
 
 uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
 {
-    struct question question = ask(cluster, k);
+    struct score_question question = ask(cluster, k);
     struct walk walk = start_walk(&question);
     uint32_t feasible = 0, count = cluster->node_count;
     for (uint32_t node = 0; node < count; node++) {
@@ -264,7 +264,7 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
 uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
                         double *ret)
 {
-    struct question question = ask(cluster, k);
+    struct score_question question = ask(cluster, k);
     struct walk walk = start_walk(&question);
     uint32_t feasible = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -311,7 +311,7 @@ static inline bool wins_tie(const struct gt_cluster *cluster, uint32_t a, uint32
 static inline __attribute__((always_inline)) uint32_t best_of(struct gt_cluster *cluster,
                                                               const struct gt_node_set *excluded, unsigned k)
 {
-    struct question question = ask(cluster, k);
+    struct score_question question = ask(cluster, k);
     struct walk walk = start_walk(&question);
     const uint8_t *counts = cluster->count;
     uint32_t best = GT_NONE, count = cluster->node_count;

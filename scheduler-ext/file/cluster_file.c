@@ -22,7 +22,7 @@ void gt_cluster_file_free(struct gt_cluster_file *file)
     free(file);
 }
 
-static int read_all(struct reader *reader, const cJSON *json)
+static int read_all(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_at at = {READER_SOURCE, "", reader->err};
     TRY(gt_reader_object(&at, json));
@@ -80,7 +80,7 @@ int gt_cluster_file_parse(const char *text, size_t len, const char *source, stru
         return r;
     gt_auto_cluster_file struct gt_cluster_file *file = calloc(1, sizeof(*file));
     struct gt_err *own = NULL;
-    struct reader reader = {.file = file, .err = &own};
+    struct cluster_reader reader = {.file = file, .err = &own};
     for (unsigned i = 0; i <= GT_GPUS_MAX; i++)
         reader.count_class[i] = GT_NONE;
     if (!file)

@@ -6,22 +6,22 @@
 
 /* cJSON keeps no positions. The text is valid, so only strings and brackets matter; the end is still watched
  * at every step. */
-struct scanner {
+struct line_scanner {
     const char *p, *end;
 };
 
-static bool at(const struct scanner *s, char c)
+static bool at(const struct line_scanner *s, char c)
 {
     return s->p < s->end && *s->p == c;
 }
 
-static void skip_space(struct scanner *s)
+static void skip_space(struct line_scanner *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
         s->p++;
 }
 
-static void skip_string(struct scanner *s)
+static void skip_string(struct line_scanner *s)
 {
     for (s->p++; s->p < s->end && *s->p != '"'; s->p++)
         if (*s->p == '\\')
@@ -32,7 +32,7 @@ static void skip_string(struct scanner *s)
         s->p = s->end;
 }
 
-static void skip_value(struct scanner *s)
+static void skip_value(struct line_scanner *s)
 {
     size_t depth = 0;
     do {
@@ -59,7 +59,7 @@ static void skip_value(struct scanner *s)
 }
 
 /* From a value to the member of number n; false where there is none. */
-static bool enter_element(struct scanner *s, size_t n)
+static bool enter_element(struct line_scanner *s, size_t n)
 {
     if (!at(s, '['))
         return false;
@@ -78,7 +78,7 @@ static bool enter_element(struct scanner *s, size_t n)
     }
 }
 
-static bool enter_member(struct scanner *s, const char *key, size_t key_len)
+static bool enter_member(struct line_scanner *s, const char *key, size_t key_len)
 {
     if (!at(s, '{'))
         return false;
@@ -107,7 +107,7 @@ static bool enter_member(struct scanner *s, const char *key, size_t key_len)
 
 unsigned gt_json_line(const char *text, size_t len, const char *path)
 {
-    struct scanner s = {text, text + len};
+    struct line_scanner s = {text, text + len};
     if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         s.p += 3;
     skip_space(&s);

@@ -7,7 +7,7 @@
 #include "topology/model/node_json.h"
 
 /* The id of the class with these weights, known or new. */
-static int add_class(struct reader *reader, const struct gt_at *at, const struct gt_weights *weights,
+static int add_class(struct cluster_reader *reader, const struct gt_at *at, const struct gt_weights *weights,
                      uint32_t *ret)
 {
     gt_auto_class struct gt_class *class = NULL;
@@ -25,7 +25,7 @@ static int add_class(struct reader *reader, const struct gt_at *at, const struct
     return 0;
 }
 
-static int class_of_count(struct reader *reader, const struct gt_at *at, unsigned n, uint32_t *ret)
+static int class_of_count(struct cluster_reader *reader, const struct gt_at *at, unsigned n, uint32_t *ret)
 {
     if (reader->count_class[n] == GT_NONE) {
         struct gt_weights weights = {.n = n};
@@ -58,8 +58,8 @@ static int check_order(const struct gt_at *at, const cJSON *gpus, const struct g
 }
 
 /* Wired as a node that stands before it in the file, where only what is ill is told apart. */
-static int read_like(struct reader *reader, const struct gt_at *at, const cJSON *json, uint32_t *ret_class,
-                     unsigned *ret_count, uint64_t *ret_healthy)
+static int read_like(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
+                     uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
 {
     struct gt_cluster *cluster = reader->file->cluster;
     char name[READER_NAME_SIZE];
@@ -79,7 +79,7 @@ static int read_like(struct reader *reader, const struct gt_at *at, const cJSON 
 }
 
 /* The hardware of a node: its class, how many GPUs, which are healthy. */
-static int read_hardware(struct reader *reader, const struct gt_at *at, const cJSON *json,
+static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
                          uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy)
 {
     const cJSON *topology;
@@ -109,7 +109,8 @@ static int read_hardware(struct reader *reader, const struct gt_at *at, const cJ
     return add_class(reader, at, &weights, ret_class);
 }
 
-static int read_supernode(struct reader *reader, const struct gt_at *at, const cJSON *json, uint32_t *ret)
+static int read_supernode(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
+                          uint32_t *ret)
 {
     struct gt_cluster *cluster = reader->file->cluster;
     *ret = GT_NONE;
@@ -125,7 +126,7 @@ static int read_supernode(struct reader *reader, const struct gt_at *at, const c
     return gt_reader_wrap(at, gt_cluster_add_supernode(cluster, name, 1, GT_NONE, ret, reader->err));
 }
 
-static int read_node(struct reader *reader, const cJSON *json)
+static int read_node(struct cluster_reader *reader, const cJSON *json)
 {
     struct gt_cluster *cluster = reader->file->cluster;
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE];
@@ -151,7 +152,7 @@ static int read_node(struct reader *reader, const cJSON *json)
     return 0;
 }
 
-int gt_reader_nodes(struct reader *reader, const cJSON *array)
+int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array)
 {
     for (const cJSON *item = array->child; item; item = item->next)
         TRY(read_node(reader, item));

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "scheduler-ext/file/reader.h"
 
-static int read_pod(struct reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
+static int read_pod(struct cluster_reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
 {
     struct gt_cluster_file *file = reader->file;
     struct gt_cluster_pod *pod = &file->pods[i];
@@ -40,7 +40,7 @@ static int read_pod(struct reader *reader, uint32_t i, const cJSON *json, uint64
     return 0;
 }
 
-static int check_names(struct reader *reader)
+static int check_names(struct cluster_reader *reader)
 {
     const struct gt_cluster_file *file = reader->file;
     gt_auto_free struct named *names = calloc((size_t)file->pod_count + 1, sizeof(*names));
@@ -59,7 +59,7 @@ static int check_names(struct reader *reader)
                       first);
 }
 
-int gt_reader_pods(struct reader *reader, const cJSON *array, uint32_t count)
+int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t count)
 {
     struct gt_cluster_file *file = reader->file;
     gt_auto_free uint64_t *used = calloc((size_t)reader->node_count + 1, sizeof(*used));

@@ -12,7 +12,7 @@
 
 enum { READER_NAME_SIZE = GT_CLUSTER_NAME_MAX + 1, READER_PATH_SIZE = 48 };
 
-struct reader {
+struct cluster_reader {
     struct gt_cluster_file *file;
     struct gt_err **err;
     struct gt_class_cache *classes;
@@ -54,8 +54,8 @@ int gt_reader_name(const struct gt_at *at, const cJSON *object, const char *key,
 /* A list of GPU numbers below n, none twice. */
 int gt_reader_gpus(const struct gt_at *at, const cJSON *object, const char *key, unsigned n, uint64_t *ret);
 
-int gt_reader_supernodes(struct reader *reader, const cJSON *array, uint32_t count);
-int gt_reader_nodes(struct reader *reader, const cJSON *array);
-int gt_reader_pods(struct reader *reader, const cJSON *array, uint32_t count);
+int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count);
+int gt_reader_nodes(struct cluster_reader *reader, const cJSON *array);
+int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t count);
 
 #endif

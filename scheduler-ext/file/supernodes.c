@@ -5,21 +5,22 @@
 
 #include "scheduler-ext/file/reader.h"
 
-struct entry {
+struct supernode_entry {
     const char *name, *parent; /* of the JSON; parent NULL: none */
     uint32_t above;            /* the parent's place in the list, GT_NONE */
     uint32_t id;               /* in the cluster */
     unsigned tier;
 };
 
-static int read_entry(struct reader *reader, uint32_t i, const cJSON *json, struct entry *ret)
+static int read_entry(struct cluster_reader *reader, uint32_t i, const cJSON *json,
+                      struct supernode_entry *ret)
 {
     char path[READER_PATH_SIZE], text[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "supernodes[%u]", i);
     struct gt_at at = {READER_SOURCE, path, reader->err};
     TRY(gt_reader_object(&at, json));
     TRY(gt_reader_name(&at, json, "name", text));
-    *ret = (struct entry){.name = gt_get(json, "name")->valuestring, .above = GT_NONE, .tier = 1};
+    *ret = (struct supernode_entry){.name = gt_get(json, "name")->valuestring, .above = GT_NONE, .tier = 1};
     const cJSON *tier = gt_get(json, "tier");
     if (cJSON_IsNumber(tier) && (tier->valuedouble < 1 || tier->valuedouble > GT_TIERS_MAX))
         return gt_at_fail(&at, "tier", "expected 1 (best performance) to %d, is %g", GT_TIERS_MAX,
@@ -33,7 +34,7 @@ static int read_entry(struct reader *reader, uint32_t i, const cJSON *json, stru
 }
 
 /* Whether the parents above i lead back to it. A walk longer than the list runs in a cycle further up. */
-static bool is_in_cycle(const struct entry *entries, uint32_t count, uint32_t i)
+static bool is_in_cycle(const struct supernode_entry *entries, uint32_t count, uint32_t i)
 {
     uint32_t at = entries[i].above;
     for (uint32_t step = 0; step < count && at != GT_NONE; step++, at = entries[at].above)
@@ -42,9 +43,10 @@ static bool is_in_cycle(const struct entry *entries, uint32_t count, uint32_t i)
     return false;
 }
 
-static int check_parent(struct reader *reader, const struct entry *entries, uint32_t count, uint32_t i)
+static int check_parent(struct cluster_reader *reader, const struct supernode_entry *entries, uint32_t count,
+                        uint32_t i)
 {
-    const struct entry *entry = &entries[i];
+    const struct supernode_entry *entry = &entries[i];
     if (entry->above == GT_NONE || entries[entry->above].tier > entry->tier)
         return 0;
     char path[READER_PATH_SIZE];
@@ -56,7 +58,7 @@ static int check_parent(struct reader *reader, const struct entry *entries, uint
                       entry->parent, entries[entry->above].tier, entry->tier);
 }
 
-static int find_parents(struct reader *reader, struct entry *entries, uint32_t count)
+static int find_parents(struct cluster_reader *reader, struct supernode_entry *entries, uint32_t count)
 {
     gt_auto_free struct named *names = calloc((size_t)count + 1, sizeof(*names));
     if (!names)
@@ -85,9 +87,9 @@ static int find_parents(struct reader *reader, struct entry *entries, uint32_t c
     return 0;
 }
 
-int gt_reader_supernodes(struct reader *reader, const cJSON *array, uint32_t count)
+int gt_reader_supernodes(struct cluster_reader *reader, const cJSON *array, uint32_t count)
 {
-    gt_auto_free struct entry *entries = calloc((size_t)count + 1, sizeof(*entries));
+    gt_auto_free struct supernode_entry *entries = calloc((size_t)count + 1, sizeof(*entries));
     if (!entries)
         return gt_fail_sys(reader->err, ENOMEM, "supernodes");
     uint32_t i = 0;
@@ -96,7 +98,7 @@ int gt_reader_supernodes(struct reader *reader, const cJSON *array, uint32_t cou
     TRY(find_parents(reader, entries, count));
     for (unsigned tier = GT_TIERS_MAX; tier; tier--) /* parents first */
         for (i = 0; i < count; i++) {
-            struct entry *entry = &entries[i];
+            struct supernode_entry *entry = &entries[i];
             if (entry->tier == tier)
                 TRY(gt_cluster_add_supernode(reader->file->cluster, entry->name, tier,
                                              entry->above == GT_NONE ? GT_NONE : entries[entry->above].id,

@@ -7,8 +7,6 @@
 
 _Static_assert((int)GT_OWNER_REPLICAS_MAX == (int)GT_PLAN_PODS_MAX, "a whole template can be planned");
 
-enum { ROLES_MAX = 64 };
-
 int gt_natural_order(const char *a, const char *b)
 {
     while (*a && *b) {
@@ -43,42 +41,42 @@ struct role {
 };
 
 /* A pod on its way into the job. */
-struct slot {
+struct pod_slot {
     uint32_t role, index, pod; /* pod GT_NONE: not made yet */
     const char *name;
 };
 
-struct maker {
+struct job_maker {
     const struct gt_pod_meta *pods;
     uint32_t count;
     const struct gt_job_spec *spec;
     struct gt_err **err;
     struct gt_pod_identity *identities;
-    struct role roles[ROLES_MAX];
+    struct role roles[GT_JOB_ROLES_MAX];
     uint32_t role_count;
-    struct slot *slots;
+    struct pod_slot *slots;
     uint32_t slot_count;
     struct gt_job *job;
 };
 
-static struct role *find_role(struct maker *maker, const char *name)
+static struct role *find_role(struct job_maker *maker, const char *name)
 {
     for (uint32_t i = 0; i < maker->role_count; i++)
         if (strcasecmp(maker->roles[i].name, name) == 0)
             return &maker->roles[i];
-    if (maker->role_count == ROLES_MAX)
+    if (maker->role_count == GT_JOB_ROLES_MAX)
         return NULL;
     struct role *role = &maker->roles[maker->role_count++];
     *role = (struct role){.name = name};
     return role;
 }
 
-static int fail_roles(struct maker *maker)
+static int fail_roles(struct job_maker *maker)
 {
-    return gt_fail(maker->err, E2BIG, "more than %d roles in one job", ROLES_MAX);
+    return gt_fail(maker->err, E2BIG, "more than %d roles in one job", GT_JOB_ROLES_MAX);
 }
 
-static int add_templates(struct maker *maker)
+static int add_templates(struct job_maker *maker)
 {
     uint64_t total = 0;
     for (unsigned i = 0; maker->spec && i < maker->spec->count; i++) {
@@ -98,7 +96,7 @@ static int add_templates(struct maker *maker)
     return 0;
 }
 
-static int identify_pods(struct maker *maker)
+static int identify_pods(struct job_maker *maker)
 {
     for (uint32_t i = 0; i < maker->count; i++) {
         struct gt_pod_identity *identity = &maker->identities[i];
@@ -119,14 +117,14 @@ static int identify_pods(struct maker *maker)
         if (identity->index < first)
             return gt_fail(maker->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
                            maker->pods[i].name, identity->index, first);
-        maker->slots[maker->slot_count++] =
-            (struct slot){(uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
+        maker->slots[maker->slot_count++] = (struct pod_slot){
+            (uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
     }
     return 0;
 }
 
 /* The place of a role among others: the master, workers, then as the spec has them, then by name. */
-static int role_place(const struct maker *maker, const struct role *role)
+static int role_place(const struct job_maker *maker, const struct role *role)
 {
     const char *master = maker->spec && maker->spec->master ? maker->spec->master : "master";
     return strcasecmp(role->name, master) == 0     ? 0
@@ -135,7 +133,7 @@ static int role_place(const struct maker *maker, const struct role *role)
                                                    : 3;
 }
 
-static bool role_before(const struct maker *maker, const struct role *a, const struct role *b)
+static bool role_before(const struct job_maker *maker, const struct role *a, const struct role *b)
 {
     int place_a = role_place(maker, a), place_b = role_place(maker, b);
     if (place_a != place_b)
@@ -143,7 +141,7 @@ static bool role_before(const struct maker *maker, const struct role *a, const s
     return a->template ? a->template <b->template : strcmp(a->name, b->name) < 0;
 }
 
-static void set_bases(struct maker *maker)
+static void set_bases(struct job_maker *maker)
 {
     for (uint32_t i = 0; i < maker->role_count; i++)
         for (uint32_t j = 0; j < maker->role_count; j++)
@@ -153,14 +151,14 @@ static void set_bases(struct maker *maker)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct slot *x = a, *y = b;
+    const struct pod_slot *x = a, *y = b;
     int order = gt_natural_order(x->name, y->name);
     return order ? order : strcmp(x->name, y->name);
 }
 
 static int by_place(const void *a, const void *b)
 {
-    const struct slot *x = a, *y = b;
+    const struct pod_slot *x = a, *y = b;
     if (x->role != y->role)
         return x->role < y->role ? -1 : 1;
     if (x->index != y->index)
@@ -169,12 +167,12 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Pods of a kind without an index get one by the order of their names. */
-static void count_by_name(struct maker *maker)
+static void count_by_name(struct job_maker *maker)
 {
     qsort(maker->slots, maker->slot_count, sizeof(*maker->slots), by_name);
-    uint32_t next[ROLES_MAX] = {0};
+    uint32_t next[GT_JOB_ROLES_MAX] = {0};
     for (uint32_t i = 0; i < maker->slot_count; i++) {
-        struct slot *slot = &maker->slots[i];
+        struct pod_slot *slot = &maker->slots[i];
         slot->index = next[slot->role]++;
         struct role *role = &maker->roles[slot->role];
         if (!role->template && slot->index >= role->replicas)
@@ -183,12 +181,12 @@ static void count_by_name(struct maker *maker)
 }
 
 /* Sorts the pods, refuses two at one place, and adds those that are not made yet. */
-static int fill_reservations(struct maker *maker)
+static int fill_reservations(struct job_maker *maker)
 {
     uint32_t there = maker->slot_count;
     qsort(maker->slots, there, sizeof(*maker->slots), by_place);
     for (uint32_t i = 1; i < there; i++) {
-        const struct slot *a = &maker->slots[i - 1], *b = &maker->slots[i];
+        const struct pod_slot *a = &maker->slots[i - 1], *b = &maker->slots[i];
         if (a->role == b->role && a->index == b->index)
             return gt_fail(maker->err, EINVAL, "pods %.100s and %.100s are both number %u of the job%s%.60s",
                            a->name, b->name, b->index, maker->roles[b->role].name[0] ? "'s " : "",
@@ -203,7 +201,7 @@ static int fill_reservations(struct maker *maker)
                 at++;
             if (at < there && maker->slots[at].role == r && maker->slots[at].index == index)
                 continue;
-            maker->slots[maker->slot_count++] = (struct slot){r, index, GT_NONE, ""};
+            maker->slots[maker->slot_count++] = (struct pod_slot){r, index, GT_NONE, ""};
         }
     }
     return 0;
@@ -215,14 +213,14 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static int add_members(struct maker *maker)
+static int add_members(struct job_maker *maker)
 {
     struct gt_job *job = maker->job;
     job->members = calloc((size_t)maker->slot_count + 1, sizeof(*job->members));
     if (!job->members)
         return gt_fail_sys(maker->err, ENOMEM, "job");
     for (uint32_t i = 0; i < maker->slot_count; i++) {
-        const struct slot *slot = &maker->slots[i];
+        const struct pod_slot *slot = &maker->slots[i];
         const struct role *role = &maker->roles[slot->role];
         struct gt_job_member member = {.rank = role->base + slot->index, .pod = slot->pod};
         if (slot->pod != GT_NONE)
@@ -236,7 +234,7 @@ static int add_members(struct maker *maker)
     return 0;
 }
 
-static int read_sizes(struct maker *maker)
+static int read_sizes(struct job_maker *maker)
 {
     unsigned templates = maker->spec ? maker->spec->count : 0;
     gt_auto_free struct gt_job_texts *texts = calloc((size_t)maker->count + templates + 1, sizeof(*texts));
@@ -256,7 +254,7 @@ static int read_sizes(struct maker *maker)
     return gt_job_sizes_read(texts, count, &maker->job->sizes, maker->err);
 }
 
-static int make_units(struct maker *maker)
+static int make_units(struct job_maker *maker)
 {
     struct gt_job *job = maker->job;
     gt_auto_free struct gt_job_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
@@ -267,7 +265,7 @@ static int make_units(struct maker *maker)
     return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, maker->err);
 }
 
-static int make(struct maker *maker)
+static int make(struct job_maker *maker)
 {
     int r = add_templates(maker);
     if (r < 0)
@@ -302,7 +300,7 @@ int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_
     gt_auto_job struct gt_job *job = calloc(1, sizeof(*job));
     if (!job)
         return gt_fail_sys(err, ENOMEM, "job");
-    struct maker maker = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
+    struct job_maker maker = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
     int r = make(&maker);
     free(maker.identities);
     free(maker.slots);

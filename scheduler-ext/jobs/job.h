@@ -8,6 +8,8 @@
 
 /* A job from its pods: ranks, and the units of its ranks. */
 
+enum { GT_JOB_ROLES_MAX = 64 };
+
 struct gt_job_member { /* a pod that asks for GPUs */
     uint32_t rank;     /* as its framework counts: pods without GPUs have ranks too */
     uint32_t pod;      /* of the pods given; GT_NONE: not made yet */

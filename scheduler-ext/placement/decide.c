@@ -5,8 +5,6 @@
 #include "base/bits.h"
 #include "scheduler-ext/placement/decide.h"
 
-enum { ROLES_MAX = 64 };
-
 /* ---- one attempt ---- */
 
 /* One attempt: what gt_plan_job() is given. */
@@ -53,10 +51,10 @@ static uint32_t place_of(const struct gt_job_view *view, const struct gt_reserva
 
 /* Pods of one role are made from one template: one of each is asked. */
 static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
-                                const struct gt_cache_pod *to[static ROLES_MAX])
+                                const struct gt_cache_pod *to[static GT_JOB_ROLES_MAX])
 {
     unsigned count = 0;
-    for (uint32_t i = 0; i < view->count && count < ROLES_MAX; i++) {
+    for (uint32_t i = 0; i < view->count && count < GT_JOB_ROLES_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         unsigned known = 0;
         if (!pod || !is_to_place(&view->members[i]))
@@ -86,7 +84,7 @@ static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const
                    struct attempt *attempt, struct gt_err **err)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    const struct gt_cache_pod *pods[ROLES_MAX];
+    const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
     unsigned choosy = representatives(cache, view, pods);
     const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
     for (uint32_t n = 0; (choosy || avoid || refused) && n < gt_cluster_nodes(cluster); n++) {

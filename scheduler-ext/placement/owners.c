@@ -7,7 +7,7 @@
 #include "kube/index.h"
 #include "kube/status.h"
 
-struct slot {
+struct owner_slot {
     struct gt_owner *owner; /* NULL: the slot is empty */
     char *broken;
 };
@@ -18,7 +18,7 @@ struct gt_owners {
         struct gt_index index; /* an entry's mark is a place in `slots` */
         bool synced;
     } kinds[GT_OWNER_KINDS];
-    struct slot *slots;
+    struct owner_slot *slots;
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
     uint32_t gap_count;
@@ -37,12 +37,12 @@ int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **
     return 0;
 }
 
-static void empty(struct slot *slot)
+static void empty(struct owner_slot *slot)
 {
     if (slot->owner)
         gt_owner_free(slot->owner);
     free(slot->broken);
-    *slot = (struct slot){0};
+    *slot = (struct owner_slot){0};
 }
 
 void gt_owners_free(struct gt_owners *owners)
@@ -61,7 +61,7 @@ void gt_owners_free(struct gt_owners *owners)
 static bool grow(struct gt_owners *owners)
 {
     uint32_t capacity = owners->slot_capacity ? owners->slot_capacity * 2 : 64;
-    struct slot *slots = realloc(owners->slots, sizeof(*slots) * capacity);
+    struct owner_slot *slots = realloc(owners->slots, sizeof(*slots) * capacity);
     if (!slots)
         return false;
     owners->slots = slots;
@@ -85,8 +85,8 @@ void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const c
     free(entry);
 }
 
-static struct slot *find(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
-                         const char *name)
+static struct owner_slot *find(const struct gt_owners *owners, enum gt_owner_kind kind,
+                               const char *namespace_, const char *name)
 {
     const struct gt_index_entry *entry =
         kind < GT_OWNER_KINDS ? gt_index_find(&owners->kinds[kind].index, namespace_, name) : NULL;
@@ -94,10 +94,10 @@ static struct slot *find(const struct gt_owners *owners, enum gt_owner_kind kind
 }
 
 /* The slot of that name, an empty one where there was none; NULL beyond a limit. */
-static struct slot *find_or_add(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
-                                const char *name)
+static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_owner_kind kind,
+                                      const char *namespace_, const char *name)
 {
-    struct slot *slot = find(owners, kind, namespace_, name);
+    struct owner_slot *slot = find(owners, kind, namespace_, name);
     if (slot)
         return slot;
     if (owners->counters.owners >= GT_OWNERS_MAX ||
@@ -107,7 +107,7 @@ static struct slot *find_or_add(struct gt_owners *owners, enum gt_owner_kind kin
     if (!entry)
         return NULL;
     entry->mark = owners->gap_count ? owners->gaps[--owners->gap_count] : owners->slot_count++;
-    owners->slots[entry->mark] = (struct slot){0};
+    owners->slots[entry->mark] = (struct owner_slot){0};
     owners->counters.owners++;
     return &owners->slots[entry->mark];
 }
@@ -125,7 +125,7 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
 }
 
 /* Once, and not for each of its pods; nor whenever its status changes. The caller frees it. */
-static char *check_rules(const struct slot *before, const struct gt_owner *owner)
+static char *check_rules(const struct owner_slot *before, const struct gt_owner *owner)
 {
     gt_auto_job struct gt_job *job = NULL;
     gt_auto_err struct gt_err *error = NULL;
@@ -137,7 +137,7 @@ static char *check_rules(const struct slot *before, const struct gt_owner *owner
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object)
 {
     const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
-    struct slot new = {0};
+    struct owner_slot new = {0};
     if (gt_owner_read(kind, object, owners->resource, &new.owner, NULL) < 0)
         owners->counters.refused++;
     if (!new.owner) {
@@ -145,7 +145,7 @@ void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSO
         return;
     }
     new.broken = check_rules(find(owners, kind, namespace_, name), new.owner);
-    struct slot *slot = find_or_add(owners, kind, namespace_, name);
+    struct owner_slot *slot = find_or_add(owners, kind, namespace_, name);
     if (slot) {
         empty(slot);
         *slot = new;
@@ -158,14 +158,14 @@ void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSO
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_owner_kind kind,
                                       const char *namespace_, const char *name)
 {
-    const struct slot *slot = find(owners, kind, namespace_, name);
+    const struct owner_slot *slot = find(owners, kind, namespace_, name);
     return slot ? slot->owner : NULL;
 }
 
 const char *gt_owners_broken(const struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
                              const char *name)
 {
-    const struct slot *slot = find(owners, kind, namespace_, name);
+    const struct owner_slot *slot = find(owners, kind, namespace_, name);
     return slot ? slot->broken : NULL;
 }
 

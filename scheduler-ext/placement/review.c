@@ -9,23 +9,24 @@
 #include "scheduler-ext/wire/scan.h"
 
 /* How the builder takes a value; of a map, which keys. */
-enum id { VALUE = 1, OBJECT, ARRAY, LABELS, ANNOTATIONS, RESOURCES, ROLES };
+enum review_id { VALUE = 1, OBJECT, ARRAY, LABELS, ANNOTATIONS, RESOURCES, ROLES };
 
-enum { TEXT_MAX = 64 << 10, ANNOTATION_MAX = 1 << 20 };
+enum { REVIEW_TEXT_MAX = 64 << 10, ANNOTATION_MAX = 1 << 20 };
 
-#define SHAPE            static const struct gt_scan_shape
-#define MEMBERS          static const struct gt_scan_member
-#define LEAF(name, KIND) SHAPE name = {.kind = (KIND), .id = VALUE, .any_kind = true, .max = TEXT_MAX}
+#define SHAPE   static const struct gt_scan_shape
+#define MEMBERS static const struct gt_scan_member
+#define SHAPE_LEAF(name, KIND)                                                                               \
+    SHAPE name = {.kind = (KIND), .id = VALUE, .any_kind = true, .max = REVIEW_TEXT_MAX}
 #define OBJECT_OF(name, list)                                                                                \
     SHAPE name = {.kind = GT_SCAN_OBJECT, .id = OBJECT, .any_kind = true, .members = (list)}
 #define ARRAY_OF(name, item)                                                                                 \
     SHAPE name = {.kind = GT_SCAN_ARRAY, .id = ARRAY, .any_kind = true, .of = &(item)}
 #define MAP_OF(name, ID, item) SHAPE name = {.kind = GT_SCAN_MAP, .id = (ID), .any_kind = true, .of = &(item)}
 
-LEAF(text, GT_SCAN_TEXT);
-LEAF(number, GT_SCAN_NUMBER);
-LEAF(amount, GT_SCAN_AMOUNT);
-LEAF(yes_or_no, GT_SCAN_BOOL);
+SHAPE_LEAF(text, GT_SCAN_TEXT);
+SHAPE_LEAF(number, GT_SCAN_NUMBER);
+SHAPE_LEAF(amount, GT_SCAN_AMOUNT);
+SHAPE_LEAF(yes_or_no, GT_SCAN_BOOL);
 SHAPE annotation = {.kind = GT_SCAN_AMOUNT, .id = VALUE, .any_kind = true, .max = ANNOTATION_MAX};
 
 MAP_OF(labels, LABELS, text);
@@ -107,7 +108,7 @@ struct builder {
     char key[GT_SCAN_KEY_MAX + 1]; /* of the value that comes next in a map */
 };
 
-static bool is_wanted(const struct builder *b, enum id map, const char *key)
+static bool is_wanted(const struct builder *b, enum review_id map, const char *key)
 {
     if (map == RESOURCES)
         return strcmp(key, b->resource) == 0;
@@ -183,7 +184,7 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
         return 0;
     case GT_SCAN_KEY:
         gt_text_copy(b->key, sizeof(b->key), event->text);
-        return is_wanted(b, (enum id)event->id, event->text);
+        return is_wanted(b, (enum review_id)event->id, event->text);
     case GT_SCAN_VALUE:
         return add(b, event, value(event), err);
     case GT_SCAN_OTHER:

@@ -31,13 +31,13 @@ static void free_review(struct review *review)
 
 enum { PATCH_MAX = 1 << 20 }; /* what 256 KiB of annotations may hold of forged plans, and much more */
 
-struct verdict {
+struct review_verdict {
     struct gt_buf patch; /* operations of a JSON patch, with commas between them */
     const char *warning;
     struct gt_err *refusal;
 };
 
-static void free_verdict(struct verdict *verdict)
+static void free_verdict(struct review_verdict *verdict)
 {
     gt_buf_done(&verdict->patch);
     gt_err_free(verdict->refusal);
@@ -70,7 +70,7 @@ static int read_review(const char *body, size_t len, const char *resource, struc
 
 static const char status_invalid[] = "Invalid"; /* StatusReasonInvalid of the API machinery */
 
-static int write_answer(const struct review *review, const struct verdict *verdict, struct gt_buf *to,
+static int write_answer(const struct review *review, const struct review_verdict *verdict, struct gt_buf *to,
                         struct gt_err **err)
 {
     gt_json_begin(to, NULL, '{');
@@ -293,7 +293,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
 {
     auto_review struct review review = {0};
     auto_seen struct seen_pod seen = {0};
-    auto_verdict struct verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
+    auto_verdict struct review_verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
     bool doubt;
     int r = read_review(body, len, webhook->resource, &review, err);
     if (r < 0)
@@ -361,7 +361,8 @@ static int check_owner(const struct gt_owner *owner, struct gt_err **err)
     return gt_owner_check(owner, &job, err);
 }
 
-static void judge_pod(const struct gt_webhook *webhook, const struct review *review, struct verdict *verdict)
+static void judge_pod(const struct gt_webhook *webhook, const struct review *review,
+                      struct review_verdict *verdict)
 {
     auto_seen struct seen_pod seen = {0};
     bool doubt;
@@ -392,7 +393,7 @@ static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *befo
 }
 
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review,
-                        enum gt_owner_kind kind, struct verdict *verdict)
+                        enum gt_owner_kind kind, struct review_verdict *verdict)
 {
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
     bool update = is(review->operation, "UPDATE");
@@ -418,7 +419,7 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
                         struct gt_err **err)
 {
     auto_review struct review review = {0};
-    auto_verdict struct verdict verdict = {0};
+    auto_verdict struct review_verdict verdict = {0};
     int r = read_review(body, len, webhook->resource, &review, err);
     if (r < 0)
         return r;

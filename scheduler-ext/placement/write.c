@@ -12,7 +12,7 @@
 
 enum {
     BODY_MAX = 512 << 10,
-    RUNNING_MAX = 32, /* the client runs 16 at a time */
+    PATCHES_RUNNING_MAX = 32, /* the client runs 16 at a time */
     TELLING_MAX = 8,
     REFUSED_MAX_MS = 300000,
 };
@@ -327,7 +327,7 @@ static int send_one(struct write *write, struct gt_err **err)
 
 static struct write *next_write(const struct gt_placement *placement)
 {
-    if (placement->writes_running >= RUNNING_MAX)
+    if (placement->writes_running >= PATCHES_RUNNING_MAX)
         return NULL;
     if (placement->acting.first)
         return placement->acting.first;

@@ -10,7 +10,7 @@
 #include "scheduler-ext/serve/model_parts.h"
 #include "scheduler-ext/serve/query.h"
 
-enum { NAME_MAX_BYTES = 1024, CANDIDATES_MAX = 8 };
+enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };
 
 /* ---- who is meant ---- */
 
@@ -230,7 +230,7 @@ static bool read_format(const char *query, bool *ret_json)
 
 void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_http_response *response)
 {
-    char text[NAME_MAX_BYTES];
+    char text[QUERY_NAME_MAX];
     struct found found = {0};
     bool json;
     const char *what = "pod";

@@ -110,23 +110,23 @@ static void add_number(struct gt_buf *to, uint32_t number)
 }
 
 /* A pod's line, in pieces of which the widths are to be known. */
-struct row {
+struct pod_row {
     const struct gt_cache_pod *pod;
     const char *node;
     char gpus[GT_GPUS_MAX * 3];
 };
 
-static void read_row(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct row *ret)
+static void read_row(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct pod_row *ret)
 {
     uint32_t id;
     uint64_t mask = gt_debug_pod_gpus(view, pod, &id);
     gt_auto_buf struct gt_buf gpus = GT_BUF(sizeof(ret->gpus) - 1);
     gt_text_add_mask(&gpus, mask);
-    *ret = (struct row){.pod = pod, .node = node_of(view, pod, id)};
+    *ret = (struct pod_row){.pod = pod, .node = node_of(view, pod, id)};
     gt_text_copy(ret->gpus, sizeof(ret->gpus), mask && gpus.data ? gpus.data : "-");
 }
 
-static void add_row(const struct row *row, int node, int gpus, struct gt_buf *to)
+static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf *to)
 {
     gt_buf_puts(to, "  ");
     add_number(to, gt_debug_pod_number(row->pod, GT_PLAN_ANNOTATION_UNIT));
@@ -149,7 +149,7 @@ static int longer(int most, const char *text)
 static void add_pods(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to)
 {
     gt_auto_free const struct gt_cache_pod **pods = calloc(job->pod_count, sizeof(*pods));
-    gt_auto_free struct row *rows = calloc(ROWS_MAX, sizeof(*rows));
+    gt_auto_free struct pod_row *rows = calloc(ROWS_MAX, sizeof(*rows));
     uint32_t count = 0;
     int node = 4, gpus = 4;
     if (!pods || !rows) {

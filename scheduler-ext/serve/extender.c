@@ -21,12 +21,12 @@ static const size_t body_max = (size_t)512 << 20;
 static const double limits[] = {25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3};
 enum { BUCKETS = GT_COUNT(limits) + 1 };
 
-struct question; /* one request, while its body arrives */
+struct extender_question; /* one request, while its body arrives */
 
 struct gt_extender {
     struct gt_extender_spec spec;
     bool ready;
-    struct question *idle[VERBS]; /* with its reader, for the next request */
+    struct extender_question *idle[VERBS]; /* with its reader, for the next request */
 
     /* scratch, one place a node of a request */
     const char **names;
@@ -42,7 +42,7 @@ struct gt_extender {
     double seconds;
 };
 
-struct question {
+struct extender_question {
     struct gt_extender *extender;
     enum verb verb;
     struct gt_extender_reader *kube; /* one of the two */
@@ -51,7 +51,7 @@ struct question {
     bool unready;
 };
 
-static void question_free(struct question *question)
+static void question_free(struct extender_question *question)
 {
     if (!question)
         return;
@@ -60,11 +60,11 @@ static void question_free(struct question *question)
     gt_err_free(question->err);
     free(question);
 }
-GT_DEFINE_CLEANUP(struct question *, question_free)
+GT_DEFINE_CLEANUP(struct extender_question *, question_free)
 
-static struct question *question_new(struct gt_extender *extender, enum verb verb)
+static struct extender_question *question_new(struct gt_extender *extender, enum verb verb)
 {
-    GT_CLEANUP(question_free) struct question *question = calloc(1, sizeof(*question));
+    GT_CLEANUP(question_free) struct extender_question *question = calloc(1, sizeof(*question));
     if (!question)
         return NULL;
     question->extender = extender;
@@ -155,7 +155,7 @@ static void prioritize(struct gt_extender *e, const struct gt_extender_args *arg
     gt_prioritize_answer(to, args, e->tens);
 }
 
-static int answer_kube(struct gt_extender *e, struct question *question, struct gt_buf *to)
+static int answer_kube(struct gt_extender *e, struct extender_question *question, struct gt_buf *to)
 {
     const struct gt_extender_args *args;
     int r = gt_extender_reader_finish(question->kube, &args, &question->err);
@@ -204,7 +204,7 @@ static void score(struct gt_extender *e, const struct gt_volcano_args *args, str
     uint32_t count = args->nodes.count;
     list_names(e, &args->nodes);
     for (uint32_t i = 0; i < count; i++) {
-        int64_t idle = args->idle_milli[i];
+        int64_t idle = args->node[i].idle_milli;
         e->left[i] = idle < 0 || idle > INT32_MAX ? -1 : (int32_t)(idle / 1000);
     }
     gt_node_values(e->spec.cache, &pod, e->names, e->left, count, e->values, e->ids);
@@ -212,7 +212,7 @@ static void score(struct gt_extender *e, const struct gt_volcano_args *args, str
     gt_node_score_answer(to, args, e->values);
 }
 
-static int answer_volcano(struct gt_extender *e, struct question *question, struct gt_buf *to)
+static int answer_volcano(struct gt_extender *e, struct extender_question *question, struct gt_buf *to)
 {
     const struct gt_volcano_args *args;
     int r = gt_volcano_reader_finish(question->volcano, &args, &question->err);
@@ -241,7 +241,7 @@ static void count_time(struct gt_extender *e, uint64_t since_ns)
 
 static int eat(void *arg, const char *data, size_t len)
 {
-    struct question *question = arg;
+    struct extender_question *question = arg;
     if (question->unready)
         return -EAGAIN;
     return question->kube ? gt_extender_reader_feed(question->kube, data, len, &question->err)
@@ -251,7 +251,7 @@ static int eat(void *arg, const char *data, size_t len)
 /* All of it counts, what is kept for the next request, too: it is little. */
 static size_t held(const void *arg)
 {
-    const struct question *question = arg;
+    const struct extender_question *question = arg;
     return question->kube ? gt_extender_reader_held(question->kube)
                           : gt_volcano_reader_held(question->volcano);
 }
@@ -264,7 +264,7 @@ static void refuse(struct gt_http_response *response, unsigned status, const cha
 
 static void done(void *arg, struct gt_http_response *response)
 {
-    struct question *question = arg;
+    struct extender_question *question = arg;
     struct gt_extender *e = question->extender;
     uint64_t start = gt_clock_ns();
     if (question->unready) {
@@ -293,7 +293,7 @@ static void done(void *arg, struct gt_http_response *response)
 /* One question of each verb is kept for the next request. */
 static void put_back(void *arg)
 {
-    struct question *question = arg;
+    struct extender_question *question = arg;
     struct gt_extender *e = question->extender;
     gt_err_free(question->err);
     question->err = NULL;
@@ -338,9 +338,9 @@ static unsigned forbids(const struct gt_extender *e, enum verb verb, const struc
     return gt_http_client_is(request, e->spec.clients) ? 0 : 403;
 }
 
-static struct question *open_question(struct gt_extender *e, enum verb verb)
+static struct extender_question *open_question(struct gt_extender *e, enum verb verb)
 {
-    struct question *question = e->idle[verb] ? e->idle[verb] : question_new(e, verb);
+    struct extender_question *question = e->idle[verb] ? e->idle[verb] : question_new(e, verb);
     if (!question)
         return NULL;
     e->idle[verb] = NULL;
@@ -353,7 +353,7 @@ bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *reque
     enum verb verb = verb_of(request->path);
     if (verb == VERBS || !is_json(request->content_type) || forbids(e, verb, request))
         return false;
-    struct question *question = open_question(e, verb);
+    struct extender_question *question = open_question(e, verb);
     if (!question)
         return false;
     *ret = (struct gt_http_eater){

@@ -17,7 +17,7 @@ enum { JOB_BYTES = 1024 };
 enum { KEYS_MAX = 256 << 20 }; /* a key may be as long as a namespace and a name, and there are 2^18 pods */
 
 /* The document while it is written: item by item, so that it never ends in the middle of one. */
-struct writer {
+struct model_writer {
     const struct gt_debug_view *view;
     struct gt_buf *to;
     struct gt_buf item;
@@ -31,7 +31,7 @@ struct writer {
     uint32_t supernodes, nodes, jobs, jobs_without_pods; /* left out */
 };
 
-static void empty(struct writer *writer)
+static void empty(struct model_writer *writer)
 {
     if (writer->item.failed)
         gt_buf_done(&writer->item);
@@ -40,7 +40,7 @@ static void empty(struct writer *writer)
 }
 
 /* False where it does not fit. */
-static bool put(struct writer *writer)
+static bool put(struct model_writer *writer)
 {
     const struct gt_buf *item = &writer->item;
     bool fits = !item->failed && writer->to->len + item->len + 1 <= writer->limit;
@@ -54,12 +54,12 @@ static bool put(struct writer *writer)
 /* ---- supernodes ---- */
 
 /* Node ids by the supernode that is told of them; GT_NONE in `of`: none. */
-struct members {
+struct member_lists {
     uint32_t *of, *first, *ids;
     uint32_t nodes, supernodes;
 };
 
-static void members_done(struct members *members)
+static void members_done(struct member_lists *members)
 {
     free(members->of);
     free(members->first);
@@ -74,10 +74,10 @@ static uint32_t shown_supernode(const struct gt_cluster *cluster, uint32_t id)
     return supernode.is_node ? supernode.parent : id;
 }
 
-static bool members_make(const struct gt_cluster *cluster, struct members *ret)
+static bool members_make(const struct gt_cluster *cluster, struct member_lists *ret)
 {
     uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster);
-    *ret = (struct members){.nodes = nodes, .supernodes = supernodes};
+    *ret = (struct member_lists){.nodes = nodes, .supernodes = supernodes};
     ret->of = calloc((size_t)nodes + 1, sizeof(*ret->of));
     ret->ids = calloc((size_t)nodes + 1, sizeof(*ret->ids));
     ret->first = calloc((size_t)supernodes + 2, sizeof(*ret->first));
@@ -98,7 +98,7 @@ static bool members_make(const struct gt_cluster *cluster, struct members *ret)
     return true; /* those of s: from first[s] to first[s + 1] */
 }
 
-static void write_supernode(struct writer *writer, const struct members *members, uint32_t id)
+static void write_supernode(struct model_writer *writer, const struct member_lists *members, uint32_t id)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(writer->view->cache);
     struct gt_cluster_supernode supernode, parent;
@@ -122,9 +122,9 @@ static void write_supernode(struct writer *writer, const struct members *members
     writer->supernodes += !put(writer);
 }
 
-static void write_supernodes(struct writer *writer)
+static void write_supernodes(struct model_writer *writer)
 {
-    struct members members;
+    struct member_lists members;
     if (members_make(gt_cache_cluster(writer->view->cache), &members))
         for (uint32_t s = 0; s < members.supernodes; s++)
             write_supernode(writer, &members, s);
@@ -135,7 +135,7 @@ static void write_supernodes(struct writer *writer)
 
 /* ---- nodes and jobs ---- */
 
-static void write_node(struct writer *writer, uint32_t id)
+static void write_node(struct model_writer *writer, uint32_t id)
 {
     struct gt_cluster_node node;
     if (!gt_cluster_get_node(gt_cache_cluster(writer->view->cache), id, &node))
@@ -145,13 +145,13 @@ static void write_node(struct writer *writer, uint32_t id)
 }
 
 /* What an item may take, so that much remains behind it. */
-static void leave(struct writer *writer, size_t remains)
+static void leave(struct model_writer *writer, size_t remains)
 {
     size_t taken = writer->to->len + 1 + remains;
     writer->item.max = writer->limit > taken ? writer->limit - taken : 0;
 }
 
-static void write_job(struct writer *writer, const struct gt_cache_job *job)
+static void write_job(struct model_writer *writer, const struct gt_cache_job *job)
 {
     writer->jobs_to_come -= writer->jobs_to_come > 0;
     if (writer->pods) { /* which are many: they must not push other jobs out */
@@ -169,7 +169,7 @@ static void write_job(struct writer *writer, const struct gt_cache_job *job)
 }
 
 /* Jobs come and go between two pieces of the document, so they are known by their keys. */
-static void list_jobs(struct writer *writer)
+static void list_jobs(struct model_writer *writer)
 {
     gt_auto_buf struct gt_buf settled = GT_BUF(KEYS_MAX);
     const struct gt_cache *cache = writer->view->cache;
@@ -241,7 +241,7 @@ static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
 
 /* ---- in pieces ---- */
 
-static void write_tail(struct writer *writer)
+static void write_tail(struct model_writer *writer)
 {
     struct gt_buf *to = writer->to;
     gt_json_end(to, ']');
@@ -256,7 +256,7 @@ static void write_tail(struct writer *writer)
     gt_buf_puts(to, "}\n");
 }
 
-static void start(struct writer *writer)
+static void start(struct model_writer *writer)
 {
     size_t max = writer->to->max, room = max > TAIL_MAX + HEAD_MAX ? max - TAIL_MAX : 0;
     writer->limit = room / 4 * 3;
@@ -270,7 +270,7 @@ static void start(struct writer *writer)
 }
 
 /* False: there was nothing more to write. */
-static bool write_next(struct writer *writer)
+static bool write_next(struct model_writer *writer)
 {
     const struct gt_debug_view *view = writer->view;
     if (writer->next_node < gt_cluster_nodes(gt_cache_cluster(view->cache))) {
@@ -292,7 +292,7 @@ static bool write_next(struct writer *writer)
     return !writer->to->failed;
 }
 
-static void done(struct writer *writer)
+static void done(struct model_writer *writer)
 {
     gt_buf_done(&writer->item);
     gt_buf_done(&writer->keys);
@@ -301,7 +301,7 @@ static void done(struct writer *writer)
 struct gt_model {
     struct gt_debug_view view;
     struct gt_buf text;
-    struct writer writer;
+    struct model_writer writer;
 };
 
 int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct gt_model **ret,

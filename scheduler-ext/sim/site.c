@@ -107,13 +107,13 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
 }
 
 /* A row of a file, until the names are sorted and become numbers. */
-struct row {
+struct node_row {
     const char *super[2], *name;
     unsigned line;
     struct gt_site_node node;
 };
 
-static int by_super(const struct row *a, const struct row *b)
+static int by_super(const struct node_row *a, const struct node_row *b)
 {
     int order = strcmp(a->super[0], b->super[0]);
     return order ? order : strcmp(a->super[1], b->super[1]);
@@ -121,7 +121,7 @@ static int by_super(const struct row *a, const struct row *b)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct node_row *x = a, *y = b;
     int order = strcmp(x->name, y->name);
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
@@ -135,7 +135,7 @@ static int by_place(const void *a, const void *b)
 static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
 static const char *const openb_header[] = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
 
-static int read_row(const struct gt_csv *csv, bool topo, struct row *ret, struct gt_err **err)
+static int read_row(const struct gt_csv *csv, bool topo, struct node_row *ret, struct gt_err **err)
 {
     unsigned fields = topo ? GT_COUNT(topo_header) : GT_COUNT(openb_header);
     if (csv->field_count != fields)
@@ -144,7 +144,7 @@ static int read_row(const struct gt_csv *csv, bool topo, struct row *ret, struct
     if (!*csv->fields[0])
         return gt_fail(err, EINVAL, "%s:%u: %s: expected a name, is empty", csv->file, csv->line,
                        topo ? "ip" : "sn");
-    *ret = (struct row){.name = csv->fields[0], .line = csv->line, .super = {"", ""}};
+    *ret = (struct node_row){.name = csv->fields[0], .line = csv->line, .super = {"", ""}};
     if (topo) {
         ret->super[0] = csv->fields[2];
         ret->super[1] = csv->fields[3];
@@ -164,7 +164,7 @@ static int read_row(const struct gt_csv *csv, bool topo, struct row *ret, struct
     return r;
 }
 
-static int read_rows(struct gt_csv *csv, struct row **rows, uint32_t *ret_count, bool *ret_topo,
+static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_count, bool *ret_topo,
                      struct gt_err **err)
 {
     uint32_t capacity = 0, count = 0;
@@ -182,7 +182,7 @@ static int read_rows(struct gt_csv *csv, struct row **rows, uint32_t *ret_count,
             return gt_fail(err, E2BIG, "%s:%u: more than %d nodes", csv->file, csv->line, GT_SITE_NODES_MAX);
         if (count == capacity) {
             capacity = capacity ? capacity * 2 : 1024;
-            struct row *grown = realloc(*rows, capacity * sizeof(**rows));
+            struct node_row *grown = realloc(*rows, capacity * sizeof(**rows));
             if (!grown)
                 return gt_fail_sys(err, ENOMEM, "%s", csv->file);
             *rows = grown;
@@ -205,7 +205,7 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
 {
     struct gt_csv csv;
     gt_csv_open(&csv, file, text, len);
-    gt_auto_free struct row *rows = NULL;
+    gt_auto_free struct node_row *rows = NULL;
     uint32_t count = 0;
     bool topo = false;
     int r = read_rows(&csv, &rows, &count, &topo, err);

@@ -5,21 +5,27 @@
 
 #include "scheduler-ext/wire/pod_reader.h"
 
-enum id { NODES = GT_POD_ID_LAST + 1, NODE, NODE_NAME, NODE_NAMES, A_NODE_NAME };
+enum extender_id {
+    ARGS_NODES = GT_POD_ID_LAST + 1,
+    ARGS_NODE,
+    ARGS_NODE_NAME,
+    ARGS_NODE_NAMES,
+    ARGS_A_NODE_NAME
+};
 
 #define SHAPE   static const struct gt_scan_shape
 #define MEMBERS static const struct gt_scan_member
 
-SHAPE node_name = {.kind = GT_SCAN_TEXT, .id = NODE_NAME, .max = GT_WIRE_NAME_MAX};
+SHAPE node_name = {.kind = GT_SCAN_TEXT, .id = ARGS_NODE_NAME, .max = GT_WIRE_NAME_MAX};
 MEMBERS metadata_members[] = {{"name", &node_name}, {0}};
 SHAPE metadata = {.kind = GT_SCAN_OBJECT, .members = metadata_members};
 MEMBERS node_members[] = {{"metadata", &metadata}, {0}};
-SHAPE node = {.kind = GT_SCAN_OBJECT, .id = NODE, .members = node_members};
+SHAPE node = {.kind = GT_SCAN_OBJECT, .id = ARGS_NODE, .members = node_members};
 SHAPE items = {.kind = GT_SCAN_ARRAY, .of = &node};
 MEMBERS list_members[] = {{"items", &items}, {0}};
-SHAPE list = {.kind = GT_SCAN_OBJECT, .id = NODES, .members = list_members};
-SHAPE a_node_name = {.kind = GT_SCAN_TEXT, .id = A_NODE_NAME, .max = GT_WIRE_NAME_MAX};
-SHAPE node_names = {.kind = GT_SCAN_ARRAY, .id = NODE_NAMES, .of = &a_node_name};
+SHAPE list = {.kind = GT_SCAN_OBJECT, .id = ARGS_NODES, .members = list_members};
+SHAPE a_node_name = {.kind = GT_SCAN_TEXT, .id = ARGS_A_NODE_NAME, .max = GT_WIRE_NAME_MAX};
+SHAPE node_names = {.kind = GT_SCAN_ARRAY, .id = ARGS_NODE_NAMES, .of = &a_node_name};
 MEMBERS args_members[] = {{"Pod", &gt_pod_shape}, {"Nodes", &list}, {"NodeNames", &node_names}, {0}};
 SHAPE args_shape = {.kind = GT_SCAN_OBJECT, .members = args_members, .any_case = true};
 
@@ -58,24 +64,24 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
     struct gt_extender_reader *r = arg;
     if (gt_pod_has_event(event))
         return gt_pod_reader_event(&r->pod, event, err);
-    switch ((enum id)event->id) {
-    case NODES:
+    switch ((enum extender_id)event->id) {
+    case ARGS_NODES:
         r->has_nodes = true;
         return 0;
-    case NODE_NAMES:
+    case ARGS_NODE_NAMES:
         r->has_names = true;
         return 0;
-    case NODE:
+    case ARGS_NODE:
         if (event->what == GT_SCAN_CLOSE)
             return node_ends(r, err);
         r->node_named = false;
         if (r->keep)
             gt_scan_keep(r->scan, &r->kept);
         return 0;
-    case NODE_NAME:
+    case ARGS_NODE_NAME:
         r->node_named = true;
         return gt_wire_names_add(&r->args.nodes, event->text, event->len, err);
-    case A_NODE_NAME:
+    case ARGS_A_NODE_NAME:
         return gt_wire_names_add(&r->args.nodes, event->text, event->len, err);
     default:
         return 0;
@@ -129,13 +135,13 @@ size_t gt_extender_reader_held(const struct gt_extender_reader *r)
 
 void gt_extender_reader_reset(struct gt_extender_reader *r)
 {
-    enum { KEPT_BYTES = 256 << 10, KEPT_COUNT = 16384 };
+    enum { ARGS_KEPT_BYTES = 256 << 10, ARGS_KEPT_COUNT = 16384 };
     gt_scan_reset(r->scan);
     gt_pod_reader_reset(&r->pod);
     gt_wire_names_reset(&r->args.nodes);
-    if (r->kept.capacity > KEPT_BYTES)
+    if (r->kept.capacity > ARGS_KEPT_BYTES)
         gt_buf_done(&r->kept);
-    if (r->kept_capacity > KEPT_COUNT) {
+    if (r->kept_capacity > ARGS_KEPT_COUNT) {
         free(r->kept_offsets);
         r->kept_offsets = NULL;
         r->kept_capacity = 0;

@@ -5,19 +5,19 @@
 #include "api/quantity.h"
 #include "scheduler-ext/wire/pod_reader.h"
 
-enum id {
-    NAMESPACE = GT_POD_ID_FIRST,
-    NAME,
-    UID,
-    INIT_CONTAINERS,
-    CONTAINER,
-    RESTART_POLICY,
-    REQUESTS,
-    REQUEST,
-    LIMITS,
-    LIMIT,
+enum pod_id {
+    POD_NAMESPACE = GT_POD_ID_FIRST,
+    POD_NAME,
+    POD_UID,
+    POD_INIT_CONTAINERS,
+    POD_CONTAINER,
+    POD_RESTART_POLICY,
+    POD_REQUESTS,
+    POD_REQUEST,
+    POD_LIMITS,
+    POD_LIMIT,
 };
-_Static_assert((int)LIMIT <= (int)GT_POD_ID_LAST, "ids of a pod");
+_Static_assert((int)POD_LIMIT <= (int)GT_POD_ID_LAST, "ids of a pod");
 
 enum { QUANTITY_MAX = 64, SHORT_MAX = 64 };
 
@@ -28,21 +28,22 @@ enum { QUANTITY_MAX = 64, SHORT_MAX = 64 };
         .kind = GT_SCAN_TEXT, .id = (ID), .max = GT_WIRE_NAME_MAX                                            \
     }
 
-SHAPE text_namespace = NAME_TEXT(NAMESPACE), text_name = NAME_TEXT(NAME), text_uid = NAME_TEXT(UID),
-      text_policy = {.kind = GT_SCAN_TEXT, .id = RESTART_POLICY, .max = SHORT_MAX};
+SHAPE text_namespace = NAME_TEXT(POD_NAMESPACE), text_name = NAME_TEXT(POD_NAME),
+      text_uid = NAME_TEXT(POD_UID),
+      text_policy = {.kind = GT_SCAN_TEXT, .id = POD_RESTART_POLICY, .max = SHORT_MAX};
 MEMBERS metadata_members[] = {{"name", &text_name}, {"namespace", &text_namespace}, {"uid", &text_uid}, {0}};
 SHAPE metadata = {.kind = GT_SCAN_OBJECT, .members = metadata_members};
 
-SHAPE request = {.kind = GT_SCAN_AMOUNT, .id = REQUEST, .max = QUANTITY_MAX};
-SHAPE requests = {.kind = GT_SCAN_MAP, .id = REQUESTS, .of = &request};
-SHAPE limit = {.kind = GT_SCAN_AMOUNT, .id = LIMIT, .max = QUANTITY_MAX};
-SHAPE limits = {.kind = GT_SCAN_MAP, .id = LIMITS, .of = &limit};
+SHAPE request = {.kind = GT_SCAN_AMOUNT, .id = POD_REQUEST, .max = QUANTITY_MAX};
+SHAPE requests = {.kind = GT_SCAN_MAP, .id = POD_REQUESTS, .of = &request};
+SHAPE limit = {.kind = GT_SCAN_AMOUNT, .id = POD_LIMIT, .max = QUANTITY_MAX};
+SHAPE limits = {.kind = GT_SCAN_MAP, .id = POD_LIMITS, .of = &limit};
 MEMBERS resources_members[] = {{"requests", &requests}, {"limits", &limits}, {0}};
 SHAPE resources = {.kind = GT_SCAN_OBJECT, .members = resources_members};
 MEMBERS container_members[] = {{"resources", &resources}, {"restartPolicy", &text_policy}, {0}};
-SHAPE container = {.kind = GT_SCAN_OBJECT, .id = CONTAINER, .members = container_members};
+SHAPE container = {.kind = GT_SCAN_OBJECT, .id = POD_CONTAINER, .members = container_members};
 SHAPE containers = {.kind = GT_SCAN_ARRAY, .of = &container};
-SHAPE init_containers = {.kind = GT_SCAN_ARRAY, .id = INIT_CONTAINERS, .of = &container};
+SHAPE init_containers = {.kind = GT_SCAN_ARRAY, .id = POD_INIT_CONTAINERS, .of = &container};
 MEMBERS spec_members[] = {{"initContainers", &init_containers}, {"containers", &containers}, {0}};
 SHAPE spec = {.kind = GT_SCAN_OBJECT, .members = spec_members};
 
@@ -73,26 +74,26 @@ static int read_gpus(struct gt_pod_reader *r, const struct gt_scan_event *event,
     int result = gt_quantity_read(event->text, event->len, GT_POD_GPUS_MAX, GT_RESOURCE_GPU, &gpus, err);
     if (result < 0)
         return result;
-    if (event->id == LIMIT || !r->limited) /* the two are equal where both are there */
+    if (event->id == POD_LIMIT || !r->limited) /* the two are equal where both are there */
         r->at.gpus = (unsigned)gpus;
-    r->limited = r->limited || event->id == LIMIT;
+    r->limited = r->limited || event->id == POD_LIMIT;
     return 0;
 }
 
 static int read_value(struct gt_pod_reader *r, const struct gt_scan_event *event, struct gt_err **err)
 {
-    switch ((enum id)event->id) {
-    case NAMESPACE:
+    switch ((enum pod_id)event->id) {
+    case POD_NAMESPACE:
         return gt_wire_text_put(&r->namespace_, event, err);
-    case NAME:
+    case POD_NAME:
         return gt_wire_text_put(&r->name, event, err);
-    case UID:
+    case POD_UID:
         return gt_wire_text_put(&r->uid, event, err);
-    case RESTART_POLICY:
+    case POD_RESTART_POLICY:
         r->at.sidecar = r->at.init && strcmp(event->text, "Always") == 0;
         return 0;
-    case REQUEST:
-    case LIMIT:
+    case POD_REQUEST:
+    case POD_LIMIT:
         return read_gpus(r, event, err);
     default:
         return 0;
@@ -106,14 +107,14 @@ int gt_pod_reader_event(struct gt_pod_reader *r, const struct gt_scan_event *eve
         return read_value(r, event, err);
     if (event->what == GT_SCAN_KEY)
         return gt_wire_choose_resource(&r->taken, event, err);
-    if (event->id == REQUESTS || event->id == LIMITS) {
+    if (event->id == POD_REQUESTS || event->id == POD_LIMITS) {
         r->taken = false;
-    } else if (event->id == INIT_CONTAINERS) {
+    } else if (event->id == POD_INIT_CONTAINERS) {
         r->in_init = opens;
-    } else if (event->id == CONTAINER && opens) {
+    } else if (event->id == POD_CONTAINER && opens) {
         r->at = (struct gt_pod_container){.name = "", .init = r->in_init};
         r->limited = false;
-    } else if (event->id == CONTAINER) {
+    } else if (event->id == POD_CONTAINER) {
         return gt_pod_containers_add(&r->containers, &r->at, err);
     }
     return 0;

@@ -6,21 +6,22 @@
 #include "api/quantity.h"
 #include "scheduler-ext/wire/pod_reader.h"
 
-enum id {
+enum volcano_id {
     TASK = 1,
     TASK_UID,
+    TASK_JOB,
     TASK_NAME,
     TASK_NAMESPACE,
-    NODE,
-    NODE_NAME,
-    /* Resources: the object, its map of scalars, the amount of ours in it. */
-    REQUEST,
-    REQUEST_MAP,
-    REQUEST_AMOUNT,
-    IDLE,
-    IDLE_MAP,
-    IDLE_AMOUNT,
+    TASK_NODE,
+    TASK_NODE_NAME,
+    /* Resources: each the object, its map of scalars, the amount of ours in it. */
+    NODE_REQUEST,
+    NODE_IDLE = NODE_REQUEST + 3,
+    NODE_USED = NODE_IDLE + 3,
+    NODE_RELEASING = NODE_USED + 3,
+    NODE_PIPELINED = NODE_RELEASING + 3,
 };
+enum part { PART_OBJECT, PART_MAP, PART_AMOUNT };
 
 #define SHAPE   static const struct gt_scan_shape
 #define MEMBERS static const struct gt_scan_member
@@ -29,21 +30,27 @@ enum id {
         .kind = GT_SCAN_TEXT, .id = (ID), .max = GT_WIRE_NAME_MAX                                            \
     }
 #define RESOURCE(name, ID)                                                                                   \
-    SHAPE name##_amount = {.kind = GT_SCAN_NUMBER, .id = ID##_AMOUNT};                                       \
-    SHAPE name##_map = {.kind = GT_SCAN_MAP, .id = ID##_MAP, .of = &name##_amount};                          \
+    SHAPE name##_amount = {.kind = GT_SCAN_NUMBER, .id = (ID) + PART_AMOUNT};                                \
+    SHAPE name##_map = {.kind = GT_SCAN_MAP, .id = (ID) + PART_MAP, .of = &name##_amount};                   \
     MEMBERS name##_members[] = {{"ScalarResources", &name##_map}, {0}};                                      \
-    SHAPE name = {.kind = GT_SCAN_OBJECT, .id = (ID), .members = name##_members}
+    SHAPE name = {.kind = GT_SCAN_OBJECT, .id = (ID) + PART_OBJECT, .members = name##_members}
 
-RESOURCE(request, REQUEST);
-RESOURCE(idle, IDLE);
+RESOURCE(request, NODE_REQUEST);
+RESOURCE(idle, NODE_IDLE);
+RESOURCE(used, NODE_USED);
+RESOURCE(releasing, NODE_RELEASING);
+RESOURCE(pipelined, NODE_PIPELINED);
 
-SHAPE task_uid = NAME_TEXT(TASK_UID), task_name = NAME_TEXT(TASK_NAME), node_name = NAME_TEXT(NODE_NAME),
-      task_namespace = NAME_TEXT(TASK_NAMESPACE);
-MEMBERS task_members[] = {
-    {"UID", &task_uid}, {"Name", &task_name}, {"Namespace", &task_namespace}, {"Resreq", &request}, {0}};
+SHAPE task_uid = NAME_TEXT(TASK_UID), task_name = NAME_TEXT(TASK_NAME), node_name = NAME_TEXT(TASK_NODE_NAME),
+      task_namespace = NAME_TEXT(TASK_NAMESPACE),
+      task_job = {.kind = GT_SCAN_TEXT, .id = TASK_JOB, .max = 2 * GT_WIRE_NAME_MAX + 1};
+MEMBERS task_members[] = {{"UID", &task_uid},   {"Job", &task_job},
+                          {"Name", &task_name}, {"Namespace", &task_namespace},
+                          {"Resreq", &request}, {0}};
 SHAPE task = {.kind = GT_SCAN_OBJECT, .id = TASK, .members = task_members};
-MEMBERS node_members[] = {{"Name", &node_name}, {"Idle", &idle}, {0}};
-SHAPE node = {.kind = GT_SCAN_OBJECT, .id = NODE, .members = node_members};
+MEMBERS node_members[] = {{"Name", &node_name},      {"Idle", &idle},           {"Used", &used},
+                          {"Releasing", &releasing}, {"Pipelined", &pipelined}, {0}};
+SHAPE node = {.kind = GT_SCAN_OBJECT, .id = TASK_NODE, .members = node_members};
 SHAPE nodes = {.kind = GT_SCAN_ARRAY, .of = &node};
 
 MEMBERS predicate_members[] = {{"task", &task}, {"node", &node}, {0}};
@@ -56,8 +63,8 @@ struct gt_volcano_reader {
     enum gt_volcano_verb verb;
     struct gt_volcano_args args;
     bool has_task, node_named, taken; /* taken: the resource, in the map at work */
-    struct gt_wire_text task_uid, task_name, task_namespace;
-    int64_t *idle_milli, at;
+    struct gt_wire_text task_uid, task_job, task_name, task_namespace;
+    struct gt_volcano_node *nodes, at;
     uint32_t capacity;
 };
 
@@ -68,13 +75,13 @@ static int node_ends(struct gt_volcano_reader *r, struct gt_err **err)
     uint32_t count = r->args.nodes.count;
     if (count > r->capacity) {
         uint32_t capacity = r->capacity ? r->capacity * 2 : 256;
-        int64_t *grown = realloc(r->idle_milli, capacity * sizeof(*grown));
+        struct gt_volcano_node *grown = realloc(r->nodes, capacity * sizeof(*grown));
         if (!grown)
             return gt_fail(err, ENOMEM, "no memory for %u nodes", capacity);
-        r->idle_milli = grown;
+        r->nodes = grown;
         r->capacity = capacity;
     }
-    r->idle_milli[count - 1] = r->at;
+    r->nodes[count - 1] = r->at;
     return 0;
 }
 
@@ -102,43 +109,52 @@ static int64_t read_milli(const struct gt_scan_event *event)
     return negative ? -(int64_t)value : (int64_t)value;
 }
 
+static int on_resource(struct gt_volcano_reader *r, const struct gt_scan_event *event, struct gt_err **err)
+{
+    int64_t *const amounts[] = {NULL, &r->at.idle_milli, &r->at.used_milli, &r->at.releasing_milli,
+                                &r->at.pipelined_milli};
+    int64_t *amount = amounts[(event->id - NODE_REQUEST) / 3];
+    enum part part = (event->id - NODE_REQUEST) % 3;
+    if (event->what == GT_SCAN_KEY)
+        return gt_wire_choose_resource(&r->taken, event, err);
+    if (part == PART_AMOUNT && !amount)
+        return read_request(r, event, err);
+    if (part == PART_AMOUNT)
+        *amount = read_milli(event);
+    else if (part == PART_MAP)
+        r->taken = false;
+    else if (event->what == GT_SCAN_OPEN && amount)
+        *amount = 0; /* a scalar that a Resource lacks is none of it */
+    return 0;
+}
+
 static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err **err)
 {
     struct gt_volcano_reader *r = arg;
-    switch ((enum id)event->id) {
+    if (event->id >= NODE_REQUEST)
+        return on_resource(r, event, err);
+    switch ((enum volcano_id)event->id) {
     case TASK:
         r->has_task = true;
         return 0;
     case TASK_UID:
         return gt_wire_text_put(&r->task_uid, event, err);
+    case TASK_JOB:
+        return gt_wire_text_put(&r->task_job, event, err);
     case TASK_NAME:
         return gt_wire_text_put(&r->task_name, event, err);
     case TASK_NAMESPACE:
         return gt_wire_text_put(&r->task_namespace, event, err);
-    case NODE:
+    case TASK_NODE:
         if (event->what == GT_SCAN_CLOSE)
             return node_ends(r, err);
         r->node_named = false;
-        r->at = GT_VOLCANO_UNKNOWN;
+        r->at = (struct gt_volcano_node){GT_VOLCANO_UNKNOWN, GT_VOLCANO_UNKNOWN, GT_VOLCANO_UNKNOWN,
+                                         GT_VOLCANO_UNKNOWN};
         return 0;
-    case NODE_NAME:
+    case TASK_NODE_NAME:
         r->node_named = true;
         return gt_wire_names_add(&r->args.nodes, event->text, event->len, err);
-    case REQUEST_MAP:
-    case IDLE_MAP:
-        if (event->what == GT_SCAN_KEY)
-            return gt_wire_choose_resource(&r->taken, event, err);
-        r->taken = false;
-        return 0;
-    case REQUEST_AMOUNT:
-        return read_request(r, event, err);
-    case IDLE:
-        if (event->what == GT_SCAN_OPEN)
-            r->at = 0; /* a scalar that it lacks is none of it */
-        return 0;
-    case IDLE_AMOUNT:
-        r->at = read_milli(event);
-        return 0;
     default:
         return 0;
     }
@@ -171,9 +187,10 @@ int gt_volcano_reader_finish(struct gt_volcano_reader *r, const struct gt_volcan
     if (r->verb == GT_VOLCANO_PREDICATE && !args->nodes.count)
         return gt_fail(err, EINVAL, "node: missing");
     args->task_uid = r->task_uid.text;
+    args->task_job = r->task_job.text;
     args->task_name = r->task_name.text;
     args->task_namespace = r->task_namespace.text;
-    args->idle_milli = r->idle_milli;
+    args->node = r->nodes;
     *ret = args;
     return 0;
 }
@@ -181,21 +198,21 @@ int gt_volcano_reader_finish(struct gt_volcano_reader *r, const struct gt_volcan
 size_t gt_volcano_reader_held(const struct gt_volcano_reader *r)
 {
     return sizeof(*r) + gt_scan_held(r->scan) + gt_wire_names_held(&r->args.nodes) +
-           r->capacity * sizeof(*r->idle_milli);
+           r->capacity * sizeof(*r->nodes);
 }
 
 void gt_volcano_reader_reset(struct gt_volcano_reader *r)
 {
-    enum { KEPT_COUNT = 8192 };
+    enum { TASK_KEPT_COUNT = 8192 };
     struct gt_wire_names names = r->args.nodes;
     gt_scan_reset(r->scan);
     gt_wire_names_reset(&names);
     r->args = (struct gt_volcano_args){.nodes = names};
     r->has_task = false;
-    r->task_uid.text[0] = r->task_name.text[0] = r->task_namespace.text[0] = '\0';
-    if (r->capacity > KEPT_COUNT) {
-        free(r->idle_milli);
-        r->idle_milli = NULL;
+    r->task_uid.text[0] = r->task_job.text[0] = r->task_name.text[0] = r->task_namespace.text[0] = '\0';
+    if (r->capacity > TASK_KEPT_COUNT) {
+        free(r->nodes);
+        r->nodes = NULL;
         r->capacity = 0;
     }
 }
@@ -206,6 +223,6 @@ void gt_volcano_reader_free(struct gt_volcano_reader *r)
         return;
     gt_scan_free(r->scan);
     gt_wire_names_done(&r->args.nodes);
-    free(r->idle_milli);
+    free(r->nodes);
     free(r);
 }

@@ -70,7 +70,7 @@ static void read_volcano(void *arg)
     if (gt_volcano_reader_finish(v->reader, &args, &err) < 0)
         fail(err);
     for (uint32_t i = 0; i < args->nodes.count; i++)
-        v->scores[i] = (double)args->idle_milli[i] / 1000;
+        v->scores[i] = (double)args->node[i].idle_milli / 1000;
     v->answer.len = 0;
     gt_node_score_answer(&v->answer, args, v->scores);
     sink += v->answer.len;

@@ -124,7 +124,7 @@ static void answer_volcano(const struct gt_volcano_args *args)
     double *scores = calloc(args->nodes.count + 1, sizeof(*scores));
     gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
     for (uint32_t i = 0; i < args->nodes.count; i++)
-        scores[i] = (double)args->idle_milli[i] / 1000;
+        scores[i] = (double)args->node[i].idle_milli / 1000;
     gt_node_score_answer(&to, args, scores);
     cJSON *json = parse(&to);
     if (size_of(json, "nodeScore") != (int)args->nodes.count)
@@ -156,7 +156,7 @@ static int run_volcano(struct gt_volcano_reader *reader, const uint8_t *data, si
         add(digest, args->task_name);
         add_number(digest, args->gpus);
         for (uint32_t i = 0; i < args->nodes.count; i++)
-            add_number(digest, (uint64_t)args->idle_milli[i]);
+            add_number(digest, (uint64_t)args->node[i].idle_milli);
         answer_volcano(args);
     }
     return r;

@@ -33,7 +33,7 @@ static void read_answer(enum gt_pod_method method, const uint8_t *data, size_t s
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_pod_containers containers;
+    struct gt_listed_containers containers;
     read_answer(GT_POD_LIST, data, size);
     read_answer(GT_POD_ALLOCATABLE, data, size);
     int r = gt_pod_containers_read(data, size, resource, &containers, &err);
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (r < 0)
         return 0;
-    if (containers.count > GT_POD_CONTAINERS_MAX)
+    if (containers.count > GT_LISTED_CONTAINERS_MAX)
         abort();
     for (unsigned i = 0; i < containers.count; i++)
         if (!containers.containers[i].pod || !containers.containers[i].namespace ||

@@ -39,36 +39,36 @@ static void on_remark(char *format, ...)
     (void)format; /* a library does not print */
 }
 
-struct call {
+struct pci_call {
     struct pci_access *access;
     struct pci_dev *device;
     int domain, bus, slot, function;
     const char *driver;
 };
 
-static void call_init(struct call *call)
+static void call_init(struct pci_call *call)
 {
     pci_init(call->access);
 }
 
-static void call_get(struct call *call)
+static void call_get(struct pci_call *call)
 {
     call->device = pci_get_dev(call->access, call->domain, call->bus, call->slot, call->function);
 }
 
-static void call_fill(struct call *call)
+static void call_fill(struct pci_call *call)
 {
     /* All three come from sysfs attributes: config space is not touched. */
     pci_fill_info(call->device, PCI_FILL_IDENT | PCI_FILL_CLASS | PCI_FILL_NUMA_NODE);
 }
 
-static void call_driver(struct call *call)
+static void call_driver(struct pci_call *call)
 {
     pci_fill_info(call->device, PCI_FILL_DRIVER);
     call->driver = pci_get_string_property(call->device, PCI_FILL_DRIVER);
 }
 
-static bool guarded(void (*function)(struct call *), struct call *call)
+static bool guarded(void (*function)(struct pci_call *), struct pci_call *call)
 {
     if (setjmp(escape) != 0)
         return false;
@@ -83,7 +83,7 @@ static void pci_cleanup_p(struct pci_access **access)
 }
 
 /* The parts of a canonical BDF, "0000:0e:00.0". */
-static bool parse_bdf(const char *bdf, struct call *call)
+static bool parse_bdf(const char *bdf, struct pci_call *call)
 {
     char *end;
     unsigned long domain = strtoul(bdf, &end, 16);
@@ -96,7 +96,7 @@ static bool parse_bdf(const char *bdf, struct call *call)
     return *end == '\0';
 }
 
-static int read_device(struct call *call, const char *name, int rootfd, unsigned vendor,
+static int read_device(struct pci_call *call, const char *name, int rootfd, unsigned vendor,
                        struct gt_facts *facts, struct gt_err **err)
 {
     char bdf[GT_BDF_SIZE];
@@ -136,7 +136,7 @@ static int scan_entries(DIR *dir, struct pci_access *access, int rootfd, unsigne
         struct dirent *entry = readdir(dir);
         if (!entry)
             return errno ? gt_fail_sys(err, errno, "sys/bus/pci/devices") : 0;
-        struct call call = {.access = access};
+        struct pci_call call = {.access = access};
         int r = read_device(&call, entry->d_name, rootfd, vendor, facts, err);
         if (call.device)
             pci_free_dev(call.device);
@@ -175,7 +175,7 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
     static char parameter[] = "sysfs.path"; /* libpci's prototypes lack const */
     if (pci_set_param(access, parameter, sysfs) < 0)
         return gt_fail(err, ENOTSUP, "libpci does not know the parameter sysfs.path");
-    struct call call = {.access = access};
+    struct pci_call call = {.access = access};
     if (!guarded(call_init, &call))
         return gt_fail(err, EIO, "libpci: %s", escape_text);
 

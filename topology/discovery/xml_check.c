@@ -14,22 +14,22 @@
  * numbers) and what an object must have.
  */
 enum {
-    DEPTH_MAX = 64,        /* elements within each other */
+    XML_DEPTH_MAX = 64,    /* elements within each other */
     ELEMENTS_MAX = 200000, /* in the file */
     MATRIX_MAX = 1024,     /* rows of a matrix */
 };
 
-struct scanner {
+struct xml_scanner {
     const char *at, *start, *source;
     unsigned depth, elements, machines;
     struct {
         char name[GT_XML_NAME_SIZE];
         enum gt_xml_kind kind;
-    } open[DEPTH_MAX];
+    } open[XML_DEPTH_MAX];
     struct gt_xml_attributes attributes; /* of the element at hand */
 };
 
-static int fail(const struct scanner *s, const char *why, struct gt_err **err)
+static int fail(const struct xml_scanner *s, const char *why, struct gt_err **err)
 {
     unsigned line = 1;
     for (const char *p = s->start; p < s->at; p++)
@@ -42,12 +42,12 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static void skip_blanks(struct scanner *s)
+static void skip_blanks(struct xml_scanner *s)
 {
     s->at += strspn(s->at, " \t\r\n");
 }
 
-static bool take_name(struct scanner *s, char to[static GT_XML_NAME_SIZE])
+static bool take_name(struct xml_scanner *s, char to[static GT_XML_NAME_SIZE])
 {
     size_t len = 0;
     while (is_name(s->at[len]))
@@ -61,7 +61,7 @@ static bool take_name(struct scanner *s, char to[static GT_XML_NAME_SIZE])
 }
 
 /* Within a tag, behind its name: the attributes and the end. *ret_closed for "/>". */
-static int take_attributes(struct scanner *s, bool *ret_closed, struct gt_err **err)
+static int take_attributes(struct xml_scanner *s, bool *ret_closed, struct gt_err **err)
 {
     s->attributes.count = 0;
     for (;;) {
@@ -88,7 +88,7 @@ static int take_attributes(struct scanner *s, bool *ret_closed, struct gt_err **
 }
 
 /* What an element that is no object must have. */
-static const char *check_other(const struct scanner *s, const char *name)
+static const char *check_other(const struct xml_scanner *s, const char *name)
 {
     if (strncmp(name, "distances2", strlen("distances2")) == 0 &&
         !gt_xml_is_number(gt_xml_find(&s->attributes, "nbobjs"), MATRIX_MAX))
@@ -99,7 +99,7 @@ static const char *check_other(const struct scanner *s, const char *name)
     return NULL;
 }
 
-static const char *check_element(struct scanner *s, const char *name, enum gt_xml_kind *ret)
+static const char *check_element(struct xml_scanner *s, const char *name, enum gt_xml_kind *ret)
 {
     *ret = GT_XML_OTHER;
     if (s->depth == 0) {
@@ -119,7 +119,7 @@ static const char *check_element(struct scanner *s, const char *name, enum gt_xm
     return gt_xml_check_object(&s->attributes, parent, ret);
 }
 
-static int take_opening(struct scanner *s, struct gt_err **err)
+static int take_opening(struct xml_scanner *s, struct gt_err **err)
 {
     char name[GT_XML_NAME_SIZE];
     if (!take_name(s, name))
@@ -135,7 +135,7 @@ static int take_opening(struct scanner *s, struct gt_err **err)
     if (wrong)
         return fail(s, wrong, err);
     if (!closed) {
-        if (s->depth >= DEPTH_MAX)
+        if (s->depth >= XML_DEPTH_MAX)
             return fail(s, "elements nested too deep", err);
         memcpy(s->open[s->depth].name, name, sizeof(name));
         s->open[s->depth++].kind = kind;
@@ -143,7 +143,7 @@ static int take_opening(struct scanner *s, struct gt_err **err)
     return 0;
 }
 
-static int take_closing(struct scanner *s, struct gt_err **err)
+static int take_closing(struct xml_scanner *s, struct gt_err **err)
 {
     char name[GT_XML_NAME_SIZE];
     if (!take_name(s, name) || *s->at != '>')
@@ -156,7 +156,7 @@ static int take_closing(struct scanner *s, struct gt_err **err)
 }
 
 /* <?xml ...?> and <!DOCTYPE ...>, as hwloc writes them: in front, without an inner part. */
-static int take_prologue(struct scanner *s, struct gt_err **err)
+static int take_prologue(struct xml_scanner *s, struct gt_err **err)
 {
     for (;;) {
         skip_blanks(s);
@@ -171,7 +171,7 @@ static int take_prologue(struct scanner *s, struct gt_err **err)
 
 int gt_xml_check(const char *text, size_t len, const char *source, struct gt_err **err)
 {
-    struct scanner s = {.at = text, .start = text, .source = source};
+    struct xml_scanner s = {.at = text, .start = text, .source = source};
     if (memchr(text, '\0', len))
         return gt_fail(err, EINVAL, "%s: not an XML file: it holds a NUL byte", source);
     int r = take_prologue(&s, err);

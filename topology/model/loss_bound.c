@@ -19,7 +19,7 @@
 enum { NODES_PER_CLOCK = 64 };
 
 struct search {
-    const struct gt_part *part[GT_GPUS_MAX]; /* in the order of branching */
+    const struct gt_loss_part *part[GT_GPUS_MAX]; /* in the order of branching */
     unsigned count, k;
     uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX];
     /* of the parts from t on: */
@@ -27,7 +27,7 @@ struct search {
     uint64_t all[GT_GPUS_MAX + 1];                        /* their GPUs */
     uint32_t least_deg[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1]; /* [t][r]: least sum of deg of r of them */
     uint32_t towards[GT_GPUS_MAX + 1][GT_GPUS_MAX];       /* [t][c]: weight of one of c to what is taken */
-    struct gt_option *best;
+    struct gt_loss_option *best;
     uint64_t deadline_ns;
     unsigned nodes;
     bool late;
@@ -47,7 +47,7 @@ static void order_parts(struct search *s, const struct gt_parts *parts)
     unsigned order[GT_GPUS_MAX] = {0};
 
     for (unsigned i = 0; i < parts->count; i++) {
-        const struct gt_part *part = parts->part[i];
+        const struct gt_loss_part *part = parts->part[i];
         unsigned at = i;
 
         rank[i] = part->lo ? UINT64_C(1) << 40 : 0;
@@ -130,7 +130,7 @@ static void prepare(struct search *s, const struct gt_question *question, const 
 /* The highest twofold worth of one GPU of part c where r are still to take from t on, rounded up. */
 static uint32_t worth(struct search *s, unsigned t, unsigned c, unsigned r)
 {
-    const struct gt_part *part = s->part[c];
+    const struct gt_loss_part *part = s->part[c];
     const uint32_t *reach = reach_of(s, t, c);
     uint32_t most = 0;
 
@@ -194,7 +194,7 @@ static uint64_t highest(struct lot *lots, unsigned count, unsigned r)
 }
 
 /* Whether a better set than the best may lie below. */
-static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_option *taken)
+static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
 {
     struct lot lots[GT_GPUS_MAX] = {{0, 0}};
     uint64_t bound;
@@ -211,9 +211,9 @@ static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_
     return (taken->mask | gt_lowest(s->all[t], r)) < s->best->mask;
 }
 
-static void visit(struct search *s, unsigned t, unsigned r, const struct gt_option *taken)
+static void visit(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
 {
-    const struct gt_part *part;
+    const struct gt_loss_part *part;
     unsigned lo, hi;
 
     if (!r) {
@@ -231,7 +231,7 @@ static void visit(struct search *s, unsigned t, unsigned r, const struct gt_opti
         lo = r - s->hi[t + 1];
     hi = part->hi < r - s->lo[t + 1] ? part->hi : r - s->lo[t + 1];
     for (unsigned a = hi + 1; a-- > lo && !s->late;) {
-        struct gt_option next = {
+        struct gt_loss_option next = {
             .score = taken->score + part->option[a].score + s->towards[t][t] * a,
             .deg = taken->deg + part->option[a].deg,
             .mask = taken->mask | part->option[a].mask,
@@ -243,7 +243,8 @@ static void visit(struct search *s, unsigned t, unsigned r, const struct gt_opti
     }
 }
 
-bool gt_parts_search(const struct gt_question *question, const struct gt_parts *parts, struct gt_option *best)
+bool gt_parts_search(const struct gt_question *question, const struct gt_parts *parts,
+                     struct gt_loss_option *best)
 {
     size_t reach = (size_t)parts->count * parts->count * question->k;
     gt_auto_free struct search *s = malloc(sizeof(*s) + reach * sizeof(s->reach[0]));
@@ -256,6 +257,6 @@ bool gt_parts_search(const struct gt_question *question, const struct gt_parts *
     s->best = best;
     s->deadline_ns = question->deadline_ns;
     prepare(s, question, parts);
-    visit(s, 0, s->k, &(struct gt_option){0, 0, 0});
+    visit(s, 0, s->k, &(struct gt_loss_option){0, 0, 0});
     return !s->late;
 }

@@ -10,7 +10,7 @@
 
 enum { CAPACITY_MAX = 65536 };
 
-struct entry {
+struct class_entry {
     struct gt_class *class; /* NULL: not used yet */
     uint64_t used;          /* the tick of its last use */
 };
@@ -19,7 +19,7 @@ struct gt_class_cache {
     pthread_mutex_t lock;
     uint64_t tick;
     unsigned capacity;
-    struct entry entry[];
+    struct class_entry entry[];
 };
 
 int gt_class_cache_new(unsigned capacity, struct gt_class_cache **ret, struct gt_err **err)
@@ -62,7 +62,7 @@ static bool same(const struct gt_class *class, const struct gt_weights *weights)
 static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weights *weights)
 {
     for (unsigned i = 0; i < cache->capacity; i++) {
-        struct entry *entry = &cache->entry[i];
+        struct class_entry *entry = &cache->entry[i];
 
         if (!entry->class)
             break; /* entries fill from the front */
@@ -77,14 +77,14 @@ static struct gt_class *find(struct gt_class_cache *cache, const struct gt_weigh
 /* Takes the first unused place, else that of the class unused longest, which is returned. Under the lock. */
 static struct gt_class *insert(struct gt_class_cache *cache, struct gt_class *class)
 {
-    struct entry *place = &cache->entry[0];
+    struct class_entry *place = &cache->entry[0];
     struct gt_class *leaving;
 
     for (unsigned i = 0; i < cache->capacity && place->class; i++)
         if (!cache->entry[i].class || cache->entry[i].used < place->used)
             place = &cache->entry[i];
     leaving = place->class;
-    *place = (struct entry){gt_class_ref(class), ++cache->tick};
+    *place = (struct class_entry){gt_class_ref(class), ++cache->tick};
     return leaving;
 }
 

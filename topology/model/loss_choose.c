@@ -29,7 +29,7 @@ static struct gt_choice table_choice(const struct gt_class *class, uint64_t free
 }
 
 /* Spreads the low 16 bits of a counter onto the bits of a mask of at most 16 GPUs, by two small tables. */
-struct spread {
+struct spread_tables {
     uint16_t low[256], high[256];
 };
 
@@ -40,7 +40,7 @@ static void spread_half(uint16_t bits[static 8], uint16_t *ret)
         ret[i] = (uint16_t)(ret[i & (i - 1)] | bits[gt_bit_first(i)]);
 }
 
-static void spread_make(uint32_t mask, struct spread *ret)
+static void spread_make(uint32_t mask, struct spread_tables *ret)
 {
     uint16_t bits[16] = {0};
 
@@ -72,7 +72,7 @@ static unsigned enumerate(const struct gt_class *class, uint32_t free, uint32_t 
     uint32_t open = free & ~must, end = UINT32_C(1) << gt_bit_count(open);
     unsigned picks = k - gt_bit_count(must), found = 0;
     uint64_t best[2] = {0, 0};
-    struct spread spread;
+    struct spread_tables spread;
 
     if (!picks) {
         ret[0] = must;
@@ -113,7 +113,7 @@ static void small_choice(const struct gt_class *class, uint32_t free, uint32_t m
     *ret = table_choice(class, free, mask);
 }
 
-static struct gt_choice choice_of(const struct gt_option *option, bool exact)
+static struct gt_choice choice_of(const struct gt_loss_option *option, bool exact)
 {
     return (struct gt_choice){
         .mask = option->mask,
@@ -127,7 +127,7 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
                struct gt_choice *ret)
 {
     uint32_t deg[GT_GPUS_MAX];
-    struct gt_option best;
+    struct gt_loss_option best;
     bool exact;
 
     free &= gt_low_bits(class->n);
@@ -148,7 +148,8 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
  * others are split by the first GPU that they lack: they hold those before it. Each part is a question of
  * its own, with an equal share of the time that is left.
  */
-static bool second_best(struct gt_question question, uint64_t first, struct gt_option *ret, bool *ret_exact)
+static bool second_best(struct gt_question question, uint64_t first, struct gt_loss_option *ret,
+                        bool *ret_exact)
 {
     uint64_t candidates = question.candidates, end = question.deadline_ns;
     bool found = false;
@@ -157,7 +158,7 @@ static bool second_best(struct gt_question question, uint64_t first, struct gt_o
         return false;
     for (uint64_t rest = first; rest; rest &= rest - 1) {
         uint64_t gpu = rest & -rest;
-        struct gt_option option;
+        struct gt_loss_option option;
         uint64_t now = gt_clock_ns();
         bool exact;
 
@@ -178,7 +179,7 @@ static bool large_two(const struct gt_class *class, uint64_t free, unsigned k, u
 {
     uint32_t deg[GT_GPUS_MAX];
     struct gt_question question = {class, free, 0, k, deg, deadline_after(limit_us)};
-    struct gt_option first, second = {0, 0, 0};
+    struct gt_loss_option first, second = {0, 0, 0};
     bool exact;
 
     gt_degrees(class, free, deg);

@@ -57,13 +57,13 @@ static inline uint16_t gt_weight(const struct gt_class *class, unsigned a, unsig
 void gt_table_build(struct gt_class *class, uint32_t *packed);
 
 /* A candidate set in the order of the choice. */
-struct gt_option {
+struct gt_loss_option {
     uint32_t score; /* S */
     uint32_t deg;   /* sum of deg */
     uint64_t mask;
 };
 
-static inline bool gt_option_before(const struct gt_option *a, const struct gt_option *b)
+static inline bool gt_option_before(const struct gt_loss_option *a, const struct gt_loss_option *b)
 {
     if (a->score != b->score)
         return a->score > b->score;
@@ -79,17 +79,17 @@ void gt_degrees(const struct gt_class *class, uint64_t free, uint32_t ret[static
 
 /* A module: GPUs that the rest cannot tell apart by its links, so that only their number counts outside. For
  * each number a of them, lo <= a <= hi, the best way to take a. */
-struct gt_part {
+struct gt_loss_part {
     unsigned lo, hi;
-    uint64_t all;                             /* every GPU of it */
-    struct gt_option option[GT_GPUS_MAX + 1]; /* [a], valid from lo to hi */
+    uint64_t all;                                  /* every GPU of it */
+    struct gt_loss_option option[GT_GPUS_MAX + 1]; /* [a], valid from lo to hi */
 };
 
 struct gt_parts {
     unsigned count;
-    struct gt_part *part[GT_GPUS_MAX];
+    struct gt_loss_part *part[GT_GPUS_MAX];
     uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX]; /* between parts */
-    struct gt_part store[GT_GPUS_MAX];
+    struct gt_loss_part store[GT_GPUS_MAX];
 };
 
 /* One question to the search: the best `k` of `candidates` with all of `must`, deg as seen from the free set.
@@ -108,9 +108,9 @@ void gt_parts_make(const struct gt_question *question, struct gt_parts *ret);
 /* Improves *best, a valid set, until it is the best of all; false where the deadline came first, or memory
  * did not suffice. */
 bool gt_parts_search(const struct gt_question *question, const struct gt_parts *parts,
-                     struct gt_option *best);
+                     struct gt_loss_option *best);
 
 /* Answers the question, which must have an answer; *ret_exact as in struct gt_choice. */
-void gt_search(const struct gt_question *question, struct gt_option *ret, bool *ret_exact);
+void gt_search(const struct gt_question *question, struct gt_loss_option *ret, bool *ret_exact);
 
 #endif

@@ -21,7 +21,7 @@ enum {
     MODULE_WAYS = 65536, /* and its count vectors, at most */
 };
 
-static void take_better(struct gt_option *best, bool first, const struct gt_option *other)
+static void take_better(struct gt_loss_option *best, bool first, const struct gt_loss_option *other)
 {
     if (first || gt_option_before(other, best))
         *best = *other;
@@ -50,8 +50,8 @@ static bool twins(const struct gt_parts *parts, unsigned i, unsigned j)
 /* Two parts that form a module become one, in the place of the first. */
 static void join_two(struct gt_parts *parts, unsigned i, unsigned j, unsigned k)
 {
-    struct gt_part *a = parts->part[i], joined;
-    const struct gt_part *b = parts->part[j];
+    struct gt_loss_part *a = parts->part[i], joined;
+    const struct gt_loss_part *b = parts->part[j];
     uint32_t w = parts->w[i][j];
     bool filled[GT_GPUS_MAX + 1] = {false};
 
@@ -60,7 +60,7 @@ static void join_two(struct gt_parts *parts, unsigned i, unsigned j, unsigned k)
     joined.all = a->all | b->all;
     for (unsigned x = a->lo; x <= a->hi; x++)
         for (unsigned y = b->lo; y <= b->hi && x + y <= k; y++) {
-            struct gt_option option = {
+            struct gt_loss_option option = {
                 .score = a->option[x].score + b->option[y].score + w * x * y,
                 .deg = a->option[x].deg + b->option[y].deg,
                 .mask = a->option[x].mask | b->option[y].mask,
@@ -117,13 +117,13 @@ struct trial {
     unsigned count, k;
     unsigned member[MODULE_MAX], taken[MODULE_MAX];
     bool filled[GT_GPUS_MAX + 1];
-    struct gt_part joined;
+    struct gt_loss_part joined;
 };
 
 /* Tries every count of member `at` and those behind it. */
-static void try_all(struct trial *t, unsigned at, unsigned sum, struct gt_option option)
+static void try_all(struct trial *t, unsigned at, unsigned sum, struct gt_loss_option option)
 {
-    const struct gt_part *part;
+    const struct gt_loss_part *part;
     uint32_t towards = 0;
 
     if (at == t->count) {
@@ -135,7 +135,7 @@ static void try_all(struct trial *t, unsigned at, unsigned sum, struct gt_option
     for (unsigned i = 0; i < at; i++)
         towards += t->taken[i] * t->parts->w[t->member[at]][t->member[i]];
     for (unsigned a = part->lo; a <= part->hi && sum + a <= t->k; a++) {
-        struct gt_option next = {
+        struct gt_loss_option next = {
             .score = option.score + part->option[a].score + towards * a,
             .deg = option.deg + part->option[a].deg,
             .mask = option.mask | part->option[a].mask,
@@ -154,7 +154,7 @@ static bool join_module(struct gt_parts *parts, uint64_t members, unsigned k)
 
     for (uint64_t rest = members; rest; rest &= rest - 1) {
         unsigned at = gt_bit_first(rest);
-        const struct gt_part *part = parts->part[at];
+        const struct gt_loss_part *part = parts->part[at];
 
         ways *= part->hi - part->lo + 1;
         if (ways > MODULE_WAYS)
@@ -166,7 +166,7 @@ static bool join_module(struct gt_parts *parts, uint64_t members, unsigned k)
     }
     if (t.joined.hi > k)
         t.joined.hi = k;
-    try_all(&t, 0, 0, (struct gt_option){0, 0, 0});
+    try_all(&t, 0, 0, (struct gt_loss_option){0, 0, 0});
     *parts->part[t.member[0]] = t.joined;
     while (t.count > 1) /* from behind: the part that moves up is none of those that still have to go */
         drop(parts, t.member[--t.count]);
@@ -195,13 +195,13 @@ void gt_parts_make(const struct gt_question *question, struct gt_parts *ret)
     ret->count = 0;
     for (uint64_t rest = question->candidates; rest; rest &= rest - 1) {
         unsigned x = gt_bit_first(rest);
-        struct gt_part *part = &ret->store[ret->count];
+        struct gt_loss_part *part = &ret->store[ret->count];
 
         part->lo = question->must >> x & 1;
         part->hi = 1;
         part->all = UINT64_C(1) << x;
-        part->option[0] = (struct gt_option){0, 0, 0};
-        part->option[1] = (struct gt_option){0, question->deg[x], UINT64_C(1) << x};
+        part->option[0] = (struct gt_loss_option){0, 0, 0};
+        part->option[1] = (struct gt_loss_option){0, question->deg[x], UINT64_C(1) << x};
         ret->part[ret->count] = part;
         gpu[ret->count++] = x;
     }

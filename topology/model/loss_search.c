@@ -12,7 +12,7 @@
 /* A set under way, with what each GPU of the class would add to it. */
 struct set {
     const struct gt_question *question;
-    struct gt_option option;
+    struct gt_loss_option option;
     uint32_t gain[GT_GPUS_MAX];
 };
 
@@ -76,13 +76,13 @@ static void improve(struct set *set)
     const struct gt_question *q = set->question;
 
     for (;;) {
-        struct gt_option best = set->option;
+        struct gt_loss_option best = set->option;
         unsigned best_out = 0, best_in = 0;
 
         for (uint64_t out = set->option.mask & ~q->must; out; out &= out - 1)
             for (uint64_t in = q->candidates & ~set->option.mask; in; in &= in - 1) {
                 unsigned x = gt_bit_first(out), y = gt_bit_first(in);
-                struct gt_option option = {
+                struct gt_loss_option option = {
                     .score = set->option.score - set->gain[x] + set->gain[y] - gt_weight(q->class, x, y),
                     .deg = set->option.deg - q->deg[x] + q->deg[y],
                     .mask = set->option.mask ^ (UINT64_C(1) << x | UINT64_C(1) << y),
@@ -102,7 +102,7 @@ static void improve(struct set *set)
 }
 
 /* A good set: from all candidates downwards, then upwards from each of them, the best of all after swaps. */
-static void good_set(const struct gt_question *question, struct gt_option *ret)
+static void good_set(const struct gt_question *question, struct gt_loss_option *ret)
 {
     struct set set;
 
@@ -121,7 +121,7 @@ static void good_set(const struct gt_question *question, struct gt_option *ret)
     }
 }
 
-void gt_search(const struct gt_question *question, struct gt_option *ret, bool *ret_exact)
+void gt_search(const struct gt_question *question, struct gt_loss_option *ret, bool *ret_exact)
 {
     gt_auto_free struct gt_parts *parts = NULL;
     struct set only;

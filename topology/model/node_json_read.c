@@ -13,7 +13,7 @@
  * GPUs may stand in any order in the file, their `index` (else their position) is what links and localities
  * mean. They are sorted by BDF and everything is renumbered; derived values (zone, weight) are not read.
  */
-struct reader {
+struct node_reader {
     const char *source;
     struct gt_err **err;
     struct gt_node *node;
@@ -76,7 +76,8 @@ static int read_mode(const struct gt_at *at, const cJSON *object, enum gt_gpu_mo
     return gt_at_fail(at, "mode", "\"%s\" is none of native, sgpu, vf, vfio", text);
 }
 
-static int read_pcie(const struct reader *r, const struct gt_at *at, const cJSON *object, struct gt_gpu *gpu)
+static int read_pcie(const struct node_reader *r, const struct gt_at *at, const cJSON *object,
+                     struct gt_gpu *gpu)
 {
     char path[64];
     const cJSON *pcie, *drm;
@@ -119,7 +120,7 @@ static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_
 }
 
 /* gpu->index is the file's index until the GPUs are sorted. */
-static int read_gpu(const struct reader *r, unsigned i, const cJSON *json)
+static int read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
 {
     char path[32];
     snprintf(path, sizeof(path), "gpus[%u]", i);
@@ -164,7 +165,7 @@ static int read_gpu(const struct reader *r, unsigned i, const cJSON *json)
     return 0;
 }
 
-static int read_gpus(struct reader *r, const cJSON *array)
+static int read_gpus(struct node_reader *r, const cJSON *array)
 {
     unsigned i = 0, file_index[GT_GPUS_MAX];
     for (const cJSON *item = array->child; item; item = item->next)
@@ -183,7 +184,7 @@ static int read_gpus(struct reader *r, const cJSON *array)
     return 0;
 }
 
-static int read_nic(struct reader *r, unsigned i, const cJSON *json)
+static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
 {
     char path[32];
     snprintf(path, sizeof(path), "nics[%u]", i);
@@ -231,7 +232,7 @@ static int read_state(const struct gt_at *at, const cJSON *object, enum gt_link_
     return gt_at_fail(at, "state", "\"%s\" is none of up, down, unknown", text);
 }
 
-static int read_link(struct reader *r, unsigned i, const cJSON *json, bool seen[])
+static int read_link(struct node_reader *r, unsigned i, const cJSON *json, bool seen[])
 {
     char path[32];
     snprintf(path, sizeof(path), "links[%u]", i);
@@ -267,7 +268,7 @@ static int read_link(struct reader *r, unsigned i, const cJSON *json, bool seen[
     return read_state(at, json, &link->state);
 }
 
-static int read_lists(struct reader *r, const struct gt_at *at, const cJSON *json)
+static int read_lists(struct node_reader *r, const struct gt_at *at, const cJSON *json)
 {
     const cJSON *array, *supernode;
     unsigned count, i = 0;
@@ -332,7 +333,7 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     int r = gt_node_new(gpu_count, nic_count, &node, err);
     if (r < 0)
         return gt_wrap(err, "%s", source);
-    struct reader reader = {.source = source, .err = err, .node = node};
+    struct node_reader reader = {.source = source, .err = err, .node = node};
     TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
     TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
     TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));

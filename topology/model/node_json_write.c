@@ -13,11 +13,11 @@
  */
 
 /* Adds to an object or, with a NULL key, to an array. Remembers a failure, so that one check is enough. */
-struct writer {
+struct node_writer {
     bool failed;
 };
 
-static cJSON *add(struct writer *w, cJSON *to, const char *key, cJSON *value)
+static cJSON *add(struct node_writer *w, cJSON *to, const char *key, cJSON *value)
 {
     if (!value || !to) {
         w->failed = true;
@@ -32,23 +32,23 @@ static cJSON *add(struct writer *w, cJSON *to, const char *key, cJSON *value)
     return value;
 }
 
-static void add_text(struct writer *w, cJSON *to, const char *key, const char *text)
+static void add_text(struct node_writer *w, cJSON *to, const char *key, const char *text)
 {
     if (text[0])
         add(w, to, key, cJSON_CreateString(text));
 }
 
-static void add_text_or_null(struct writer *w, cJSON *to, const char *key, const char *text)
+static void add_text_or_null(struct node_writer *w, cJSON *to, const char *key, const char *text)
 {
     add(w, to, key, text[0] ? cJSON_CreateString(text) : cJSON_CreateNull());
 }
 
-static void add_number(struct writer *w, cJSON *to, const char *key, double number)
+static void add_number(struct node_writer *w, cJSON *to, const char *key, double number)
 {
     add(w, to, key, cJSON_CreateNumber(number));
 }
 
-static void add_number_if(struct writer *w, cJSON *to, const char *key, double number)
+static void add_number_if(struct node_writer *w, cJSON *to, const char *key, double number)
 {
     if (number > 0)
         add_number(w, to, key, number);
@@ -59,12 +59,12 @@ static double exact(uint64_t number)
     return (double)(number < GT_EXACT_MAX ? number : GT_EXACT_MAX);
 }
 
-static void add_numa(struct writer *w, cJSON *to, int numa)
+static void add_numa(struct node_writer *w, cJSON *to, int numa)
 {
     add(w, to, "numaNode", numa >= 0 ? cJSON_CreateNumber(numa) : cJSON_CreateNull());
 }
 
-static void add_pci_id(struct writer *w, cJSON *to, const char *key, unsigned id)
+static void add_pci_id(struct node_writer *w, cJSON *to, const char *key, unsigned id)
 {
     char text[16];
     if (!id)
@@ -78,7 +78,7 @@ static bool path_known(const struct gt_pcie_path *path)
     return path->depth || path->root[0];
 }
 
-static void add_path(struct writer *w, cJSON *to, const struct gt_pcie_path *path)
+static void add_path(struct node_writer *w, cJSON *to, const struct gt_pcie_path *path)
 {
     if (!path_known(path))
         return;
@@ -88,7 +88,7 @@ static void add_path(struct writer *w, cJSON *to, const struct gt_pcie_path *pat
     add_text(w, to, "root", path->root);
 }
 
-static void write_gpu(struct writer *w, cJSON *array, const struct gt_gpu *gpu)
+static void write_gpu(struct node_writer *w, cJSON *array, const struct gt_gpu *gpu)
 {
     cJSON *o = add(w, array, NULL, cJSON_CreateObject());
     add_number(w, o, "index", gpu->index);
@@ -127,7 +127,8 @@ static void write_gpu(struct writer *w, cJSON *array, const struct gt_gpu *gpu)
     add_number(w, o, "zone", gpu->zone);
 }
 
-static void write_nic(struct writer *w, cJSON *array, const struct gt_node *node, const struct gt_nic *nic)
+static void write_nic(struct node_writer *w, cJSON *array, const struct gt_node *node,
+                      const struct gt_nic *nic)
 {
     cJSON *o = add(w, array, NULL, cJSON_CreateObject());
     add(w, o, "name", cJSON_CreateString(nic->name));
@@ -139,7 +140,7 @@ static void write_nic(struct writer *w, cJSON *array, const struct gt_node *node
         add(w, locality, NULL, cJSON_CreateString(gt_link_kind_name(nic->kind[i])));
 }
 
-static void write_link(struct writer *w, cJSON *array, const struct gt_link *link)
+static void write_link(struct node_writer *w, cJSON *array, const struct gt_link *link)
 {
     cJSON *o = add(w, array, NULL, cJSON_CreateObject());
     add_number(w, o, "a", link->a);
@@ -160,7 +161,7 @@ static void write_link(struct writer *w, cJSON *array, const struct gt_link *lin
 
 struct cJSON *gt_node_to_json(const struct gt_node *node)
 {
-    struct writer writer = {0}, *w = &writer;
+    struct node_writer writer = {0}, *w = &writer;
     cJSON *root = cJSON_CreateObject();
     if (!root)
         return NULL;

@@ -5,8 +5,9 @@
 #include <string.h>
 
 enum {
-    DEVICES_MAX = GT_GPUS_MAX + GT_NICS_MAX,
-    ITEMS_MAX = 1 + DEVICES_MAX * (GT_PATH_MAX_DEPTH + 3), /* top; NUMA, host, bridges and itself a device */
+    TREE_DEVICES_MAX = GT_GPUS_MAX + GT_NICS_MAX,
+    ITEMS_MAX =
+        1 + TREE_DEVICES_MAX * (GT_PATH_MAX_DEPTH + 3), /* top; NUMA, host, bridges and itself a device */
 };
 
 static unsigned add_item(struct gt_tree *tree, unsigned parent, enum gt_tree_type type, int number,

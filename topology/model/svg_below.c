@@ -76,18 +76,18 @@ static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int lef
     *ret_height = 40 + (int)n * cell;
 }
 
-struct pen {
+struct svg_pen {
     struct gt_buf *to;
     int x, y;
 };
 
-static void legend_label(struct pen *pen, const char *text)
+static void legend_label(struct svg_pen *pen, const char *text)
 {
     svg_text(pen->to, (struct svg_text){pen->x + 44, pen->y + 4, 12, NULL, NULL}, "%s", text);
     pen->y += 24;
 }
 
-static void legend_stroke(struct pen *pen, const char *color, bool dashed, const char *text)
+static void legend_stroke(struct svg_pen *pen, const char *color, bool dashed, const char *text)
 {
     gt_buf_printf(pen->to,
                   "<path d=\"M%d %dh30\" stroke=\"%s\" stroke-width=\"3\" stroke-linecap=\"round\"%s/>\n",
@@ -95,13 +95,13 @@ static void legend_stroke(struct pen *pen, const char *color, bool dashed, const
     legend_label(pen, text);
 }
 
-static void legend_chip(struct pen *pen, const char *fill, const char *edge, const char *text)
+static void legend_chip(struct svg_pen *pen, const char *fill, const char *edge, const char *text)
 {
     svg_rect(pen->to, pen->x, pen->y - 8, 30, 16, 5, fill, edge);
     legend_label(pen, text);
 }
 
-static void legend_weights(struct pen *pen, const struct svg_layout *l)
+static void legend_weights(struct svg_pen *pen, const struct svg_layout *l)
 {
     /* Up to four weights by name, else the two ends of the scale. */
     uint32_t weights[5];
@@ -132,7 +132,7 @@ static void legend_weights(struct pen *pen, const struct svg_layout *l)
     }
 }
 
-static void draw_legend(struct pen *pen, const struct svg_layout *l)
+static void draw_legend(struct svg_pen *pen, const struct svg_layout *l)
 {
     bool host = false, bridges = false, degraded = false;
     for (unsigned i = 1; i < l->tree.count; i++) {
@@ -166,9 +166,10 @@ static void draw_legend(struct pen *pen, const struct svg_layout *l)
 }
 
 /* One line; what does not fit is cut. */
-static void add_note(struct pen *pen, unsigned *count, int width, const char *color, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-static void add_note(struct pen *pen, unsigned *count, int width, const char *color, const char *format, ...)
+static void add_note(struct svg_pen *pen, unsigned *count, int width, const char *color, const char *format,
+                     ...) __attribute__((format(printf, 5, 6)));
+static void add_note(struct svg_pen *pen, unsigned *count, int width, const char *color, const char *format,
+                     ...)
 {
     if (++*count > NOTES_MAX)
         return;
@@ -182,7 +183,7 @@ static void add_note(struct pen *pen, unsigned *count, int width, const char *co
     pen->y += 22;
 }
 
-static void draw_notes(struct pen *pen, const struct svg_layout *l, int width)
+static void draw_notes(struct svg_pen *pen, const struct svg_layout *l, int width)
 {
     const struct gt_node *node = l->node;
     unsigned count = 0;
@@ -230,7 +231,7 @@ int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)
         x += width + 48;
         bottom += height;
     }
-    struct pen pen = {to, x, l->below_top};
+    struct svg_pen pen = {to, x, l->below_top};
     if (l->tree.count > 1) {
         draw_legend(&pen, l);
         x += 300;
@@ -238,7 +239,7 @@ int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)
     }
     /* The notes stand beside the legend where there is room for their lines, else below it. */
     if (l->width - SVG_MARGIN - x >= 330)
-        pen = (struct pen){to, x, l->below_top};
+        pen = (struct svg_pen){to, x, l->below_top};
     else
         pen.y += 20;
     draw_notes(&pen, l, l->width - SVG_MARGIN - pen.x);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "topology/probe/answers_internal.h"
 
-enum { SPEED_MAX = 256, WIDTH_MAX = 64, CPUS_MAX = 4096, NODES_MAX = 1024, MODE_VF = 2 };
+enum { CPUS_MAX = 4096, NODES_MAX = 1024, MODE_VF = 2 };
 
 struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_answer *answer)
 {
@@ -109,9 +109,9 @@ static void read_pcie(struct gt_pcie_link *link, const struct gt_answer *answer)
     const cJSON *speed = gt_get(answer->value, "speed");
     uint64_t width;
     if (link->speed == 0 && cJSON_IsNumber(speed) && speed->valuedouble > 0 &&
-        speed->valuedouble <= SPEED_MAX)
+        speed->valuedouble <= GT_LINK_SPEED_MAX)
         link->speed = speed->valuedouble;
-    if (link->width == 0 && gt_json_is_unsigned(gt_get(answer->value, "width"), WIDTH_MAX, &width))
+    if (link->width == 0 && gt_json_is_unsigned(gt_get(answer->value, "width"), GT_LINK_WIDTH_MAX, &width))
         link->width = (unsigned)width;
 }
 

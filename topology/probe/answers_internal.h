@@ -6,6 +6,9 @@
 
 /* The parts of the reader that makes a node of a vendor call log; only answers*.c include this. */
 
+/* What is believed of a link. */
+enum { GT_LINK_SPEED_MAX = 256, GT_LINK_WIDTH_MAX = 64 };
+
 /* A log being brought into a node. */
 struct gt_reading {
     const struct gt_answers *answers;

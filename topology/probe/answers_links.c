@@ -11,8 +11,6 @@ enum {
     PEER_NONE = -1,      /* nothing on the port, or not a GPU of this node */
     STATE_UNKNOWN = -1,
     STATE_UP = 1,
-    SPEED_MAX = 256,
-    WIDTH_MAX = 64,
 };
 
 /* Everything that was said about links, by the node's GPU indices. */
@@ -89,9 +87,9 @@ static void read_port_links(const struct gt_answer *answer, unsigned gpu, struct
         uint64_t width;
         if (i == GT_VENDOR_PORTS)
             return;
-        if (cJSON_IsNumber(speed) && speed->valuedouble > 0 && speed->valuedouble <= SPEED_MAX)
+        if (cJSON_IsNumber(speed) && speed->valuedouble > 0 && speed->valuedouble <= GT_LINK_SPEED_MAX)
             w->speed[gpu][i] = speed->valuedouble;
-        if (gt_json_is_unsigned(gt_get(port, "width"), WIDTH_MAX, &width))
+        if (gt_json_is_unsigned(gt_get(port, "width"), GT_LINK_WIDTH_MAX, &width))
             w->width[gpu][i] = (unsigned)width;
         i++;
     }

@@ -8,7 +8,7 @@
 #include "base/json_get.h"
 #include "topology/probe/protocol.h"
 
-enum { CALLS_MAX = 32768 };
+enum { LOGGED_CALLS_MAX = 32768 };
 
 bool gt_value_text(const cJSON *item, char *to, size_t size)
 {
@@ -77,8 +77,8 @@ int gt_answers_read(const char *log, size_t len, struct gt_answers *ret, struct 
     if (!cJSON_IsObject(library))
         return gt_fail(err, EINVAL, "vendor call log: \"library\" is not an object");
     int count = cJSON_GetArraySize(calls);
-    if (count > CALLS_MAX)
-        return gt_fail(err, EINVAL, "vendor call log: %d calls, the limit is %d", count, CALLS_MAX);
+    if (count > LOGGED_CALLS_MAX)
+        return gt_fail(err, EINVAL, "vendor call log: %d calls, the limit is %d", count, LOGGED_CALLS_MAX);
     answers.calls = calloc((size_t)count + 1, sizeof(*answers.calls));
     if (!answers.calls)
         return gt_fail_sys(err, ENOMEM, "vendor call log");

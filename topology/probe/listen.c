@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "topology/probe/server.h"
 
-enum { BACKLOG = 8 };
+enum { PROBE_BACKLOG = 8 };
 
 /* Whether somebody answers at the address. */
 static bool alive(const struct sockaddr_un *address)
@@ -40,7 +40,7 @@ int gt_server_listen(const char *path, bool open_mode, int *ret_fd, struct gt_er
     umask(before);
     if (r < 0)
         return gt_fail_sys(err, code, "%s", path);
-    if (listen(fd, BACKLOG) < 0) {
+    if (listen(fd, PROBE_BACKLOG) < 0) {
         r = gt_fail_sys(err, errno, "%s", path);
         unlink(path);
         return r;

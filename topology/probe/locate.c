@@ -10,14 +10,14 @@
 
 #include "base/text.h"
 
-#define LIBRARY "libmxsml.so"
+#define VENDOR_LIBRARY "libmxsml.so"
 
-enum { DEPTH_MAX = 6, ENTRIES_MAX = 20000 };
+enum { FOLDER_DEPTH_MAX = 6, ENTRIES_MAX = 20000 };
 
 static const char *const places[] = {
-    "opt/mxdriver/lib/" LIBRARY,
-    "opt/maca/lib/" LIBRARY,
-    "opt/mxn100/lib/" LIBRARY,
+    "opt/mxdriver/lib/" VENDOR_LIBRARY,
+    "opt/maca/lib/" VENDOR_LIBRARY,
+    "opt/mxn100/lib/" VENDOR_LIBRARY,
 };
 
 /* Opens below the root; an absolute symbolic link stays below it, as it would for a program whose root it is.
@@ -91,9 +91,9 @@ static bool search(int root, const char *path, unsigned depth, unsigned *entries
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             snprintf(below, sizeof(below), "%s/%s", path, entry->d_name) >= (int)sizeof(below))
             continue;
-        if (strcmp(entry->d_name, LIBRARY) == 0 && look_at(root, below, true, ret))
+        if (strcmp(entry->d_name, VENDOR_LIBRARY) == 0 && look_at(root, below, true, ret))
             return true;
-        if (depth < DEPTH_MAX && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
+        if (depth < FOLDER_DEPTH_MAX && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
             search(root, below, depth + 1, entries, ret))
             return true;
     }
@@ -119,7 +119,8 @@ int gt_library_locate(const char *root, const char *explicit_path, struct gt_lib
     if (search(fd, "opt", 0, &entries, ret))
         return 0;
     return gt_fail(err, ENOENT,
-                   "no " LIBRARY " in /opt/mxdriver/lib, /opt/maca/lib, /opt/mxn100/lib or below /opt%s",
+                   "no " VENDOR_LIBRARY
+                   " in /opt/mxdriver/lib, /opt/maca/lib, /opt/mxn100/lib or below /opt%s",
                    entries >= ENTRIES_MAX ? " (too large to be searched whole)" : "");
 }
 

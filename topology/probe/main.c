@@ -81,7 +81,7 @@ static void set_signals(void)
 }
 
 /* Clients with their sockets for events, and the workers. */
-enum { DESCRIPTORS_NEEDED = 64 };
+enum { PROBE_DESCRIPTORS = 64 };
 
 int main(int argc, char **argv)
 {
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     }
     set_signals();
     arguments.prober.owner = arguments.fd;
-    int r = gt_process_need_descriptors(DESCRIPTORS_NEEDED, &err);
+    int r = gt_process_need_descriptors(PROBE_DESCRIPTORS, &err);
     if (r == 0 && arguments.no_network)
         r = gt_no_network(&err);
     if (r == 0)

@@ -11,11 +11,11 @@
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
-enum { NATIVE = (int)AUDIT_ARCH_X86_64, CALLS_MAX = 0x40000000 }; /* above: the calls of x32 */
+enum { NATIVE = (int)AUDIT_ARCH_X86_64, SYSCALLS_MAX = 0x40000000 }; /* above: the calls of x32 */
 #elif defined(__aarch64__)
-enum { NATIVE = (int)AUDIT_ARCH_AARCH64, CALLS_MAX = 0x40000000 };
+enum { NATIVE = (int)AUDIT_ARCH_AARCH64, SYSCALLS_MAX = 0x40000000 };
 #else
-enum { NATIVE = 0, CALLS_MAX = 0 };
+enum { NATIVE = 0, SYSCALLS_MAX = 0 };
 #endif
 
 #define LOAD(field)                  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -28,7 +28,7 @@ static struct sock_filter filter[] = {
     LOAD(arch),
     IF(BPF_JEQ, (unsigned)NATIVE, 0, 9),
     LOAD(nr),
-    IF(BPF_JGE, CALLS_MAX, 7, 0),
+    IF(BPF_JGE, SYSCALLS_MAX, 7, 0),
     IF(BPF_JEQ, SYS_io_uring_setup, 6, 0),
     IF(BPF_JEQ, SYS_socket, 1, 0),
     IF(BPF_JEQ, SYS_socketpair, 0, 3),

@@ -9,7 +9,7 @@
 #include "topology/probe/mxsml_abi.h"
 #include "topology/probe/vendor.h"
 
-enum { EVENT_MASK = 1, FAILURES_MAX = 5, GUARD = 4096 };
+enum { EVENT_MASK = 1, FAILURES_MAX = 5, EVENT_GUARD = 4096 };
 
 const char *const gt_vendor_event_functions[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
                                                  "mxSmlEventSetWait", NULL};
@@ -49,7 +49,7 @@ void gt_vendor_events(int fd, const uint32_t *devices, unsigned count, const cha
         *ret_why = "no device takes part in events";
         return;
     }
-    struct mx_event *event = malloc(sizeof(*event) + GUARD); /* room for a longer structure */
+    struct mx_event *event = malloc(sizeof(*event) + EVENT_GUARD); /* room for a longer structure */
     *ret_why = "the library failed to wait for events";
     /* The process ends with this loop, which frees the set. */
     for (unsigned failures = 0; event && failures < FAILURES_MAX;) {

@@ -15,7 +15,7 @@
 #include "topology/probe/vendor.h"
 #include "topology/probe/worker.h"
 
-enum { DEVICES_MAX = 64, WORKER_FD = 3 };
+enum { LISTED_DEVICES_MAX = 64, WORKER_FD = 3 };
 
 /* Nothing of the supervisor may be within the library's reach: descriptors, signal handlers, output. */
 static int retreat(int fd, pid_t supervisor, const char *name, bool verbose)
@@ -110,10 +110,10 @@ static void call(const char *request, struct gt_buf *to)
 
 static void events(int fd, const char *request, struct gt_buf *to)
 {
-    uint32_t devices[DEVICES_MAX];
+    uint32_t devices[LISTED_DEVICES_MAX];
     unsigned count = 0;
     const char *why = "bad request";
-    if (read_numbers(request, devices, DEVICES_MAX, &count))
+    if (read_numbers(request, devices, LISTED_DEVICES_MAX, &count))
         gt_vendor_events(fd, devices, count, &why);
     gt_json_add_text(to, "error", why);
 }

@@ -17,7 +17,7 @@ struct running {
     double ends;
 };
 
-struct run {
+struct group_run {
     const struct gt_jobs *jobs;
     const struct gt_group_policy *policy;
     const struct gt_group_options *options;
@@ -35,7 +35,7 @@ struct run {
     uint32_t decisions;
 };
 
-static void run_done(struct run *run)
+static void run_done(struct group_run *run)
 {
     if (run->policy->close && run->state)
         run->policy->close(run->state);
@@ -62,7 +62,7 @@ static void add_size(struct gt_group_setup *setup, uint32_t size)
     setup->size_count++;
 }
 
-static int run_open(struct run *run, const struct gt_site *site, struct gt_err **err)
+static int run_open(struct group_run *run, const struct gt_site *site, struct gt_err **err)
 {
     struct gt_group_setup setup = {
         .seed = run->options->seed, .pods_max = 1, .loss_weight = run->options->loss_weight};
@@ -111,7 +111,7 @@ static int run_open(struct run *run, const struct gt_site *site, struct gt_err *
 
 /* ---- the policy's work, judged ---- */
 
-static int check_units(const struct run *run, const struct gt_sim_job *job, struct gt_err **err)
+static int check_units(const struct group_run *run, const struct gt_sim_job *job, struct gt_err **err)
 {
     const struct gt_site *site = run->world->site;
     uint32_t together = job->atom ? job->atom : job->unit;
@@ -128,7 +128,7 @@ static int check_units(const struct run *run, const struct gt_sim_job *job, stru
 }
 
 /* Tries to start a job: 1 started, 0 not, or an error. */
-static int start(struct run *run, uint32_t number, struct gt_err **err)
+static int start(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     const struct gt_sim_watch *watch = &run->options->watch;
@@ -161,7 +161,7 @@ static int start(struct run *run, uint32_t number, struct gt_err **err)
     return r < 0 ? r : 1;
 }
 
-static void release(struct run *run, uint32_t number)
+static void release(struct group_run *run, uint32_t number)
 {
     struct running *running = &run->running[number];
     const struct gt_sim_job *job = &run->jobs->job[number];
@@ -181,7 +181,7 @@ static bool alike(const struct gt_sim_job *a, const struct gt_sim_job *b)
 }
 
 /* Starts of the waiting jobs what now fits. A job like one that just failed is not tried again. */
-static int start_waiting(struct run *run, struct gt_err **err)
+static int start_waiting(struct group_run *run, struct gt_err **err)
 {
     const struct gt_sim_job *failed[FAILED_SHAPES];
     uint32_t failed_count = 0, kept = 0;
@@ -207,7 +207,7 @@ static int start_waiting(struct run *run, struct gt_err **err)
 }
 
 /* Whether the job would fit if the cluster were empty. */
-static bool fits_empty(const struct run *run, const struct gt_sim_job *job)
+static bool fits_empty(const struct group_run *run, const struct gt_sim_job *job)
 {
     const struct gt_site *site = run->world->site;
     uint32_t together = !run->policy->keeps_groups ? 1 : job->atom ? job->atom : job->unit;
@@ -222,7 +222,7 @@ static bool fits_empty(const struct run *run, const struct gt_sim_job *job)
 }
 
 /* A job that wants to start or to start again. */
-static int submit(struct run *run, uint32_t number, struct gt_err **err)
+static int submit(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     bool must_wait = run->options->queue == GT_QUEUE_FIFO && run->wait_count;
     int r = must_wait ? 0 : start(run, number, err);
@@ -238,7 +238,7 @@ static int submit(struct run *run, uint32_t number, struct gt_err **err)
 
 /* ---- failing nodes ---- */
 
-static bool uses(const struct run *run, uint32_t number, uint32_t node)
+static bool uses(const struct group_run *run, uint32_t number, uint32_t node)
 {
     const struct gt_place *places = run->running[number].places;
     for (uint32_t i = 0; places && i < run->jobs->job[number].pods; i++)
@@ -248,7 +248,7 @@ static bool uses(const struct run *run, uint32_t number, uint32_t node)
 }
 
 /* A node fails: its jobs are interrupted and submitted again with what they had left to run. */
-static int fail_node(struct run *run, uint32_t node, struct gt_err **err)
+static int fail_node(struct group_run *run, uint32_t node, struct gt_err **err)
 {
     gt_auto_free uint32_t *hit = malloc((run->jobs->count + 1) * sizeof(*hit));
     uint32_t hits = 0;
@@ -278,7 +278,7 @@ static int fail_node(struct run *run, uint32_t node, struct gt_err **err)
         err);
 }
 
-static int repair_node(struct run *run, uint32_t node, struct gt_err **err)
+static int repair_node(struct group_run *run, uint32_t node, struct gt_err **err)
 {
     gt_world_set_up(run->world, node, true);
     if (run->policy->changed)
@@ -293,7 +293,7 @@ static int repair_node(struct run *run, uint32_t node, struct gt_err **err)
 
 /* ---- the course of time ---- */
 
-static int handle(struct run *run, struct gt_event event, struct gt_err **err)
+static int handle(struct group_run *run, struct gt_event event, struct gt_err **err)
 {
     int r = 0;
     if (event.kind == GT_EVENT_END && event.epoch != run->running[event.subject].epoch)
@@ -309,7 +309,7 @@ static int handle(struct run *run, struct gt_event event, struct gt_err **err)
     return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : start_waiting(run, err);
 }
 
-static int go(struct run *run, struct gt_err **err)
+static int go(struct group_run *run, struct gt_err **err)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
     for (uint32_t i = 0; i < run->jobs->count; i++) {
@@ -336,7 +336,7 @@ static int go(struct run *run, struct gt_err **err)
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
                  const struct gt_group_options *options, struct gt_result *ret, struct gt_err **err)
 {
-    struct run run = {.jobs = jobs, .policy = policy, .options = options};
+    struct group_run run = {.jobs = jobs, .policy = policy, .options = options};
     int r = run_open(&run, site, err);
     if (r >= 0)
         r = go(&run, err);

@@ -6,14 +6,14 @@
 #include "scheduler-ext/sim/result.h"
 
 /* Runs jobs through a cluster in simulated time: arrivals, departures, failing nodes. */
-enum gt_queue {
+enum gt_queue_policy {
     GT_QUEUE_NONE,     /* a job that does not fit at once is rejected */
     GT_QUEUE_FIFO,     /* waits; nobody overtakes the first that waits */
     GT_QUEUE_BACKFILL, /* waits; later ones that fit go first */
 };
 
 struct gt_group_options {
-    enum gt_queue queue;
+    enum gt_queue_policy queue;
     double warm_up;     /* part of the jobs before anything is measured, 0 to below 1 */
     double mtbf;        /* mean seconds to the failure of a node; 0: none fails */
     double repair;      /* mean seconds until it is back */

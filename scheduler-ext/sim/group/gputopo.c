@@ -5,7 +5,7 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 /* Ours: the decision core itself, on its own model of the cluster, with either of its rules. */
-struct state {
+struct group_core {
     struct gt_cluster *cluster;
     struct gt_plan_unit *units;
     struct gt_plan_pod *pods;
@@ -13,7 +13,7 @@ struct state {
 
 static void close_state(void *p)
 {
-    struct state *state = p;
+    struct group_core *state = p;
     gt_cluster_free(state->cluster);
     free(state->units);
     free(state->pods);
@@ -23,7 +23,7 @@ static void close_state(void *p)
 static int open_with(enum gt_rule rule, const struct gt_world *world, const struct gt_group_setup *setup,
                      void **ret, struct gt_err **err)
 {
-    struct state *state = calloc(1, sizeof(*state));
+    struct group_core *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy gputopo");
     state->units = calloc(setup->pods_max, sizeof(*state->units));
@@ -56,14 +56,14 @@ static int open_static(const struct gt_world *world, const struct gt_group_setup
 
 static void changed(void *p, const struct gt_world *world, uint32_t node)
 {
-    struct state *state = p;
+    struct group_core *state = p;
     gt_cluster_set_eligible(state->cluster, node, world->up[node]);
     gt_cluster_set_free(state->cluster, node, world->free[node]);
 }
 
 static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
 {
-    struct state *state = p;
+    struct group_core *state = p;
     uint32_t units = job->pods / job->unit;
     for (uint32_t u = 0; u < units; u++)
         state->units[u] = (struct gt_plan_unit){

@@ -8,7 +8,7 @@
  * fullest with it, (used + requested) / allocatable, at random among equals; else each unit alone likewise,
  * without looking ahead.
  */
-struct state {
+struct volcano_state {
     struct gt_rng rng;
     unsigned gpus; /* of the job's pods */
 };
@@ -17,7 +17,7 @@ static int open_state(const struct gt_world *world, const struct gt_group_setup 
                       struct gt_err **err)
 {
     (void)world;
-    struct state *state = calloc(1, sizeof(*state));
+    struct volcano_state *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy volcano");
     gt_rng_seed(&state->rng, setup->seed);
@@ -27,7 +27,7 @@ static int open_state(const struct gt_world *world, const struct gt_group_setup 
 
 static uint32_t choose(void *p, const struct gt_world *world, const uint32_t *slots, uint32_t pods)
 {
-    struct state *state = p;
+    struct volcano_state *state = p;
     uint32_t best = GT_NONE, equal = 0;
     double best_part = 0;
     for (uint32_t s = 0; s < world->site->super_count; s++) {
@@ -48,7 +48,7 @@ static uint32_t choose(void *p, const struct gt_world *world, const uint32_t *sl
 
 static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
 {
-    struct state *state = p;
+    struct volcano_state *state = p;
     state->gpus = job->gpus;
     uint32_t whole = choose(state, world, world->slots[job->gpus], job->pods);
     if (whole != GT_NONE && gt_group_fill(world, whole, job->gpus, job->pods, places))

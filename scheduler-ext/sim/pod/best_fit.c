@@ -2,7 +2,7 @@
 #include "scheduler-ext/sim/pod/policy.h"
 
 /* Best fit: the least CPU and GPU left over, half the weight each, stretched to 0..100. */
-static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;
     double cpu = (double)node->cpu - shape->cpu;

@@ -4,7 +4,7 @@
 #include "scheduler-ext/sim/pod/policy.h"
 
 /* GPU clustering: requests of one type together, then the fuller node. */
-static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;
     bool same = shape->type && node->pods[shape->type], other = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/sim/pod/policy.h"
 
-bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     if (shape->gpus * shape->milli > node->gpu_free)
         return false;

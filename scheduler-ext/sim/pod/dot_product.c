@@ -4,7 +4,7 @@
 #include "scheduler-ext/sim/pod/policy.h"
 
 /* Dot product: the node whose free resources are least aligned with the request. */
-static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;
     double cpu = (double)node->cpu * shape->cpu / GT_PODS_CPU_MAX / GT_PODS_CPU_MAX;

@@ -7,7 +7,7 @@
 
 #include "scheduler-ext/sim/links.h"
 
-enum { MEMO_MAX = 32 << 20, PROGRESS_STEP = 256 };
+enum { MEMO_MAX = 32 << 20, POD_PROGRESS_STEP = 256 };
 
 /* A score that was computed for a node as it was then. */
 struct memo {
@@ -20,12 +20,12 @@ struct rest {
     uint32_t cpu, memory;
 };
 
-struct run {
+struct pod_run {
     const struct gt_trace *trace;
     const struct gt_pod_policy *policy;
     const struct gt_pod_options *options;
     struct gt_pod_world world;
-    struct gt_pod_shape *shapes;
+    struct gt_pod_kind *shapes;
     uint32_t *shape_of; /* [row] */
     uint32_t *order;    /* rows, shuffled */
     struct memo *memo;  /* [shape][node]; NULL: too many */
@@ -40,7 +40,7 @@ struct run {
     struct gt_result result;
 };
 
-static void run_done(struct run *run)
+static void run_done(struct pod_run *run)
 {
     if (run->policy->close && run->state)
         run->policy->close(run->state);
@@ -70,7 +70,7 @@ static int by_shape(const void *a, const void *b)
     return (x->milli > y->milli) - (x->milli < y->milli);
 }
 
-static void make_shapes(struct run *run)
+static void make_shapes(struct pod_run *run)
 {
     const struct gt_trace *trace = run->trace;
     uint32_t count = 0;
@@ -82,7 +82,7 @@ static void make_shapes(struct run *run)
     for (uint32_t i = 0; i < trace->row_count; i++) {
         const struct gt_trace_row *row = &trace->rows[run->order[i]];
         if (i == 0 || by_shape(&run->order[i - 1], &run->order[i]) != 0)
-            run->shapes[count++] = (struct gt_pod_shape){
+            run->shapes[count++] = (struct gt_pod_kind){
                 .cpu = sort_cpu ? row->cpu_milli : 0,
                 .gpus = row->gpus,
                 .milli = row->milli,
@@ -98,7 +98,7 @@ static void make_shapes(struct run *run)
     run->world.pod_rows = trace->row_count;
 }
 
-static int run_open(struct run *run, const struct gt_site *site, struct gt_err **err)
+static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_err **err)
 {
     uint32_t rows = run->trace->row_count, nodes = site->node_count;
     run->world.site = site;
@@ -143,7 +143,7 @@ static int run_open(struct run *run, const struct gt_site *site, struct gt_err *
 
 /* ---- one pod ---- */
 
-static double score_of(struct run *run, uint32_t shape, uint32_t node)
+static double score_of(struct pod_run *run, uint32_t shape, uint32_t node)
 {
     const struct gt_pod_node *from = &run->world.nodes[node];
     if (!run->memo)
@@ -155,7 +155,7 @@ static double score_of(struct run *run, uint32_t shape, uint32_t node)
     return (double)memo->score;
 }
 
-static uint32_t choose_by_score(struct run *run, uint32_t shape)
+static uint32_t choose_by_score(struct pod_run *run, uint32_t shape)
 {
     uint32_t nodes = run->world.site->node_count, best = GT_NONE, equal = 0;
     double low = (double)INFINITY, high = -(double)INFINITY, best_score = 0;
@@ -186,10 +186,10 @@ static uint32_t choose_by_score(struct run *run, uint32_t shape)
     return best;
 }
 
-static void take(struct run *run, uint32_t number, uint32_t shape_number, const struct gt_trace_row *row)
+static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, const struct gt_trace_row *row)
 {
     struct gt_pod_node *node = &run->world.nodes[number];
-    const struct gt_pod_shape *shape = &run->shapes[shape_number];
+    const struct gt_pod_kind *shape = &run->shapes[shape_number];
     const struct gt_pod_policy *policy = run->policy;
     uint64_t mask = 0;
     if (shape->gpus == 1 && shape->milli < GT_GPU_MILLI)
@@ -219,7 +219,7 @@ static void take(struct run *run, uint32_t number, uint32_t shape_number, const 
 }
 
 /* Every GPU of every node adds up, or the policy used what was not there. */
-static bool is_sound(const struct run *run)
+static bool is_sound(const struct pod_run *run)
 {
     uint64_t free = 0;
     for (uint32_t n = 0; n < run->world.site->node_count; n++) {
@@ -237,7 +237,7 @@ static bool is_sound(const struct run *run)
     return free == run->capacity - run->used;
 }
 
-static int place(struct run *run, uint32_t row_number, struct gt_err **err)
+static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
 {
     const struct gt_trace_row *row = &run->trace->rows[row_number];
     const struct gt_sim_watch *watch = &run->options->watch;
@@ -272,7 +272,7 @@ static int place(struct run *run, uint32_t row_number, struct gt_err **err)
 /* ---- the protocol ---- */
 
 /* Free GPU parts on GPUs that are not wholly free: what a pod of whole GPUs cannot use. */
-static double broken_share(const struct run *run)
+static double broken_share(const struct pod_run *run)
 {
     uint64_t free = run->capacity - run->used, broken = 0;
     for (uint32_t n = 0; n < run->world.site->node_count; n++)
@@ -283,7 +283,7 @@ static double broken_share(const struct run *run)
 
 static uint64_t idle_gpus(const void *arg, uint32_t number)
 {
-    const struct gt_pod_node *node = &((const struct run *)arg)->world.nodes[number];
+    const struct gt_pod_node *node = &((const struct pod_run *)arg)->world.nodes[number];
     uint64_t mask = 0;
     for (uint32_t i = 0; i < node->gpus; i++)
         if (node->gpu[i] == GT_GPU_MILLI)
@@ -291,7 +291,7 @@ static uint64_t idle_gpus(const void *arg, uint32_t number)
     return mask;
 }
 
-static void sample(struct run *run)
+static void sample(struct pod_run *run)
 {
     double capacity = (double)run->capacity;
     run->result.series[run->result.samples++] = (struct gt_sample){
@@ -303,7 +303,7 @@ static void sample(struct run *run)
     };
 }
 
-static int go(struct run *run, struct gt_err **err)
+static int go(struct pod_run *run, struct gt_err **err)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
     uint32_t rows = run->trace->row_count;
@@ -318,7 +318,7 @@ static int go(struct run *run, struct gt_err **err)
         while (run->result.samples < GT_SERIES_MAX &&
                (double)run->asked >= (run->result.samples + 1) * wanted / GT_SERIES_MAX)
             sample(run);
-        if (watch->progress && i % PROGRESS_STEP == 0)
+        if (watch->progress && i % POD_PROGRESS_STEP == 0)
             watch->progress(watch->arg, (uint32_t)(run->asked / GT_GPU_MILLI),
                             (uint32_t)(wanted / GT_GPU_MILLI));
     }
@@ -330,7 +330,7 @@ int gt_pod_run(const struct gt_site *site, const struct gt_trace *trace, const s
 {
     if (!site->gpus)
         return gt_fail(err, EINVAL, "the cluster has no GPUs");
-    struct run run = {.trace = trace, .policy = policy, .options = options};
+    struct pod_run run = {.trace = trace, .policy = policy, .options = options};
     int r = run_open(&run, site, err);
     if (r >= 0)
         r = go(&run, err);

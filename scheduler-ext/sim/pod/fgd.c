@@ -14,7 +14,7 @@ struct typical {
     double share;
 };
 
-struct state {
+struct fgd_state {
     uint32_t count;
     struct typical typical[];
 };
@@ -23,8 +23,8 @@ static const double TYPICAL_PART = 0.95;
 
 static int by_count(const void *a, const void *b)
 {
-    const struct gt_pod_shape *x = *(const struct gt_pod_shape *const *)a;
-    const struct gt_pod_shape *y = *(const struct gt_pod_shape *const *)b;
+    const struct gt_pod_kind *x = *(const struct gt_pod_kind *const *)a;
+    const struct gt_pod_kind *y = *(const struct gt_pod_kind *const *)b;
     if (x->count != y->count)
         return x->count < y->count ? 1 : -1;
     return (x > y) - (x < y); /* as they stand in the trace */
@@ -34,8 +34,8 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
                       struct gt_err **err)
 {
     (void)setup;
-    struct state *state = calloc(1, sizeof(*state) + world->shape_count * sizeof(struct typical));
-    gt_auto_free const struct gt_pod_shape **order = calloc(world->shape_count, sizeof(*order));
+    struct fgd_state *state = calloc(1, sizeof(*state) + world->shape_count * sizeof(struct typical));
+    gt_auto_free const struct gt_pod_kind **order = calloc(world->shape_count, sizeof(*order));
     if (!state || !order) {
         free(state);
         return gt_fail_sys(err, ENOMEM, "policy fgd");
@@ -55,7 +55,7 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     return 0;
 }
 
-static double fragment(const struct state *state, uint32_t cpu, const uint16_t *gpu, uint32_t gpus)
+static double fragment(const struct fgd_state *state, uint32_t cpu, const uint16_t *gpu, uint32_t gpus)
 {
     double sum = 0;
     uint32_t all = 0;
@@ -85,8 +85,8 @@ static double score_of(double before, double after)
 }
 
 /* The score with a share on the best GPU, which is *ret_gpu. */
-static double score_share(const struct state *state, const struct gt_pod_node *node,
-                          const struct gt_pod_shape *shape, unsigned *ret_gpu)
+static double score_share(const struct fgd_state *state, const struct gt_pod_node *node,
+                          const struct gt_pod_kind *shape, unsigned *ret_gpu)
 {
     double before = fragment(state, node->cpu, node->gpu, node->gpus), best = -1;
     uint16_t gpu[GT_GPUS_MAX];
@@ -106,9 +106,9 @@ static double score_share(const struct state *state, const struct gt_pod_node *n
     return best;
 }
 
-static double score(void *p, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static double score(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
-    const struct state *state = p;
+    const struct fgd_state *state = p;
     unsigned chosen;
     if (shape->gpus == 1 && shape->milli < GT_GPU_MILLI)
         return score_share(state, node, shape, &chosen);
@@ -123,7 +123,7 @@ static double score(void *p, const struct gt_pod_node *node, const struct gt_pod
                     fragment(state, node->cpu - shape->cpu, gpu, node->gpus));
 }
 
-static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     unsigned chosen = 0;
     score_share(p, node, shape, &chosen);

@@ -9,14 +9,14 @@
  * gpu-aware has no say in goes by simple rules: a share to the GPU with the least sufficient room of the
  * cluster, a pod without GPUs to the node with the fewest free GPUs, then the least CPU left.
  */
-struct state {
+struct pod_core {
     struct gt_cluster *cluster;
     struct gt_node_set excluded; /* nodes that lack CPU or memory now */
 };
 
 static void close_state(void *p)
 {
-    struct state *state = p;
+    struct pod_core *state = p;
     gt_cluster_free(state->cluster);
     gt_node_set_done(&state->excluded);
     free(state);
@@ -27,7 +27,7 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
 {
     struct gt_aware_weights weights = GT_AWARE_DEFAULT;
     weights.loss_weight = setup->loss_weight;
-    struct state *state = calloc(1, sizeof(*state));
+    struct pod_core *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy gputopo");
     int r = 0;
@@ -56,13 +56,13 @@ static uint64_t whole_gpus(const struct gt_pod_node *node)
 
 static void changed(void *p, const struct gt_pod_world *world, uint32_t node)
 {
-    struct state *state = p;
+    struct pod_core *state = p;
     if (world->nodes[node].gpus)
         gt_cluster_set_free(state->cluster, node, whole_gpus(&world->nodes[node]));
 }
 
 /* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
-static uint32_t choose_whole(struct state *state, const struct gt_pod_world *world, unsigned gpus,
+static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *world, unsigned gpus,
                              const bool *fits)
 {
     gt_node_set_clear(&state->excluded);
@@ -72,7 +72,7 @@ static uint32_t choose_whole(struct state *state, const struct gt_pod_world *wor
     return gt_score_best(state->cluster, &state->excluded, gpus);
 }
 
-static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_shape *shape,
+static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
                        const bool *fits)
 {
     uint32_t best = GT_NONE;
@@ -95,9 +95,9 @@ static uint32_t choose(void *p, const struct gt_pod_world *world, const struct g
     return best == GT_NONE ? choose_whole(p, world, 1, fits) : best;
 }
 
-static uint64_t choose_gpus(void *p, uint32_t node, const struct gt_pod_shape *shape)
+static uint64_t choose_gpus(void *p, uint32_t node, const struct gt_pod_kind *shape)
 {
-    struct state *state = p;
+    struct pod_core *state = p;
     struct gt_score_parts parts;
     return gt_score_one(state->cluster, node, shape->gpus, &parts) ? parts.choice.mask : 0;
 }

@@ -4,7 +4,7 @@
 #include "scheduler-ext/sim/pod/policy.h"
 
 /* GPU packing: shares go to GPUs in use first, then to idle GPUs of nodes in use, then to idle nodes. */
-static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;
     if (!shape->gpus)

@@ -23,7 +23,7 @@ struct gt_pod_node {
 };
 
 /* A kind of pod: what policies may look at. */
-struct gt_pod_shape {
+struct gt_pod_kind {
     uint32_t cpu;         /* 0 where CPU counts for feasibility alone */
     uint32_t gpus, milli; /* milli of each; 1000 for whole GPUs, 0 without */
     uint32_t count;       /* rows of the trace that are like this */
@@ -33,7 +33,7 @@ struct gt_pod_shape {
 struct gt_pod_world {
     const struct gt_site *site;
     struct gt_pod_node *nodes;
-    const struct gt_pod_shape *shapes;
+    const struct gt_pod_kind *shapes;
     uint32_t shape_count;
     uint32_t pod_rows; /* of the trace */
 };
@@ -51,18 +51,18 @@ struct gt_pod_policy {
 
     /* Either: a number for a node on which the pod fits, the highest wins, ties by the common rule. It may
      * depend on the node and the shape alone: it is asked again only when the node has changed. */
-    double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape);
+    double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
     /* With min-max stretching to whole numbers 0 to 100 before they are compared, as kube-scheduler does. */
     bool stretched;
 
     /* Or: the node itself, of those where fits[] is true (at least one is). */
-    uint32_t (*choose)(void *state, const struct gt_pod_world *world, const struct gt_pod_shape *shape,
+    uint32_t (*choose)(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
                        const bool *fits);
 
     /* The GPU for a share, of those that have room; NULL: the one with the least sufficient room. */
-    unsigned (*choose_gpu)(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape);
+    unsigned (*choose_gpu)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
     /* The GPUs for whole ones; NULL: the lowest. */
-    uint64_t (*choose_gpus)(void *state, uint32_t node, const struct gt_pod_shape *shape);
+    uint64_t (*choose_gpus)(void *state, uint32_t node, const struct gt_pod_kind *shape);
 
     /* After a pod was placed there; may be NULL. */
     void (*changed)(void *state, const struct gt_pod_world *world, uint32_t node);
@@ -75,7 +75,7 @@ extern const struct gt_pod_policy *const gt_pod_policies[]; /* policies.c; NULL 
 /* ---- shared, common.c ---- */
 
 /* Whether the GPUs of the node suffice. */
-bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_shape *shape);
+bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape);
 
 /* The GPU with the least room that suffices for the share. */
 unsigned gt_pod_tightest_gpu(const struct gt_pod_node *node, uint32_t milli);

@@ -16,7 +16,7 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     return 0;
 }
 
-static uint32_t choose(void *state, const struct gt_pod_world *world, const struct gt_pod_shape *shape,
+static uint32_t choose(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
                        const bool *fits)
 {
     (void)shape;
@@ -27,7 +27,7 @@ static uint32_t choose(void *state, const struct gt_pod_world *world, const stru
     return chosen;
 }
 
-static unsigned choose_gpu(void *state, const struct gt_pod_node *node, const struct gt_pod_shape *shape)
+static unsigned choose_gpu(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     unsigned chosen = 0;
     uint32_t feasible = 0;

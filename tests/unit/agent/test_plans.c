@@ -124,7 +124,7 @@ static void keeps_its_limits(void **state)
     for (unsigned i = 0; i < 20000; i++)
         gt_buf_puts(&text, "[");
     assert_int_equal(set(table, "p", "1", text.data), -EINVAL);
-    for (unsigned i = 0; i < GT_PLAN_PODS_MAX; i++) {
+    for (unsigned i = 0; i < GT_PLANS_KNOWN_MAX; i++) {
         char name[16];
         snprintf(name, sizeof(name), "p%u", i);
         assert_int_equal(set(table, name, "1", "{\"c\": [\"GPU-a\"], \"d\": [\"GPU-b\"]}"), 1);

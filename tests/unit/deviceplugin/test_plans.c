@@ -48,13 +48,13 @@ static struct gt_plans *plans_of(const struct gt_plan *plans, unsigned count)
 }
 
 static enum gt_plan_result match(const struct gt_plans *plans, unsigned size,
-                                 const struct gt_pod_container *containers, unsigned count,
+                                 const struct gt_listed_container *containers, unsigned count,
                                  const struct gt_plan **ret)
 {
-    struct gt_pod_container copy[8];
+    struct gt_listed_container copy[8];
     memcpy(copy, containers, count * sizeof(copy[0]));
-    const struct gt_pod_containers listed = {copy, count, NULL};
-    const struct gt_plan_request request = gt_plan_request_make(inventory, all, 8, size);
+    const struct gt_listed_containers listed = {copy, count, NULL};
+    const struct gt_planned_request request = gt_plan_request_make(inventory, all, 8, size);
     return gt_plans_match(plans, &request, &listed, ret);
 }
 
@@ -86,19 +86,19 @@ static void keeps_its_limits(void **state)
     assert_int_equal(gt_plans_new(many, 1, NULL, 0, &plans, NULL), -E2BIG);
     many[0].count = GT_PLAN_IDS_MAX + 1;
     assert_int_equal(gt_plans_new(many, 1, NULL, 0, &plans, NULL), -E2BIG);
-    static struct gt_plan_pod pods[GT_PLAN_KNOWN_MAX + 1];
+    static struct gt_bound_pod pods[GT_PLAN_KNOWN_MAX + 1];
     for (unsigned i = 0; i <= GT_PLAN_KNOWN_MAX; i++)
-        pods[i] = (struct gt_plan_pod){"ns", "p"};
+        pods[i] = (struct gt_bound_pod){"ns", "p"};
     assert_int_equal(gt_plans_new(NULL, 0, pods, GT_PLAN_KNOWN_MAX + 1, &plans, NULL), -E2BIG);
     assert_null(plans);
 }
 
 static void knows_who_waits(void **state)
 {
-    const struct gt_plan_pod known[] = {{"ns", "z"}, {"ns", "a"}, {"a", "p"}};
-    struct gt_pod_container waiting[] = {
+    const struct gt_bound_pod known[] = {{"ns", "z"}, {"ns", "a"}, {"a", "p"}};
+    struct gt_listed_container waiting[] = {
         {"ns", "a", "c", false}, {"a", "p", "c", false}, {"ns", "gone", "c", true}, {"ns", "z", "c", false}};
-    const struct gt_pod_containers listed = {waiting, GT_COUNT(waiting), NULL};
+    const struct gt_listed_containers listed = {waiting, GT_COUNT(waiting), NULL};
     struct gt_plans *plans = NULL;
     (void)state;
     assert_return_code(gt_plans_new(NULL, 0, known, GT_COUNT(known), &plans, NULL), 0);
@@ -106,7 +106,7 @@ static void knows_who_waits(void **state)
     assert_false(gt_plans_lack_one(plans, &listed)); /* who holds devices does not wait */
     waiting[2].holds = false;
     assert_true(gt_plans_lack_one(plans, &listed));
-    waiting[2] = (struct gt_pod_container){"a", "a", "c", false};
+    waiting[2] = (struct gt_listed_container){"a", "a", "c", false};
     assert_true(gt_plans_lack_one(plans, &listed));
     gt_plans_unref(plans);
     assert_return_code(gt_plans_new(NULL, 0, known, 0, &plans, NULL), 0);
@@ -119,7 +119,7 @@ static void fits(void **state)
     static const char *const ill[] = {"GPU-0", "GPU-7"}, *const unknown[] = {"GPU-0", "GPU-9"},
                              *const twice[] = {"GPU-0", "GPU-0"}, *const held[] = {"GPU-0", "GPU-4"};
     static const char *const some[] = {"GPU-0", "GPU-5", "GPU-7", "GPU-9"};
-    const struct gt_plan_request request = gt_plan_request_make(inventory, some, 4, 2);
+    const struct gt_planned_request request = gt_plan_request_make(inventory, some, 4, 2);
     (void)state;
     assert_true(gt_plan_fits(&(struct gt_plan){"n", "p", "c", a, 2}, &request));
     assert_true(gt_plan_fits(&(struct gt_plan){"n", "p", "c", a_turned, 2}, &request));
@@ -140,11 +140,11 @@ static void one_waits(void **state)
     const struct gt_plan *found = NULL;
     (void)state;
     gt_auto_plans struct gt_plans *plans = plans_of(entries, 2);
-    const struct gt_pod_container first[] = {{"n", "q", "c", false}};
+    const struct gt_listed_container first[] = {{"n", "q", "c", false}};
     assert_int_equal(match(plans, 2, first, 1, &found), GT_PLAN_HIT);
     assert_string_equal(found->pod, "q");
     /* one that has its devices already, or is another's namesake, does not wait */
-    const struct gt_pod_container second[] = {
+    const struct gt_listed_container second[] = {
         {"n", "p", "c", false}, {"n", "q", "c", true}, {"other", "q", "c", false}, {"n", "r", "c", false}};
     assert_int_equal(match(plans, 2, second, 4, &found), GT_PLAN_HIT);
     assert_string_equal(found->pod, "p");
@@ -157,21 +157,21 @@ static void several_wait(void **state)
 {
     const struct gt_plan entries[] = {
         {"n", "p", "c", a, 2}, {"n", "q", "c", b, 2}, {"n", "r", "c", a_turned, 2}};
-    const struct gt_pod_container listed[] = {
+    const struct gt_listed_container listed[] = {
         {"n", "p", "c", false}, {"n", "q", "c", false}, {"n", "r", "c", false}};
     const struct gt_plan *found = NULL;
     (void)state;
     gt_auto_plans struct gt_plans *plans = plans_of(entries, 3);
     assert_int_equal(match(plans, 2, listed, 2, &found), GT_PLAN_AMBIGUOUS);
     assert_null(found);
-    const struct gt_pod_container same[] = {{"n", "p", "c", false}, {"n", "r", "c", false}};
+    const struct gt_listed_container same[] = {{"n", "p", "c", false}, {"n", "r", "c", false}};
     assert_int_equal(match(plans, 2, same, 2, &found), GT_PLAN_HIT); /* the same devices, whoever it is */
 }
 
 static void containers_come_in_order(void **state)
 {
     const struct gt_plan entries[] = {{"n", "p", "second", b, 2}, {"n", "p", "first", a, 2}};
-    struct gt_pod_container listed[] = {
+    struct gt_listed_container listed[] = {
         {"n", "p", "proxy", false}, {"n", "p", "first", false}, {"n", "p", "second", false}};
     const struct gt_plan *found = NULL;
     (void)state;
@@ -189,7 +189,7 @@ static void init_containers_are_not_listed(void **state)
 {
     const struct gt_plan entries[] = {
         {"n", "p", "main", b, 2}, {"n", "p", "init", a, 2}, {"n", "q", "init", a, 2}};
-    struct gt_pod_container listed[] = {{"n", "p", "main", false}, {"n", "q", "main", false}};
+    struct gt_listed_container listed[] = {{"n", "p", "main", false}, {"n", "q", "main", false}};
     const struct gt_plan *found = NULL;
     (void)state;
     gt_auto_plans struct gt_plans *plans = plans_of(entries, 3);
@@ -288,7 +288,7 @@ static void asks_only_where_a_plan_fits(void **state)
     gt_auto_plans struct gt_plans *plans = plans_of(&entry, 1);
     gt_auto_planner struct gt_planner *planner = NULL;
     assert_return_code(gt_planner_new(directory, "metax-tech.com/gpu", 60, &planner, NULL), 0);
-    struct gt_plan_request request = gt_plan_request_make(inventory, all, 8, 4);
+    struct gt_planned_request request = gt_plan_request_make(inventory, all, 8, 4);
     assert_int_equal(gt_planner_find(planner, &plans, nothing_newer, NULL, &request, &found), GT_PLAN_NONE);
     /* and where there is no kubelet, it does not take long to see that */
     const struct gt_plan two = {"n", "p", "c", a, 2};

@@ -188,7 +188,7 @@ static void proof_from_a_bad_start(void **state)
         uint64_t must = 0;
         uint32_t deg[GT_GPUS_MAX];
         struct oracle best, second;
-        struct gt_option option;
+        struct gt_loss_option option;
 
         if (round % 5 == 0)
             wire_ring(&w, n, 64, 8);
@@ -214,7 +214,7 @@ static void proof_from_a_bad_start(void **state)
             assert_non_null(parts);
             gt_parts_make(&question, parts);
             question.deadline_ns = UINT64_MAX;
-            option = (struct gt_option){0, UINT32_MAX, UINT64_MAX};
+            option = (struct gt_loss_option){0, UINT32_MAX, UINT64_MAX};
             assert_true(gt_parts_search(&question, parts, &option));
             assert_int_equal(option.mask, best.mask);
             assert_int_equal(option.score, best.score);

@@ -84,7 +84,7 @@ static void test_conservation_and_determinism(void **state)
         assert_int_equal(gt_trace_draw(trace, site, &draw, &jobs, NULL), 0);
         for (size_t p = 0; gt_group_policies[p]; p++)
             for (unsigned queue = 0; queue < 3; queue++) {
-                struct gt_group_options options = {.queue = (enum gt_queue)queue,
+                struct gt_group_options options = {.queue = (enum gt_queue_policy)queue,
                                                    .warm_up = 0.2,
                                                    .mtbf = queue ? 0 : 400000,
                                                    .repair = 40000,

@@ -29,8 +29,8 @@ static bool near(double a, double b)
 static void test_scores(void **state)
 {
     (void)state;
-    struct gt_pod_shape share = {.cpu = 8000, .gpus = 1, .milli = 400, .type = 1};
-    struct gt_pod_shape two = {.cpu = 16000, .gpus = 2, .milli = 1000, .type = 3};
+    struct gt_pod_kind share = {.cpu = 8000, .gpus = 1, .milli = 400, .type = 1};
+    struct gt_pod_kind two = {.cpu = 16000, .gpus = 2, .milli = 1000, .type = 3};
     struct gt_pod_node idle = node_of(96000, 8), used = node_of(64000, 4);
     use(&used, 0, 600, 1);
     use(&used, 1, 1000, 2);
@@ -58,8 +58,8 @@ static void test_scores(void **state)
 static void test_fgd(void **state)
 {
     (void)state;
-    struct gt_pod_shape shapes[] = {{.gpus = 1, .milli = 1000, .count = 6, .type = 2},
-                                    {.gpus = 1, .milli = 500, .count = 4, .type = 1}};
+    struct gt_pod_kind shapes[] = {{.gpus = 1, .milli = 1000, .count = 6, .type = 2},
+                                   {.gpus = 1, .milli = 500, .count = 4, .type = 1}};
     struct gt_pod_world world = {.shapes = shapes, .shape_count = 2, .pod_rows = 10};
     struct gt_pod_setup setup = {0};
     void *fgd = NULL;

@@ -31,6 +31,7 @@ static void check_task(const struct gt_volcano_args *args)
     assert_string_equal(args->task_namespace, "team-a");
     assert_string_equal(args->task_name, "train-worker-4000000");
     assert_string_equal(args->task_uid, "7d4c0b1e-1111-4222-8333-000004000000");
+    assert_string_equal(args->task_job, "team-a/train");
     assert_int_equal(args->gpus, 8);
 }
 
@@ -52,7 +53,10 @@ static void test_prioritize(void **state)
             char name[32];
             snprintf(name, sizeof(name), "gpu-node-%05u", i);
             assert_string_equal(gt_wire_name(&args->nodes, i), name);
-            assert_int_equal(args->idle_milli[i], 8000 - 1000 * (int64_t)(i % 9));
+            assert_int_equal(args->node[i].idle_milli, 8000 - 1000 * (int64_t)(i % 9));
+            assert_int_equal(args->node[i].used_milli, 1000 * (int64_t)(i % 9));
+            assert_int_equal(args->node[i].releasing_milli, 0);
+            assert_int_equal(args->node[i].pipelined_milli, 1000);
         }
     }
 }
@@ -71,7 +75,7 @@ static void test_predicate(void **state)
         assert_int_equal(gt_volcano_reader_finish(reader, &args, NULL), 0);
         check_task(args);
         assert_int_equal(args->nodes.count, 1);
-        assert_int_equal(args->idle_milli[0], 8000);
+        assert_int_equal(args->node[0].idle_milli, 8000);
 
         gt_auto_err struct gt_err *err = NULL;
         args = NULL;
@@ -138,7 +142,7 @@ static void test_small(void **state)
             continue;
         assert_int_equal(args->gpus, cases[i].gpus);
         if (args->nodes.count)
-            assert_true(args->idle_milli[0] == cases[i].idle);
+            assert_true(args->node[0].idle_milli == cases[i].idle);
     }
     gt_auto_volcano_reader struct gt_volcano_reader *predicate = gt_volcano_reader_new(GT_VOLCANO_PREDICATE);
     const struct gt_volcano_args *args = NULL;
