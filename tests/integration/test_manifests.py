@@ -237,9 +237,9 @@ class Permissions(unittest.TestCase):
 
     def test_the_policy_allows_what_the_agent_writes(self):
         text = (DAEMONSET / "base/policy.yaml").read_text()
-        source = ROOT / "agent/publish_node.c"
-        self.assertTrue(source.exists())
-        labels = set(re.findall(r'"(metax-tech\.com/gpu\.[a-z]+)"', source.read_text()))
+        written = set(re.findall(r"GT_LABEL_GPU_[A-Z]+", (ROOT / "agent/publish_node.c").read_text()))
+        names = dict(re.findall(r'#define (GT_LABEL_GPU_[A-Z]+) +"(.+)"', (ROOT / "api/names.h").read_text()))
+        labels = {names[name] for name in written}
         allowed, = re.findall(r"name: ownLabels\n\s+expression: '(.*)'", text)
         self.assertEqual(set(json.loads(allowed)), labels)
 
