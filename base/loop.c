@@ -84,26 +84,21 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
     return r;
 }
 
-static void set_timer(struct gt_source *timer, uint64_t milliseconds, long nanoseconds)
+static void set_timer(struct gt_source *timer, uint64_t milliseconds)
 {
     struct itimerspec when = {
-        .it_value = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000 + nanoseconds}};
+        .it_value = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000}};
     timerfd_settime(timer->fd, 0, &when, NULL);
 }
 
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
 {
-    set_timer(timer, milliseconds ? milliseconds : 1, 0); /* 0 would disarm it */
-}
-
-void gt_source_arm_now(struct gt_source *timer)
-{
-    set_timer(timer, 0, 1);
+    set_timer(timer, milliseconds ? milliseconds : 1); /* 0 would disarm it */
 }
 
 void gt_source_disarm(struct gt_source *timer)
 {
-    set_timer(timer, 0, 0);
+    set_timer(timer, 0);
 }
 
 static void on_signals(void *arg, uint32_t events)

@@ -35,8 +35,6 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
 
 /* Runs the timer once, `milliseconds` from now (at least 1), instead of when it was set for before. */
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
-/* The same without a pause: in the next round of the loop, beside what is ready then. */
-void gt_source_arm_now(struct gt_source *timer);
 void gt_source_disarm(struct gt_source *timer);
 
 /* Blocks the signal in this thread and delivers it here. Call before other threads start, they inherit the

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_HTTP_INTERNAL_H
 #define GPUTOPO_HTTP_INTERNAL_H
 
+#include "base/mailbox.h"
 #include "http/http.h"
 #include "http/linger.h"
 #include "http/tls.h"
@@ -44,6 +45,8 @@ struct gt_http {
     struct gt_loop *loop;
     struct gt_http_spec spec; /* its texts are only valid in gt_http_start() */
     struct MHD_Daemon *daemon;
+    struct gt_mailbox *mailbox;
+    struct gt_letter again; /* to itself: the library has work left; embedded */
     struct gt_tls *tls;
     struct gt_linger *linger;
     int listener;

@@ -36,8 +36,7 @@ static void run_daemon(struct gt_http *http)
     if (!has_wait)
         return;
     if (wait == 0) { /* others of the loop first */
-        http->timeout_at_ms = gt_clock_ms();
-        gt_source_arm_now(http->timeout);
+        gt_mailbox_send(http->mailbox, &http->again);
         return;
     }
     /* Most deadlines only move away: a timer that fires early looks again, and costs no call per request. */
@@ -52,6 +51,12 @@ static void on_daemon(void *arg, uint32_t events)
 {
     (void)events;
     run_daemon(arg);
+}
+
+static void on_again(void *owner, struct gt_letter *letter)
+{
+    (void)letter;
+    run_daemon(owner);
 }
 
 static void on_timeout(void *arg)
@@ -318,7 +323,10 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
 static int add_sources(struct gt_http *http, struct gt_err **err)
 {
     struct gt_loop *loop = http->loop;
-    int r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
+    http->again = (struct gt_letter){.embedded = true, .deliver = on_again};
+    int r = gt_mailbox_new(loop, http, &http->mailbox, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err);
     if (r >= 0)
         r = gt_loop_add_timer(loop, on_sweep, http, &http->sweep, err);
     if (r >= 0)
@@ -421,6 +429,7 @@ void gt_http_free(struct gt_http *http)
     gt_linger_free(gt_steal(http->linger));
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    gt_mailbox_free(http->mailbox);
     gt_tls_free(http->tls);
     if (http->listener >= 0)
         close(http->listener);

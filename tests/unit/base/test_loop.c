@@ -88,29 +88,6 @@ static void timers(void **state)
     assert_true(now_ms() - begin >= 50);
 }
 
-static void arm_now_again(void *arg)
-{
-    struct world *world = arg;
-    world->count++;
-    gt_source_arm_now(world->other);
-}
-
-static void note_b_and_stop(void *arg);
-
-/* A timer that is armed for the next round in every round keeps no other source from running. */
-static void armed_for_the_next_round(void **state)
-{
-    struct world *world = *state;
-    assert_int_equal(gt_loop_add_timer(world->loop, arm_now_again, world, &world->other, NULL), 0);
-    assert_int_equal(gt_loop_add_timer(world->loop, note_b_and_stop, world, &world->timer, NULL), 0);
-    gt_source_arm(world->other, 5000);
-    gt_source_arm_now(world->other); /* instead */
-    gt_source_arm(world->timer, 20);
-    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
-    assert_string_equal(world->order, "b");
-    assert_true(world->count > 1);
-}
-
 static void note_a(void *arg)
 {
     note(arg, 'a');
@@ -272,13 +249,8 @@ static void stopped_before(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(timers),
-        TEST(disarmed_and_moved),
-        TEST(disarmed_in_the_same_round),
-        TEST(armed_for_the_next_round),
-        TEST(descriptors),
-        TEST(freed_in_a_callback),
-        TEST(signals),
+        TEST(timers),         TEST(disarmed_and_moved),  TEST(disarmed_in_the_same_round),
+        TEST(descriptors),    TEST(freed_in_a_callback), TEST(signals),
         TEST(stopped_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -282,7 +282,7 @@ static void nothing_is_delivered_after_the_end(void **state)
     gt_mailbox_free(gt_steal(world->mailbox));
     struct gt_source *timer = NULL;
     assert_return_code(gt_loop_add_timer(world->loop, on_timer, world, &timer, NULL), 0);
-    gt_source_arm_now(timer);
+    gt_source_arm(timer, 1);
     assert_int_equal(gt_loop_run(world->loop, NULL), 7);
     assert_int_equal(world->count, count);
 }
