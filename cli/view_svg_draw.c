@@ -118,7 +118,7 @@ static void draw_node(struct gt_buf *to, const struct pic *pic, const struct cli
     const struct pic_scale *s = &pic->scale;
     gt_buf_puts(to, "<g><title>");
     char title[TITLE_MAX];
-    snprintf(title, sizeof(title), "%s: %u GPUs, %d free%s%s", node->name, node->gpus,
+    snprintf(title, sizeof(title), "%s: %u GPUs, %u free%s%s", node->name, node->gpus,
              gt_bit_count(node->free), node->trouble[0] ? "; " : "", node->trouble);
     svg_escape(to, title);
     gt_buf_puts(to, "</title>\n");
