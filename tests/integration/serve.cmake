@@ -1,8 +1,8 @@
-# The companion's windows for people: /debug/model and /explain by HTTP, the page in a real Chromium where there is one
+# The companion's debug endpoints: /debug/model and /explain by HTTP, the page in a real Chromium where there is one
 # (skipped otherwise). The model is fed by the makers of objects of the unit tests, which stand on cmocka.
 if(TARGET gt_serve)
     add_executable(ui-host ${CMAKE_CURRENT_LIST_DIR}/ui_host.c ${CMAKE_CURRENT_LIST_DIR}/../unit/cache/cache_world.c)
-    target_link_libraries(ui-host PRIVATE gt_serve cmocka)
+    target_link_libraries(ui-host PRIVATE core_checks gt_serve cmocka)
     set_target_properties(ui-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/ui
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_ui.py $<TARGET_FILE:ui-host> $<TARGET_FILE:gputopo>)
