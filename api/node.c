@@ -13,7 +13,7 @@ static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_no
     struct gt_at below = {at->source, "metadata", at->err};
     const cJSON *labels;
     int r = gt_get_object(&below, gt_get(object, "metadata"), "labels", &labels);
-    int count = labels && r >= 0 ? cJSON_GetArraySize(labels) : 0;
+    int count = r >= 0 && labels ? cJSON_GetArraySize(labels) : 0;
     if (r < 0 || !count)
         return r;
     if (count > GT_NODE_LABELS_MAX)

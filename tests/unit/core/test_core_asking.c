@@ -97,7 +97,6 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
         {c->next, nodes * sizeof(*c->next)},
         {c->previous, nodes * sizeof(*c->previous)},
         {c->first_assumption, nodes * sizeof(*c->first_assumption)},
-        {c->assumptions, c->assumption_count * sizeof(*c->assumptions)},
         {c->supers, supers * sizeof(*c->supers)},
         {c->total, supers * sizeof(*c->total)},
         {c->nodes_with, sizeof(c->nodes_with)},
@@ -107,6 +106,9 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
 
     for (size_t i = 0; i < GT_COUNT(parts); i++)
         digest = gt_digest_bytes(digest, parts[i].bytes, parts[i].size);
+    for (uint32_t i = 0; i < c->assumption_count; i++) /* without what only fills up the struct */
+        digest = gt_digest_bytes(digest, &c->assumptions[i],
+                                 offsetof(struct assumption, previous) + sizeof(c->assumptions[i].previous));
     for (unsigned t = 0; t < sizes; t++) {
         digest = gt_digest_bytes(digest, &c->slot_size[t], sizeof(c->slot_size[t]));
         digest = gt_digest_bytes(digest, c->slots[t], supers * sizeof(*c->slots[t]));
