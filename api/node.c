@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/condition.h"
+#include "api/quantity.h"
 #include "api/read.h"
 
 static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_node_object *to)
@@ -84,8 +85,9 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
     gt_conditions_read(status, ready_type, 1, &ready);
     node.ready = ready.status == GT_CONDITION_TRUE;
     node.cordoned = cJSON_IsTrue(gt_get(spec, "unschedulable"));
-    if (!gt_api_quantity(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, &node.gpus))
-        node.gpus = 0;
+    /* What makes no sense counts as none. */
+    gt_quantity_from_json(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, resource,
+                          &node.gpus, NULL);
     *ret = node;
     node.labels = NULL;
     return 0;

@@ -31,10 +31,11 @@ struct topology_reader {
 static int read_gpu_number(const struct topology_reader *reader, const struct gt_at *at, const char *key,
                            const cJSON *json, unsigned *ret)
 {
-    unsigned count = reader->to->node->gpu_count, number;
+    unsigned count = reader->to->node->gpu_count;
+    uint64_t number;
     if (!cJSON_IsNumber(json))
         return gt_at_fail(at, key, "expected a number, is %s", gt_json_type(json));
-    if (!gt_api_quantity(json, GT_GPUS_MAX - 1, &number) || number >= count)
+    if (!gt_json_is_unsigned(json, GT_GPUS_MAX - 1, &number) || number >= count)
         return gt_at_fail(at, key, "there is no GPU %g, the node has %u", json->valuedouble, count);
     *ret = reader->bit_of[number];
     return 0;

@@ -76,27 +76,6 @@ int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *
 
 /* ---- from JSON ---- */
 
-static int read_amount(const cJSON *amount, const char *resource, unsigned *ret, struct gt_err **err)
-{
-    uint64_t value = 0;
-    if (cJSON_IsNumber(amount)) {
-        double number = amount->valuedouble;
-        if (!(number >= 0) || number > GT_POD_GPUS_MAX || number != (double)(unsigned)number)
-            return gt_fail(err, EINVAL, "%s: %g is no whole number from 0 to %d", resource, number,
-                           GT_POD_GPUS_MAX);
-        value = (uint64_t)number;
-    } else if (cJSON_IsString(amount) && amount->valuestring) {
-        int r = gt_quantity_read(amount->valuestring, strlen(amount->valuestring), GT_POD_GPUS_MAX, resource,
-                                 &value, err);
-        if (r < 0)
-            return r;
-    } else
-        return gt_fail(err, EINVAL, "%s: is %s, expected a number from 0 to %d", resource,
-                       gt_json_type(amount), GT_POD_GPUS_MAX);
-    *ret = (unsigned)value;
-    return 0;
-}
-
 /* Of an extended resource limits and requests are equal, and one of them may be left out. */
 static int read_gpus(const cJSON *container, const char *resource, unsigned *ret, struct gt_err **err)
 {
@@ -105,7 +84,7 @@ static int read_gpus(const cJSON *container, const char *resource, unsigned *ret
                                     gt_get(gt_get(resources, "limits"), resource)};
     *ret = 0;
     for (size_t i = 0; i < GT_COUNT(amounts); i++) {
-        int r = amounts[i] ? read_amount(amounts[i], resource, ret, err) : 0;
+        int r = amounts[i] ? gt_quantity_from_json(amounts[i], GT_POD_GPUS_MAX, resource, ret, err) : 0;
         if (r < 0)
             return r;
     }

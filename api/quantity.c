@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
+
 enum { DIGITS_MAX = 17, EXPONENT_MAX = 100000 };
 
 /* digits x 10^ten x 2^two, and a bit more where `more` */
@@ -134,5 +136,24 @@ int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *wha
         return gt_fail(err, EINVAL, "%s: \"%.*s%s\" %s, expected 0 to %llu", what, (int)(len < 40 ? len : 40),
                        text, len > 40 ? "..." : "", texts[result], (unsigned long long)max);
     *ret = value;
+    return 0;
+}
+
+int gt_quantity_from_json(const cJSON *json, unsigned max, const char *what, unsigned *ret,
+                          struct gt_err **err)
+{
+    uint64_t value;
+    if (cJSON_IsNumber(json)) {
+        if (!gt_json_is_unsigned(json, max, &value))
+            return gt_fail(err, EINVAL, "%s: %g is no whole number from 0 to %u", what, json->valuedouble,
+                           max);
+    } else if (cJSON_IsString(json) && json->valuestring) {
+        int r = gt_quantity_read(json->valuestring, strlen(json->valuestring), max, what, &value, err);
+        if (r < 0)
+            return r;
+    } else
+        return gt_fail(err, EINVAL, "%s: is %s, expected a number from 0 to %u", what, gt_json_type(json),
+                       max);
+    *ret = (unsigned)value;
     return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_API_QUANTITY_H
 #define GPUTOPO_API_QUANTITY_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +27,9 @@ enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, b
 /* A count from 0 to `max`, or -EINVAL with a sentence that names `what`. */
 int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *what, uint64_t *ret,
                      struct gt_err **err);
+
+/* The same of a number of JSON, or of a text that is a quantity. */
+int gt_quantity_from_json(const cJSON *json, unsigned max, const char *what, unsigned *ret,
+                          struct gt_err **err);
 
 #endif

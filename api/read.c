@@ -33,15 +33,3 @@ int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_na
         r = gt_api_text(&below, metadata, "resourceVersion", GT_API_TEXT_MAX, ret_version);
     return r;
 }
-
-bool gt_api_quantity(const cJSON *json, unsigned max, unsigned *ret)
-{
-    uint64_t value;
-    if (cJSON_IsString(json) && json->valuestring) {
-        if (!gt_text_to_unsigned(json->valuestring, max, &value))
-            return false;
-    } else if (!gt_json_is_unsigned(json, max, &value))
-        return false;
-    *ret = (unsigned)value;
-    return true;
-}

@@ -17,7 +17,4 @@ int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, si
 /* metadata.name, which must be there, and metadata.resourceVersion, "" where it is not. */
 int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_name, const char **ret_version);
 
-/* A whole number of things, as a number or as a text such as "8". False for anything else. */
-bool gt_api_quantity(const cJSON *json, unsigned max, unsigned *ret);
-
 #endif

@@ -32,7 +32,7 @@ struct gt_apply_set_entry {
     uint64_t heard[GT_APPLY_SET_HEARD_MAX]; /* digests of the versions that the watch has told of meanwhile */
     unsigned heard_count;                   /* may be more than are kept */
     enum gt_kube_verb verb;
-    uint64_t applied; /* digest of the desired that it carries; 0: none */
+    uint64_t applied; /* digest of the desired state that it carries; 0: none */
     struct gt_backoff backoff;
     uint64_t not_before;
 };
@@ -76,7 +76,7 @@ void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
 gt_timer_callback gt_apply_set_run;
 
 /*
- * apply_set_write.c: the next write that brings an entry nearer to its desired.
+ * apply_set_write.c: the next write that brings an entry nearer to its desired state.
  * 1: it has begun; 0: nothing is to be done; negative: it could not begin.
  */
 int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err);

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 /*
- * A desired is how a part of an object shall be; these compare it with how it is. Two members are times that
- * change with what is beside them and are never compared: observedAt and lastTransitionTime. The list
+ * A desired state is how a part of an object shall be. These compare it with how it is. Two members are times
+ * that change with what is beside them and are never compared: observedAt and lastTransitionTime. The list
  * "conditions" is compared by the type of its entries, since others may have theirs there.
  */
 
@@ -18,7 +18,7 @@ bool gt_desired_holds(const cJSON *desired, const cJSON *have);
  * memory. The caller owns it. */
 cJSON *gt_desired_extras(const cJSON *desired, const cJSON *have);
 
-/* Gives each condition of a desired its lastTransitionTime: the one it has where its status is the same
+/* Gives each condition of a desired state its lastTransitionTime: the one it has where its status is the same
  * there, else `now`; and observedAt, `now`. False: no memory. */
 bool gt_desired_stamp(cJSON *desired, const cJSON *have, const char *now);
 

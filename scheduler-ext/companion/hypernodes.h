@@ -32,7 +32,7 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
                             const char *self, bool *ret_foreign);
 
 /*
- * What is desired of supernode s: appends its desired and returns true, or returns false where it shall have
+ * What is desired of supernode s: appends it and returns true, or returns false where it shall have
  * no HyperNode. Supernodes are asked about by ascending tier; `made` [supernode] says which children have
  * one, and is filled in.
  */

@@ -41,12 +41,12 @@ struct gt_projected {
     char message[512];
 };
 
-/* Appends the desired (apply_set.h) of one Supernode: {"status":{...}}, without times. `projected` may be
- * NULL. */
+/* Appends the desired state (apply_set.h) of one Supernode: {"status":{...}}, without times. `projected` may
+ * be NULL. */
 void gt_view_write_supernode(const struct gt_view *view, uint32_t supernode,
                              const struct gt_projected *projected, struct gt_buf *to);
 
-/* Appends the desired of a node's NodeFeature of NFD. */
+/* Appends the desired state of a node's NodeFeature of NFD. */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to);
 
 #endif

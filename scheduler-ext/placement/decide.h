@@ -7,7 +7,7 @@
 /* Places the members of one job that have no place, all or none. No I/O, no clock. */
 
 enum gt_decision {
-    GT_DECISION_PLACED,  /* they are planned in the cache, and reserved in the reservations */
+    GT_DECISION_PLACED,  /* they are planned in the cache, and have their reservations */
     GT_DECISION_NOTHING, /* there was nothing to place */
     GT_DECISION_WAITS,   /* it does not fit; *failure and the text say why */
     GT_DECISION_FAILED,  /* something else went wrong; the text says what */

@@ -58,6 +58,27 @@ static void metadata_alone(void **state)
     cJSON_Delete(json);
 }
 
+static void capacity_is_a_quantity(void **state)
+{
+    static const struct {
+        const char *capacity;
+        unsigned gpus;
+    } cases[] = {{"\"8\"", 8},  {"8", 8},     {"\"1e1\"", 10}, {"\"8000m\"", 8},
+                 {"\"-8\"", 0}, {"\"x\"", 0}, {"8.5", 0}};
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_node_object struct gt_node_object got = {0};
+        char text[160];
+        cJSON *json;
+        snprintf(text, sizeof(text),
+                 "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"capacity\":{\"metax-tech.com/gpu\":%s}}}",
+                 cases[i].capacity);
+        assert_int_equal(read_text(text, &got, &json, NULL), 0);
+        assert_int_equal(got.gpus, cases[i].gpus);
+        cJSON_Delete(json);
+    }
+}
+
 static void nonsense_is_refused_with_its_path(void **state)
 {
     static const struct {
@@ -94,6 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_node),
         cmocka_unit_test(metadata_alone),
+        cmocka_unit_test(capacity_is_a_quantity),
         cmocka_unit_test(nonsense_is_refused_with_its_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
