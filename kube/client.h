@@ -11,7 +11,7 @@
 /*
  * A client of the Kubernetes API in the event loop. Everything is asynchronous: a call gives a handle at
  * once and its answer later, on the loop's thread, never before the call has returned. Up to 16 requests run
- * at a time, 1,024 in all; what comes beyond the 16 waits in line. See docs/reference/kube-client.md.
+ * at a time, 1,024 in all; what comes beyond the 16 waits in line.
  */
 struct gt_kube;
 struct gt_kube_call;
