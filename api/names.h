@@ -11,8 +11,10 @@
 #define GT_API_GROUP_VERSION        GT_API_GROUP "/" GT_API_VERSION
 #define GT_PLURAL_NODE_GPU_TOPOLOGY "nodegputopologies"
 #define GT_PLURAL_SUPERNODE         "supernodes"
+#define GT_PLURAL_GPU_PLACEMENT     "gpuplacements"
 #define GT_KIND_NODE_GPU_TOPOLOGY   "NodeGPUTopology"
 #define GT_KIND_SUPERNODE           "Supernode"
+#define GT_KIND_GPU_PLACEMENT       "GPUPlacement"
 
 /* Conditions of a NodeGPUTopology, and reasons that readers know. */
 #define GT_CONDITION_DISCOVERED     "Discovered"
@@ -47,14 +49,15 @@
 #define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"
 
 /* What gputopo-scheduler writes on a pod. */
-#define GT_GATE                 "metax-tech.com/gpu-placement"
-#define GT_CONDITION_PLACEMENT  "GPUPlacement"
-#define GT_CONDITION_REFUSED    "PlanRefused" /* the reason of that condition where a plan was given up */
-#define GT_PLAN_PREFIX          "plan.topology.metax-tech.com/"
-#define GT_PLAN_ANNOTATION_GPUS GT_PLAN_PREFIX "gpus" /* pod_plan.h */
-#define GT_PLAN_ANNOTATION_NODE GT_PLAN_PREFIX "node"
-#define GT_PLAN_ANNOTATION_UNIT GT_PLAN_PREFIX "unit" /* the number of its unit in the job, from 0 */
-#define GT_PLAN_ANNOTATION_RANK GT_PLAN_PREFIX "rank"
+#define GT_GATE                  "metax-tech.com/gpu-placement"
+#define GT_CONDITION_PLACEMENT   "GPUPlacement"
+#define GT_CONDITION_REFUSED     "PlanRefused" /* the reason of that condition where a plan was given up */
+#define GT_PLAN_PREFIX           "plan.topology.metax-tech.com/"
+#define GT_PLAN_ANNOTATION_GPUS  GT_PLAN_PREFIX "gpus" /* pod_plan.h */
+#define GT_PLAN_ANNOTATION_NODE  GT_PLAN_PREFIX "node"
+#define GT_PLAN_ANNOTATION_UNIT  GT_PLAN_PREFIX "unit" /* the number of its unit in the job, from 0 */
+#define GT_PLAN_ANNOTATION_RANK  GT_PLAN_PREFIX "rank"
+#define GT_PLAN_ANNOTATION_EPOCH GT_PLAN_PREFIX "epoch" /* plans of earlier epochs are not written on it */
 
 /* Who writes: names of programs, field managers, User-Agents. */
 #define GT_AGENT_NAME        "gputopo-agent"

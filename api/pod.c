@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json_get.h"
+#include "base/text.h"
 #include "base/time_text.h"
 
 /* ---- labels and annotations ---- */
@@ -229,6 +230,8 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->annotations = gt_get(metadata, "annotations");
     to->plan_gpus = cJSON_GetStringValue(gt_get(to->annotations, GT_PLAN_ANNOTATION_GPUS));
     to->plan_node = text_of(to->annotations, GT_PLAN_ANNOTATION_NODE, &bad_plan);
+    gt_text_to_unsigned(gt_get_string(to->annotations, GT_PLAN_ANNOTATION_EPOCH), UINT64_C(1) << 53,
+                        &to->fence);
     to->ended = has_ended(gt_get(object, "status"));
     read_gates(spec, to);
     int r = gt_pod_gpus_read(spec, resource, &to->gpus, NULL);

@@ -92,6 +92,7 @@ struct gt_pod { /* it points to itself: not to be copied */
     const char *plan_gpus, *plan_node; /* annotations of its plan */
     int32_t priority;
     uint64_t created_s; /* Unix time */
+    uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
     bool gated;          /* GT_GATE is among its gates */
     unsigned gate_count; /* of all its gates */

@@ -18,8 +18,8 @@ extern const struct gt_kube_resource gt_kube_nodes, gt_kube_pods, gt_kube_config
     gt_kube_events;
 
 /* Our own, and those of others that Supernodes are shown as. */
-extern const struct gt_kube_resource gt_kube_node_gpu_topologies, gt_kube_supernodes, gt_kube_hypernodes,
-    gt_kube_nodefeatures;
+extern const struct gt_kube_resource gt_kube_node_gpu_topologies, gt_kube_supernodes, gt_kube_gpu_placements,
+    gt_kube_hypernodes, gt_kube_nodefeatures;
 
 /*
  * Appends the path: /api/v1/namespaces/NS/PLURAL/NAME/SUBRESOURCE, or /apis/GROUP/... `name` and

@@ -54,7 +54,8 @@ static void test_everything(void **state)
         "\"creationTimestamp\":\"2026-01-31T12:00:00Z\",\"deletionTimestamp\":\"2026-01-31T13:00:00Z\","
         "\"labels\":{\"app\":\"x\",\"training.kubeflow.org/job-name\":\"demo\",\"job-name\":null},"
         "\"annotations\":{\"" GT_ANNOTATION_GROUP "\":\"32\",\"" GT_PLAN_ANNOTATION_NODE "\":\"n1\","
-        "\"" GT_PLAN_ANNOTATION_GPUS "\":\"{}\",\"" GT_PLAN_ANNOTATION_RANK "\":\"3\"},"
+        "\"" GT_PLAN_ANNOTATION_GPUS "\":\"{}\",\"" GT_PLAN_ANNOTATION_RANK "\":\"3\","
+        "\"" GT_PLAN_ANNOTATION_EPOCH "\":\"7\"},"
         "\"ownerReferences\":[{\"kind\":\"A\",\"name\":\"first\"},{\"apiVersion\":\"kubeflow.org/"
         "v1\",\"kind\":"
         "\"PyTorchJob\",\"name\":\"demo\",\"uid\":\"o-1\",\"controller\":true}]},"
@@ -97,6 +98,7 @@ static void test_everything(void **state)
     assert_int_equal(pod->priority, -7);
     assert_true(gt_pod_is_planned(pod));
     assert_string_equal(pod->plan_node, "n1");
+    assert_int_equal(pod->fence, 7);
     assert_string_equal(pod->plan_gpus, "{}");
     assert_true(cJSON_IsObject(pod->node_selector) && cJSON_IsArray(pod->tolerations) &&
                 cJSON_IsObject(pod->affinity) && cJSON_IsObject(pod->required_affinity));

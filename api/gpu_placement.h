@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_GPU_PLACEMENT_H
+#define GPUTOPO_API_GPU_PLACEMENT_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* GPUPlacement: what a job asks for and the plan it got. One a job; the companion alone writes it. */
+
+enum gt_gpu_placement_phase {
+    GT_GPU_PLACEMENT_PENDING, /* its pods or its owner are waited for */
+    GT_GPU_PLACEMENT_WAITING, /* it does not fit now */
+    GT_GPU_PLACEMENT_PLACED,  /* the plan is true */
+    GT_GPU_PLACEMENT_REFUSED, /* it cannot be placed as it is */
+    GT_GPU_PLACEMENT_PHASES,
+};
+const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase);
+
+enum {
+    GT_GPU_PLACEMENT_PODS_MAX = 16384, /* also nodes, and units */
+    GT_GPU_PLACEMENT_TEMPLATES_MAX = 64,
+    GT_GPU_PLACEMENT_SIZE_MAX = 1 << 23, /* GPUs of a group */
+    GT_GPU_PLACEMENT_JOB_MAX = 512,      /* bytes of its key */
+    GT_GPU_PLACEMENT_MESSAGE_MAX = 4096, /* bytes */
+    GT_GPU_PLACEMENT_SUPERS_MAX = 4096,  /* bytes of the supernodes of a unit */
+    GT_GPU_PLACEMENT_TEXT_MAX = 1540000, /* bytes of an object: etcd takes requests of 1.5 MiB, and the API
+                                            server adds less than 32 KiB */
+};
+
+struct gt_gpu_placement_pod {
+    uint32_t rank, unit, node; /* the last two are positions in the tables */
+    uint64_t gpus;             /* mask */
+    const char *name;          /* NULL where the rank tells it */
+};
+
+struct gt_gpu_placement_template {
+    const char *role;                                    /* "" where the kind has none */
+    uint32_t pods, gpus /* of one pod */, group, atomic; /* sizes in GPUs, 0: none */
+};
+
+/* "" where there is none. Of a text no more is written than the reader takes. */
+struct gt_gpu_placement {
+    const char *namespace_, *name;
+    const char *uid, *resource_version;                                  /* "" before it was created */
+    const char *owner_api_version, *owner_kind, *owner_name, *owner_uid; /* of the first; kind "": none */
+    /* spec */
+    const char *job; /* gt_job_key() */
+    const struct gt_gpu_placement_template *templates;
+    unsigned template_count;
+    int32_t priority;
+    const char *on_lost_plan; /* "Report", "Recreate" */
+    /* status */
+    enum gt_gpu_placement_phase phase;
+    const char *reason, *message; /* a word, a sentence */
+    const char *behind;           /* the job before it in the queue */
+    const char *where;            /* for people */
+    uint64_t epoch;
+    const char *const *nodes;
+    uint32_t node_count;
+    const char *const *units; /* the supernodes of each, "sn-1,sn-2" */
+    uint32_t unit_count;
+    const struct gt_gpu_placement_pod *pods; /* by rank, ascending */
+    uint32_t pod_count;
+    uint64_t promised_gpus;                                  /* to pods that do not exist */
+    const char *promised_until, *waiting_since, *planned_at; /* RFC 3339 */
+};
+
+/* -EINVAL with the path of what makes no sense. One block with its texts: gt_gpu_placement_free() it. */
+int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, struct gt_err **err);
+void gt_gpu_placement_free(struct gt_gpu_placement *placement);
+GT_DEFINE_CLEANUP(struct gt_gpu_placement *, gt_gpu_placement_free)
+#define gt_auto_gpu_placement GT_CLEANUP(gt_gpu_placement_free)
+
+/* Appends the whole object, for a create. A buffer with the limit GT_GPU_PLACEMENT_TEXT_MAX tells whether
+ * etcd takes it. */
+void gt_gpu_placement_write(const struct gt_gpu_placement *placement, struct gt_buf *to);
+
+/*
+ * Appends a merge patch of all that may change once it is created: templates, priority, onLostPlan and the
+ * status. Uid and resourceVersion stand in it as preconditions. Without the plan: nodes, units and pods stay
+ * as they are in the object.
+ */
+void gt_gpu_placement_write_patch(const struct gt_gpu_placement *placement, bool with_plan,
+                                  struct gt_buf *to);
+
+/*
+ * Appends the name of the object of a job: "pytorchjob-demo". `kind` is what stands between namespace and
+ * name in the key of the job, so it may hold a '/'. Where the name had to be changed to be valid it ends with
+ * a digest.
+ */
+void gt_gpu_placement_name(const char *kind, const char *job, struct gt_buf *to);
+
+#endif

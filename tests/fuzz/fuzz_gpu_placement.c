@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gpu_placement.h"
+#include "tests/fuzz/fuzz.h"
+
+/* A GPUPlacement as JSON: it is refused, or what is written of it is read as the same. */
+
+static void check(const struct gt_gpu_placement *placement)
+{
+    for (uint32_t i = 0; i < placement->pod_count; i++) {
+        const struct gt_gpu_placement_pod *pod = &placement->pods[i];
+        if (pod->unit >= placement->unit_count || pod->node >= placement->node_count || !pod->gpus ||
+            (i && pod->rank <= pod[-1].rank))
+            abort();
+    }
+}
+
+static void write_whole(const struct gt_gpu_placement *placement, struct gt_buf *to)
+{
+    gt_gpu_placement_write(placement, to);
+    if (to->failed)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    gt_auto_gpu_placement struct gt_gpu_placement *placement = NULL, *again = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(16 * size + 4096), same = GT_BUF(16 * size + 4096);
+    gt_auto_err struct gt_err *err = NULL;
+    cJSON *json = cJSON_ParseWithLength((const char *)data, size);
+    int r = gt_gpu_placement_read(json, &placement, &err);
+    cJSON_Delete(json);
+    if ((r < 0) != (err != NULL) || (r < 0) != (placement == NULL))
+        abort();
+    if (r < 0)
+        return 0;
+    check(placement);
+    write_whole(placement, &text);
+    json = cJSON_Parse(text.data);
+    if (gt_gpu_placement_read(json, &again, NULL) < 0)
+        abort();
+    cJSON_Delete(json);
+    write_whole(again, &same);
+    if (strcmp(text.data, same.data) != 0)
+        abort();
+    gt_buf_consume(&same, same.len);
+    gt_gpu_placement_write_patch(placement, true, &same);
+    json = cJSON_Parse(same.data);
+    if (!json)
+        abort();
+    cJSON_Delete(json);
+    return 0;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "api/gpu_placement.h"
+
+/* What the companion writes it reads again, as a whole object and as a patch of one. */
+
+enum { ROUNDS = 300, PODS = 200, NODES = 50, UNITS = 9, TEMPLATES = 4, ETCD_MAX = 3 << 19 };
+
+static uint64_t state_of_random;
+
+static unsigned below(unsigned n)
+{
+    state_of_random = state_of_random * UINT64_C(6364136223846793005) + 1442695040888963407U;
+    return (unsigned)(state_of_random >> 33) % n;
+}
+
+static const char *maybe(const char *text)
+{
+    return below(2) ? text : "";
+}
+
+struct drawn {
+    struct gt_gpu_placement object;
+    struct gt_gpu_placement_template templates[TEMPLATES];
+    struct gt_gpu_placement_pod pods[PODS];
+    char names[NODES][64];
+    const char *nodes[NODES], *units[UNITS];
+};
+
+static void draw_plan(struct drawn *drawn)
+{
+    struct gt_gpu_placement *to = &drawn->object;
+    uint32_t rank = 0;
+    to->node_count = 1 + below(NODES);
+    to->unit_count = 1 + below(UNITS);
+    to->pod_count = below(4) ? 1 + below(PODS) : 0;
+    for (uint32_t i = 0; i < to->node_count; i++) {
+        snprintf(drawn->names[i], sizeof(drawn->names[i]), "node-%u", i);
+        drawn->nodes[i] = drawn->names[i];
+    }
+    for (uint32_t i = 0; i < to->unit_count; i++)
+        drawn->units[i] = below(2) ? "sn-1" : below(2) ? "sn-1,sn-2" : "";
+    for (uint32_t i = 0; i < to->pod_count; i++) {
+        drawn->pods[i] = (struct gt_gpu_placement_pod){.rank = rank + below(3),
+                                                       .unit = below(to->unit_count),
+                                                       .node = below(to->node_count),
+                                                       .gpus = (uint64_t)below(1U << 31) << below(34) | 1,
+                                                       .name = below(4) ? NULL : "web-7c9d-\"x\""};
+        rank = drawn->pods[i].rank + 1;
+    }
+    to->nodes = drawn->nodes;
+    to->units = drawn->units;
+    to->pods = drawn->pods;
+}
+
+static void draw(struct drawn *drawn)
+{
+    const char *kind = maybe("PyTorchJob");
+    drawn->object = (struct gt_gpu_placement){
+        .namespace_ = "team-a",
+        .name = "pytorchjob-demo",
+        .uid = "u-1",
+        .resource_version = "17",
+        .owner_api_version = *kind ? "kubeflow.org/v1" : "",
+        .owner_kind = kind,
+        .owner_name = *kind ? "demo" : "",
+        .owner_uid = *kind ? "u-0" : "",
+        .job = "team-a/PyTorchJob/demo",
+        .templates = drawn->templates,
+        .template_count = below(TEMPLATES + 1),
+        .priority = (int32_t)below(2001) - 1000,
+        .on_lost_plan = maybe("Recreate"),
+        .phase = (enum gt_gpu_placement_phase)below(GT_GPU_PLACEMENT_PHASES),
+        .reason = maybe("TooFewGPUs"),
+        .message = maybe("it says \"so\": 3 of 4"),
+        .behind = maybe("team-b/Job/other"),
+        .where = maybe("sn-1, sn-2 and 3 more"),
+        .epoch = (uint64_t)below(1U << 31) << below(22),
+        .promised_gpus = below(2) ? below(1000) : 0,
+        .promised_until = maybe("2026-01-30T12:00:00Z"),
+        .waiting_since = maybe("2026-01-30T12:00:01Z"),
+        .planned_at = maybe("2026-01-30T12:00:02Z"),
+    };
+    for (unsigned i = 0; i < drawn->object.template_count; i++)
+        drawn->templates[i] = (struct gt_gpu_placement_template){.role = maybe("worker"),
+                                                                 .pods = below(1U << 17),
+                                                                 .gpus = below(65),
+                                                                 .group = below(2) ? below(1U << 23) : 0,
+                                                                 .atomic = below(2) ? below(1U << 23) : 0};
+    draw_plan(drawn);
+}
+
+static void assert_same_plan(const struct gt_gpu_placement *got, const struct gt_gpu_placement *want)
+{
+    assert_int_equal(got->pod_count, want->pod_count);
+    if (!want->pod_count)
+        return; /* the tables are then not written */
+    assert_int_equal(got->node_count, want->node_count);
+    assert_int_equal(got->unit_count, want->unit_count);
+    for (uint32_t i = 0; i < want->node_count; i++)
+        assert_string_equal(got->nodes[i], want->nodes[i]);
+    for (uint32_t i = 0; i < want->unit_count; i++)
+        assert_string_equal(got->units[i], want->units[i]);
+    for (uint32_t i = 0; i < want->pod_count; i++) {
+        const struct gt_gpu_placement_pod *a = &got->pods[i], *b = &want->pods[i];
+        assert_int_equal(a->rank, b->rank);
+        assert_int_equal(a->unit, b->unit);
+        assert_int_equal(a->node, b->node);
+        assert_true(a->gpus == b->gpus);
+        assert_string_equal(a->name ? a->name : "none", b->name ? b->name : "none");
+    }
+}
+
+static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_placement *want)
+{
+    assert_string_equal(got->namespace_, want->namespace_);
+    assert_string_equal(got->name, want->name);
+    assert_string_equal(got->owner_api_version, want->owner_api_version);
+    assert_string_equal(got->owner_kind, want->owner_kind);
+    assert_string_equal(got->owner_name, want->owner_name);
+    assert_string_equal(got->owner_uid, want->owner_uid);
+    assert_string_equal(got->job, want->job);
+    assert_int_equal(got->template_count, want->template_count);
+    for (unsigned i = 0; i < want->template_count; i++) {
+        assert_string_equal(got->templates[i].role, want->templates[i].role);
+        assert_int_equal(got->templates[i].pods, want->templates[i].pods);
+        assert_int_equal(got->templates[i].gpus, want->templates[i].gpus);
+        assert_int_equal(got->templates[i].group, want->templates[i].group);
+        assert_int_equal(got->templates[i].atomic, want->templates[i].atomic);
+    }
+    assert_int_equal(got->priority, want->priority);
+    assert_string_equal(got->on_lost_plan, want->on_lost_plan);
+    assert_int_equal(got->phase, want->phase);
+    assert_string_equal(got->reason, want->reason);
+    assert_string_equal(got->message, want->message);
+    assert_string_equal(got->behind, want->behind);
+    assert_string_equal(got->where, want->where);
+    assert_true(got->epoch == want->epoch);
+    assert_int_equal(got->promised_gpus, want->promised_gpus);
+    assert_string_equal(got->promised_until, want->promised_until);
+    assert_string_equal(got->waiting_since, want->waiting_since);
+    assert_string_equal(got->planned_at, want->planned_at);
+    assert_same_plan(got, want);
+}
+
+static cJSON *parsed(const struct gt_buf *text)
+{
+    assert_false(text->failed);
+    cJSON *json = cJSON_Parse(text->data);
+    assert_non_null(json);
+    return json;
+}
+
+/* As the API server has it after a create. */
+static cJSON *created(const struct gt_gpu_placement *placement)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
+    gt_gpu_placement_write(placement, &text);
+    cJSON *json = parsed(&text);
+    cJSON *metadata = cJSON_GetObjectItemCaseSensitive(json, "metadata");
+    cJSON_AddStringToObject(metadata, "uid", placement->uid);
+    cJSON_AddStringToObject(metadata, "resourceVersion", placement->resource_version);
+    return json;
+}
+
+/* A merge patch by RFC 7386. */
+static void merge(cJSON *target, const cJSON *patch)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, patch)
+    {
+        cJSON *old = cJSON_GetObjectItemCaseSensitive(target, item->string);
+        if (cJSON_IsObject(item) && cJSON_IsObject(old)) {
+            merge(old, item);
+            continue;
+        }
+        cJSON_DeleteItemFromObjectCaseSensitive(target, item->string);
+        if (!cJSON_IsNull(item))
+            cJSON_AddItemToObject(target, item->string, cJSON_Duplicate(item, true));
+    }
+}
+
+static void check(cJSON *json, const struct gt_gpu_placement *want)
+{
+    gt_auto_gpu_placement struct gt_gpu_placement *got = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_gpu_placement_read(json, &got, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    cJSON_Delete(json); /* its texts are its own */
+    assert_string_equal(got->uid, want->uid);
+    assert_string_equal(got->resource_version, want->resource_version);
+    assert_same(got, want);
+}
+
+static void what_is_created_is_read(void **state)
+{
+    static struct drawn drawn;
+    (void)state;
+    for (unsigned n = 0; n < ROUNDS; n++) {
+        draw(&drawn);
+        check(created(&drawn.object), &drawn.object);
+    }
+}
+
+static void a_patch_says_all_that_has_changed(void **state)
+{
+    static struct drawn from, to;
+    (void)state;
+    for (unsigned n = 0; n < ROUNDS; n++) {
+        gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
+        bool with_plan = below(2);
+        draw(&from);
+        draw(&to);
+        struct gt_gpu_placement want = to.object;
+        want.owner_api_version = from.object.owner_api_version;
+        want.owner_kind = from.object.owner_kind;
+        want.owner_name = from.object.owner_name;
+        want.owner_uid = from.object.owner_uid;
+        if (!with_plan) {
+            want.nodes = from.nodes;
+            want.units = from.units;
+            want.pods = from.pods;
+            want.node_count = from.object.node_count;
+            want.unit_count = from.object.unit_count;
+            want.pod_count = from.object.pod_count;
+        }
+        gt_gpu_placement_write_patch(&to.object, with_plan, &text);
+        cJSON *json = created(&from.object), *patch = parsed(&text);
+        const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(patch, "metadata");
+        assert_string_equal(cJSON_GetObjectItemCaseSensitive(metadata, "uid")->valuestring, "u-1");
+        assert_string_equal(cJSON_GetObjectItemCaseSensitive(metadata, "resourceVersion")->valuestring, "17");
+        merge(json, patch);
+        cJSON_Delete(patch);
+        check(json, &want);
+    }
+}
+
+/* Each pod on a node of its own with a long name, and GPUs that make long lists. */
+static void etcd_takes_the_largest(void **state)
+{
+    enum { COUNT = GT_GPU_PLACEMENT_PODS_MAX, NAME = 63, OF_UNIT = 8 };
+    static char names[COUNT][NAME + 1], supers[COUNT / OF_UNIT][16];
+    static const char *nodes[COUNT], *units[COUNT / OF_UNIT];
+    static struct gt_gpu_placement_pod pods[COUNT];
+    static struct drawn drawn;
+    (void)state;
+    draw(&drawn);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof(names[i]), "%0*u", NAME, i);
+        nodes[i] = names[i];
+        snprintf(supers[i / OF_UNIT], sizeof(supers[0]), "sn-%u", i / OF_UNIT);
+        units[i / OF_UNIT] = supers[i / OF_UNIT];
+        pods[i] = (struct gt_gpu_placement_pod){.rank = i, .unit = i / OF_UNIT, .node = i, .gpus = 0x0f};
+    }
+    struct gt_gpu_placement *object = &drawn.object;
+    object->nodes = nodes;
+    object->units = units;
+    object->pods = pods;
+    object->node_count = object->pod_count = COUNT;
+    object->unit_count = COUNT / OF_UNIT;
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
+    gt_gpu_placement_write(object, &text);
+    assert_int_equal(gt_buf_check(&text, "object", NULL), 0);
+    print_message("%d pods on as many nodes with names of %d bytes: %zu bytes\n", COUNT, NAME, text.len);
+    assert_true(text.len <= GT_GPU_PLACEMENT_TEXT_MAX && text.len + (32 << 10) <= ETCD_MAX);
+    check(created(object), object);
+}
+
+static void what_is_not_told_is_empty(void **state)
+{
+    gt_auto_gpu_placement struct gt_gpu_placement *got = NULL;
+    cJSON *json = cJSON_Parse(
+        "{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\"},\"spec\":{\"job\":\"j\",\"behind\":null}}");
+    (void)state;
+    assert_int_equal(gt_gpu_placement_read(json, &got, NULL), 0);
+    cJSON_Delete(json);
+    assert_int_equal(got->phase, GT_GPU_PLACEMENT_PENDING);
+    assert_string_equal(got->owner_kind, "");
+    assert_string_equal(got->uid, "");
+    assert_string_equal(got->behind, "");
+    assert_int_equal(got->pod_count + got->node_count + got->unit_count + got->template_count, 0);
+}
+
+static void nonsense_is_refused_with_its_path(void **state)
+{
+    static const char head[] = "{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\"},\"spec\":{\"job\":\"j\"";
+    static const char plan[] =
+        "},\"status\":{\"nodes\":[\"a\",\"b\"],\"units\":[\"sn\"],\"pods\":[\"0:0:1:0-3\",";
+    static const struct {
+        const char *head, *rest, *error;
+    } cases[] = {
+        {"", "{}", "gpuplacements: metadata.name: is missing"},
+        {"", "{\"metadata\":{\"name\":\"n\"}}", "gpuplacements: metadata.namespace: is missing"},
+        {"", "{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\",\"ownerReferences\":[{}]}}",
+         "gpuplacements: metadata.ownerReferences[0].apiVersion: is missing"},
+        {"", "{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\"}}",
+         "gpuplacements/s/n: spec.job: is missing"},
+        {head, ",\"priority\":1.5}}", "gpuplacements/s/n: spec.priority: expected a whole number of 32 bits"},
+        {head, ",\"priority\":2147483648}}",
+         "gpuplacements/s/n: spec.priority: expected a whole number of 32 bits"},
+        {head, ",\"templates\":[{},7]}}",
+         "gpuplacements/s/n: spec.templates[1]: expected an object, is a number"},
+        {head, ",\"templates\":[{\"gpus\":-1}]}}",
+         "gpuplacements/s/n: spec.templates[0].gpus: expected 0 to 65536, is -1"},
+        {head, "},\"status\":{\"phase\":\"Done\"}}",
+         "gpuplacements/s/n: status.phase: there is no phase Done"},
+        {head, "},\"status\":{\"epoch\":0.5}}",
+         "gpuplacements/s/n: status.epoch: expected a whole number, is 0.5"},
+        {head, "},\"status\":{\"plannedAt\":\"now\"}}", "gpuplacements/s/n: status.plannedAt: is no time"},
+        {head, "},\"status\":{\"nodes\":[\"a\",7]}}",
+         "gpuplacements/s/n: status.nodes[1]: expected a string"},
+        {head, "},\"status\":{\"nodes\":[\"\\u0007\"]}}",
+         "gpuplacements/s/n: status.nodes[0]: is too long, or not printable"},
+        {plan, "7]}}", "gpuplacements/s/n: status.pods[1]: expected a string"},
+        {plan, "\"\"]}}", "gpuplacements/s/n: status.pods[1]: the rank is none"},
+        {plan, "\":0:0:0\"]}}", "gpuplacements/s/n: status.pods[1]: the rank is none"},
+        {plan, "\"131072:0:0:0\"]}}", "gpuplacements/s/n: status.pods[1]: the rank is none"},
+        {plan, "\"1:1:0:0\"]}}", "gpuplacements/s/n: status.pods[1]: there is no such unit"},
+        {plan, "\"1:0:2:0\"]}}", "gpuplacements/s/n: status.pods[1]: there is no such node"},
+        {plan, "\"1:0:99999999999999999999:0\"]}}",
+         "gpuplacements/s/n: status.pods[1]: there is no such node"},
+        {plan, "\"1:0:0:\"]}}", "gpuplacements/s/n: status.pods[1]: the GPUs are none"},
+        {plan, "\"1:0:0:64\"]}}", "gpuplacements/s/n: status.pods[1]: the GPUs are none"},
+        {plan, "\"1:0:0:3-2\"]}}", "gpuplacements/s/n: status.pods[1]: the GPUs are none"},
+        {plan, "\"1:0:0:0:\"]}}", "gpuplacements/s/n: status.pods[1]: the name is none"},
+        {plan, "\"0:0:0:0\"]}}", "gpuplacements/s/n: status.pods[1]: ranks must ascend"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_gpu_placement struct gt_gpu_placement *got = NULL;
+        gt_auto_err struct gt_err *err = NULL;
+        gt_auto_buf struct gt_buf text = GT_BUF(4096);
+        gt_buf_printf(&text, "%s%s%s", cases[i].head == plan ? head : "", cases[i].head, cases[i].rest);
+        cJSON *json = parsed(&text);
+        assert_true(gt_gpu_placement_read(json, &got, &err) < 0);
+        assert_string_equal(gt_err_text(err), cases[i].error);
+        assert_null(got);
+        cJSON_Delete(json);
+    }
+}
+
+static void names_are_those_of_objects(void **state)
+{
+    static const struct {
+        const char *kind, *job, *name;
+    } cases[] = {
+        {"PyTorchJob", "demo", "pytorchjob-demo"},
+        {"Pod", "a.b-0", "pod-a.b-0"},
+        {"Owned/ReplicaSet", "web-7c9d", "owned-replicaset-web-7c9d-"},
+        {"Job", "My_Job", "job-my-job-"},
+        {"Job", "a..b", "job-a--b-"},
+        {"Job", "a-", "job-a--"},
+        {"Job", "", "job--"},
+        {"", "", "x-"},
+    };
+    static char names[GT_COUNT(cases) + 2][300];
+    char longest[260];
+    (void)state;
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    for (size_t i = 0; i < GT_COUNT(cases) + 2; i++) {
+        gt_auto_buf struct gt_buf text = GT_BUF(sizeof(names[0]) - 1);
+        bool cut = i >= GT_COUNT(cases);
+        longest[253 - strlen("pod-") + (i == GT_COUNT(cases) + 1)] = '\0';
+        gt_gpu_placement_name(cut ? "Pod" : cases[i].kind, cut ? longest : cases[i].job, &text);
+        snprintf(names[i], sizeof(names[i]), "%s", text.data);
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(names[i], names[j]);
+        assert_in_range(text.len, 1, 253);
+        if (cut) {
+            assert_int_equal(text.len, 253);
+            assert_memory_equal(text.data, "pod-aaaa", 8);
+            longest[253 - strlen("pod-")] = 'a';
+            continue;
+        }
+        size_t want = strlen(cases[i].name);
+        assert_memory_equal(text.data, cases[i].name, want);
+        assert_int_equal(text.len, want + (cases[i].name[want - 1] == '-' ? 16 : 0));
+    }
+}
+
+int main(void)
+{
+    const char *given = getenv("GPUTOPO_TEST_SEED");
+    state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    printf("seed: GPUTOPO_TEST_SEED=%llu\n", (unsigned long long)state_of_random);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_created_is_read),
+        cmocka_unit_test(a_patch_says_all_that_has_changed),
+        cmocka_unit_test(etcd_takes_the_largest),
+        cmocka_unit_test(what_is_not_told_is_empty),
+        cmocka_unit_test(nonsense_is_refused_with_its_path),
+        cmocka_unit_test(names_are_those_of_objects),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
