@@ -4,7 +4,28 @@
 
 #include "scheduler-ext/core/internal.h"
 
-/* The min-loss rule. */
+/*
+ * The min-loss rule: of the supernodes with f >= q slots the one where the fewest larger sizes lose a place,
+ * then the one with the smallest f. Why no other rule places more, if nothing leaves:
+ *
+ * Let each of the sizes q1 < q2 < ... divide the next, and let K_j be the sum of floor(f / q_j) over all
+ * supernodes: how many runs of size q_j the cluster could hold.
+ *
+ * What fits: runs fit exactly if for each j the runs of size q_j and more, counted in units of q_j, are at
+ * most K_j. It is necessary, since a run of q_i >= q_j takes slots for q_i / q_j pieces of q_j. It is
+ * sufficient if they are placed largest first: each takes q_i / q_j from K_j for every j <= i wherever it
+ * goes.
+ *
+ * Choices are ordered: a run of q_i lowers K_j for j <= i by the same number in every supernode; only larger
+ * sizes differ. If Q loses a place in f, so does every size Q' of the chain between q_i and Q, since
+ * f mod Q' <= f mod Q < q_i. So one supernode is better than another, or equal, for all sizes at once.
+ *
+ * Nothing is refused in vain: runs arrive one by one. Claim: our K_j are never below those of any other
+ * method. It could only break if both place a run of q_i, we lose a place of a larger size q_j, the other
+ * does not, and both had the same K_j. Then f mod q_j < q_i in every supernode where the run fits, and
+ * f < q_i elsewhere, so our K_i = (q_j / q_i) K_j. The other had room for a q_i beside its pieces of q_j, so
+ * its K_i is at least (q_j / q_i) K_j + 1: more than ours, a contradiction.
+ */
 
 enum { RULE_TABLE = 512 };
 
