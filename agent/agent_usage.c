@@ -107,7 +107,7 @@ static bool retire_makeshift_ids(struct gt_agent *agent, struct gt_in_use *in_us
     bool some = false;
     for (unsigned i = 0; agent->plugin && in_use->complete && inventory && i < inventory->device_count; i++) {
         const struct gt_device *device = &inventory->devices[i];
-        if (gt_inventory_has_makeshift_id(inventory, device) && !gt_in_use_has(in_use, device->id) &&
+        if (gt_inventory_has_temporary_id(inventory, device) && !gt_in_use_has(in_use, device->id) &&
             gt_plugin_retire(agent->plugin, device->id))
             some = true;
     }

@@ -43,7 +43,7 @@ bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const
  * once; without memory the answer is empty, and the kubelet chooses by itself.
  */
 struct gt_preferred_callbacks { /* both may be NULL */
-    /* Somebody else knows better: `size` of the available IDs, each once, are in ret_ids then. Not asked
+    /* A planned choice: `size` of the available IDs, each once, are in ret_ids then. Not asked
      * where something must be included, nor where there are several containers. */
     bool (*planned)(void *arg, const char *const *available, unsigned available_count, unsigned size,
                     const char **ret_ids);

@@ -16,13 +16,14 @@ enum { SUFFIX_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
 struct gt_cdi {
     char *dir, *path, *kind, *dev_root;
 
-    pthread_mutex_t writing; /* from the look at the host to the file: who looks first writes first */
+    pthread_mutex_t writing; /* held from reading the host to writing the file, so that an older view is not
+                                written last */
     char
         *text; /* what lay in the file when `seen` was taken; NULL: not known. Under `writing`, as the next */
     struct stat seen;
     uint64_t newest; /* number of the last inventory that was written */
 
-    pthread_mutex_t lock; /* for a moment only: nobody waits for the host to ask for these */
+    pthread_mutex_t lock; /* held for a moment only, never while the host is read */
     struct gt_cdi_stats stats;
 };
 
@@ -182,7 +183,7 @@ static int write_file(struct gt_cdi *cdi, char *text, struct gt_err **err)
     pthread_mutex_unlock(&cdi->lock);
     if (file_says(cdi, text))
         cdi->text = text;
-    else /* somebody else was quicker: looked at again the next time */
+    else /* somebody else has written it: it is checked again the next time */
         free(text);
     return 0;
 }
@@ -266,7 +267,7 @@ static char *without_slash(const char *path)
     return strndup(path, len);
 }
 
-/* By a spec as they would make it. */
+/* Checks them with a spec that they would give. */
 int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err)
 {
     gt_auto_free char *dev_root = without_slash(options->dev_root), *host_path = NULL;

@@ -52,7 +52,7 @@ void gt_cdi_name_add(struct gt_buf *to, const char *id)
     }
 }
 
-/* Absolute, and what it says: no part of it is "." or "..", none is empty. */
+/* Whether the path is absolute, without empty parts, "." and "..". */
 static bool is_path(const char *path)
 {
     if (path[0] != '/' || strlen(path) >= PATH_MAX || !gt_text_is_utf8(path))

@@ -22,7 +22,7 @@ struct gt_cdi_node {
     const char *permissions; /* some of "rwm" */
 };
 
-/* What is changed about a container. Major and minor number are left out: the runtime looks at the host's
+/* What is changed about a container. Major and minor number are left out: the runtime reads the host's
  * device node when it makes the container. */
 struct gt_cdi_edits {
     const struct gt_cdi_node *nodes;

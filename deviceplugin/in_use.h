@@ -6,7 +6,7 @@
 
 #include "topology/model/node.h"
 
-/* Device IDs that containers hold, by the kubelet's book; each once. */
+/* Device IDs that containers hold, as the kubelet lists them; each once. */
 enum { GT_IN_USE_MAX = 128 };
 
 struct gt_in_use {
@@ -19,7 +19,7 @@ struct gt_in_use {
 };
 
 bool gt_in_use_retired(const struct gt_in_use *in_use, const char *id);
-/* False: it is, or there is no room. */
+/* False: it is in use, or there is no room. */
 bool gt_in_use_retire(struct gt_in_use *in_use, const char *id);
 
 bool gt_in_use_has(const struct gt_in_use *in_use, const char *id);

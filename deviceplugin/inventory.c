@@ -22,8 +22,7 @@ static bool id_is_taken(const struct gt_inventory *inventory, const struct gt_in
     return false;
 }
 
-/* An ID that nobody has or had: the GPU's own, or with a number behind where another card was served as it.
- */
+/* An ID that is not taken: the GPU's own, with a number behind it where another card was served by that. */
 static void make_new_id(const struct gt_inventory *inventory, const struct gt_inventory *previous,
                         const struct gt_in_use *in_use, const struct gt_gpu *gpu, char to[static GT_ID_SIZE])
 {
@@ -34,9 +33,9 @@ static void make_new_id(const struct gt_inventory *inventory, const struct gt_in
         snprintf(to, GT_ID_SIZE, "%.80s.%u", own, n);
 }
 
-/* How well a device of before stands for this GPU, 0 not at all. Who is in use comes first, then the same
- * UUID, then who was there (and not lost). */
-static unsigned likeness(const struct gt_device *old, const struct gt_gpu *gpu)
+/* How well a previous device matches this GPU, 0 not at all. A device in use comes first, then one with the
+ * same UUID, then one that was there (not lost). */
+static unsigned similarity(const struct gt_device *old, const struct gt_gpu *gpu)
 {
     bool same_uuid = gpu->uuid[0] && strcmp(old->uuid, gpu->uuid) == 0;
     bool same_place = strcmp(old->bdf, gpu->bdf) == 0 && !(gpu->uuid[0] && old->uuid[0]);
@@ -52,7 +51,7 @@ static int find_previous(const struct gt_inventory *previous, const struct gt_gp
     int best = -1;
     unsigned most = 0;
     for (unsigned i = 0; previous && i < previous->device_count; i++) {
-        unsigned like = matched[i] ? 0 : likeness(&previous->devices[i], gpu);
+        unsigned like = matched[i] ? 0 : similarity(&previous->devices[i], gpu);
         if (like > most) {
             most = like;
             best = (int)i;
@@ -62,8 +61,8 @@ static int find_previous(const struct gt_inventory *previous, const struct gt_gp
 }
 
 /*
- * Who is known by UUID is matched before places are: else a GPU without UUID could take the ID of one that
- * only moved.
+ * GPUs are matched by UUID first, then by their place: else a GPU without UUID could take the ID of one that
+ * has only moved.
  */
 static void match_previous(const struct gt_node *node, const struct gt_inventory *previous,
                            int match[static GT_GPUS_MAX], bool matched[static GT_DEVICES_MAX])
@@ -143,8 +142,8 @@ static void add_lost(struct gt_inventory *inventory, const struct gt_device *old
 }
 
 /*
- * A container holds a device that cannot be placed, and here is a GPU that nobody can name: the two may be
- * one. So it is after a restart of this program while the vendor library does not answer yet.
+ * A container holds a device that matches no GPU, and this GPU's UUID is not known: it may be that device.
+ * This happens after a restart of this program while the vendor library does not answer yet.
  */
 static void hold_back(struct gt_inventory *inventory)
 {
@@ -234,8 +233,8 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
         if (r < 0)
             return r;
     }
-    /* Devices of somebody else on a node without GPUs, or on one that is left to the vendor's plugin, are
-     * none of ours: what we have not served we need not answer for. */
+    /* On a node without GPUs, or on one that is left to the vendor's plugin, devices in use that we have not
+     * served belong to another plugin. They are not listed. */
     if (served || (!not_advertised && node->gpu_count)) {
         int match[GT_GPUS_MAX];
         bool matched[GT_DEVICES_MAX] = {false};
@@ -304,7 +303,7 @@ bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_invent
     return true;
 }
 
-bool gt_inventory_has_makeshift_id(const struct gt_inventory *inventory, const struct gt_device *device)
+bool gt_inventory_has_temporary_id(const struct gt_inventory *inventory, const struct gt_device *device)
 {
     char own[GT_ID_SIZE];
     if (device->gpu < 0 || strncmp(device->id, place_prefix, strlen(place_prefix)) != 0)

@@ -18,10 +18,10 @@
  * old one is lost, the new one gets an ID of its own. A retired ID (gt_in_use) is nobody's: its GPU gets its
  * own one, and the retired one stays in the list for a while, as one that is lost.
  *
- * An ID in use (by the kubelet's book, see gt_inventory_next) goes before all that: a GPU keeps or gets the
- * ID that a container holds it by, also across a restart of this program. One that is no GPU of the node is
- * listed as lost. While such a one cannot be told from a GPU whose UUID is unknown, that GPU is Unhealthy: it
- * may well be the one in use, and must not be given twice.
+ * An ID in use (as the kubelet lists them, see gt_inventory_next) goes before all that: a GPU keeps or gets
+ * the ID that a container holds it by, also across a restart of this program. One that is no GPU of the node
+ * is listed as lost. While such a one cannot be told from a GPU whose UUID is unknown, that GPU is Unhealthy:
+ * it may well be the one in use, and must not be given twice.
  */
 enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
 enum {
@@ -81,7 +81,7 @@ GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)
 bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_inventory *b);
 
 /* Whether this GPU is served by its place though its UUID is known, and could be served by that. */
-bool gt_inventory_has_makeshift_id(const struct gt_inventory *inventory, const struct gt_device *device);
+bool gt_inventory_has_temporary_id(const struct gt_inventory *inventory, const struct gt_device *device);
 
 /* The device with this ID, NULL for none. */
 const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id);

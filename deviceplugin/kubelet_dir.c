@@ -11,13 +11,13 @@
 
 #include "deviceplugin/listener.h"
 
-enum { FOLDER_LOOK_MS = 30000, LOOK_WITHOUT_INOTIFY_MS = 2000, STALE_MAX = 64, PARENTS_MAX = 64 };
+enum { FOLDER_CHECK_MS = 30000, CHECK_WITHOUT_INOTIFY_MS = 2000, STALE_MAX = 64, PARENTS_MAX = 64 };
 
 struct gt_kubelet_dir {
     gt_kubelet_dir_changed *changed;
     void *arg;
     char *path, *socket;
-    int inotify; /* -1: not to be had */
+    int inotify; /* -1: there is none */
     int watch;   /* of the deepest directory that exists, -1 none */
     struct gt_source *readable, *timer;
 };
@@ -62,7 +62,7 @@ static void watch_deepest(struct gt_kubelet_dir *dir)
     dir->watch = watch;
 }
 
-/* A directory that appears while its parent is being watched for it has no event of its own: look once more.
+/* A directory that appears while its parent is being watched for it has no event of its own: check once more.
  */
 static void watch_all(struct gt_kubelet_dir *dir)
 {
@@ -85,17 +85,17 @@ static void on_readable(void *arg, uint32_t epoll_events)
     dir->changed(dir->arg);
 }
 
-static void look_later(struct gt_kubelet_dir *dir)
+static void check_later(struct gt_kubelet_dir *dir)
 {
     gt_source_arm(dir->timer,
-                  dir->inotify >= 0 && dir->watch >= 0 ? FOLDER_LOOK_MS : LOOK_WITHOUT_INOTIFY_MS);
+                  dir->inotify >= 0 && dir->watch >= 0 ? FOLDER_CHECK_MS : CHECK_WITHOUT_INOTIFY_MS);
 }
 
 static void on_timer(void *arg)
 {
     struct gt_kubelet_dir *dir = arg;
     watch_all(dir);
-    look_later(dir);
+    check_later(dir);
     dir->changed(dir->arg);
 }
 
@@ -120,7 +120,7 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
     if (r < 0)
         return gt_wrap(err, "kubelet directory");
     watch_all(dir);
-    look_later(dir);
+    check_later(dir);
     *ret = gt_steal(dir);
     return 0;
 }

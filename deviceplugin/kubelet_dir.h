@@ -8,18 +8,18 @@
 
 /*
  * The kubelet's device-plugins directory, watched by inotify: it may not exist yet (then its nearest parent
- * that does is watched), may be replaced, and sockets come and go in it. Looks by itself every half minute
- * too, more often where inotify is not to be had.
+ * that does is watched), may be replaced, and sockets come and go in it. Checks it every half minute
+ * too, more often without inotify.
  */
 struct gt_kubelet_dir;
 
-/* One socket file: a new one under the old name is another one. */
+/* Identifies a socket file: a new one under the old name has another ID. */
 struct gt_socket_id {
     uint64_t device, inode;
     int64_t seconds, nanoseconds; /* of its birth, where the file system knows it, else of its last change */
 };
 
-/* Called whenever something may have changed; the callee looks what. */
+/* Called whenever something may have changed; the callee checks what. */
 typedef void gt_kubelet_dir_changed(void *arg);
 
 int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet_dir_changed *changed,

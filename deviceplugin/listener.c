@@ -69,7 +69,7 @@ static struct connection *find_place(struct gt_listener *listener)
     return NULL;
 }
 
-static bool is_welcome(int fd)
+static bool is_allowed(int fd)
 {
     struct ucred peer;
     socklen_t size = sizeof(peer);
@@ -81,7 +81,7 @@ static void admit(struct gt_listener *listener, int fd)
 {
     struct connection *place = find_place(listener);
     struct stat st;
-    if (!place || !is_welcome(fd) || fstat(fd, &st) < 0) {
+    if (!place || !is_allowed(fd) || fstat(fd, &st) < 0) {
         close(fd);
         if (listener->refused)
             __atomic_add_fetch(listener->refused, 1, __ATOMIC_RELAXED);
@@ -108,7 +108,7 @@ static void on_pause_over(void *arg)
 }
 
 /* Out of descriptors or memory: the connection waits in the backlog, and the loop must not spin over it. */
-static void take_a_break(struct gt_listener *listener)
+static void pause_accepting(struct gt_listener *listener)
 {
     gt_source_free(listener->readable);
     listener->readable = NULL;
@@ -128,7 +128,7 @@ static void on_readable(void *arg, uint32_t events)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            take_a_break(listener);
+            pause_accepting(listener);
         else if (errno == EINTR || errno == ECONNABORTED)
             continue;
         return;

@@ -37,7 +37,7 @@ static void deliver_allocated(void *owner, struct gt_letter *base)
     plugin->events.allocated(plugin->events.arg, letter->nodes, letter->error[0] ? letter->error : NULL);
 }
 
-static void tell_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, const char *error)
+static void report_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, const char *error)
 {
     struct nodes_letter *letter = plugin->events.allocated ? calloc(1, sizeof(*letter)) : NULL;
     if (!letter)
@@ -77,7 +77,7 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     pthread_mutex_unlock(&plugin->lock);
     enum gt_rpc_status status =
         gt_answer_allocate_all(node, plugin->dev_root, GT_NODES_PLUGIN_ID, request, len, &nodes, reply, &why);
-    tell_allocated(plugin, nodes, status == GT_RPC_OK ? "" : gt_err_text(why));
+    report_allocated(plugin, nodes, status == GT_RPC_OK ? "" : gt_err_text(why));
     if (err)
         *err = gt_steal(why);
     return status;
@@ -103,7 +103,7 @@ static const struct gt_rpc_method methods[] = {
     {GT_PATH_PRESTART, gt_handle_prestart, false},
 };
 
-/* ---- registration's news, on the loop's thread ---- */
+/* ---- events of the registration, on the loop's thread ---- */
 
 static void on_registered(void *arg)
 {
@@ -164,8 +164,9 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
                                               .ended = on_ended, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource};
-    const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
-    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,
+    const struct gt_registration_events callbacks = {on_registered, on_failed, on_streaming, on_offered,
+                                                     plugin};
+    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &callbacks,
                             &plugin->registration, err);
     if (r < 0)
         return r;

@@ -99,12 +99,12 @@ static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
     return listed;
 }
 
-static void wait_for_news(struct gt_plans **plans, gt_planner_plans *newer, void *arg,
+static void wait_for_plan(struct gt_plans **plans, gt_planner_plans *newer, void *arg,
                           const struct gt_listed_containers *listed)
 {
-    uint64_t end = gt_clock_ms() + GT_PLANNER_NEWS_MS;
+    uint64_t end = gt_clock_ms() + GT_PLANNER_PLAN_MS;
     while ((*plans)->is_complete && gt_plans_lack_one(*plans, listed) && gt_clock_ms() < end) {
-        sleep_ms(GT_PLANNER_LOOK_MS);
+        sleep_ms(GT_PLANNER_POLL_MS);
         struct gt_plans *next = newer(arg);
         if (!next)
             return;
@@ -123,7 +123,7 @@ enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans 
         return GT_PLAN_NONE;
     if (!list(planner, &listed))
         return any_fits ? GT_PLAN_LATE : GT_PLAN_NONE;
-    wait_for_news(plans, newer, arg, &listed);
+    wait_for_plan(plans, newer, arg, &listed);
     enum gt_plan_result result = gt_plans_match(*plans, request, &listed, ret);
     gt_pod_containers_done(&listed);
     return result;

@@ -6,9 +6,9 @@
 #include "deviceplugin/rpc.h"
 
 /*
- * Finds the plan that a GetPreferredAllocation is about: asks the kubelet who waits, and waits for its answer
- * itself. For the one handler thread of the plugin; never takes longer than its deadline and
- * GT_PLANNER_NEWS_MS but for what it takes to read an answer of GT_PLANNER_ANSWER_MAX bytes.
+ * Finds the plan that a GetPreferredAllocation is about: asks the kubelet which pods wait, and blocks until
+ * it answers. For the one handler thread of the plugin; never takes longer than its deadline and
+ * GT_PLANNER_PLAN_MS but for what it takes to read an answer of GT_PLANNER_ANSWER_MAX bytes.
  */
 struct gt_planner;
 
@@ -18,8 +18,8 @@ typedef struct gt_plans *gt_planner_plans(void *arg);
 enum {
     GT_PLANNER_DEADLINE_MS = 50,     /* the kubelet's answer takes 0.4 ms, 39 in the worst start storm seen */
     GT_PLANNER_RETRY_MS = 15,        /* pause before the one retry: the kubelet lets 100 in a second */
-    GT_PLANNER_NEWS_MS = 200,        /* for the plan of a pod that the kubelet has seen before us */
-    GT_PLANNER_LOOK_MS = 2,          /* between two looks whether it has come */
+    GT_PLANNER_PLAN_MS = 200,        /* for the plan of a pod that the kubelet has seen before us */
+    GT_PLANNER_POLL_MS = 2,          /* between two checks whether it has come */
     GT_PLANNER_ANSWER_MAX = 1 << 20, /* a larger answer counts as late */
 };
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/planner.h"
-#include "deviceplugin/plugin_news.h"
+#include "deviceplugin/plugin_notify.h"
 #include "deviceplugin/podresources.h"
 #include "deviceplugin/registration.h"
 #include "deviceplugin/rpc.h"
@@ -17,7 +17,7 @@
 enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
-    struct gt_news_owner news; /* first: the mailbox knows the plugin as this */
+    struct gt_notify_owner notify; /* first: the mailbox knows the plugin as this */
     char *resource, *kubelet_dir, *dev_root, *uuid_variable;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
@@ -141,7 +141,7 @@ static void on_preferred(void *arg, const char *const *available, unsigned avail
     struct gt_plugin *plugin = preferring->plugin;
     const struct gt_plan *plan = preferring->plan;
     count(plugin, &plugin->stats.preferred);
-    if (!plugin->news.events.preferred)
+    if (!plugin->notify.events.preferred)
         return;
     const struct gt_preference preference = {
         .ids = ids,
@@ -153,7 +153,7 @@ static void on_preferred(void *arg, const char *const *available, unsigned avail
         .pod = plan ? plan->pod : "",
         .container = plan ? plan->container : "",
     };
-    gt_news_preferred(plugin->mailbox, &preference);
+    gt_notify_preferred(plugin->mailbox, &preference);
 }
 
 static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
@@ -162,8 +162,8 @@ static void on_allocated(void *arg, const char *const *ids, unsigned ids_count, 
     const struct gt_allocation allocation = {ids, ids_count < GT_DEVICES_MAX ? ids_count : GT_DEVICES_MAX,
                                              error};
     count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
-    if (plugin->news.events.allocated)
-        gt_news_allocated(plugin->mailbox, &allocation);
+    if (plugin->notify.events.allocated)
+        gt_notify_allocated(plugin->mailbox, &allocation);
 }
 
 static enum gt_rpc_status handle_list(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
@@ -266,8 +266,8 @@ static void on_registered(void *arg)
     plugin->stats.registered = true;
     plugin->stats.registrations++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->news.events.registered)
-        plugin->news.events.registered(plugin->news.events.arg);
+    if (plugin->notify.events.registered)
+        plugin->notify.events.registered(plugin->notify.events.arg);
 }
 
 static void on_failed(void *arg, const char *why, unsigned retry_ms)
@@ -277,8 +277,8 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     plugin->stats.registered = false;
     plugin->stats.registration_failures++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->news.events.registration_failed)
-        plugin->news.events.registration_failed(plugin->news.events.arg, why, retry_ms);
+    if (plugin->notify.events.registration_failed)
+        plugin->notify.events.registration_failed(plugin->notify.events.arg, why, retry_ms);
 }
 
 static void on_streaming(void *arg, bool open)
@@ -291,8 +291,8 @@ static void on_streaming(void *arg, bool open)
     else
         plugin->stats.registered = false;
     pthread_mutex_unlock(&plugin->lock);
-    if (!open && plugin->news.events.stream_ended)
-        plugin->news.events.stream_ended(plugin->news.events.arg);
+    if (!open && plugin->notify.events.stream_ended)
+        plugin->notify.events.stream_ended(plugin->notify.events.arg);
 }
 
 static bool on_offered(void *arg, const struct gt_holdings *offered)
@@ -330,7 +330,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     pthread_mutex_init(&plugin->lock, NULL);
     plugin->given.complete = true;
     if (events)
-        plugin->news.events = *events;
+        plugin->notify.events = *events;
     int r = copy_options(plugin, options, err);
     if (r == 0)
         r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
@@ -347,12 +347,13 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                                                          .stream_timeout_ms = options->stream_timeout_ms,
                                                          .check_ms = options->check_ms,
                                                          .refused = &plugin->refused};
-    const struct gt_registration_events news = {on_registered, on_failed, on_streaming, on_offered, plugin};
+    const struct gt_registration_events callbacks = {on_registered, on_failed, on_streaming, on_offered,
+                                                     plugin};
     plugin->strategy = options->strategy;
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
     plugin->plan_deadline_ms = options->plan_deadline_ms;
-    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &news,
+    r = gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration, &callbacks,
                             &plugin->registration, err);
     if (r < 0)
         return r;

@@ -75,7 +75,7 @@ void gt_plugin_retired(struct gt_plugin *plugin, struct gt_in_use *to);
 /*
  * What is planned from now on; NULL: nothing is. A GetPreferredAllocation without anything that must be
  * included asks the kubelet who waits, and answers with the devices that were planned for that container
- * where exactly one can be meant, else as without plans. It waits up to GT_PLANNER_NEWS_MS for plans that
+ * where exactly one can be meant, else as without plans. It waits up to GT_PLANNER_PLAN_MS for plans that
  * know who waits. The kubelet is not asked where no plan fits and the node's pods are not known. Takes its
  * own reference. The first plans start a thread; an error means that it could not be, and that nothing is
  * planned.

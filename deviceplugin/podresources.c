@@ -71,7 +71,7 @@ static void end_call(struct gt_podresources *client)
 {
     gt_rpc_call_free(client->call);
     client->call = NULL;
-    client->epoch++; /* what it may have sent is old news now */
+    client->epoch++; /* a letter that it has sent is out of date now */
 }
 
 static unsigned next_pause(struct gt_podresources *client, bool limited)
@@ -156,7 +156,7 @@ static void take_offer(struct gt_podresources *client, const struct podresources
         client->events.offered(client->events.arg, others);
 }
 
-static void ask_offer(struct gt_podresources *client)
+static void query_offer(struct gt_podresources *client)
 {
     if (!client->other || gt_clock_ms() < client->offer_due_ms)
         return;
@@ -182,7 +182,7 @@ static void deliver_done(void *owner, struct gt_letter *letter)
     }
     if (done->status == GT_RPC_OK) {
         if (take_answer(client, done))
-            ask_offer(client);
+            query_offer(client);
         return;
     }
     char why[WHY_MAX + 64];
@@ -192,7 +192,7 @@ static void deliver_done(void *owner, struct gt_letter *letter)
 
 /* A socket that is new, by its own age or because another one was there, belongs to a kubelet that has just
  * started. */
-static void look_at_socket(struct gt_podresources *client)
+static void check_socket(struct gt_podresources *client)
 {
     struct gt_socket_id id;
     if (!gt_socket_id_read(client->socket, &id))
@@ -213,7 +213,7 @@ static void ask(struct gt_podresources *client)
 {
     gt_auto_err struct gt_err *err = NULL;
     client->soon_ms = 0;
-    look_at_socket(client);
+    check_socket(client);
     int r = 0;
     if (!client->rpc && access(client->socket, F_OK) < 0)
         r = gt_fail_sys(&err, errno, "%s", client->socket);
@@ -227,7 +227,7 @@ static void ask(struct gt_podresources *client)
         fail(client, gt_err_text(err), false);
         return;
     }
-    /* gRPC keeps the deadline; this is for the news of it getting lost. */
+    /* gRPC keeps the deadline; the timer is for a letter that gets lost. */
     gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
 

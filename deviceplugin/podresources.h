@@ -6,8 +6,8 @@
 #include "deviceplugin/plugin.h"
 
 /*
- * The kubelet's own book of who holds which device: its pod-resources API v1, on <kubelet_dir>/pod-resources/
- * kubelet.sock. This is the side that asks, and above all the one that knows when not to:
+ * The kubelet's list of which container holds which device: its pod-resources API v1, on
+ * <kubelet_dir>/pod-resources/ kubelet.sock. The client, and when it may call:
  *   - every `poll_ms` while nothing happens; after every second one also what it has to offer, where that is
  *     wanted;
  *   - `settle_quiet_ms` after the last handler of our own plugin has ended, where gt_podresources_soon() asks
@@ -21,7 +21,7 @@
  */
 struct gt_podresources;
 
-/* One device in somebody's hands. */
+/* A device that a container holds. */
 struct gt_holder {
     const char *namespace, *pod, *container;
     const char *id;
@@ -33,7 +33,7 @@ struct gt_holdings {
     const struct gt_holder *holders; /* in the kubelet's order, which means nothing */
     unsigned count;
     unsigned pods;   /* all that the kubelet listed, also those without such devices */
-    unsigned others; /* devices of gt_podresources_options.other in containers' hands */
+    unsigned others; /* devices of gt_podresources_options.other that containers hold */
     /* The kubelet has started less than GT_PODRESOURCES_SETTLE_MS ago: for about a second it answers an empty
      * list before it has read its checkpoint, so that a device that is missing here may well be in use. It
      * will be asked again every second until this is over. */

@@ -8,8 +8,9 @@
 /* Single calls of the pod-resources API v1, and what their answers mean. podresources.c decides when. */
 
 /*
- * Starts one; `done` comes as gt_rpc_call_new() says, on gRPC's thread. Mind when it is allowed to ask. A
- * negative error means that `done` never comes: the socket is absent, the kubelet does not listen...
+ * Starts one; `done` comes as gt_rpc_call_new() says, on gRPC's thread. podresources.h says when it may be
+ * called. A negative error means that `done` never comes: the socket is absent, the kubelet does not
+ * listen...
  */
 int gt_pod_call_list(struct gt_rpc *rpc, const char *socket, unsigned timeout_ms, gt_rpc_done *done,
                      void *arg, struct gt_rpc_call **ret, struct gt_err **err);
@@ -18,7 +19,7 @@ int gt_pod_call_allocatable(struct gt_rpc *rpc, const char *socket, unsigned tim
 
 /*
  * An answer's bytes as holdings of one resource. Bad protobuf, one that would unpack to more than 64 MiB,
- * more than GT_HOLDERS_MAX devices, or texts that are no UTF-8 are errors: half a book is none. For
+ * more than GT_HOLDERS_MAX devices, or texts that are no UTF-8 are errors: half a list would be wrong. For
  * GetAllocatableResources the holders have no pod (all three texts ""). The texts live as long as the answer.
  */
 struct gt_pod_answer {

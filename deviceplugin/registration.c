@@ -10,16 +10,16 @@
 #include "deviceplugin/callers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
+#include "deviceplugin/other_plugins.h"
 #include "deviceplugin/podresources_call.h"
-#include "deviceplugin/rivals.h"
 
 enum {
     PAUSE_FIRST_MS = 100,
     PAUSE_MAX_MS = 30000,
-    STEADY_MS = 10000, /* a stream that lived so long was no failure */
+    STEADY_MS = 10000, /* a stream that was open so long is no failure */
     OWN_SOCKET_MS = 1000,
     REGISTER_REQUEST_MAX = 4096,
-    ASK_MS = 2000, /* for what the kubelet offers of the resource */
+    QUERY_MS = 2000, /* for what the kubelet offers of the resource */
     REGISTER_TIMEOUT_MS = 20000,
     STREAM_TIMEOUT_MS = 10000,
     CHECK_MS = 30000,
@@ -33,7 +33,7 @@ enum registration_state {
     STOPPED,     /* nothing to serve yet */
     WAITING,     /* for kubelet.sock */
     PAUSING,     /* after a failure */
-    ASKING,      /* who else serves the resource */
+    QUERYING,    /* who else serves the resource */
     REGISTERING, /* Register is under way */
     REGISTERED,
 };
@@ -53,7 +53,7 @@ struct gt_registration {
     struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
     unsigned failures;
     struct gt_jitter jitter;
-    struct gt_rivals *rivals;
+    struct gt_other_plugins *others;
     bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
@@ -72,7 +72,7 @@ struct caller_letter {
     struct gt_letter letter;
     struct gt_registration *registration;
     unsigned epoch;
-    enum { DIALLED, STREAMS, GONE } news;
+    enum { DIALLED, STREAMS, GONE } event;
     struct gt_rpc_caller caller;
 };
 
@@ -96,14 +96,14 @@ struct offer_letter {
 static void end_attempt(struct gt_registration *registration)
 {
     gt_source_disarm(registration->timer);
-    gt_rivals_cancel(registration->rivals);
+    gt_other_plugins_cancel(registration->others);
     gt_rpc_call_free(registration->call);
     registration->call = NULL;
     gt_listener_free(registration->listener);
     registration->listener = NULL;
     gt_rpc_server_free(registration->server);
     registration->server = NULL;
-    registration->epoch++; /* what those have still sent is old news now */
+    registration->epoch++; /* letters that these have sent are out of date now */
     registration->stream_lost = false;
     registration->lacking = 0;
     bool streaming = registration->callers.stream;
@@ -114,7 +114,8 @@ static void end_attempt(struct gt_registration *registration)
     }
 }
 
-/* The same failure is the same reason each time, whatever our socket is called in that attempt. */
+/* Replaces the name of our socket, which changes with each attempt, so that equal failures have equal texts.
+ */
 static void add_why(const struct gt_registration *registration, const char *why, struct gt_buf *to)
 {
     const char *name = registration->endpoint, *at;
@@ -236,7 +237,7 @@ static int call_register(struct gt_registration *registration, const char *endpo
 
 static void register_now(struct gt_registration *registration)
 {
-    gt_rivals_cancel(registration->rivals);
+    gt_other_plugins_cancel(registration->others);
     gt_auto_err struct gt_err *err = NULL;
     registration->state = REGISTERING;
     int r = serve(registration, &err);
@@ -246,17 +247,17 @@ static void register_now(struct gt_registration *registration)
         retry_later(registration, gt_err_text(err));
         return;
     }
-    /* gRPC keeps the deadline; this is for the news of it getting lost. */
+    /* gRPC keeps the deadline; the timer is for a letter that gets lost. */
     gt_source_arm(registration->timer, registration->options.register_timeout_ms + 1000ULL);
 }
 
-/* ---- two plugins of one resource would take turns, and the kubelet would mix their devices ---- */
+/* ---- other plugins: with two of one resource the kubelet mixes their devices ---- */
 
-static void on_rival(void *arg, const char *name, unsigned count)
+static void on_other_plugin(void *arg, const char *name, unsigned count)
 {
     struct gt_registration *registration = arg;
     char why[WHY_MAX];
-    if (registration->state != ASKING)
+    if (registration->state != QUERYING)
         return;
     if (!name) {
         register_now(registration);
@@ -274,7 +275,7 @@ static void check(struct gt_registration *registration, const struct gt_holdings
     char why[WHY_MAX];
     gt_source_arm(registration->timer, registration->options.check_ms);
     if (!registration->events.lacks || !registration->events.lacks(registration->events.arg, offered)) {
-        registration->lacking = registration->failures = 0; /* all is well: what was before is forgiven */
+        registration->lacking = registration->failures = 0; /* ours are all there */
         if (was_lost && registration->events.registered)
             registration->events.registered(registration->events.arg);
     } else if (++registration->lacking < LACKING_MAX) {
@@ -282,7 +283,7 @@ static void check(struct gt_registration *registration, const struct gt_holdings
     } else if (!offered->count) {
         retry_later(registration, "the kubelet has lost our devices without ending ListAndWatch");
     } else if (!was_lost && registration->events.failed) {
-        /* To end our stream would take the devices of the other one from the kubelet too. */
+        /* If we ended our stream, the kubelet would drop the other plugin's devices too. */
         snprintf(why, sizeof(why),
                  "another device plugin has taken over %s: the kubelet has %u devices of it",
                  registration->options.resource, offered->count);
@@ -296,7 +297,7 @@ static void deliver_offer(void *owner, struct gt_letter *letter)
     struct gt_registration *registration = offer->registration;
     struct gt_pod_answer answer = {0};
     (void)owner;
-    /* One that came too late is followed by a Register in the same attempt: `call` is that. */
+    /* After a late answer `call` is the Register of the same attempt. */
     if (offer->epoch != registration->epoch || !registration->call || registration->state == REGISTERING)
         return;
     gt_rpc_call_free(registration->call);
@@ -304,12 +305,12 @@ static void deliver_offer(void *owner, struct gt_letter *letter)
     bool known = offer->status == GT_RPC_OK &&
                  gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply, offer->len,
                                     registration->options.resource, NULL, &answer, NULL) == 0;
-    if (registration->state == ASKING && answer.holdings.count) {
-        /* Healthy devices, though ours are not there: somebody's, or a plugin's that has gone. */
-        gt_source_arm(registration->timer, GT_RIVALS_MS + 1000ULL);
-        gt_rivals_ask(registration->rivals, &answer);
-    } else if (registration->state == ASKING)
-        register_now(registration); /* who cannot be asked stops nobody */
+    if (registration->state == QUERYING && answer.holdings.count) {
+        /* Healthy devices that are not ours: another plugin's, or those of one that has gone. */
+        gt_source_arm(registration->timer, GT_OTHER_PLUGINS_MS + 1000ULL);
+        gt_other_plugins_query(registration->others, &answer);
+    } else if (registration->state == QUERYING)
+        register_now(registration); /* a kubelet that does not answer holds nobody back */
     else if (known)
         check(registration, &answer.holdings);
     else
@@ -335,13 +336,13 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
     gt_mailbox_send(registration->mailbox, &letter->letter);
 }
 
-/* False: nobody can be asked. */
-static bool ask(struct gt_registration *registration)
+/* Asks the kubelet what it offers of the resource; false: it cannot be asked. */
+static bool query(struct gt_registration *registration)
 {
-    if (gt_pod_call_allocatable(registration->rpc, registration->pod_resources, ASK_MS, on_offer,
+    if (gt_pod_call_allocatable(registration->rpc, registration->pod_resources, QUERY_MS, on_offer,
                                 registration, &registration->call, NULL) < 0)
         return false;
-    gt_source_arm(registration->timer, ASK_MS + 1000ULL); /* for its news getting lost */
+    gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its letter gets lost */
     return true;
 }
 
@@ -371,8 +372,8 @@ static void attempt(struct gt_registration *registration)
         registration->state = WAITING;
         return;
     }
-    if (has_others(registration) && ask(registration))
-        registration->state = ASKING;
+    if (has_others(registration) && query(registration))
+        registration->state = QUERYING;
     else
         register_now(registration);
 }
@@ -380,20 +381,20 @@ static void attempt(struct gt_registration *registration)
 static void on_timer(void *arg)
 {
     struct gt_registration *registration = arg;
-    bool asked = registration->call && registration->state != REGISTERING;
-    if (asked) {
+    bool queried = registration->call && registration->state != REGISTERING;
+    if (queried) {
         gt_rpc_call_free(registration->call);
         registration->call = NULL;
     }
     if (registration->state == PAUSING)
         attempt(registration);
-    else if (registration->state == ASKING)
+    else if (registration->state == QUERYING)
         register_now(registration);
     else if (registration->state == REGISTERING)
         retry_later(registration, "the kubelet does not answer Register");
     else if (registration->state == REGISTERED && !registration->callers.stream)
         retry_later(registration, "the kubelet accepted Register, but did not open ListAndWatch");
-    else if (registration->state == REGISTERED && (asked || !ask(registration)))
+    else if (registration->state == REGISTERED && (queried || !query(registration)))
         gt_source_arm(registration->timer, registration->options.check_ms);
 }
 
@@ -406,7 +407,7 @@ static void on_dir_changed(void *arg)
     if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->kubelet)) {
         registration->failures = 0;
         attempt(registration);
-    } else if (registration->held_back && !gt_rivals_there(registration->rivals)) {
+    } else if (registration->held_back && !gt_other_plugins_unchanged(registration->others)) {
         attempt(registration);
     } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
         if (gt_clock_ms() - registration->attempt_at < OWN_SOCKET_MS)
@@ -416,8 +417,8 @@ static void on_dir_changed(void *arg)
     }
 }
 
-/* The first end is answered at once, since every pod that is admitted meanwhile is lost; an instance that
- * takes turns with us must not make us do that for ever. */
+/* The first time at once: the kubelet rejects every pod that it admits meanwhile. Then with a pause, in case
+ * another instance registers each time that we do. */
 static void register_again(struct gt_registration *registration)
 {
     if (registration->failures == 0) {
@@ -432,7 +433,7 @@ static void lose_stream(struct gt_registration *registration)
     if (registration->events.stream)
         registration->events.stream(registration->events.arg, false);
     if (registration->state == REGISTERING) {
-        registration->stream_lost = true; /* what Register answers decides */
+        registration->stream_lost = true; /* the answer to Register decides */
         return;
     }
     if (gt_clock_ms() - registration->stream_at >= STEADY_MS)
@@ -442,21 +443,21 @@ static void lose_stream(struct gt_registration *registration)
 
 static void deliver_caller(void *owner, struct gt_letter *letter)
 {
-    const struct caller_letter *news = (const struct caller_letter *)letter;
-    struct gt_registration *registration = news->registration;
+    const struct caller_letter *report = (const struct caller_letter *)letter;
+    struct gt_registration *registration = report->registration;
     (void)owner;
-    if (news->epoch != registration->epoch)
+    if (report->epoch != registration->epoch)
         return;
-    if (news->news == STREAMS &&
-        gt_callers_opened(&registration->callers, &news->caller, registration->state == REGISTERED))
+    if (report->event == STREAMS &&
+        gt_callers_opened(&registration->callers, &report->caller, registration->state == REGISTERED))
         take_stream(registration);
-    else if (news->news == GONE && gt_callers_gone(&registration->callers, &news->caller))
+    else if (report->event == GONE && gt_callers_gone(&registration->callers, &report->caller))
         lose_stream(registration);
-    else if (news->news == DIALLED && registration->state == REGISTERING)
-        gt_callers_dialled(&registration->callers, &news->caller);
+    else if (report->event == DIALLED && registration->state == REGISTERING)
+        gt_callers_dialled(&registration->callers, &report->caller);
 }
 
-static void tell_caller(struct gt_registration *registration, int news, const struct gt_rpc_caller *caller)
+static void report_caller(struct gt_registration *registration, int event, const struct gt_rpc_caller *caller)
 {
     struct caller_letter *letter = calloc(1, sizeof(*letter));
     if (!letter)
@@ -464,7 +465,7 @@ static void tell_caller(struct gt_registration *registration, int news, const st
     letter->letter.deliver = deliver_caller;
     letter->registration = registration;
     letter->epoch = registration->epoch;
-    letter->news = news;
+    letter->event = event;
     letter->caller = *caller;
     gt_mailbox_send(registration->mailbox, &letter->letter);
 }
@@ -473,14 +474,14 @@ void gt_registration_begun(struct gt_registration *registration, const struct gt
                            const struct gt_rpc_caller *caller)
 {
     if (method->streams)
-        tell_caller(registration, STREAMS, caller);
+        report_caller(registration, STREAMS, caller);
     else if (strcmp(method->path, GT_PATH_OPTIONS) == 0)
-        tell_caller(registration, DIALLED, caller);
+        report_caller(registration, DIALLED, caller);
 }
 
 void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller)
 {
-    tell_caller(registration, GONE, caller);
+    report_caller(registration, GONE, caller);
 }
 
 int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,
@@ -515,8 +516,8 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
         r = gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
                                err);
     if (r == 0)
-        r = gt_rivals_new(rpc, mailbox, registration->dir, on_rival, registration, &registration->rivals,
-                          err);
+        r = gt_other_plugins_new(rpc, mailbox, registration->dir, on_other_plugin, registration,
+                                 &registration->others, err);
     if (r < 0)
         return r;
     *ret = gt_steal(registration);
@@ -540,9 +541,9 @@ void gt_registration_free(struct gt_registration *registration)
     if (!registration)
         return;
     registration->events = (struct gt_registration_events){0};
-    if (registration->rivals)
+    if (registration->others)
         end_attempt(registration);
-    gt_rivals_free(registration->rivals);
+    gt_other_plugins_free(registration->others);
     gt_kubelet_dir_free(registration->dir);
     gt_source_free(registration->timer);
     free(registration->pod_resources);

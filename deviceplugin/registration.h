@@ -12,9 +12,9 @@
  *     when ListAndWatch ends for the first time in a while;
  *   - after a pause that doubles from 100 ms to 30 s, with jitter, when anything fails or ends early.
  * Without kubelet.sock it waits for it. An attempt fails where another plugin serves the resource already:
- * the kubelet has healthy devices of it, and another socket in the directory lists one of them (rivals.h).
- * While registered it looks every half minute whether the kubelet still has our devices: one that has given
- * the resource to another plugin, and lost that one, has none and says nothing. All on the loop's thread,
+ * the kubelet has healthy devices of it, and another socket in the directory lists one of them (others.h).
+ * While registered it checks every half minute whether the kubelet still has our devices: a kubelet that gave
+ * the resource to another plugin, and lost that one, has none and reports nothing. All on the loop's thread,
  * except gt_registration_begun() and gt_registration_ended().
  * Which ListAndWatch is the kubelet's: callers.h.
  */
@@ -51,7 +51,7 @@ void gt_registration_start(struct gt_registration *registration);
 /* The list that is served has changed. */
 void gt_registration_changed(struct gt_registration *registration);
 
-/* The service's callbacks pass their news here; on gRPC's thread. */
+/* The service's callbacks report calls here; on gRPC's thread. */
 void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,
                            const struct gt_rpc_caller *caller);
 void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller);

@@ -52,7 +52,7 @@ static void drop(struct gt_rpc_call *call)
 static void complete(struct gt_rpc_call *call)
 {
     if (call->streams && call->reply)
-        call->status = GRPC_STATUS_OK; /* what became of the stream afterwards is no news */
+        call->status = GRPC_STATUS_OK; /* how the stream ends does not matter */
     grpc_slice reply = gt_rpc_flatten(call->reply);
     char *message = grpc_slice_to_c_string(call->details);
     pthread_mutex_lock(&call->lock);

@@ -153,7 +153,7 @@ static enum gt_rpc_status make_message(struct call *call, struct gt_err **err)
     return GT_RPC_OK;
 }
 
-/* Sends what a stream has to send next, if it is its turn. */
+/* Sends the next message of a stream, if there is one and none is on its way. */
 static void pump(struct call *call)
 {
     struct gt_rpc_server *server = call->server;
@@ -361,7 +361,7 @@ static grpc_server *create(void)
          .key = (char[]){GRPC_ARG_MAX_CONCURRENT_STREAMS},
          .value.integer = CALLS_PER_CONNECTION},
         {.type = GRPC_ARG_INTEGER, .key = (char[]){GRPC_ARG_ENABLE_CHANNELZ}, .value.integer = 0},
-        /* Who connects and asks for nothing must not hold a place for ever. */
+        /* A client that connects and sends nothing must not hold a connection for ever. */
         {.type = GRPC_ARG_INTEGER,
          .key = (char[]){GRPC_ARG_MAX_CONNECTION_IDLE_MS},
          .value.integer = CONNECTION_IDLE_MS},
@@ -402,7 +402,7 @@ void gt_rpc_server_add(struct gt_rpc_server *server, int fd)
     gt_rpc_restore_signals(&old);
 }
 
-/* Under the lock. An empty batch is the one way to bring another thread's news to gRPC's. */
+/* Under the lock. Wakes gRPC's thread from another one: only an empty batch does. */
 static void wake(struct call *call)
 {
     if (call->woken)

@@ -14,7 +14,7 @@ from harness.waiting import Failed, same, until
 
 STALE = "devices that the kubelet keeps though nobody serves them hold the agent back no longer, beside sockets of others"
 ONCE = ["/show-devices", "once"]
-RIVAL = "another plugin that does serve the resource holds the agent back until it goes"
+OTHER_PLUGIN = "another plugin that does serve the resource holds the agent back until it goes"
 
 
 def field(number, value):
@@ -93,22 +93,22 @@ class PluginCases:
             same(self.node.agent.metric("gputopo_registration_failures_total"), 0, "failed registrations")
         return f"the kubelet kept {kept} devices that nobody served; registered after {took:.1f} s"
 
-    def rival(self):
+    def other_plugin(self):
         self.node.agent.stop()
-        rival = OtherPlugin(self.directory / "rival.sock", "x-0", "x-1")
+        other = OtherPlugin(self.directory / "other.sock", "x-0", "x-1")
         try:
-            self.register("rival.sock")
+            self.register("other.sock")
             until("the other plugin's devices", lambda: self.node.book.allocatable() == {"x-0", "x-1"})
             before = self.node.agent.log.stat().st_size
             self.node.agent.begin()
 
             def said():
                 return [line for line in self.node.agent.log.read_text()[before:].splitlines()
-                        if "another device plugin serves 2 devices" in line and "rival.sock" in line]
+                        if "another device plugin serves 2 devices" in line and "other.sock" in line]
             until("the agent to hold back", said, 60)
             same(self.node.book.allocatable(), {"x-0", "x-1"}, "devices while the agent holds back")
         finally:
-            rival.stop()
+            other.stop()
         self.node.registered()
 
     def descriptors(self):
@@ -142,7 +142,7 @@ class PluginCases:
 
     def run(self):
         self.report.case(self.before + STALE, self.stale)
-        self.report.case(self.before + RIVAL, self.rival)
+        self.report.case(self.before + OTHER_PLUGIN, self.other_plugin)
 
 
 class LifeCases:

@@ -784,14 +784,14 @@ class Leading(Case):
         self.add_report("n1", ["uuid-n2"], free=1)
         self.wait(lambda: list(self.statuses().values())[0]["free"] == 3)
 
-    def test_a_rival(self):
+    def test_another_holder(self):
         """Somebody else takes the lease: we cease at once, and come back when he has been silent for its time."""
         self.add_mesh("n1", "n2", free=2)
         companion = self.start()
         self.wait(companion.leads)
         self.settle()
         taken = time.monotonic()
-        self.api.add(LEASES, "gputopo-scheduler", spec={"holderIdentity": "rival", "leaseDurationSeconds": 4,
+        self.api.add(LEASES, "gputopo-scheduler", spec={"holderIdentity": "other", "leaseDurationSeconds": 4,
                                                         "leaseTransitions": 7})
         self.wait(lambda: not companion.leads())
         before = len(self.written())

@@ -437,7 +437,7 @@ class Registering(Case):
         self.assertTrue(os.path.exists(foreign))
 
 
-class Rivals(Case):
+class OtherPlugins(Case):
     """Another device plugin of the same resource is there first."""
 
     def silent(self, kubelet, name="other-plugin.sock"):

@@ -342,27 +342,27 @@ static void test_release_of_who_does_not_lead(void **state)
     leave(&world.candidates[0]);
 }
 
-static void test_a_rival_takes_it(void **state)
+static void test_another_replica_takes_it(void **state)
 {
     struct world world = {.now = 1000000};
     (void)state;
     join(&world, 0, "a");
     pass(&world, 3000);
     struct gt_kube_lease *lease = &world.server.lease;
-    snprintf(lease->holder, sizeof(lease->holder), "rival");
-    snprintf(lease->resource_version, sizeof(lease->resource_version), "rival-1");
+    snprintf(lease->holder, sizeof(lease->holder), "other");
+    snprintf(lease->resource_version, sizeof(lease->resource_version), "other-1");
     lease->duration_s = 6;
     pass(&world, 2500);
     assert_false(world.candidates[0].leads);
     unsigned writes = world.server.writes;
     pass(&world, 3000);
     assert_int_equal(world.server.writes, writes);
-    pass(&world, 6000); /* the rival is silent for what its lease says */
+    pass(&world, 6000); /* the other is silent for what its lease says */
     assert_true(world.candidates[0].leads);
     assert_int_equal(lease->transitions, 1);
     /* A lease that says nonsense is good for five minutes at most. */
-    snprintf(lease->holder, sizeof(lease->holder), "rival");
-    snprintf(lease->resource_version, sizeof(lease->resource_version), "rival-2");
+    snprintf(lease->holder, sizeof(lease->holder), "other");
+    snprintf(lease->resource_version, sizeof(lease->resource_version), "other-2");
     lease->duration_s = 1000000000;
     pass(&world, 290000);
     assert_false(world.candidates[0].leads);
@@ -425,7 +425,7 @@ int main(void)
         cmocka_unit_test(test_a_dead_holder),
         cmocka_unit_test(test_given_back),
         cmocka_unit_test(test_release_of_who_does_not_lead),
-        cmocka_unit_test(test_a_rival_takes_it),
+        cmocka_unit_test(test_another_replica_takes_it),
         cmocka_unit_test(test_who_cannot_renew_stops),
         cmocka_unit_test(test_an_answer_that_is_lost),
     };

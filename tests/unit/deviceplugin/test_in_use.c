@@ -143,10 +143,10 @@ static void a_retired_id_is_nobodys(void **state)
     nameless->gpus[0].uuid[0] = nameless->gpus[1].uuid[0] = '\0';
     gt_auto_inventory struct gt_inventory *a = next_of(nameless, NULL, &none, 1000);
     assert_string_equal(machine_list(a), "PCI-0000:10:00.0+ PCI-0000:11:00.0+");
-    assert_false(gt_inventory_has_makeshift_id(a, &a->devices[0])); /* it has no better one */
+    assert_false(gt_inventory_has_temporary_id(a, &a->devices[0])); /* it has no better one */
     gt_auto_inventory struct gt_inventory *b = next_of(later, a, &none, 2000);
     assert_string_equal(machine_list(b), "PCI-0000:10:00.0+ PCI-0000:11:00.0+");
-    assert_true(gt_inventory_has_makeshift_id(b, &b->devices[0]));
+    assert_true(gt_inventory_has_temporary_id(b, &b->devices[0]));
 
     assert_true(gt_in_use_retire(&retired, "PCI-0000:10:00.0"));
     assert_false(gt_in_use_retire(&retired, "PCI-0000:10:00.0"));
@@ -156,7 +156,7 @@ static void a_retired_id_is_nobodys(void **state)
     const struct gt_device *old = gt_inventory_find(c, "PCI-0000:10:00.0");
     assert_string_equal(old->reason, "the GPU is served as GPU-0");
     assert_false(gt_device_is_lost(old));
-    assert_false(gt_inventory_has_makeshift_id(c, old));
+    assert_false(gt_inventory_has_temporary_id(c, old));
 
     /* Nor does it come back: not when the library falls silent, nor after it has left the list. */
     struct gt_node *silent = machine_new(2, 0), *other = machine_new(1, 0);

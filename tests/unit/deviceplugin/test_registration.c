@@ -11,9 +11,9 @@
 #include "deviceplugin/answers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
+#include "deviceplugin/other_plugins.h"
 #include "deviceplugin/podresources_call.h"
 #include "deviceplugin/registration.h"
-#include "deviceplugin/rivals.h"
 
 /* The registration between doubles of all that it uses: time passes where the test says so, and answers come
  * when it gives them. */
@@ -39,11 +39,11 @@ static struct {
     bool other;       /* another plugin's socket is in the directory */
     bool late;        /* the answer comes just when it is given up */
     unsigned offered; /* devices of the resource that the kubelet has */
-    unsigned rival;   /* how many of them the other plugin lists */
-    bool rivals_late; /* nobody says */
-    gt_rivals_told *told;
-    void *told_arg;
-    unsigned rivals_asked;
+    unsigned listed;  /* how many of them the other plugin lists */
+    bool others_late; /* the other plugin does not answer */
+    gt_other_plugins_result *on_result;
+    void *result_arg;
+    unsigned others_queried;
     bool lacks; /* ours are not among them */
     bool cannot_listen;
 
@@ -141,43 +141,44 @@ void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_othe
         other(arg, "other.sock", &(struct gt_socket_id){2, 2, 2, 2}, 1000);
 }
 
-int gt_rivals_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,
-                  gt_rivals_told *told, void *arg, struct gt_rivals **ret, struct gt_err **err)
+int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,
+                         gt_other_plugins_result *on_result, void *arg, struct gt_other_plugins **ret,
+                         struct gt_err **err)
 {
-    static char rivals;
+    static char others;
     (void)rpc;
     (void)mailbox;
     (void)dir;
     (void)err;
-    w.told = told;
-    w.told_arg = arg;
-    *ret = (struct gt_rivals *)&rivals;
+    w.on_result = on_result;
+    w.result_arg = arg;
+    *ret = (struct gt_other_plugins *)&others;
     return 0;
 }
 
-void gt_rivals_ask(struct gt_rivals *rivals, struct gt_pod_answer *offer)
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer)
 {
-    (void)rivals;
+    (void)others;
     (void)offer;
-    w.rivals_asked++;
-    if (!w.rivals_late)
-        w.told(w.told_arg, w.rival ? "other.sock" : NULL, w.rival);
+    w.others_queried++;
+    if (!w.others_late)
+        w.on_result(w.result_arg, w.listed ? "other.sock" : NULL, w.listed);
 }
 
-void gt_rivals_cancel(struct gt_rivals *rivals)
+void gt_other_plugins_cancel(struct gt_other_plugins *others)
 {
-    (void)rivals;
+    (void)others;
 }
 
-bool gt_rivals_there(const struct gt_rivals *rivals)
+bool gt_other_plugins_unchanged(const struct gt_other_plugins *others)
 {
-    (void)rivals;
+    (void)others;
     return true;
 }
 
-void gt_rivals_free(struct gt_rivals *rivals)
+void gt_other_plugins_free(struct gt_other_plugins *others)
 {
-    (void)rivals;
+    (void)others;
 }
 
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
@@ -422,7 +423,7 @@ static void a_late_answer(void **state)
 static void what_was_is_forgiven(void **state)
 {
     w.other = true;
-    w.offered = w.rival = 3;
+    w.offered = w.listed = 3;
     gt_registration_start(*state);
     for (unsigned i = 0; i < 8; i++) {
         answer(&w.ask, GT_RPC_OK, "");
@@ -532,12 +533,12 @@ static void devices_that_nobody_serves(void **state)
     for (unsigned i = 0; i < 2; i++) {
         w.other = true;
         w.offered = 8;
-        w.rivals_late = i == 1;
+        w.others_late = i == 1;
         gt_registration_start(*state);
         answer(&w.ask, GT_RPC_OK, "");
         deliver();
-        assert_int_equal(w.rivals_asked, i + 1);
-        if (w.rivals_late)
+        assert_int_equal(w.others_queried, i + 1);
+        if (w.others_late)
             pass();
         accept_and_stream(*state);
         assert_int_equal(w.registered, i + 1);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/other_plugins.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "deviceplugin/answers.h"
+
+/* Another plugin's socket. */
+struct other_plugin {
+    struct gt_other_plugins *others;
+    char name[NAME_MAX + 1];
+    struct gt_socket_id id;
+    bool is_there; /* seen since the last query */
+    bool is_known; /* it has answered: it lists `shared` devices of this offer */
+    unsigned shared;
+    struct gt_rpc_call *call;
+};
+
+struct gt_other_plugins {
+    struct gt_rpc *rpc;
+    struct gt_mailbox *mailbox;
+    const struct gt_kubelet_dir *dir;
+    gt_other_plugins_result *on_result;
+    void *arg;
+
+    struct gt_pod_answer offer;
+    const char **ids; /* of the offer, sorted; they live in it */
+    uint64_t digest;  /* of the IDs that the others were asked for */
+    struct other_plugin all[GT_KUBELET_DIR_OTHERS];
+    unsigned count, pending;
+    unsigned epoch;            /* of the query; changed only while no call is there */
+    char holder[NAME_MAX + 1]; /* the plugin of the last result, "" none */
+    struct gt_socket_id holder_id;
+};
+
+struct other_plugin_letter {
+    struct gt_letter letter;
+    struct gt_other_plugins *others;
+    unsigned epoch, number;
+    bool answered;
+    unsigned shared;
+};
+
+void gt_other_plugins_cancel(struct gt_other_plugins *others)
+{
+    for (unsigned i = 0; i < others->count; i++)
+        gt_rpc_call_free(gt_steal(others->all[i].call));
+    gt_pod_answer_done(&others->offer);
+    free(gt_steal(others->ids));
+    others->pending = 0;
+    others->epoch++;
+}
+
+static void finish(struct gt_other_plugins *others, const struct other_plugin *other)
+{
+    others->holder[0] = '\0';
+    if (other) {
+        memcpy(others->holder, other->name, sizeof(others->holder));
+        others->holder_id = other->id;
+    }
+    gt_other_plugins_cancel(others);
+    others->on_result(others->arg, other ? others->holder : NULL, other ? other->shared : 0);
+}
+
+static void deliver(void *owner, struct gt_letter *base)
+{
+    const struct other_plugin_letter *letter = (const struct other_plugin_letter *)base;
+    struct gt_other_plugins *others = letter->others;
+    struct other_plugin *other = &others->all[letter->number];
+    (void)owner;
+    if (letter->epoch != others->epoch)
+        return;
+    gt_rpc_call_free(gt_steal(other->call));
+    other->is_known = letter->answered;
+    other->shared = letter->shared;
+    others->pending--;
+    if (other->shared)
+        finish(others, other);
+    else if (!others->pending)
+        finish(others, NULL);
+}
+
+/* On gRPC's thread; the offer stays as it is until the call is freed. */
+static void on_list(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+{
+    const struct other_plugin *other = arg;
+    struct gt_other_plugins *others = other->others;
+    struct other_plugin_letter *letter = calloc(1, sizeof(*letter));
+    (void)message;
+    if (!letter)
+        return; /* the owner's timer goes off */
+    letter->letter.deliver = deliver;
+    letter->others = others;
+    letter->epoch = others->epoch;
+    letter->number = (unsigned)(other - others->all);
+    letter->answered =
+        status == GT_RPC_OK &&
+        gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count, &letter->shared);
+    gt_mailbox_send(others->mailbox, &letter->letter);
+}
+
+/* The entry of this socket, or a new one; NULL: no more room. */
+static struct other_plugin *find(struct gt_other_plugins *others, const struct gt_socket_id *id)
+{
+    struct other_plugin *place = NULL;
+    for (unsigned i = 0; i < others->count; i++) {
+        if (gt_socket_id_equal(&others->all[i].id, id))
+            return &others->all[i];
+        if (!others->all[i].is_there)
+            place = &others->all[i];
+    }
+    if (others->count < GT_COUNT(others->all))
+        place = &others->all[others->count++];
+    if (place)
+        *place = (struct other_plugin){.others = others, .id = *id};
+    return place;
+}
+
+static bool on_other(void *arg, const char *name, const struct gt_socket_id *id, int fd)
+{
+    struct gt_other_plugins *others = arg;
+    gt_auto_close int connection = fd;
+    struct other_plugin *other = find(others, id);
+    if (!other)
+        return false;
+    other->is_there = true;
+    snprintf(other->name, sizeof(other->name), "%s", name);
+    if (!other->is_known && gt_rpc_call_first(others->rpc, gt_steal_fd(&connection), GT_PATH_LIST, "", 0,
+                                              GT_OTHER_PLUGINS_MS, on_list, other, &other->call, NULL) == 0)
+        others->pending++;
+    return true;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorts the IDs, and forgets the answers about another offer; false without memory. */
+static bool take_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+{
+    unsigned count = offer->holdings.count;
+    uint64_t digest = GT_DIGEST_EMPTY;
+    others->offer = *offer;
+    *offer = (struct gt_pod_answer){0};
+    others->ids = calloc(count + 1, sizeof(*others->ids));
+    if (!others->ids)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        others->ids[i] = others->offer.holdings.holders[i].id;
+    qsort(others->ids, count, sizeof(*others->ids), by_text);
+    for (unsigned i = 0; i < count; i++)
+        digest = gt_digest_bytes(digest, others->ids[i], strlen(others->ids[i]) + 1);
+    if (digest != others->digest)
+        others->count = 0;
+    others->digest = digest;
+    return true;
+}
+
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+{
+    const struct other_plugin *holder = NULL;
+    gt_other_plugins_cancel(others);
+    for (unsigned i = 0; i < others->count; i++)
+        others->all[i].is_there = false;
+    if (take_offer(others, offer))
+        gt_kubelet_dir_others(others->dir, on_other, others);
+    for (unsigned i = 0; i < others->count && !holder; i++)
+        if (others->all[i].is_there && others->all[i].is_known && others->all[i].shared)
+            holder = &others->all[i];
+    if (holder || !others->pending)
+        finish(others, holder);
+}
+
+bool gt_other_plugins_unchanged(const struct gt_other_plugins *others)
+{
+    char path[PATH_MAX];
+    struct gt_socket_id id;
+    snprintf(path, sizeof(path), "%s/%s", gt_kubelet_dir_path(others->dir), others->holder);
+    return others->holder[0] && gt_socket_id_read(path, &id) && gt_socket_id_equal(&id, &others->holder_id);
+}
+
+int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,
+                         gt_other_plugins_result *on_result, void *arg, struct gt_other_plugins **ret,
+                         struct gt_err **err)
+{
+    struct gt_other_plugins *others = calloc(1, sizeof(*others));
+    if (!others)
+        return gt_fail_sys(err, ENOMEM, "registration");
+    others->rpc = rpc;
+    others->mailbox = mailbox;
+    others->dir = dir;
+    others->on_result = on_result;
+    others->arg = arg;
+    *ret = others;
+    return 0;
+}
+
+void gt_other_plugins_free(struct gt_other_plugins *others)
+{
+    if (!others)
+        return;
+    gt_other_plugins_cancel(others);
+    free(others);
+}
