@@ -50,34 +50,18 @@ static const struct gt_command supernodes_command = {
 
 /* ---- reading ---- */
 
-static void on_supernodes(void *view)
-{
-    cli_view_clear_supernodes(view);
-}
-
-static void on_supernode(void *view, cJSON *object)
-{
-    cli_view_add_supernode(view, object);
-}
-
-static void on_nodes(void *view)
-{
-    cli_view_clear_nodes(view);
-}
-
-static void on_node(void *view, cJSON *object)
-{
-    cli_view_add_node(view, object);
-}
-
 static int read_cluster(const struct cluster_options *options, bool with_nodes, struct cli_view *view,
                         struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
-    const struct cli_api_list supernodes = {
-        .resource = &gt_kube_supernodes, .on_begin = on_supernodes, .on_object = on_supernode, .arg = view};
-    const struct cli_api_list nodes = {
-        .resource = &gt_kube_node_gpu_topologies, .on_begin = on_nodes, .on_object = on_node, .arg = view};
+    const struct cli_api_list supernodes = {.resource = &gt_kube_supernodes,
+                                            .on_begin = cli_view_clear_supernodes,
+                                            .on_object = cli_view_add_supernode,
+                                            .arg = view};
+    const struct cli_api_list nodes = {.resource = &gt_kube_node_gpu_topologies,
+                                       .on_begin = cli_view_clear_nodes,
+                                       .on_object = cli_view_add_node,
+                                       .arg = view};
     int r = cli_api_open(&options->api, &api, err);
     if (r >= 0)
         r = cli_api_list(api, &supernodes, err);
@@ -121,10 +105,11 @@ static void warn_unknown(const char *verb, const struct cli_view *view)
 {
     uint32_t unknown = 0;
     const char *first = "";
-    for (uint32_t i = 0; i < view->node_count; i++)
-        if (view->nodes[i].state == CLI_NODE_GOOD && view->nodes[i].gpus && !view->nodes[i].free_known &&
-            !unknown++)
-            first = view->nodes[i].name;
+    for (uint32_t i = 0; i < view->picture.node_count; i++) {
+        const struct gt_picture_node *node = &view->picture.nodes[i];
+        if (node->known && node->gpus && !node->use_known && !unknown++)
+            first = node->name;
+    }
     char text[400];
     if (!unknown)
         return;
@@ -149,11 +134,11 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
     struct cli_paper paper = paper_of_stdout();
     if (options.format == CLUSTER_TABLE && with_nodes)
-        cli_view_table(&view, &paper, &text);
+        cli_view_table(&view.picture, &paper, &text);
     else if (options.format == CLUSTER_TABLE)
         cli_view_supernodes(&view, &paper, &text);
     else if (options.format == CLUSTER_SVG)
-        cli_view_svg(&view, &text);
+        gt_picture_svg(&view.picture, &text);
     else if (with_nodes)
         cli_view_json(&view, &text);
     else

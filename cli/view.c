@@ -9,97 +9,98 @@
 
 void cli_view_init(struct cli_view *view, int64_t now, bool keep_topology)
 {
-    *view = (struct cli_view){.now = now, .keep_topology = keep_topology};
+    *view = (struct cli_view){.picture.now = now, .keep_topology = keep_topology};
 }
 
-static void free_node(struct cli_node *node)
+void cli_view_clear_nodes(void *arg)
 {
-    free(node->name);
-    free(node->product);
-    free(node->trouble);
-    free(node->topology);
-}
-
-void cli_view_clear_nodes(struct cli_view *view)
-{
-    for (uint32_t i = 0; i < view->node_count; i++)
-        free_node(&view->nodes[i]);
-    for (uint32_t i = 0; i < view->pod_count; i++)
-        free(view->pods[i].name);
-    for (uint32_t i = 0; i < view->wiring_count; i++)
-        free(view->wirings[i].weights);
+    struct cli_view *view = arg;
+    for (uint32_t i = 0; i < view->picture.node_count; i++)
+        free(view->nodes[i].topology);
     while (view->problem_count > view->supernode_problems)
         free(view->problems[--view->problem_count]);
-    view->node_count = view->pod_count = view->wiring_count = 0;
+    view->picture.node_count = view->picture.pod_count = view->wiring_count = 0;
     view->topology_bytes = view->topology_values = 0;
     view->shorthand = false;
 }
 
-void cli_view_clear_supernodes(struct cli_view *view)
+void cli_view_clear_supernodes(void *arg)
 {
-    for (uint32_t i = 0; i < view->supernode_count; i++) {
-        struct cli_supernode *supernode = &view->supernodes[i];
-        free(supernode->name);
-        free(supernode->parent_name);
-        free(supernode->trouble);
-        for (uint32_t k = 0; k < supernode->member_count; k++)
-            free(supernode->members[k]);
-        free(supernode->members);
+    struct cli_view *view = arg;
+    for (uint32_t i = 0; i < view->picture.supernode_count; i++) {
+        gt_supernode_object_done(&view->supernodes[i].object);
+        cJSON_Delete(view->supernodes[i].json);
     }
     while (view->problem_count > 0)
         free(view->problems[--view->problem_count]);
-    view->supernode_count = view->supernode_problems = 0;
+    view->picture.supernode_count = view->supernode_problems = 0;
 }
 
 void cli_view_done(struct cli_view *view)
 {
     cli_view_clear_nodes(view);
     cli_view_clear_supernodes(view);
-    for (uint32_t i = 0; i < view->group_count; i++)
-        free(view->groups[i].name);
-    free(view->nodes);
-    free(view->supernodes);
-    free(view->pods);
-    free(view->groups);
-    free(view->problems);
-    free(view->wirings);
+    for (uint32_t i = 0; i < view->text_count; i++)
+        free(view->texts[i]);
+    void *const arrays[] = {
+        view->picture.nodes, view->picture.supernodes, view->picture.pods, view->picture.jobs, view->nodes,
+        view->supernodes,    view->problems,           view->wirings,      view->texts};
+    for (size_t i = 0; i < GT_COUNT(arrays); i++)
+        free(arrays[i]);
     *view = (struct cli_view){0};
+}
+
+void *cli_view_grown(struct cli_view *view, void *array, uint32_t count, size_t size)
+{
+    if (count & (count - 1)) /* room doubles at powers of two */
+        return array;
+    void *grown = count >= CLI_VIEW_MAX ? NULL : reallocarray(array, count ? 2 * (size_t)count : 1, size);
+    view->failed |= !grown;
+    return grown;
+}
+
+bool cli_view_append(struct cli_view *view, const struct gt_picture_node *node, struct cli_view_node *more)
+{
+    uint32_t count = view->picture.node_count;
+    struct gt_picture_node *shown = cli_view_grown(view, view->picture.nodes, count, sizeof(*shown));
+    struct cli_view_node *grown = cli_view_grown(view, view->nodes, count, sizeof(*grown));
+    view->picture.nodes = shown ? shown : view->picture.nodes;
+    view->nodes = grown ? grown : view->nodes;
+    if (!shown || !grown) {
+        free(more->topology);
+        return false;
+    }
+    shown[count] = *node;
+    shown[count].source = count;
+    grown[count] = *more;
+    view->picture.node_count++;
+    return true;
+}
+
+static bool keep(struct cli_view *view, char ***texts, uint32_t *count, const char *text)
+{
+    char **grown = cli_view_grown(view, *texts, *count, sizeof(*grown)), *copy = grown ? strdup(text) : NULL;
+    if (grown)
+        *texts = grown;
+    if (copy)
+        grown[(*count)++] = copy;
+    view->failed |= !copy;
+    return copy;
+}
+
+const char *cli_view_keep(struct cli_view *view, const char *text)
+{
+    return keep(view, &view->texts, &view->text_count, text) ? view->texts[view->text_count - 1] : "";
 }
 
 void cli_view_problem(struct cli_view *view, const char *format, ...)
 {
-    if (view->problem_count == view->problem_room) {
-        uint32_t room = view->problem_room ? 2 * view->problem_room : 16;
-        char **grown = room > CLI_VIEW_MAX ? NULL : reallocarray(view->problems, room, sizeof(*grown));
-        if (!grown) {
-            view->failed = true;
-            return;
-        }
-        view->problems = grown;
-        view->problem_room = room;
-    }
     char text[512];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    char *copy = strdup(text);
-    if (copy)
-        view->problems[view->problem_count++] = copy;
-    else
-        view->failed = true;
-}
-
-void cli_view_label(const struct cli_view *view, const struct cli_node *node, unsigned characters, char *to,
-                    size_t size)
-{
-    size_t len = strlen(node->name) - view->domain, most = characters ? characters : len;
-    if (len <= most || most < 8) {
-        snprintf(to, size, "%.*s", (int)len, node->name);
-        return;
-    }
-    size_t head = (most - 1) / 2, tail = most - 1 - head;
-    snprintf(to, size, "%.*s\xe2\x80\xa6%.*s", (int)head, node->name, (int)tail, node->name + len - tail);
+    keep(view, &view->problems, &view->problem_count, text);
 }
 
 void cli_age_text(int64_t seconds, char *to, size_t size)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json_write.h"
@@ -18,29 +19,25 @@ static void add_indented(struct gt_buf *to, const char *text, unsigned indent)
     }
 }
 
-static void add_node(const struct cli_view *view, const struct cli_node *node, const char *like,
+static void add_node(const struct cli_view *view, const struct gt_picture_node *node, const char *like,
                      struct gt_buf *to)
 {
+    const struct cli_view_node *more = &view->nodes[node->source];
     gt_json_new_line(to, 4);
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "name", node->name);
-    if (node->supernode != CLI_NONE)
-        gt_json_add_text(to, "supernode", view->supernodes[node->supernode].name);
+    if (more->supernode != GT_NONE)
+        gt_json_add_text(to, "supernode", view->picture.supernodes[more->supernode].name);
     gt_json_add_mask(to, "free", node->free); /* not known counts as none: a plan must not rely on it */
-    if (node->topology) {
+    if (more->topology) {
         gt_json_key(to, "topology");
-        add_indented(to, node->topology, 6);
+        add_indented(to, more->topology, 6);
     } else {
         if (node->ill)
             gt_json_add_mask(to, "unhealthy", node->ill);
         gt_json_add_text(to, "like", like);
     }
     gt_json_end(to, '}');
-}
-
-static bool stands_for_itself(const struct cli_node *node)
-{
-    return node->state == CLI_NODE_GOOD && node->topology;
 }
 
 static void add_nodes(const struct cli_view *view, struct gt_buf *to)
@@ -51,13 +48,14 @@ static void add_nodes(const struct cli_view *view, struct gt_buf *to)
         return;
     }
     for (unsigned round = 0; round < 2; round++) /* first those that others are like */
-        for (uint32_t i = 0; i < view->node_count; i++) {
-            const struct cli_node *node = &view->nodes[i];
-            if (node->state != CLI_NODE_GOOD || stands_for_itself(node) != (round == 0))
+        for (uint32_t i = 0; i < view->picture.node_count; i++) {
+            const struct gt_picture_node *node = &view->picture.nodes[i];
+            const struct cli_view_node *more = &view->nodes[node->source];
+            if (!node->known || !more->topology != (round == 1))
                 continue;
-            add_node(view, node, like[node->wiring], to);
-            if (!like[node->wiring])
-                like[node->wiring] = node->name;
+            add_node(view, node, like[more->wiring], to);
+            if (!like[more->wiring])
+                like[more->wiring] = node->name;
         }
 }
 
@@ -69,16 +67,17 @@ static void begin_list(struct gt_buf *to, const char *key)
 
 void cli_view_json(const struct cli_view *view, struct gt_buf *to)
 {
+    const struct gt_picture *picture = &view->picture;
     gt_json_begin(to, NULL, '{');
     begin_list(to, "supernodes");
-    for (uint32_t i = 0; i < view->supernode_count; i++) {
-        const struct cli_supernode *supernode = &view->supernodes[i];
+    for (uint32_t i = 0; i < picture->supernode_count; i++) {
+        const struct gt_picture_supernode *supernode = &picture->supernodes[i];
         gt_json_new_line(to, 4);
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "name", supernode->name);
         gt_json_add_unsigned(to, "tier", supernode->tier);
-        if (supernode->parent != CLI_NONE)
-            gt_json_add_text(to, "parent", view->supernodes[supernode->parent].name);
+        if (supernode->parent != GT_NONE)
+            gt_json_add_text(to, "parent", picture->supernodes[supernode->parent].name);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
@@ -86,12 +85,14 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
     add_nodes(view, to);
     gt_json_end(to, ']');
     begin_list(to, "pods");
-    for (uint32_t i = 0; i < view->pod_count; i++) {
-        const struct cli_pod *pod = &view->pods[i];
+    for (uint32_t i = 0; i < picture->pod_count; i++) {
+        const struct gt_picture_pod *pod = &picture->pods[i];
+        char name[2 * GT_CLUSTER_NAME_MAX + 8];
         gt_json_new_line(to, 4);
         gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", pod->name);
-        gt_json_add_text(to, "node", view->nodes[pod->node].name);
+        snprintf(name, sizeof(name), "%s/%s", pod->namespace_, pod->name);
+        gt_json_add_text(to, "name", name);
+        gt_json_add_text(to, "node", picture->nodes[pod->node].name);
         gt_json_add_mask(to, "gpus", pod->mask);
         gt_json_add_bool(to, "movable", true);
         gt_json_end(to, '}');
@@ -99,34 +100,35 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
     gt_buf_puts(to, "]\n}\n");
 }
 
-static void add_count(struct gt_buf *to, const char *key, uint32_t count)
+static void add_count(struct gt_buf *to, const char *key, int64_t count)
 {
-    if (count != CLI_NONE)
-        gt_json_add_unsigned(to, key, count);
+    if (count >= 0)
+        gt_json_add_unsigned(to, key, (uint64_t)count);
 }
 
 void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to)
 {
+    const struct gt_picture_supernode *shown = view->picture.supernodes;
     gt_json_begin(to, NULL, '{');
     begin_list(to, "supernodes");
-    for (uint32_t i = 0; i < view->supernode_count; i++) {
-        const struct cli_supernode *supernode = &view->supernodes[i];
-        const char *parent = supernode->parent != CLI_NONE ? view->supernodes[supernode->parent].name : NULL;
+    for (uint32_t i = 0; i < view->picture.supernode_count; i++) {
+        const struct gt_supernode_object *supernode = &view->supernodes[shown[i].source].object;
         gt_json_new_line(to, 4);
         gt_json_begin(to, NULL, '{');
         gt_json_add_text(to, "name", supernode->name);
         gt_json_add_unsigned(to, "tier", supernode->tier);
-        gt_json_add_text_or_null(to, "parent", parent);
+        gt_json_add_text_or_null(to, "parent",
+                                 shown[i].parent != GT_NONE ? shown[shown[i].parent].name : NULL);
         gt_json_add_text(to, "source", supernode->source);
-        add_count(to, "nodes", supernode->told_nodes);
-        add_count(to, "gpus", supernode->told_gpus);
-        add_count(to, "free", supernode->told_free);
-        if (supernode->links >= 0)
-            gt_json_add_bool(to, "linksHealthy", supernode->links);
-        gt_json_add_text_or_null(to, "conflict", *supernode->trouble ? supernode->trouble : NULL);
+        add_count(to, "nodes", supernode->nodes);
+        add_count(to, "gpus", supernode->capacity);
+        add_count(to, "free", supernode->free);
+        if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
+            gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
+        gt_json_add_text_or_null(to, "conflict", *shown[i].note ? shown[i].note : NULL);
         gt_json_begin(to, "members", '[');
-        for (uint32_t m = 0; m < supernode->member_count; m++)
-            gt_json_add_text(to, NULL, supernode->members[m]);
+        for (unsigned m = 0; m < supernode->member_count; m++)
+            gt_json_add_text(to, NULL, supernode->members[m].node);
         gt_json_end(to, ']');
         gt_json_end(to, '}');
     }

@@ -20,19 +20,6 @@
  */
 enum { TOPOLOGY_BYTES_MAX = 11 << 20, TOPOLOGY_VALUES_MAX = 600000, TROUBLE_MAX = 400, PAIRS_SHOWN = 3 };
 
-static void add_trouble(struct gt_buf *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_trouble(struct gt_buf *to, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (to->len + strlen(text) + 2 > to->max)
-        return;
-    gt_buf_printf(to, "%s%s", to->len ? ", " : "", text);
-}
-
 static void tell_links(const struct gt_node *wired, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf pairs = GT_BUF(128);
@@ -43,8 +30,8 @@ static void tell_links(const struct gt_node *wired, struct gt_buf *to)
             gt_buf_printf(&pairs, "%s%u-%u", down > 1 ? " " : "", link->a, link->b);
     }
     if (down)
-        add_trouble(to, "link%s %s%s down", down > 1 ? "s" : "", pairs.data ? pairs.data : "",
-                    down > PAIRS_SHOWN ? " and more" : "");
+        gt_picture_add_note(to, "link%s %s%s down", down > 1 ? "s" : "", pairs.data ? pairs.data : "",
+                            down > PAIRS_SHOWN ? " and more" : "");
 }
 
 static void tell_conditions(const struct gt_condition *conditions, struct gt_buf *to)
@@ -52,77 +39,59 @@ static void tell_conditions(const struct gt_condition *conditions, struct gt_buf
     const struct gt_condition *discovered = &conditions[GT_TOPOLOGY_DISCOVERED],
                               *registered = &conditions[GT_TOPOLOGY_REGISTERED];
     if (discovered->status == GT_CONDITION_FALSE)
-        add_trouble(to, "%s",
-                    strcmp(discovered->reason, GT_REASON_NO_GPU) == 0     ? "no GPU found"
-                    : strcmp(discovered->reason, GT_REASON_GPU_LOST) == 0 ? "GPU lost"
-                                                                          : "scan failed");
+        gt_picture_add_note(to, "%s",
+                            strcmp(discovered->reason, GT_REASON_NO_GPU) == 0     ? "no GPU found"
+                            : strcmp(discovered->reason, GT_REASON_GPU_LOST) == 0 ? "GPU lost"
+                                                                                  : "scan failed");
     if (conditions[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_FALSE)
-        add_trouble(to, "no vendor library");
+        gt_picture_add_note(to, "no vendor library");
     if (registered->status == GT_CONDITION_FALSE &&
         strcmp(registered->reason, GT_REASON_NO_DEVICE_PLUGIN) != 0 &&
         strcmp(registered->reason, GT_REASON_NO_GPU) != 0)
-        add_trouble(to, "not registered");
+        gt_picture_add_note(to, "not registered");
 }
 
-static void tell_trouble(const struct gt_node_gpu_topology *topology, const struct cli_view *view,
-                         struct cli_node *node, struct gt_buf *to)
+static void tell_trouble(const struct gt_node_gpu_topology *topology, int64_t age,
+                         const struct gt_picture_node *node, struct gt_buf *to)
 {
     const struct gt_node *wired = topology->node;
     for (unsigned i = 0; i < wired->gpu_count; i++)
         if (!gt_gpu_usable(&wired->gpus[i]))
-            add_trouble(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
-                        wired->gpus[i].unhealthy_reason, wired->gpus[i].unhealthy_reason[0] ? ")" : "");
+            gt_picture_add_note(to, "GPU %u ill%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
+                                wired->gpus[i].unhealthy_reason,
+                                wired->gpus[i].unhealthy_reason[0] ? ")" : "");
     if (node->unsure) {
         gt_auto_buf struct gt_buf list = GT_BUF(TROUBLE_MAX);
         gt_text_add_mask(&list, node->unsure);
-        add_trouble(to, "GPU %s of unknown health", list.data ? list.data : "");
+        gt_picture_add_note(to, "GPU %s of unknown health", list.data ? list.data : "");
     }
     tell_links(wired, to);
     tell_conditions(topology->conditions, to);
-    if (!node->free_known)
-        add_trouble(to, "use not known");
-    node->observed = gt_time_of_text(topology->observed_at);
-    node->stale = node->observed && view->now - node->observed > CLI_STALE_S;
-    if (node->stale) {
-        char age[32];
-        cli_age_text(view->now - node->observed, age, sizeof(age));
-        add_trouble(to, "last seen %s", age);
+    if (!node->use_known)
+        gt_picture_add_note(to, "use not known");
+    if (age > CLI_STALE_S) {
+        char text[32];
+        cli_age_text(age, text, sizeof(text));
+        gt_picture_add_note(to, "last seen %s", text);
     }
 }
 
-/* The place of these weights among the view's wirings; *ret_new: it was not there before. */
+/* The place of a node's weights among the wirings; *ret_new: they were not there before. */
 static uint32_t find_wiring(struct cli_view *view, const struct gt_node *wired, bool *ret_new)
 {
     struct gt_weights weights;
     gt_weights_of(wired, &weights);
-    unsigned n = weights.n;
-    size_t size = (size_t)n * n * sizeof(uint16_t);
-    gt_auto_free uint16_t *packed = malloc(size + 1);
-    if (!packed) {
-        view->failed = true;
-        return CLI_NONE;
-    }
-    for (unsigned i = 0; i < n; i++)
-        memcpy(packed + (size_t)i * n, weights.w[i], n * sizeof(uint16_t));
-    uint64_t hash = gt_digest_bytes(GT_DIGEST_EMPTY, packed, size);
-    for (uint32_t i = 0; i < view->wiring_count; i++) {
-        const struct cli_wiring *wiring = &view->wirings[i];
-        if (wiring->hash == hash && wiring->n == n && memcmp(wiring->weights, packed, size) == 0) {
-            *ret_new = false;
+    uint64_t digest = gt_digest_mix(gt_digest_keyed("wiring"), weights.n);
+    for (unsigned i = 0; i < weights.n * weights.n; i++)
+        digest = gt_digest_mix(digest, weights.w[i / weights.n][i % weights.n]);
+    for (uint32_t i = 0; i < view->wiring_count; i++)
+        if (view->wirings[i] == digest)
             return i;
-        }
-    }
-    if (view->wiring_count == view->wiring_room) {
-        uint32_t room = view->wiring_room ? 2 * view->wiring_room : 16;
-        struct cli_wiring *grown = reallocarray(view->wirings, room, sizeof(*grown));
-        if (!grown) {
-            view->failed = true;
-            return CLI_NONE;
-        }
-        view->wirings = grown;
-        view->wiring_room = room;
-    }
-    view->wirings[view->wiring_count] = (struct cli_wiring){n, hash, gt_steal(packed)};
+    uint64_t *grown = cli_view_grown(view, view->wirings, view->wiring_count, sizeof(*grown));
+    if (!grown)
+        return GT_NONE;
+    view->wirings = grown;
+    view->wirings[view->wiring_count] = digest;
     *ret_new = true;
     return view->wiring_count++;
 }
@@ -144,9 +113,9 @@ static void begin_shorthand(struct cli_view *view)
         view->failed = true;
         return;
     }
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        struct cli_node *node = &view->nodes[i];
-        if (node->wiring == CLI_NONE)
+    for (uint32_t i = 0; i < view->picture.node_count; i++) {
+        struct cli_view_node *node = &view->nodes[i];
+        if (node->wiring == GT_NONE)
             continue;
         if (seen[node->wiring])
             free(gt_steal(node->topology));
@@ -154,7 +123,7 @@ static void begin_shorthand(struct cli_view *view)
     }
 }
 
-static void keep_topology(struct cli_view *view, const struct gt_node *wired, struct cli_node *node)
+static void keep_topology(struct cli_view *view, const struct gt_node *wired, struct cli_view_node *node)
 {
     bool fresh = false;
     node->wiring = find_wiring(view, wired, &fresh);
@@ -162,7 +131,7 @@ static void keep_topology(struct cli_view *view, const struct gt_node *wired, st
         return;
     cJSON *json = gt_node_to_json(wired);
     gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
-    if (!json || node->wiring == CLI_NONE) {
+    if (!json || node->wiring == GT_NONE) {
         view->failed = true;
         cJSON_Delete(json);
         return;
@@ -180,95 +149,71 @@ static void keep_topology(struct cli_view *view, const struct gt_node *wired, st
     view->failed |= !node->topology;
 }
 
-static void add_pod(struct cli_view *view, uint32_t node, const char *name, uint64_t mask)
+/* A pod is listed once, whichever of its containers has a GPU. */
+static void add_owner(struct cli_view *view, const struct gt_gpu_owner *owner)
 {
-    for (uint32_t i = view->pod_count; i > 0 && view->pods[i - 1].node == node; i--)
-        if (strcmp(view->pods[i - 1].name, name) == 0) { /* another container of it */
-            view->pods[i - 1].mask |= mask;
+    struct gt_picture *picture = &view->picture;
+    for (uint32_t i = picture->pod_count; i > 0 && picture->pods[i - 1].node == picture->node_count; i--) {
+        struct gt_picture_pod *pod = &picture->pods[i - 1];
+        if (strcmp(pod->name, owner->pod) == 0 && strcmp(pod->namespace_, owner->namespace_) == 0) {
+            pod->mask |= UINT64_C(1) << owner->gpu;
             return;
         }
-    if (view->pod_count == view->pod_room) {
-        uint32_t room = view->pod_room ? 2 * view->pod_room : 64;
-        struct cli_pod *grown =
-            room > 8 * CLI_VIEW_MAX ? NULL : reallocarray(view->pods, room, sizeof(*grown));
-        if (!grown) {
-            view->failed = true;
-            return;
-        }
-        view->pods = grown;
-        view->pod_room = room;
     }
-    char *copy = strdup(name);
-    if (copy)
-        view->pods[view->pod_count++] = (struct cli_pod){copy, node, CLI_NONE, mask};
-    else
-        view->failed = true;
-}
-
-static void add_use(struct cli_view *view, const struct gt_node_gpu_topology *topology, struct cli_node *node)
-{
-    struct cli_use use;
-    cli_use_from_topology(topology, &use);
-    node->free_known = use.known;
-    node->free = use.free & ~node->ill;
-    node->used = use.used;
-    for (unsigned i = 0; i < use.owner_count; i++) {
-        char name[512];
-        snprintf(name, sizeof(name), "%s/%s", use.owners[i].namespace_, use.owners[i].pod);
-        add_pod(view, view->node_count, name, use.owners[i].mask);
-    }
+    struct gt_picture_pod *grown = cli_view_grown(view, picture->pods, picture->pod_count, sizeof(*grown));
+    if (!grown)
+        return;
+    picture->pods = grown;
+    picture->pods[picture->pod_count++] =
+        (struct gt_picture_pod){.namespace_ = cli_view_keep(view, owner->namespace_),
+                                .name = cli_view_keep(view, owner->pod),
+                                .node = picture->node_count,
+                                .mask = UINT64_C(1) << owner->gpu,
+                                .unit = GT_NONE,
+                                .rank = GT_NONE};
 }
 
 static void fill_node(struct cli_view *view, const struct gt_node_gpu_topology *topology,
-                      struct cli_node *node)
+                      struct gt_picture_node *node, struct cli_view_node *more)
 {
     const struct gt_node *wired = topology->node;
+    gt_auto_buf struct gt_buf note = GT_BUF(TROUBLE_MAX);
+    node->known = true;
     node->gpus = wired->gpu_count;
     node->ill = gt_node_with_health(wired, GT_GPU_UNHEALTHY);
     node->unsure = gt_node_with_health(wired, GT_GPU_HEALTH_UNKNOWN);
-    node->product = strdup(wired->gpu_count ? wired->gpus[0].product : "");
-    view->failed |= !node->product;
-    add_use(view, topology, node);
-    gt_auto_buf struct gt_buf trouble = GT_BUF(TROUBLE_MAX);
-    tell_trouble(topology, view, node, &trouble);
-    node->trouble = gt_buf_take(&trouble);
+    node->product = cli_view_keep(view, wired->gpu_count ? wired->gpus[0].product : "");
+    node->use_known = topology->use_known;
+    node->free = topology->free & ~topology->owned & ~node->ill;
+    node->used = topology->owned;
+    for (unsigned i = 0; i < topology->owner_count; i++)
+        add_owner(view, &topology->owners[i]);
+    more->observed = gt_time_of_text(topology->observed_at);
+    tell_trouble(topology, more->observed ? view->picture.now - more->observed : 0, node, &note);
+    node->note = cli_view_keep(view, note.data ? note.data : "");
     if (view->keep_topology)
-        keep_topology(view, wired, node);
+        keep_topology(view, wired, more);
 }
 
-void cli_view_add_node(struct cli_view *view, const cJSON *object)
+void cli_view_add_node(void *arg, cJSON *object)
 {
+    struct cli_view *view = arg;
     const char *name = gt_kube_meta(object, "name");
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
     gt_auto_err struct gt_err *err = NULL, *problem = NULL;
-    struct cli_node node = {.supernode = CLI_NONE, .wiring = CLI_NONE};
+    struct cli_view_node more = {.supernode = GT_NONE, .wiring = GT_NONE};
     if (!*name || view->failed)
         return;
-    if (view->node_count == view->node_room) {
-        uint32_t room = view->node_room ? 2 * view->node_room : 64;
-        struct cli_node *grown = room > CLI_VIEW_MAX ? NULL : reallocarray(view->nodes, room, sizeof(*grown));
-        if (!grown) {
-            view->failed = true;
-            return;
-        }
-        view->nodes = grown;
-        view->node_room = room;
-    }
+    struct gt_picture_node node = {.name = cli_view_keep(view, name), .product = ""};
     if (cli_use_read_topology(object, &topology, &problem, &err) < 0) {
-        node.state = CLI_NODE_NONSENSE;
         cli_view_problem(view, "%s; this node is left out", gt_err_text(err));
-        node.trouble = strdup("cannot be read");
+        node.note = "cannot be read";
     } else if (!topology.node) {
-        node.state = CLI_NODE_SILENT;
-        node.trouble = strdup("nothing reported yet");
+        node.note = "nothing reported yet";
     } else {
         if (problem)
             cli_view_problem(view, "%s; its use counts as not known", gt_err_text(problem));
-        fill_node(view, &topology, &node);
+        fill_node(view, &topology, &node, &more);
     }
-    node.name = strdup(name);
-    if (!node.product)
-        node.product = strdup("");
-    view->failed |= !node.name || !node.product || !node.trouble;
-    view->nodes[view->node_count++] = node;
+    cli_view_append(view, &node, &more);
 }

@@ -55,35 +55,26 @@ static void add_cell(struct gt_buf *to, const struct cli_paper *paper, enum tone
 
 /* ---- the GPUs of a node, a letter each ---- */
 
-static char letter_of(const struct cli_node *node, unsigned gpu)
+static enum tone tone_of(enum gt_picture_state state)
 {
-    uint64_t bit = UINT64_C(1) << gpu;
-    bool used = node->used & bit;
-    if (node->ill & bit)
-        return used ? 'X' : 'x';
-    if (node->free & bit)
-        return node->unsure & bit ? '~' : '.';
-    return used ? '#' : '?';
+    static const enum tone tones[GT_PICTURE_STATES] = {
+        [GT_PICTURE_FREE] = TONE_GOOD,        [GT_PICTURE_UNSURE] = TONE_FAINT,
+        [GT_PICTURE_USED] = TONE_BUSY,        [GT_PICTURE_USED_BY_OTHERS] = TONE_BUSY,
+        [GT_PICTURE_ASSUMED] = TONE_FAINT,    [GT_PICTURE_ILL] = TONE_BAD,
+        [GT_PICTURE_ILL_AND_USED] = TONE_BAD, [GT_PICTURE_UNKNOWN] = TONE_FAINT};
+    return tones[state];
 }
 
-static enum tone tone_of(char letter)
-{
-    return letter == '.'                    ? TONE_GOOD
-           : letter == '#'                  ? TONE_BUSY
-           : letter == 'x' || letter == 'X' ? TONE_BAD
-                                            : TONE_FAINT;
-}
-
-static void add_gpus(struct gt_buf *to, const struct cli_paper *paper, const struct cli_node *node,
+static void add_gpus(struct gt_buf *to, const struct cli_paper *paper, const struct gt_picture_node *node,
                      unsigned width)
 {
     enum tone before = TONE_PLAIN;
     for (unsigned i = 0; i < node->gpus; i++) {
-        char letter = letter_of(node, i);
-        if (tone_of(letter) != before)
-            tone(to, paper, tone_of(letter));
-        before = tone_of(letter);
-        gt_buf_add(to, &letter, 1);
+        enum gt_picture_state state = gt_picture_gpu(node, i, NULL);
+        if (tone_of(state) != before)
+            tone(to, paper, tone_of(state));
+        before = tone_of(state);
+        gt_buf_add(to, &gt_picture_looks[state].letter, 1);
     }
     if (!node->gpus)
         gt_buf_puts(to, "-");
@@ -93,20 +84,19 @@ static void add_gpus(struct gt_buf *to, const struct cli_paper *paper, const str
 }
 
 /* "team-a/train 4, team-b/serve 2": by job, as the pods stand on the node. */
-static void tell_who(const struct cli_view *view, const struct cli_node *node, struct gt_buf *to)
+static void tell_who(const struct gt_picture_node *node, struct gt_buf *to)
 {
+    const struct gt_picture_pod *pods = node->pods;
     for (uint32_t i = 0; i < node->pod_count; i++) {
-        const struct cli_pod *pods = &view->pods[node->first_pod];
         unsigned gpus = 0;
         bool told = false;
         for (uint32_t k = 0; k < node->pod_count; k++)
-            if (pods[k].group == pods[i].group) {
+            if (pods[k].job_number == pods[i].job_number) {
                 told |= k < i;
                 gpus += gt_bit_count(pods[k].mask);
             }
-        const char *name = view->groups[pods[i].group].name;
-        if (!told && to->len + strlen(name) + 16 < to->max)
-            gt_buf_printf(to, "%s%s %u", to->len ? ", " : "", name, gpus);
+        if (!told && to->len + strlen(pods[i].job) + 16 < to->max)
+            gt_buf_printf(to, "%s%s %u", to->len ? ", " : "", pods[i].job, gpus);
     }
 }
 
@@ -116,17 +106,17 @@ struct columns {
     unsigned name, gpus, who, trouble;
 };
 
-static void fit(const struct cli_view *view, const struct cli_paper *paper, struct columns *ret)
+static void fit(const struct gt_picture *picture, const struct cli_paper *paper, struct columns *ret)
 {
     *ret = (struct columns){.name = 4, .gpus = 4, .who = 7};
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        const struct cli_node *node = &view->nodes[i];
+    for (uint32_t i = 0; i < picture->node_count; i++) {
+        const struct gt_picture_node *node = &picture->nodes[i];
         gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
-        tell_who(view, node, &who);
+        tell_who(node, &who);
         char label[512];
-        cli_view_label(view, node, NAME_MAX_SHOWN, label, sizeof(label));
+        gt_picture_label(picture, node, NAME_MAX_SHOWN, label, sizeof(label));
         unsigned name = columns_of(label), used = columns_of(who.data ? who.data : "");
-        unsigned trouble = columns_of(node->trouble);
+        unsigned trouble = columns_of(node->note);
         ret->name = name > ret->name ? name : ret->name;
         ret->gpus = node->gpus > ret->gpus ? node->gpus : ret->gpus;
         ret->who = used > ret->who ? used : ret->who;
@@ -155,25 +145,25 @@ static void add_header(struct gt_buf *to, const struct cli_paper *paper, const s
     tone(to, paper, TONE_PLAIN);
 }
 
-static void add_node(const struct cli_view *view, const struct cli_node *node, const struct cli_paper *paper,
-                     const struct columns *columns, struct gt_buf *to)
+static void add_node(const struct gt_picture *picture, const struct gt_picture_node *node,
+                     const struct cli_paper *paper, const struct columns *columns, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf who = GT_BUF(WHO_MAX);
-    tell_who(view, node, &who);
+    tell_who(node, &who);
     gt_buf_puts(to, "  ");
     char label[512];
-    cli_view_label(view, node, NAME_MAX_SHOWN, label, sizeof(label));
+    gt_picture_label(picture, node, NAME_MAX_SHOWN, label, sizeof(label));
     add_cell(to, paper, TONE_PLAIN, label, columns->name, false);
     add_gpus(to, paper, node, columns->gpus);
-    if (node->free_known)
+    if (node->use_known)
         gt_buf_printf(to, "%4u  ", gt_bit_count(node->free));
     else
-        gt_buf_printf(to, "%4s  ", node->state == CLI_NODE_GOOD ? "?" : "-");
-    const char *by = who.data ? who.data : node->free_known ? "-" : "";
-    bool last = !node->trouble[0];
+        gt_buf_printf(to, "%4s  ", node->known ? "?" : "-");
+    const char *by = who.data ? who.data : node->use_known ? "-" : "";
+    bool last = !node->note[0];
     add_cell(to, paper, who.data ? TONE_PLAIN : TONE_FAINT, by, columns->who, last);
     if (!last)
-        add_cell(to, paper, TONE_BAD, node->trouble, columns->trouble, true);
+        add_cell(to, paper, TONE_BAD, node->note, columns->trouble, true);
     while (to->len && to->data[to->len - 1] == ' ') /* nothing stood in the last columns */
         to->data[--to->len] = '\0';
     gt_buf_puts(to, "\n");
@@ -181,14 +171,9 @@ static void add_node(const struct cli_view *view, const struct cli_node *node, c
 
 /* ---- headings ---- */
 
-static const char *plural(uint32_t count)
+static void tell_counts(struct gt_buf *to, const struct gt_picture_counts *counts)
 {
-    return count == 1 ? "" : "s";
-}
-
-static void tell_counts(struct gt_buf *to, const struct cli_counts *counts)
-{
-    gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, plural(counts->gpus), counts->free);
+    gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, gt_picture_plural(counts->gpus), counts->free);
     if (counts->free_unsure)
         gt_buf_printf(to, " (%u of unknown health)", counts->free_unsure);
     gt_buf_printf(to, ", %u used", counts->used);
@@ -199,7 +184,7 @@ static void tell_counts(struct gt_buf *to, const struct cli_counts *counts)
         gt_buf_printf(to, ", %u not known", rest);
 }
 
-static void add_heading(const struct cli_view *view, const struct cli_supernode *supernode,
+static void add_heading(const struct gt_picture *picture, const struct gt_picture_supernode *supernode,
                         const struct cli_paper *paper, struct gt_buf *to)
 {
     gt_buf_puts(to, "\n");
@@ -207,105 +192,100 @@ static void add_heading(const struct cli_view *view, const struct cli_supernode 
     gt_buf_puts(to, supernode->name);
     tone(to, paper, TONE_PLAIN);
     gt_buf_printf(to, "  tier %u", supernode->tier);
-    if (supernode->parent != CLI_NONE)
-        gt_buf_printf(to, " in %s", view->supernodes[supernode->parent].name);
-    gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, plural(supernode->counts.nodes));
+    if (supernode->parent != GT_NONE)
+        gt_buf_printf(to, " in %s", picture->supernodes[supernode->parent].name);
+    gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, gt_picture_plural(supernode->counts.nodes));
     tell_counts(to, &supernode->counts);
-    if (supernode->links == 0) {
+    if (supernode->links_down) {
         gt_buf_puts(to, ", ");
         add_cell(to, paper, TONE_BAD, "links down", 0, true);
     }
     gt_buf_puts(to, "\n");
-    if (supernode->trouble[0]) {
+    if (supernode->note[0]) {
         gt_buf_puts(to, "  ");
         tone(to, paper, TONE_BAD);
-        gt_buf_printf(to, "conflict: %s", supernode->trouble);
+        gt_buf_printf(to, "conflict: %s", supernode->note);
         tone(to, paper, TONE_PLAIN);
         gt_buf_puts(to, "\n");
     }
 }
 
-static void add_nodes(const struct cli_view *view, uint32_t first, uint32_t count,
+static void add_nodes(const struct gt_picture *picture, uint32_t first, uint32_t count,
                       const struct cli_paper *paper, const struct columns *columns, struct gt_buf *to)
 {
     if (count)
         add_header(to, paper, columns);
     for (uint32_t i = first; i < first + count; i++)
-        add_node(view, &view->nodes[i], paper, columns, to);
+        add_node(picture, &picture->nodes[i], paper, columns, to);
 }
 
-static void add_legend(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
+static void add_legend(const struct gt_picture *picture, const struct cli_paper *paper, struct gt_buf *to)
 {
-    static const struct {
-        char letter;
-        const char *meaning;
-    } meanings[] = {{'.', "free"}, {'~', "free, health unknown"}, {'#', "used"},
-                    {'x', "ill"},  {'X', "ill and used"},         {'?', "not known, or not offered"}};
-    bool seen[GT_COUNT(meanings)] = {false};
-    for (uint32_t i = 0; i < view->node_count; i++)
-        for (unsigned gpu = 0; gpu < view->nodes[i].gpus; gpu++)
-            for (unsigned m = 0; m < GT_COUNT(meanings); m++)
-                seen[m] |= letter_of(&view->nodes[i], gpu) == meanings[m].letter;
     const char *before = "\nGPUs:  ";
-    for (unsigned m = 0; m < GT_COUNT(meanings); m++) {
-        if (!seen[m])
+    bool seen[GT_PICTURE_STATES];
+    gt_picture_states(picture, seen);
+    seen[GT_PICTURE_USED] |= seen[GT_PICTURE_USED_BY_OTHERS]; /* they look alike here */
+    for (unsigned i = 0; i < GT_PICTURE_STATES; i++) {
+        if (!seen[i] || i == GT_PICTURE_USED_BY_OTHERS)
             continue;
         gt_buf_puts(to, before);
-        tone(to, paper, tone_of(meanings[m].letter));
-        gt_buf_add(to, &meanings[m].letter, 1);
+        tone(to, paper, tone_of(i));
+        gt_buf_add(to, &gt_picture_looks[i].letter, 1);
         tone(to, paper, TONE_PLAIN);
-        gt_buf_printf(to, " %s", meanings[m].meaning);
+        gt_buf_printf(to, " %s", gt_picture_looks[i].meaning);
         before = "   ";
     }
     if (*before == ' ')
         gt_buf_puts(to, "\n");
 }
 
-void cli_view_table(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
+void cli_view_table(const struct gt_picture *picture, const struct cli_paper *paper, struct gt_buf *to)
 {
     struct columns columns;
-    fit(view, paper, &columns);
-    gt_buf_printf(to, "%u node%s, ", view->counts.nodes, plural(view->counts.nodes));
-    tell_counts(to, &view->counts);
-    gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", view->tier1_count, plural(view->tier1_count),
-                  view->pod_count, plural(view->pod_count));
+    fit(picture, paper, &columns);
+    gt_buf_printf(to, "%u node%s, ", picture->counts.nodes, gt_picture_plural(picture->counts.nodes));
+    tell_counts(to, &picture->counts);
+    gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", picture->tier1_count,
+                  gt_picture_plural(picture->tier1_count), picture->pod_count,
+                  gt_picture_plural(picture->pod_count));
     uint32_t placed = 0;
-    for (uint32_t i = 0; i < view->supernode_count; i++) {
-        const struct cli_supernode *supernode = &view->supernodes[i];
-        add_heading(view, supernode, paper, to);
-        add_nodes(view, supernode->first_node, supernode->node_count, paper, &columns, to);
+    for (uint32_t i = 0; i < picture->supernode_count; i++) {
+        const struct gt_picture_supernode *supernode = &picture->supernodes[i];
+        add_heading(picture, supernode, paper, to);
+        add_nodes(picture, supernode->first_node, supernode->node_count, paper, &columns, to);
         placed += supernode->node_count;
     }
-    if (placed < view->node_count) {
+    if (placed < picture->node_count) {
         gt_buf_puts(to, "\n");
         tone(to, paper, TONE_STRONG);
-        gt_buf_puts(to, view->supernode_count ? "in no supernode" : "no supernodes");
+        gt_buf_puts(to, picture->supernode_count ? "in no supernode" : "no supernodes");
         tone(to, paper, TONE_PLAIN);
         gt_buf_puts(to, "\n");
-        add_nodes(view, placed, view->node_count - placed, paper, &columns, to);
+        add_nodes(picture, placed, picture->node_count - placed, paper, &columns, to);
     }
-    add_legend(view, paper, to);
+    add_legend(picture, paper, to);
 }
 
 /* ---- the table of supernodes ---- */
 
-static void add_number(struct gt_buf *to, uint32_t number)
+static void add_number(struct gt_buf *to, int64_t number)
 {
-    if (number == CLI_NONE)
-        gt_buf_printf(to, "%6s", "-");
+    if (number < 0)
+        gt_buf_printf(to, "%6s  ", "-");
     else
-        gt_buf_printf(to, "%6u", number);
+        gt_buf_printf(to, "%6lld  ", (long long)number);
 }
 
 void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *paper, struct gt_buf *to)
 {
+    const struct gt_picture *picture = &view->picture;
     unsigned name = 4, taken;
-    for (uint32_t i = 0; i < view->supernode_count; i++) {
-        const struct cli_supernode *supernode = &view->supernodes[i];
+    for (uint32_t i = 0; i < picture->supernode_count; i++) {
+        const struct gt_picture_supernode *supernode = &picture->supernodes[i];
         unsigned width = 2 * supernode->depth + columns_of(supernode->name);
         name = width > name ? width : name;
     }
-    if (!view->supernode_count) {
+    if (!picture->supernode_count) {
         gt_buf_puts(to, "no supernodes: no node says that it is joined to others, and nobody has configured "
                         "any\n");
         return;
@@ -314,25 +294,23 @@ void cli_view_supernodes(const struct cli_view *view, const struct cli_paper *pa
     gt_buf_printf(to, "%-*s  TIER   NODES    GPUS    FREE  LINKS    SOURCE  CONFLICT\n", (int)name, "NAME");
     tone(to, paper, TONE_PLAIN);
     taken = name + 2 + 4 + 3 * 8 + 2 + 7 + 2 + 6 + 2;
-    for (uint32_t i = 0; i < view->supernode_count; i++) {
-        const struct cli_supernode *supernode = &view->supernodes[i];
+    for (uint32_t i = 0; i < picture->supernode_count; i++) {
+        const struct gt_picture_supernode *supernode = &picture->supernodes[i];
+        const struct gt_supernode_object *object = &view->supernodes[supernode->source].object;
         gt_buf_printf(to, "%*s%-*s  %4u  ", (int)(2 * supernode->depth), "",
                       (int)(name - 2 * supernode->depth), supernode->name, supernode->tier);
-        add_number(to, supernode->told_nodes);
-        gt_buf_puts(to, "  ");
-        add_number(to, supernode->told_gpus);
-        gt_buf_puts(to, "  ");
-        add_number(to, supernode->told_free);
-        gt_buf_puts(to, "  ");
-        add_cell(to, paper, supernode->links ? TONE_PLAIN : TONE_BAD,
-                 supernode->links < 0 ? "unknown"
-                 : supernode->links   ? "up"
-                                      : "down",
+        add_number(to, object->nodes);
+        add_number(to, object->capacity);
+        add_number(to, object->free);
+        add_cell(to, paper, supernode->links_down ? TONE_BAD : TONE_PLAIN,
+                 supernode->links_down                        ? "down"
+                 : object->links_healthy == GT_CONDITION_TRUE ? "up"
+                                                              : "unknown",
                  7, false);
-        gt_buf_printf(to, "%-6s  ", supernode->source);
+        gt_buf_printf(to, "%-6s  ", object->source);
         unsigned left = paper->width > taken + 10 ? paper->width - taken : paper->width ? 10 : 0;
-        add_cell(to, paper, supernode->trouble[0] ? TONE_BAD : TONE_FAINT,
-                 supernode->trouble[0] ? supernode->trouble : "-", left, true);
+        add_cell(to, paper, supernode->note[0] ? TONE_BAD : TONE_FAINT,
+                 supernode->note[0] ? supernode->note : "-", left, true);
         gt_buf_puts(to, "\n");
     }
 }

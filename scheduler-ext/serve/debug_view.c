@@ -5,22 +5,6 @@
 
 #include "base/text.h"
 
-enum gt_debug_gpu gt_debug_gpu_state(const struct gt_cluster_node *node, unsigned gpu)
-{
-    uint64_t bit = UINT64_C(1) << gpu;
-    if (!(node->healthy & bit))
-        return GT_DEBUG_GPU_ILL;
-    if (!(node->free & bit))
-        return GT_DEBUG_GPU_USED;
-    return node->assumed & bit ? GT_DEBUG_GPU_ASSUMED : GT_DEBUG_GPU_FREE;
-}
-
-const char *gt_debug_gpu_name(enum gt_debug_gpu state)
-{
-    static const char *const names[] = {"free", "used", "assumed", "ill"};
-    return names[state];
-}
-
 void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
                   struct gt_placement_job *ret)
 {

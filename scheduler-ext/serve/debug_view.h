@@ -17,11 +17,6 @@ struct gt_debug_view {
     uint64_t wall_ms;                     /* Unix time at the same moment */
 };
 
-enum gt_debug_gpu { GT_DEBUG_GPU_FREE, GT_DEBUG_GPU_USED, GT_DEBUG_GPU_ASSUMED, GT_DEBUG_GPU_ILL };
-
-enum gt_debug_gpu gt_debug_gpu_state(const struct gt_cluster_node *node, unsigned gpu);
-const char *gt_debug_gpu_name(enum gt_debug_gpu state);
-
 /* The controller's word on a job; GT_PLACEMENT_NONE where it has none. */
 void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
                   struct gt_placement_job *ret);

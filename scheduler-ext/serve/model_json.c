@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "scheduler-ext/picture/picture.h"
 #include "scheduler-ext/serve/model_parts.h"
 
 /* What the end of the document needs, with the counters of what was left out. */
@@ -53,72 +54,65 @@ static bool put(struct model_writer *writer)
 
 /* ---- supernodes ---- */
 
-/* Node ids by the supernode that is told of them; GT_NONE in `of`: none. */
+/* Names of nodes by the supernode that is told of them: those of s from first[s] to first[s + 1]. */
 struct member_lists {
-    uint32_t *of, *first, *ids;
-    uint32_t nodes, supernodes;
+    const char **names;
+    uint32_t *first;
+    uint32_t supernodes;
 };
 
 static void members_done(struct member_lists *members)
 {
-    free(members->of);
+    free(members->names);
     free(members->first);
-    free(members->ids);
 }
 
-static uint32_t shown_supernode(const struct gt_cluster *cluster, uint32_t id)
+/* GT_NONE: it is in none. */
+static uint32_t shown_supernode(const struct gt_cluster *cluster, uint32_t id,
+                                struct gt_cluster_node *ret_node)
 {
     struct gt_cluster_supernode supernode;
-    if (!gt_cluster_get_supernode(cluster, id, &supernode))
+    if (!gt_cluster_get_node(cluster, id, ret_node) ||
+        !gt_cluster_get_supernode(cluster, ret_node->supernode, &supernode))
         return GT_NONE;
-    return supernode.is_node ? supernode.parent : id;
+    return supernode.is_node ? supernode.parent : ret_node->supernode;
 }
 
 static bool members_make(const struct gt_cluster *cluster, struct member_lists *ret)
 {
-    uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster);
-    *ret = (struct member_lists){.nodes = nodes, .supernodes = supernodes};
-    ret->of = calloc((size_t)nodes + 1, sizeof(*ret->of));
-    ret->ids = calloc((size_t)nodes + 1, sizeof(*ret->ids));
+    struct gt_cluster_node node;
+    uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster), s;
+    *ret = (struct member_lists){.supernodes = supernodes};
+    ret->names = calloc((size_t)nodes + 1, sizeof(const char *));
     ret->first = calloc((size_t)supernodes + 2, sizeof(*ret->first));
-    if (!ret->of || !ret->ids || !ret->first)
+    if (!ret->names || !ret->first)
         return false;
-    for (uint32_t n = 0; n < nodes; n++) {
-        struct gt_cluster_node node;
-        ret->of[n] =
-            gt_cluster_get_node(cluster, n, &node) ? shown_supernode(cluster, node.supernode) : GT_NONE;
-        if (ret->of[n] != GT_NONE)
-            ret->first[ret->of[n] + 2]++;
-    }
-    for (uint32_t s = 1; s <= supernodes; s++)
+    for (uint32_t n = 0; n < nodes; n++)
+        if ((s = shown_supernode(cluster, n, &node)) != GT_NONE)
+            ret->first[s + 2]++;
+    for (s = 1; s <= supernodes; s++)
         ret->first[s + 1] += ret->first[s];
     for (uint32_t n = 0; n < nodes; n++)
-        if (ret->of[n] != GT_NONE)
-            ret->ids[ret->first[ret->of[n] + 1]++] = n;
-    return true; /* those of s: from first[s] to first[s + 1] */
+        if ((s = shown_supernode(cluster, n, &node)) != GT_NONE)
+            ret->names[ret->first[s + 1]++] = node.name;
+    return true;
 }
 
 static void write_supernode(struct model_writer *writer, const struct member_lists *members, uint32_t id)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(writer->view->cache);
     struct gt_cluster_supernode supernode, parent;
-    struct gt_cluster_node node;
-    struct gt_buf *to = &writer->item;
     if (!gt_cluster_get_supernode(cluster, id, &supernode) || supernode.is_node)
         return;
+    const struct gt_picture_supernode shown = {
+        .name = supernode.name,
+        .tier = supernode.tier,
+        .node_count = members->first[id + 1] - members->first[id],
+        .counts = {.nodes = supernode.nodes, .free = supernode.available},
+    };
     bool below = gt_cluster_get_supernode(cluster, supernode.parent, &parent);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text_or_null(to, "name", supernode.name);
-    gt_json_add_unsigned(to, "tier", supernode.tier);
-    gt_json_add_text_or_null(to, "parent", below ? parent.name : NULL);
-    gt_json_add_unsigned(to, "nodesInAll", supernode.nodes);
-    gt_json_add_unsigned(to, "available", supernode.available);
-    gt_json_begin(to, "nodes", '[');
-    for (uint32_t i = members->first[id]; i < members->first[id + 1]; i++) {
-        bool known = gt_cluster_get_node(cluster, members->ids[i], &node);
-        gt_json_add_text(to, NULL, known ? node.name : "");
-    }
-    gt_buf_puts(to, "]}");
+    gt_picture_supernode_json(&shown, below ? parent.name : NULL, members->names + members->first[id],
+                              &writer->item);
     writer->supernodes += !put(writer);
 }
 
@@ -223,6 +217,7 @@ static void write_head(const struct gt_debug_view *view, struct gt_buf *to)
     gt_model_time_json(to, "time", view, view->now_ms);
     gt_json_add_bool(to, "leader", view->leads);
     gt_json_add_bool(to, "synced", view->synced);
+    gt_picture_legend_json(to);
     gt_json_begin(to, "counters", '{');
     gt_json_add_unsigned(to, "nodes", counters.nodes);
     gt_json_add_unsigned(to, "nodesWithoutTopology", counters.nodes_without_topology);

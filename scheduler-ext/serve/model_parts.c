@@ -8,7 +8,10 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/jobs/rules.h"
+#include "scheduler-ext/picture/picture.h"
 #include "scheduler-ext/serve/model_json.h"
+
+enum { NOTE_MAX = 400 };
 
 static void add_id(struct gt_buf *to, const char *key, uint32_t id)
 {
@@ -18,57 +21,47 @@ static void add_id(struct gt_buf *to, const char *key, uint32_t id)
         gt_json_add_unsigned(to, key, id);
 }
 
+/* NULL where it is 0. */
+static const char *time_text(const struct gt_debug_view *view, uint64_t ms, char to[static GT_TIME_TEXT_SIZE])
+{
+    *to = '\0';
+    if (ms && view->now_ms - ms <= view->wall_ms)
+        gt_time_text((int64_t)((view->wall_ms - (view->now_ms - ms)) / 1000), to);
+    return *to ? to : NULL;
+}
+
 void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debug_view *view, uint64_t ms)
 {
-    char stamp[GT_TIME_TEXT_SIZE] = "";
-    if (ms && view->now_ms - ms <= view->wall_ms)
-        gt_time_text((int64_t)((view->wall_ms - (view->now_ms - ms)) / 1000), stamp);
-    gt_json_add_text_or_null(to, key, *stamp ? stamp : NULL);
+    char stamp[GT_TIME_TEXT_SIZE];
+    gt_json_add_text_or_null(to, key, time_text(view, ms, stamp));
 }
 
 /* ---- a node ---- */
 
-/* "namespace/name" */
-static void add_pod_name(struct gt_buf *to, const char *key, const struct gt_cache_pod *pod)
-{
-    char name[2 * GT_CLUSTER_NAME_MAX + 8];
-    snprintf(name, sizeof(name), "%s/%s", pod->meta.namespace_, pod->meta.name);
-    gt_json_add_text_or_null(to, key, name);
-}
-
-/* Neighbours in the same state for the same pod are one entry. */
-static void add_gpus(const struct gt_debug_view *view, uint32_t id, const struct gt_cluster_node *node,
-                     struct gt_buf *to)
+/* The pods that have its GPUs, or for whom these are assumed. */
+static void find_pods(const struct gt_debug_view *view, uint32_t id, struct gt_picture_node *node,
+                      struct gt_picture_pod pods[static GT_GPUS_MAX])
 {
     const struct gt_cache_pod *users[GT_GPUS_MAX];
-    enum gt_debug_gpu states[GT_GPUS_MAX];
-    unsigned count = gt_class_gpus(node->class);
-    uint64_t told = 0;
-    for (unsigned i = 0; i < count; i++) {
-        states[i] = gt_debug_gpu_state(node, i);
-        users[i] = states[i] == GT_DEBUG_GPU_FREE ? NULL : gt_cache_gpu_user(view->cache, id, i);
-    }
-    gt_json_begin(to, "gpus", '[');
-    for (unsigned i = 0; i < count; i++) {
-        uint64_t mask = 0;
-        if (told >> i & 1)
-            continue;
-        for (unsigned j = i; j < count; j++)
-            if (states[j] == states[i] && users[j] == users[i])
-                mask |= UINT64_C(1) << j;
-        gt_json_begin(to, NULL, '{');
-        told |= mask;
-        gt_json_add_text_or_null(to, "state", gt_debug_gpu_name(states[i]));
-        gt_json_add_mask(to, "gpus", mask);
-        if (users[i]) {
-            gt_json_add_text_or_null(to, "job", users[i]->job->key);
-            add_pod_name(to, "pod", users[i]);
-            add_id(to, "unit", gt_debug_pod_number(users[i], GT_PLAN_ANNOTATION_UNIT));
-            add_id(to, "rank", gt_debug_pod_number(users[i], GT_PLAN_ANNOTATION_RANK));
+    node->pods = pods;
+    for (unsigned gpu = 0; gpu < node->gpus; gpu++) {
+        const struct gt_cache_pod *user =
+            node->free >> gpu & 1 ? NULL : gt_cache_gpu_user(view->cache, id, gpu);
+        uint32_t i = 0;
+        while (user && i < node->pod_count && users[i] != user)
+            i++;
+        if (user && i == node->pod_count) {
+            users[node->pod_count] = user;
+            pods[node->pod_count++] =
+                (struct gt_picture_pod){.namespace_ = user->meta.namespace_,
+                                        .name = user->meta.name,
+                                        .job = user->job->key,
+                                        .unit = gt_debug_pod_number(user, GT_PLAN_ANNOTATION_UNIT),
+                                        .rank = gt_debug_pod_number(user, GT_PLAN_ANNOTATION_RANK)};
         }
-        gt_json_end(to, '}');
+        if (user)
+            pods[i].mask |= UINT64_C(1) << gpu;
     }
-    gt_json_end(to, ']');
 }
 
 /* Where it is: a node of no tier-1 supernode may be in an inner one. */
@@ -85,28 +78,35 @@ static const char *supernode_of(const struct gt_cluster *cluster, uint32_t id,
 void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
-    struct gt_cluster_node node;
+    struct gt_cluster_node found;
     struct gt_cluster_supernode supernode;
     struct gt_cache_node fed = {0};
-    if (!gt_cluster_get_node(cluster, id, &node))
+    if (!gt_cluster_get_node(cluster, id, &found))
         return;
     gt_cache_get_node(view->cache, id, &fed);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text_or_null(to, "name", node.name);
-    gt_json_add_text_or_null(to, "supernode", supernode_of(cluster, node.supernode, &supernode));
-    gt_json_add_text_or_null(to, "product", fed.product);
-    gt_json_add_bool(to, "eligible", node.eligible);
-    gt_json_add_bool(to, "ready", fed.ready);
-    gt_json_add_bool(to, "cordoned", fed.cordoned);
-    gt_json_add_bool(to, "stale", fed.stale);
-    gt_json_add_bool(to, "linksDown", fed.links_down);
-    gt_json_add_bool(to, "leftAlone", fed.left_alone);
-    gt_json_add_bool(to, "kept", view->placement && gt_placement_is_kept(view->placement, NULL, id));
-    gt_model_time_json(to, "heard", view, fed.heard_ms);
-    if (fed.health_unknown)
-        gt_json_add_mask(to, "healthUnknown", fed.health_unknown);
-    add_gpus(view, id, &node, to);
-    gt_json_end(to, '}');
+    bool kept = view->placement && gt_placement_is_kept(view->placement, NULL, id);
+    struct gt_picture_node node = {
+        .name = found.name,
+        .product = fed.product,
+        .gpus = gt_class_gpus(found.class),
+        .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (fed.ready ? GT_PICTURE_READY : 0) |
+                 (fed.cordoned ? GT_PICTURE_CORDONED : 0) | (fed.stale ? GT_PICTURE_STALE : 0) |
+                 (fed.links_down ? GT_PICTURE_LINKS_DOWN : 0) | (fed.left_alone ? GT_PICTURE_LEFT_ALONE : 0) |
+                 (kept ? GT_PICTURE_KEPT : 0),
+        .free = found.free & found.healthy & ~found.assumed,
+        .used = found.all & ~found.free,
+        .assumed = found.assumed,
+        .ill = found.all & ~found.healthy,
+        .unsure = fed.health_unknown,
+    };
+    struct gt_picture_pod pods[GT_GPUS_MAX];
+    char heard[GT_TIME_TEXT_SIZE];
+    gt_auto_buf struct gt_buf note = GT_BUF(NOTE_MAX);
+    find_pods(view, id, &node, pods);
+    gt_picture_add_flags(&note, &node);
+    node.note = note.data ? note.data : "";
+    gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
+                         time_text(view, fed.heard_ms, heard), to);
 }
 
 /* ---- a pod ---- */

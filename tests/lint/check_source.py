@@ -18,6 +18,7 @@ FLOORS = {
     "kube": {"base", "api"},
     "scheduler-ext/supernodes": {"base"},
     "scheduler-ext/core": {"base", "topology/model"},
+    "scheduler-ext/picture": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/jobs": {"base", "api", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/file": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/sim": {"base", "topology/model", "scheduler-ext/core", "scheduler-ext/file"},
@@ -26,12 +27,12 @@ FLOORS = {
     "scheduler-ext/placement": {"base", "api", "topology/model", "kube", "scheduler-ext/core", "scheduler-ext/jobs", "scheduler-ext/wire",
                                 "scheduler-ext/cache"},
     "scheduler-ext/serve": {"base", "api", "topology/model", "http", "scheduler-ext/core", "scheduler-ext/jobs",
-                            "scheduler-ext/cache", "scheduler-ext/wire", "scheduler-ext/placement"},
+                            "scheduler-ext/cache", "scheduler-ext/wire", "scheduler-ext/placement", "scheduler-ext/picture"},
     "scheduler-ext/companion": {"base", "api", "topology/model", "http", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
                                 "scheduler-ext/supernodes", "scheduler-ext/cache", "scheduler-ext/wire",
                                 "scheduler-ext/placement", "scheduler-ext/serve"},
     "cli": {"base", "deviceplugin", "api", "kube", "topology/model", "topology/probe", "topology/discovery", "scheduler-ext/core", "scheduler-ext/jobs",
-            "scheduler-ext/file", "scheduler-ext/sim"},
+            "scheduler-ext/file", "scheduler-ext/sim", "scheduler-ext/picture"},
 }
 
 # A third-party header, and the files that may include it: each API stays replaceable in one place.

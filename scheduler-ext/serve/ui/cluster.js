@@ -6,30 +6,14 @@ const MANY = 250, VERY_MANY = 2500, COLUMN_ROWS = 16;
 
 // ---- nodes ----
 
-function flagsOf(node) {
-  const flags = [];
-  if (node.stale) flags.push("stale");
-  if (!node.ready) flags.push("not Ready");
-  if (node.cordoned) flags.push("cordoned");
-  if (node.linksDown) flags.push("link down");
-  if (node.healthUnknown) flags.push("health unknown");
-  if (node.leftAlone) flags.push("shared GPUs");
-  if (node.kept) flags.push("kept");
-  return flags;
-}
-
 function said(group) {
   const unit = group.unit === null || group.unit === undefined ? "" : `, unit ${group.unit}`;
   const who = group.job ? ` ${group.state === "assumed" ? "for" : "by"} ${group.job}${unit}` : "";
   return `GPU ${ranges(group.gpus)} ${group.state}${who}`;
 }
 
-function count(node, state) {
-  return node.gpus.reduce((sum, group) => sum + (group.state === state ? group.gpus.length : 0), 0);
-}
-
 function drawRow(row, node) {
-  const cells = [], box = make("span", "cells"), flags = flagsOf(node), unsure = new Set(node.healthUnknown);
+  const cells = [], box = make("span", "cells"), unsure = new Set(node.healthUnknown);
   box.setAttribute("aria-hidden", "true");
   for (const group of node.gpus)
     for (const gpu of group.gpus) {
@@ -46,15 +30,15 @@ function drawRow(row, node) {
   row.className = `node${node.stale || !node.ready ? " stale" : ""}`;
   const name = make("span", "name", shortName(node.name));
   row.replaceChildren(name, box);
-  if (flags.length) row.append(make("span", "flags", flags.join(", ")));
-  row.setAttribute("aria-label", `Node ${node.name}${flags.length ? `, ${flags.join(", ")}` : ""}: ${node.gpus.map(said).join("; ")}`);
-  row.text = [node.name, node.supernode, node.product, ...flags, ...node.gpus.flatMap((g) => [g.state, g.job, g.pod])]
+  if (node.note) row.append(make("span", "flags", node.note));
+  row.setAttribute("aria-label", `Node ${node.name}${node.note ? `, ${node.note}` : ""}: ${node.gpus.map(said).join("; ")}`);
+  row.text = [node.name, node.supernode, node.product, node.note, ...node.gpus.flatMap((g) => [g.state, g.job, g.pod])]
     .filter(Boolean).join(" ").toLowerCase();
   row.drawn = drawingOf(node);
 }
 
 // All that a row shows.
-const drawingOf = (node) => JSON.stringify([node.gpus, node.healthUnknown, node.supernode, flagsOf(node), node.gpus.map((g) => page.slots.get(g.job))]);
+const drawingOf = (node) => JSON.stringify([node.gpus, node.healthUnknown, node.supernode, node.note, node.stale, node.ready, node.gpus.map((g) => page.slots.get(g.job))]);
 
 // ---- names: what all have at their end is left out, long ones show their end ----
 

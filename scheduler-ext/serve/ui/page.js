@@ -3,7 +3,7 @@
 // textContent.
 "use strict";
 
-const HUES = 10, MARKS = 3;
+const MARKS = 3;
 const STATES = {
   gathers: "not planned yet", waits: "waits for room", refused: "refused", writes: "plan is being written", placed: "placed",
   "plan-lost": "plan lost", gated: "gated", pending: "waits for the scheduler", starting: "starting", running: "running",
@@ -14,7 +14,7 @@ const order = new Intl.Collator("en", { numeric: true }).compare;
 const page = {
   model: null, jobs: new Map(), nodes: new Map(), // by key, by name
   shape: "", rows: new Map(), cells: new Map(), // name: row; job key: its cells
-  slots: new Map(), // job key: its colour
+  hues: 0, slots: new Map(), meaning: new Map(), // colours of jobs; job key: its colour; state of a GPU: words
   picked: null, shown: null, // a job's key; {node} or {job} in the details
   words: [], gotAt: 0, nextAt: 0, failures: 0, patience: 40, why: "", timer: 0,
 };
@@ -53,16 +53,30 @@ function hash(text) {
   return h >>> 0;
 }
 
+// The legend and the colours are the model's, as those of `gputopo cluster -o svg`.
+function learn(legend) {
+  if (page.hues) return;
+  page.hues = legend.jobColors.length;
+  page.meaning = new Map(legend.gpus.map(({ name, text }) => [name, text]));
+  legend.jobColors.forEach((value, i) => document.styleSheets[0].insertRule(`.h${i} { --c: ${value}; }`));
+  $("legend").prepend(...legend.gpus.map(({ name, text }) => {
+    const item = make("li"), cell = make("span", `g h0 ${name}`);
+    cell.setAttribute("aria-hidden", "true");
+    item.append(cell, text);
+    return item;
+  }));
+}
+
 function colourJobs(held) {
-  const all = HUES * MARKS, taken = new Set();
+  const all = page.hues * MARKS, taken = new Set();
   for (const key of [...page.slots.keys()]) if (!held.has(key)) page.slots.delete(key);
   for (const slot of page.slots.values()) taken.add(slot);
   const fresh = [...held.keys()].filter((key) => !page.slots.has(key));
   fresh.sort((a, b) => held.get(b) - held.get(a) || (a < b ? -1 : 1));
   for (const key of fresh) {
-    const hue = hash(key) % HUES;
+    const hue = hash(key) % page.hues;
     let slot = hue;
-    for (let i = 0; taken.has(slot) && i < all; i++) slot = ((hue + i) % HUES) + HUES * Math.floor(i / HUES);
+    for (let i = 0; taken.has(slot) && i < all; i++) slot = ((hue + i) % page.hues) + page.hues * Math.floor(i / page.hues);
     if (taken.has(slot) && taken.size >= all) slot = hash(key) % all;
     taken.add(slot);
     page.slots.set(key, slot);
@@ -71,5 +85,5 @@ function colourJobs(held) {
 
 function colour(key) {
   const slot = page.slots.get(key);
-  return slot === undefined ? "unknown" : `h${slot % HUES} m${Math.floor(slot / HUES)}`;
+  return slot === undefined ? "unknown" : `h${slot % page.hues} m${Math.floor(slot / page.hues)}`;
 }

@@ -68,7 +68,7 @@ function replaceList(list, items) {
 
 function drawSummary(model) {
   const sum = sumUp(page.nodes.keys()), waiting = model.jobs.filter((job) => !job.settled).length;
-  const parts = [plural(model.nodes.length, "node"), `${plural(sum.gpus, "GPU")}: ${sum.free} free, ${sum.used} used, ${sum.assumed} planned or starting, ${sum.ill} ill`,
+  const parts = [plural(model.nodes.length, "node"), `${plural(sum.gpus, "GPU")}: ${sum.free} free, ${sum.used} used, ${sum.assumed} ${page.meaning.get("assumed")}, ${sum.ill} ill`,
     plural(model.counters.supernodes, "supernode"), `${plural(model.jobs.length, "job")}, ${waiting} waiting`];
   $("summary").textContent = parts.join(" · ");
   const notes = [];
@@ -88,6 +88,7 @@ function draw() {
   for (const node of model.nodes)
     for (const group of node.gpus)
       if (group.job && group.state !== "ill") held.set(group.job, (held.get(group.job) || 0) + group.gpus.length);
+  learn(model.legend);
   colourJobs(held);
   drawSummary(model);
   drawCluster(model);
@@ -135,12 +136,11 @@ function showHelp() {
 function showNode(name) {
   const node = page.nodes.get(name);
   if (!node) return showHelp();
-  const flags = flagsOf(node), list = make("ul");
+  const list = make("ul"), sum = sumUp([name]);
   for (const group of node.gpus) {
     const item = make("li"), swatch = make("span", `g ${group.state} ${group.job ? colour(group.job) : group.state === "used" || group.state === "assumed" ? "unknown" : ""}`);
     swatch.setAttribute("aria-hidden", "true");
-    const what = group.state === "assumed" ? "planned or starting" : group.state;
-    const text = make("div", "", `${group.gpus.length > 1 ? "GPUs" : "GPU"} ${ranges(group.gpus)}: ${what}${group.job || group.state === "free" || group.state === "ill" ? "" : group.state === "used" ? ", nobody knows by whom" : " for a pod that is still to come"}`);
+    const text = make("div", "", `${group.gpus.length > 1 ? "GPUs" : "GPU"} ${ranges(group.gpus)}: ${page.meaning.get(group.state)}${group.job || group.state === "free" || group.state === "ill" ? "" : group.state === "used" ? ", nobody knows by whom" : " for a pod that is still to come"}`);
     item.append(swatch, text);
     if (group.job) {
       const job = page.jobs.get(group.job) || { key: group.job, name: group.job, namespace: "", kind: "" }, who = make("div");
@@ -150,9 +150,9 @@ function showNode(name) {
     list.append(item);
   }
   const about = [make("h2", "", `Node ${node.name}`), make("p", "quiet", [node.supernode ? `in ${node.supernode}` : "outside of supernodes", node.product, node.heard ? `last news ${ageOf(node.heard)} ago` : ""].filter(Boolean).join(" · "))];
-  if (flags.length) about.push(make("p", "bad", flags.join(", ")));
-  if (node.healthUnknown) about.push(make("p", "quiet", `Nobody says whether ${node.healthUnknown.length > 1 ? "GPUs" : "GPU"} ${ranges(node.healthUnknown)} ${node.healthUnknown.length > 1 ? "are" : "is"} well`));
-  show({ node: name }, ...about, make("p", "", `${count(node, "free")} of ${plural(node.gpus.reduce((n, g) => n + g.gpus.length, 0), "GPU")} free`), list);
+  if (node.note) about.push(make("p", "bad", node.note));
+  if (node.healthUnknown) about.push(make("p", "quiet", `health unknown: GPU ${ranges(node.healthUnknown)}`));
+  show({ node: name }, ...about, make("p", "", `${sum.free} of ${plural(sum.gpus, "GPU")} free`), list);
 }
 
 async function showJob(key) {

@@ -101,16 +101,16 @@ static void test_again(void **state)
     }
     assert_int_equal(cli_view_finish(&view, NULL), 0);
     assert_int_equal(view.problem_count, 2);
-    assert_int_equal(view.node_count, 3);
-    assert_int_equal(view.pod_count, 1);
-    assert_string_equal(view.nodes[0].name, "n2"); /* numbers count as numbers */
-    assert_string_equal(view.nodes[1].name, "n10");
-    assert_string_equal(view.nodes[2].name, "loose");
-    assert_int_equal(view.nodes[2].supernode, CLI_NONE);
-    assert_int_equal(view.nodes[view.pods[0].node].used, 4);
-    assert_int_equal(view.counts.gpus, 9);
-    assert_int_equal(view.counts.free, 1);
-    assert_int_equal(view.supernodes[0].counts.gpus, 6);
+    assert_int_equal(view.picture.node_count, 3);
+    assert_int_equal(view.picture.pod_count, 1);
+    assert_string_equal(view.picture.nodes[0].name, "n2"); /* numbers count as numbers */
+    assert_string_equal(view.picture.nodes[1].name, "n10");
+    assert_string_equal(view.picture.nodes[2].name, "loose");
+    assert_int_equal(view.nodes[view.picture.nodes[2].source].supernode, GT_NONE);
+    assert_int_equal(view.picture.nodes[view.picture.pods[0].node].used, 4);
+    assert_int_equal(view.picture.counts.gpus, 9);
+    assert_int_equal(view.picture.counts.free, 1);
+    assert_int_equal(view.picture.supernodes[0].counts.gpus, 6);
 
     gt_auto_buf struct gt_buf text = GT_BUF(100000);
     cli_view_json(&view, &text);
@@ -143,12 +143,12 @@ static void test_tree(void **state)
     assert_int_equal(cli_view_finish(&view, NULL), 0);
     assert_int_equal(view.problem_count, 0);
     for (uint32_t i = 0; i < 16; i++) {
-        assert_int_equal(view.supernodes[i].depth, i % 8);
-        assert_int_equal(view.supernodes[i].tier, 8 - i % 8);
-        assert_int_equal(view.supernodes[i].parent, i % 8 ? i - 1 : CLI_NONE);
+        assert_int_equal(view.picture.supernodes[i].depth, i % 8);
+        assert_int_equal(view.picture.supernodes[i].tier, 8 - i % 8);
+        assert_int_equal(view.picture.supernodes[i].parent, i % 8 ? i - 1 : GT_NONE);
     }
     gt_auto_buf struct gt_buf picture = GT_BUF(1 << 20);
-    cli_view_svg(&view, &picture);
+    gt_picture_svg(&view.picture, &picture);
     assert_false(picture.failed);
 }
 
@@ -162,11 +162,11 @@ static void test_labels(void **state)
     add_node(&view, "a-very-long-name-that-ends-in-17.example.com", "");
     assert_int_equal(cli_view_finish(&view, NULL), 0);
     char text[64];
-    cli_view_label(&view, &view.nodes[0], 0, text, sizeof(text));
+    gt_picture_label(&view.picture, &view.picture.nodes[0], 0, text, sizeof(text));
     assert_string_equal(text, "a-very-long-name-that-ends-in-17");
-    cli_view_label(&view, &view.nodes[0], 12, text, sizeof(text));
+    gt_picture_label(&view.picture, &view.picture.nodes[0], 12, text, sizeof(text));
     assert_string_equal(text, "a-ver\xe2\x80\xa6-in-17");
-    cli_view_label(&view, &view.nodes[1], 12, text, sizeof(text));
+    gt_picture_label(&view.picture, &view.picture.nodes[1], 12, text, sizeof(text));
     assert_string_equal(text, "gpu-1.rack");
 }
 

@@ -176,6 +176,9 @@ static void test_marks_of_nodes(void **state)
     assert_true(!is_true(away, "cordoned") && !is_true(away, "ready") && !is_true(away, "stale"));
     assert_true(is_true(away, "linksDown") && !is_true(cordoned, "linksDown"));
     assert_true(is_true(shared, "leftAlone") && !is_true(shared, "eligible"));
+    assert_string_equal(text_of(cordoned, "note"), "stale, cordoned");
+    assert_string_equal(text_of(away, "note"), "not Ready, link down");
+    assert_string_equal(text_of(shared, "note"), "not Ready, shared GPUs");
     assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "counters"), "nodesStale")->valueint, 1);
     cJSON_Delete(json);
 }
@@ -306,6 +309,10 @@ static void test_empty(void **state)
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "nodes")), 0);
     assert_string_equal(text_of(json, "time"), "2030-01-01T00:00:00Z");
     assert_true(is_true(json, "leader") && is_true(json, "synced") && !is_true(json, "truncated"));
+    const cJSON *legend = cJSON_GetObjectItem(json, "legend"), *gpus = cJSON_GetObjectItem(legend, "gpus");
+    assert_string_equal(text_of(named(gpus, "name", "assumed"), "text"), "planned or starting");
+    assert_string_equal(text_of(named(gpus, "name", "free unsure"), "text"), "free, health unknown");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(legend, "jobColors")), 12);
     cJSON_Delete(json);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_CLI_VIEW_SVG_H
-#define GPUTOPO_CLI_VIEW_SVG_H
+#ifndef GPUTOPO_PICTURE_CLUSTER_SVG_H
+#define GPUTOPO_PICTURE_CLUSTER_SVG_H
 
-#include "cli/view.h"
+#include "scheduler-ext/picture/picture.h"
 #include "topology/model/svg.h"
 
 /* What the files of a cluster's picture share. Lengths are in pixels. */
@@ -12,7 +12,6 @@ enum {
     PIC_GAP = 18,     /* between frames */
     PIC_MARK = 18,    /* room for the mark of a node that is not well */
     PIC_COLUMN_GAP = 22,
-    PIC_COLORS = 12,
 };
 
 /* How large things are drawn: small, where there are many. */
@@ -28,7 +27,7 @@ struct pic_scale {
 };
 
 struct pic {
-    const struct cli_view *view;
+    const struct gt_picture *picture;
     struct pic_scale scale;
     struct svg_box *frames; /* by supernode, and one more for the nodes in none; absolute */
     int width, height;
@@ -41,7 +40,7 @@ int pic_lay_out(struct pic *pic, uint32_t loose);
 /* The nodes of one frame in columns. */
 uint32_t pic_columns(const struct pic *pic, uint32_t nodes);
 
-/* Heading, bar and nodes of a supernode; `supernode` is CLI_NONE for the nodes in none. */
+/* Heading, bar and nodes of a supernode; `supernode` is GT_NONE for the nodes in none. */
 void pic_frame(struct gt_buf *to, const struct pic *pic, uint32_t supernode, uint32_t first, uint32_t count);
 
 /* Title, numbers and the bar of the whole cluster. */
@@ -50,21 +49,11 @@ void pic_head(struct gt_buf *to, const struct pic *pic);
 /* Legend and notes; returns the y below them. */
 int pic_below(struct gt_buf *to, const struct pic *pic, int top);
 
-/* A GPU in nobody's hands, or one that is ill in anybody's. */
-enum pic_look {
-    PIC_NOT_KNOWN, /* whether it is free, or it is not offered */
-    PIC_FREE,
-    PIC_FREE_UNSURE, /* free, and its health is not known */
-    PIC_ILL,
-};
-
-/* Parts that frames and legend share. `fill` is the colour of a job; NULL: in nobody's hands. */
-#define PIC_OTHER_JOBS "#94a3b8"
-const char *pic_job_color(uint32_t group);
-void pic_cell(struct gt_buf *to, int x, int y, int size, const char *fill, enum pic_look look,
+/* Parts that frames and legend share. `fill` is the colour of a job, NULL: that of the state. */
+const char *pic_job_color(uint32_t job);
+void pic_cell(struct gt_buf *to, int x, int y, int size, enum gt_picture_state state, const char *fill,
               const char *title);
 void pic_mark(struct gt_buf *to, int x, int y);
-const char *pic_plural(uint32_t count);
 
 /* Patterns that cells are filled with. */
 void pic_patterns(struct gt_buf *to);

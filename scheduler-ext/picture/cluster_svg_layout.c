@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/view_svg.h"
+#include "scheduler-ext/picture/cluster_svg.h"
 
 #include <string.h>
 
@@ -7,11 +7,11 @@
 
 enum { HEAD_HEIGHT = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
 
-static unsigned longest_name(const struct cli_view *view)
+static unsigned longest_name(const struct gt_picture *picture)
 {
     size_t most = 4;
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        size_t len = strlen(view->nodes[i].name) - view->domain;
+    for (uint32_t i = 0; i < picture->node_count; i++) {
+        size_t len = strlen(picture->nodes[i].name) - picture->domain;
         most = len > most ? len : most;
     }
     return most < NAME_MOST ? (unsigned)most : NAME_MOST;
@@ -19,16 +19,16 @@ static unsigned longest_name(const struct cli_view *view)
 
 static void choose_scale(struct pic *pic)
 {
-    const struct cli_view *view = pic->view;
+    const struct gt_picture *picture = pic->picture;
     struct pic_scale *s = &pic->scale;
     unsigned gpus = 1;
-    for (uint32_t i = 0; i < view->node_count; i++)
-        gpus = view->nodes[i].gpus > gpus ? view->nodes[i].gpus : gpus;
-    bool many = view->node_count > MANY;
+    for (uint32_t i = 0; i < picture->node_count; i++)
+        gpus = picture->nodes[i].gpus > gpus ? picture->nodes[i].gpus : gpus;
+    bool many = picture->node_count > MANY;
     s->cell = many ? 8 : gpus <= 16 ? 18 : 9;
     s->cell_gap = many ? 2 : gpus <= 16 ? 4 : 2;
     s->per_row = gpus <= 16 ? 8 : 16;
-    s->name_characters = many ? 0 : longest_name(view);
+    s->name_characters = many ? 0 : longest_name(picture);
     s->name = many ? 0 : (int)s->name_characters * CHARACTER + 14;
     s->row_gap = many ? 3 : 9;
     s->strip = s->per_row * (s->cell + s->cell_gap) - s->cell_gap;
@@ -36,10 +36,10 @@ static void choose_scale(struct pic *pic)
     int rows = ((int)gpus + s->per_row - 1) / s->per_row;
     s->rows_height = rows * (s->cell + s->cell_gap) - s->cell_gap;
     s->tall = many ? 32 : 12;
-    s->width = !many ? 1180 : view->node_count <= VERY_MANY ? 1700 : 2600;
+    s->width = !many ? 1180 : picture->node_count <= VERY_MANY ? 1700 : 2600;
     s->heading = many ? 58 : 72;
     s->least = many ? 130 : 250;
-    s->titles = view->node_count <= 2000;
+    s->titles = picture->node_count <= 2000;
 }
 
 uint32_t pic_columns(const struct pic *pic, uint32_t nodes)
@@ -95,17 +95,18 @@ static void put(struct pic *pic, struct shelf *shelf, uint32_t frame)
  * tiers. */
 static void measure(struct pic *pic, uint32_t at, int limit)
 {
-    const struct cli_view *view = pic->view;
-    const struct cli_supernode *supernode = &view->supernodes[at];
+    const struct gt_picture *picture = pic->picture;
+    const struct gt_picture_supernode *supernode = &picture->supernodes[at];
     struct svg_box *box = &pic->frames[at];
     struct shelf shelf = {.limit = limit - 2 * PIC_PADDING};
-    if (supernode->node_count || at + 1 == view->supernode_count ||
-        view->supernodes[at + 1].depth <= supernode->depth) {
+    if (supernode->node_count || at + 1 == picture->supernode_count ||
+        picture->supernodes[at + 1].depth <= supernode->depth) {
         measure_nodes(pic, supernode->node_count, box);
         return;
     }
-    for (uint32_t i = at + 1; i < view->supernode_count && view->supernodes[i].depth > supernode->depth; i++)
-        if (view->supernodes[i].parent == at) {
+    for (uint32_t i = at + 1; i < picture->supernode_count && picture->supernodes[i].depth > supernode->depth;
+         i++)
+        if (picture->supernodes[i].parent == at) {
             measure(pic, i, shelf.limit);
             put(pic, &shelf, i);
         }
@@ -118,28 +119,28 @@ static void measure(struct pic *pic, uint32_t at, int limit)
 /* Places are relative to the frame around them so far. */
 static void make_absolute(struct pic *pic)
 {
-    const struct cli_view *view = pic->view;
-    for (uint32_t i = 0; i <= view->supernode_count; i++) { /* parents come first */
+    const struct gt_picture *picture = pic->picture;
+    for (uint32_t i = 0; i <= picture->supernode_count; i++) { /* parents come first */
         struct svg_box *box = &pic->frames[i];
-        uint32_t parent = i < view->supernode_count ? view->supernodes[i].parent : CLI_NONE;
-        box->x += parent == CLI_NONE ? SVG_MARGIN : pic->frames[parent].x + PIC_PADDING;
-        box->y += parent == CLI_NONE ? HEAD_HEIGHT : pic->frames[parent].y + pic->scale.heading;
+        uint32_t parent = i < picture->supernode_count ? picture->supernodes[i].parent : GT_NONE;
+        box->x += parent == GT_NONE ? SVG_MARGIN : pic->frames[parent].x + PIC_PADDING;
+        box->y += parent == GT_NONE ? HEAD_HEIGHT : pic->frames[parent].y + pic->scale.heading;
     }
 }
 
 int pic_lay_out(struct pic *pic, uint32_t loose)
 {
-    const struct cli_view *view = pic->view;
+    const struct gt_picture *picture = pic->picture;
     choose_scale(pic);
     struct shelf shelf = {.limit = pic->scale.width};
-    for (uint32_t i = 0; i < view->supernode_count; i++)
-        if (view->supernodes[i].parent == CLI_NONE) {
+    for (uint32_t i = 0; i < picture->supernode_count; i++)
+        if (picture->supernodes[i].parent == GT_NONE) {
             measure(pic, i, shelf.limit);
             put(pic, &shelf, i);
         }
-    if (loose || !view->supernode_count) {
-        measure_nodes(pic, loose, &pic->frames[view->supernode_count]);
-        put(pic, &shelf, view->supernode_count);
+    if (loose || !picture->supernode_count) {
+        measure_nodes(pic, loose, &pic->frames[picture->supernode_count]);
+        put(pic, &shelf, picture->supernode_count);
     }
     end_row(pic, &shelf);
     make_absolute(pic);

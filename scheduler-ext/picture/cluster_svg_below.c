@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/view_svg.h"
+#include "scheduler-ext/picture/cluster_svg.h"
 #include "topology/model/render_internal.h"
 
 /* Legend and notes of a cluster's picture. */
@@ -16,9 +16,9 @@ struct pic_pen {
     int x, y;
 };
 
-static void legend_line(struct pic_pen *pen, const char *fill, enum pic_look look, const char *text)
+static void legend_line(struct pic_pen *pen, enum gt_picture_state state, const char *fill, const char *text)
 {
-    pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, fill, look, NULL);
+    pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, state, fill, NULL);
     svg_text(pen->to, (struct svg_text){pen->x + CHIP + 10, pen->y + 4, 12, NULL, NULL}, "%s", text);
     pen->y += LEGEND_STEP;
 }
@@ -28,96 +28,74 @@ static void legend_group(struct pic_pen *pen, const char *color, const char *nam
 {
     char shown[256], text[320];
     gt_shorten(name, 28, shown, sizeof(shown));
-    snprintf(text, sizeof(text), "%s: %u GPU%s, %u pod%s", shown, gpus, pic_plural(gpus), pods,
-             pic_plural(pods));
-    legend_line(pen, color, PIC_FREE, text);
+    snprintf(text, sizeof(text), "%s: %u GPU%s, %u pod%s", shown, gpus, gt_picture_plural(gpus), pods,
+             gt_picture_plural(pods));
+    legend_line(pen, GT_PICTURE_USED, color, text);
 }
 
 /* States in one column, jobs in two beside it. */
 static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
 {
-    const struct cli_view *view = pic->view;
-    uint64_t ill = 0, both = 0, unknown = 0, free = 0, unsure = 0, nobody = 0;
-    bool mark = false;
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        const struct cli_node *node = &view->nodes[i];
-        uint64_t all = node->gpus < 64 ? (UINT64_C(1) << node->gpus) - 1 : ~UINT64_C(0);
-        ill |= node->ill & ~node->used;
-        both |= node->ill & node->used;
-        free |= node->free & ~node->unsure;
-        unsure |= node->free & node->unsure;
-        unknown |= all & ~node->ill & ~node->used & ~node->free;
-        mark |= node->trouble[0] && node->state == CLI_NODE_GOOD;
-        uint64_t told = 0;
-        for (uint32_t k = 0; k < node->pod_count; k++)
-            told |= view->pods[node->first_pod + k].mask;
-        nobody |= node->used & ~told & ~node->ill;
-    }
+    const struct gt_picture *picture = pic->picture;
+    bool seen[GT_PICTURE_STATES], mark = false;
+    gt_picture_states(picture, seen);
+    for (uint32_t i = 0; i < picture->node_count; i++)
+        mark |= picture->nodes[i].note[0] && picture->nodes[i].known;
     struct pic_pen pen = {to, SVG_MARGIN, top};
     svg_text(to, (struct svg_text){pen.x, pen.y + 4, 14, NULL, bold}, "GPUs");
     pen.y += 28;
-    if (free)
-        legend_line(&pen, NULL, PIC_FREE, "free");
-    if (unsure)
-        legend_line(&pen, NULL, PIC_FREE_UNSURE, "free, health unknown");
-    if (ill)
-        legend_line(&pen, NULL, PIC_ILL, "ill");
-    if (both)
-        legend_line(&pen, PIC_OTHER_JOBS, PIC_ILL, "ill, and in use");
-    if (nobody)
-        legend_line(&pen, PIC_OTHER_JOBS, PIC_FREE, "used, by whom is not clear");
-    if (unknown)
-        legend_line(&pen, NULL, PIC_NOT_KNOWN, "not known or not offered");
-    if (mark && pic->scale.name) {
-        pic_mark(to, pen.x + CHIP / 2, pen.y);
-        svg_text(to, (struct svg_text){pen.x + CHIP + 10, pen.y + 4, 12, NULL, NULL}, "node with a note");
-        pen.y += LEGEND_STEP;
-    } else if (mark) {
-        svg_rect(to, pen.x + CHIP / 2 - 1, pen.y - CHIP / 2, 3, CHIP, 1, SVG_WARN, NULL);
+    for (unsigned i = 0; i < GT_PICTURE_STATES; i++)
+        if (seen[i] && i != GT_PICTURE_USED)
+            legend_line(&pen, i, NULL, gt_picture_looks[i].meaning);
+    if (mark) {
+        if (pic->scale.name)
+            pic_mark(to, pen.x + CHIP / 2, pen.y);
+        else
+            svg_rect(to, pen.x + CHIP / 2 - 1, pen.y - CHIP / 2, 3, CHIP, 1, SVG_WARN, NULL);
         svg_text(to, (struct svg_text){pen.x + CHIP + 10, pen.y + 4, 12, NULL, NULL}, "node with a note");
         pen.y += LEGEND_STEP;
     }
     int bottom = pen.y;
-    if (!view->group_count)
+    if (!picture->job_count)
         return bottom;
 
     struct pic_pen jobs = {to, SVG_MARGIN + 210, top};
     svg_text(to, (struct svg_text){jobs.x, jobs.y + 4, 14, NULL, bold},
              "Used by (jobs by the names of their pods)");
     jobs.y += 28;
-    uint32_t named = view->group_count < PIC_COLORS ? view->group_count : PIC_COLORS;
-    uint32_t half = named > 6 ? (named + (view->group_count > named) + 1) / 2 : named + 1;
+    uint32_t named = picture->job_count < GT_PICTURE_COLORS ? picture->job_count : GT_PICTURE_COLORS;
+    uint32_t half = named > 6 ? (named + (picture->job_count > named) + 1) / 2 : named + 1;
     for (uint32_t i = 0; i < named; i++) {
         if (i == half) {
             bottom = jobs.y > bottom ? jobs.y : bottom;
             jobs = (struct pic_pen){to, jobs.x + 290, top + 28};
         }
-        legend_group(&jobs, pic_job_color(i), view->groups[i].name, view->groups[i].gpus,
-                     view->groups[i].pods);
+        legend_group(&jobs, pic_job_color(i), picture->jobs[i].name, picture->jobs[i].gpus,
+                     picture->jobs[i].pods);
     }
     uint32_t gpus = 0, pods = 0;
-    for (uint32_t i = named; i < view->group_count; i++) {
-        gpus += view->groups[i].gpus;
-        pods += view->groups[i].pods;
+    for (uint32_t i = named; i < picture->job_count; i++) {
+        gpus += picture->jobs[i].gpus;
+        pods += picture->jobs[i].pods;
     }
-    if (named < view->group_count) {
+    if (named < picture->job_count) {
         char text[64];
-        snprintf(text, sizeof(text), "%u other job%s", view->group_count - named,
-                 pic_plural(view->group_count - named));
-        legend_group(&jobs, PIC_OTHER_JOBS, text, gpus, pods);
+        snprintf(text, sizeof(text), "%u other job%s", picture->job_count - named,
+                 gt_picture_plural(picture->job_count - named));
+        legend_group(&jobs, pic_job_color(GT_NONE), text, gpus, pods);
     }
     return jobs.y > bottom ? jobs.y : bottom;
 }
 
 /* The notes in their order: supernodes, then nodes. */
-static const char *next_note(const struct cli_view *view, uint32_t *at, const char **ret_name)
+static const char *next_note(const struct gt_picture *picture, uint32_t *at, const char **ret_name)
 {
-    for (; *at < view->supernode_count + view->node_count; ++*at) {
+    for (; *at < picture->supernode_count + picture->node_count; ++*at) {
         uint32_t i = *at;
-        bool is_node = i >= view->supernode_count;
+        bool is_node = i >= picture->supernode_count;
         const char *text =
-            is_node ? view->nodes[i - view->supernode_count].trouble : view->supernodes[i].trouble;
-        *ret_name = is_node ? view->nodes[i - view->supernode_count].name : view->supernodes[i].name;
+            is_node ? picture->nodes[i - picture->supernode_count].note : picture->supernodes[i].note;
+        *ret_name = is_node ? picture->nodes[i - picture->supernode_count].name : picture->supernodes[i].name;
         if (!text[0])
             continue;
         ++*at;
@@ -130,7 +108,7 @@ static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
 {
     const char *name = "", *text;
     uint32_t count = 0, at = 0;
-    while (next_note(pic->view, &at, &name))
+    while (next_note(pic->picture, &at, &name))
         count++;
     if (!count)
         return top;
@@ -144,7 +122,7 @@ static int draw_notes(struct gt_buf *to, const struct pic *pic, int top)
     at = 0;
     for (uint32_t i = 0; i < shown; i++) {
         char line[700], cut[700];
-        text = next_note(pic->view, &at, &name);
+        text = next_note(pic->picture, &at, &name);
         snprintf(line, sizeof(line), "%s: %s", name, text);
         gt_shorten(line, (unsigned)(width - 20) / 7, cut, sizeof(cut));
         svg_text(to,

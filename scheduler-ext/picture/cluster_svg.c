@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/view_svg.h"
+#include "scheduler-ext/picture/cluster_svg.h"
 
-/* The picture of a cluster: supernodes as frames, nodes as rows in them, GPUs as cells. view_svg_layout.c
- * says where everything stands, view_svg_draw.c draws it. */
+/* The picture of a cluster: supernodes as frames, nodes as rows in them, GPUs as cells. cluster_svg_layout.c
+ * says where everything stands, cluster_svg_draw.c draws it. */
 
-void cli_view_svg(const struct cli_view *view, struct gt_buf *to)
+void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
 {
-    struct pic pic = {.view = view};
-    pic.frames = calloc((size_t)view->supernode_count + 1, sizeof(*pic.frames));
+    struct pic pic = {.picture = picture};
+    pic.frames = calloc((size_t)picture->supernode_count + 1, sizeof(*pic.frames));
     if (!pic.frames) {
         to->failed = true;
         return;
     }
     uint32_t placed = 0;
-    for (uint32_t i = 0; i < view->supernode_count; i++)
-        placed += view->supernodes[i].node_count;
-    int bottom = pic_lay_out(&pic, view->node_count - placed);
+    for (uint32_t i = 0; i < picture->supernode_count; i++)
+        placed += picture->supernodes[i].node_count;
+    int bottom = pic_lay_out(&pic, picture->node_count - placed);
 
     /* The height is known only when the notes are drawn. */
     gt_auto_buf struct gt_buf body = GT_BUF(to->max);
     pic_head(&body, &pic);
-    for (uint32_t i = 0; i < view->supernode_count; i++)
-        pic_frame(&body, &pic, i, view->supernodes[i].first_node, view->supernodes[i].node_count);
-    if (placed < view->node_count || !view->supernode_count)
-        pic_frame(&body, &pic, CLI_NONE, placed, view->node_count - placed);
+    for (uint32_t i = 0; i < picture->supernode_count; i++)
+        pic_frame(&body, &pic, i, picture->supernodes[i].first_node, picture->supernodes[i].node_count);
+    if (placed < picture->node_count || !picture->supernode_count)
+        pic_frame(&body, &pic, GT_NONE, placed, picture->node_count - placed);
     pic.height = pic_below(&body, &pic, bottom) + SVG_MARGIN;
     free(pic.frames);
 

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PICTURE_PICTURE_H
+#define GPUTOPO_PICTURE_PICTURE_H
+
+#include "base/buf.h"
+#include "scheduler-ext/core/cluster.h"
+
+/*
+ * A cluster as people see it, in `gputopo cluster` and on the cluster page: one description, with the words
+ * and the colours, for all of them. `cli` makes it from custom resources, `serve` from the cache; texts and
+ * arrays are theirs.
+ */
+
+/* Of a GPU. The companion knows those up to GT_PICTURE_ILL. */
+enum gt_picture_state {
+    GT_PICTURE_FREE,
+    GT_PICTURE_UNSURE, /* free, and its health is not known */
+    GT_PICTURE_USED,
+    GT_PICTURE_USED_BY_OTHERS,
+    GT_PICTURE_ASSUMED,
+    GT_PICTURE_ILL,
+    GT_PICTURE_ILL_AND_USED,
+    GT_PICTURE_UNKNOWN,
+    GT_PICTURE_STATES,
+};
+
+struct gt_picture_look {
+    const char *name;         /* classes on the page, the first of them the state in JSON */
+    char letter;              /* in a terminal */
+    const char *meaning;      /* in legends */
+    const char *paper, *edge; /* of a cell in an SVG picture; a job's colour comes before the paper */
+};
+extern const struct gt_picture_look gt_picture_looks[GT_PICTURE_STATES];
+
+/* By the number of a job. */
+enum { GT_PICTURE_COLORS = 12 };
+extern const char *const gt_picture_job_colors[GT_PICTURE_COLORS];
+
+/* Flags of a node. */
+enum {
+    GT_PICTURE_ELIGIBLE = 1 << 0,
+    GT_PICTURE_READY = 1 << 1,
+    GT_PICTURE_CORDONED = 1 << 2,
+    GT_PICTURE_STALE = 1 << 3,
+    GT_PICTURE_LINKS_DOWN = 1 << 4,
+    GT_PICTURE_LEFT_ALONE = 1 << 5,
+    GT_PICTURE_KEPT = 1 << 6,
+};
+
+struct gt_picture_pod {
+    const char *namespace_, *name;
+    const char *job;     /* its name or key; NULL: not known */
+    uint32_t job_number; /* its place in the list of jobs */
+    uint32_t node;       /* likewise */
+    uint64_t mask;
+    uint32_t unit, rank; /* GT_NONE: not planned */
+};
+
+struct gt_picture_node {
+    const char *name, *product;
+    const char *note; /* what is not as it should be, one line; "" nothing */
+    bool known;       /* false: nothing can be told of it but its name and the note */
+    bool use_known;
+    unsigned gpus;
+    unsigned flags;                    /* the companion's alone: `gputopo cluster` does not read Nodes */
+    uint64_t free, used, assumed;      /* exclude each other */
+    uint64_t ill;                      /* may be used, never free */
+    uint64_t unsure;                   /* GPUs whose health is not known, free or not */
+    const struct gt_picture_pod *pods; /* that have GPUs, or for whom they are assumed */
+    uint32_t pod_count;
+    uint32_t source; /* the maker's */
+};
+
+struct gt_picture_counts {
+    uint32_t nodes, gpus, free, used, ill; /* a GPU that is ill and used counts as ill */
+    uint32_t free_unsure;                  /* of the free ones, those whose health is not known */
+};
+
+struct gt_picture_supernode {
+    const char *name;
+    const char *note; /* as of a node */
+    unsigned tier;
+    bool links_down;
+    uint32_t parent;                 /* its place in the list, GT_NONE: none */
+    uint32_t depth;                  /* 0: without a parent */
+    uint32_t first_node, node_count; /* its own */
+    struct gt_picture_counts counts; /* with all below it */
+    uint32_t source;                 /* the maker's */
+};
+
+struct gt_picture_job {
+    const char *name;
+    uint32_t pods, gpus;
+    uint32_t source; /* the maker's */
+};
+
+struct gt_picture {
+    int64_t now;                             /* Unix time */
+    struct gt_picture_node *nodes;           /* by supernode, then by name; those in none last */
+    struct gt_picture_supernode *supernodes; /* parents before children, else by name */
+    struct gt_picture_pod *pods;             /* by node, then by GPU */
+    struct gt_picture_job *jobs;             /* by GPUs, most first */
+    uint32_t node_count, supernode_count, tier1_count, pod_count, job_count;
+    struct gt_picture_counts counts;
+    unsigned domain; /* length of the domain that all nodes' names end with */
+};
+
+/* What a GPU is, and whose; *ret_pod may be NULL. */
+enum gt_picture_state gt_picture_gpu(const struct gt_picture_node *node, unsigned gpu,
+                                     const struct gt_picture_pod **ret_pod);
+
+/* Which states there are at all. */
+void gt_picture_states(const struct gt_picture *picture, bool seen[static GT_PICTURE_STATES]);
+
+/* Appends to the note of a node, with a comma between; what does not fit is left out. */
+void gt_picture_add_note(struct gt_buf *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The words for its flags, and where the health of a GPU is not known. */
+void gt_picture_add_flags(struct gt_buf *note, const struct gt_picture_node *node);
+
+/* Adds a node to the numbers. */
+void gt_picture_count(struct gt_picture_counts *to, const struct gt_picture_node *node);
+
+/* The name of a node without the domain that all have, at most so many characters long (0: no limit); what is
+ * too long loses its middle, since nodes differ at the end. */
+void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_node *node,
+                      unsigned characters, char *to, size_t size);
+
+/* "s", or nothing for 1. */
+const char *gt_picture_plural(uint32_t count);
+
+/* As /debug/model has them (docs/reference/debug-endpoints.md): an object each. `supernode`, `parent`: names,
+ * or NULL; `heard`: RFC 3339, or NULL; `nodes`: names of the node_count of the supernode. */
+void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *heard,
+                          struct gt_buf *to);
+void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, const char *parent,
+                               const char *const nodes[], struct gt_buf *to);
+/* The member `legend`. */
+void gt_picture_legend_json(struct gt_buf *to);
+
+/* The whole as an SVG picture. */
+void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to);
+
+#endif
