@@ -36,6 +36,12 @@ bool gt_text_copy(char *to, size_t size, const char *from);
  */
 int gt_text_to_mask(const char *text, unsigned limit, const char *what, uint64_t *ret, struct gt_err **err);
 
+/* "s", or nothing for 1. */
+static inline const char *gt_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /* Appends a mask as such a list, "0-3,7". */
 void gt_text_add_mask(struct gt_buf *buf, uint64_t mask);
 

@@ -70,3 +70,17 @@ int64_t gt_time_of_text(const char *text)
     int64_t time = ((days_to(year, month, day) * 24 + parts[3]) * 60 + parts[4]) * 60 + parts[5];
     return time > 0 ? time : 0;
 }
+
+const char *gt_time_span_text(int64_t seconds, char ret[static GT_TIME_TEXT_SIZE])
+{
+    static const struct {
+        int64_t from, unit;
+        const char *name;
+    } units[] = {{2 * 86400, 86400, "d"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {INT64_MIN, 1, "s"}};
+    unsigned i = 0;
+    while (seconds < units[i].from)
+        i++;
+    snprintf(ret, GT_TIME_TEXT_SIZE, "%lld %s", (long long)(seconds < 0 ? 0 : seconds / units[i].unit),
+             units[i].name);
+    return ret;
+}

@@ -18,4 +18,7 @@ void gt_time_text_fine(const struct timespec *when, unsigned digits, char ret[st
  */
 int64_t gt_time_of_text(const char *text);
 
+/* A span of time: "119 s", "2 min", "5 h", "4 d"; "0 s" where it is negative. Returns `ret`. */
+const char *gt_time_span_text(int64_t seconds, char ret[static GT_TIME_TEXT_SIZE]);
+
 #endif

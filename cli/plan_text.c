@@ -7,11 +7,6 @@
 
 enum { NAME_WIDTH_MAX = 40, ROOM_LINES_MAX = 40 };
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* Widest name of the nodes (or supernodes) that are printed, so that columns line up. */
 static int width_of(const struct cli_plan *plan, const char *(*name)(const struct cli_plan *, uint32_t))
 {
@@ -90,15 +85,16 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
     if (plan->aware) {
         gt_buf_printf(to,
                       "%u pod%s of %u GPU%s, each by itself on the node that suits it best (no group size)\n",
-                      plan->pod_count, plural(plan->pod_count), plan->gpus, plural(plan->gpus));
+                      plan->pod_count, gt_plural(plan->pod_count), plan->gpus, gt_plural(plan->gpus));
         return;
     }
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t split = 0;
     for (uint32_t u = 0; u < plan->unit_count; u++)
         split += plan->placed && plan->units[u].supernodes > 1;
-    gt_buf_printf(to, "%u unit%s of %u GPU%s (%u pod%s of %u)", plan->unit_count, plural(plan->unit_count),
-                  plan->sizes.group, plural(plan->sizes.group), unit->pods, plural(unit->pods), plan->gpus);
+    gt_buf_printf(to, "%u unit%s of %u GPU%s (%u pod%s of %u)", plan->unit_count, gt_plural(plan->unit_count),
+                  plan->sizes.group, gt_plural(plan->sizes.group), unit->pods, gt_plural(unit->pods),
+                  plan->gpus);
     if (unit->atom)
         gt_buf_printf(to, ", in atoms of %u GPUs", plan->sizes.atomic);
     if (split)
@@ -123,9 +119,9 @@ static void add_room(struct gt_buf *to, const struct cli_plan *plan)
     for (uint32_t i = 0; i < shown; i++) {
         uint32_t pods = plan->room[i].pods, runs = pods / run;
         gt_buf_printf(to, "  %-*s  %u pod%s: ", (int)width, cli_plan_supernode(plan, plan->room[i].supernode),
-                      pods, plural(pods));
+                      pods, gt_plural(pods));
         if (runs)
-            gt_buf_printf(to, "%u %s%s\n", runs, what, plural(runs));
+            gt_buf_printf(to, "%u %s%s\n", runs, what, gt_plural(runs));
         else
             gt_buf_printf(to, "too few for one %s of %u\n", what, run);
     }
@@ -160,8 +156,8 @@ static void add_advice(struct gt_buf *to, const struct cli_plan *plan)
         return;
     }
     gt_buf_printf(to, "\nadvice: it fits when %s %u movable pod%s with %u GPU%s leave%s%s\n",
-                  advice->count == 1 ? "this" : "these", advice->count, plural(advice->count), advice->gpus,
-                  plural(advice->gpus), advice->count == 1 ? "s" : "",
+                  advice->count == 1 ? "this" : "these", advice->count, gt_plural(advice->count),
+                  advice->gpus, gt_plural(advice->gpus), advice->count == 1 ? "s" : "",
                   advice->exact ? "; fewer will not do"
                                 : " (a smaller set may exist: the search was cut short)");
     for (uint32_t i = 0; i < advice->count; i++) {

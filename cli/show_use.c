@@ -9,7 +9,6 @@
 #include "base/time_text.h"
 #include "cli/http_get.h"
 #include "cli/near.h"
-#include "cli/view.h"
 #include "kube/status.h"
 #include "topology/model/node_json.h"
 
@@ -74,9 +73,9 @@ static char *notes_of(const struct gt_node_gpu_topology *topology)
     gt_auto_buf struct gt_buf text = GT_BUF(USE_NOTES_MAX);
     int64_t observed = gt_time_of_text(topology->observed_at);
     if (observed) {
-        char age[32];
-        cli_age_text((int64_t)time(NULL) - observed, age, sizeof(age));
-        gt_buf_printf(&text, "Observed:  %s, %s\n", topology->observed_at, age);
+        char age[GT_TIME_TEXT_SIZE];
+        gt_buf_printf(&text, "Observed:  %s, %s ago\n", topology->observed_at,
+                      gt_time_span_text((int64_t)time(NULL) - observed, age));
     }
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         const struct gt_condition *condition = &topology->conditions[i];

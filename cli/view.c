@@ -102,15 +102,3 @@ void cli_view_problem(struct cli_view *view, const char *format, ...)
     va_end(args);
     keep(view, &view->problems, &view->problem_count, text);
 }
-
-void cli_age_text(int64_t seconds, char *to, size_t size)
-{
-    static const struct {
-        int64_t above, unit;
-        const char *name;
-    } units[] = {{2 * 86400, 86400, "d"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {INT64_MIN, 1, "s"}};
-    unsigned i = 0;
-    while (seconds < units[i].above)
-        i++;
-    snprintf(to, size, "%lld %s ago", (long long)(seconds < 0 ? 0 : seconds / units[i].unit), units[i].name);
-}

@@ -75,9 +75,6 @@ const char *cli_view_keep(struct cli_view *view, const char *text);
 /* The array with room for one element more than it has; NULL: it stays as it is, and the view has failed. */
 void *cli_view_grown(struct cli_view *view, void *array, uint32_t count, size_t size);
 
-/* "3 h ago" of a number of seconds. */
-void cli_age_text(int64_t seconds, char *to, size_t size);
-
 /* The other side: what each format makes of a finished view. */
 struct cli_paper {
     unsigned width; /* characters of a line, 0: no limit */

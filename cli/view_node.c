@@ -70,9 +70,8 @@ static void tell_trouble(const struct gt_node_gpu_topology *topology, int64_t ag
     if (!node->use_known)
         gt_picture_add_note(to, "use not known");
     if (age > CLI_STALE_S) {
-        char text[32];
-        cli_age_text(age, text, sizeof(text));
-        gt_picture_add_note(to, "last seen %s", text);
+        char text[GT_TIME_TEXT_SIZE];
+        gt_picture_add_note(to, "last seen %s ago", gt_time_span_text(age, text));
     }
 }
 

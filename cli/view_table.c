@@ -173,7 +173,7 @@ static void add_node(const struct gt_picture *picture, const struct gt_picture_n
 
 static void tell_counts(struct gt_buf *to, const struct gt_picture_counts *counts)
 {
-    gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, gt_picture_plural(counts->gpus), counts->free);
+    gt_buf_printf(to, "%u GPU%s: %u free", counts->gpus, gt_plural(counts->gpus), counts->free);
     if (counts->free_unsure)
         gt_buf_printf(to, " (%u of unknown health)", counts->free_unsure);
     gt_buf_printf(to, ", %u used", counts->used);
@@ -194,7 +194,7 @@ static void add_heading(const struct gt_picture *picture, const struct gt_pictur
     gt_buf_printf(to, "  tier %u", supernode->tier);
     if (supernode->parent != GT_NONE)
         gt_buf_printf(to, " in %s", picture->supernodes[supernode->parent].name);
-    gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, gt_picture_plural(supernode->counts.nodes));
+    gt_buf_printf(to, ", %u node%s, ", supernode->counts.nodes, gt_plural(supernode->counts.nodes));
     tell_counts(to, &supernode->counts);
     if (supernode->links_down) {
         gt_buf_puts(to, ", ");
@@ -243,11 +243,10 @@ void cli_view_table(const struct gt_picture *picture, const struct cli_paper *pa
 {
     struct columns columns;
     fit(picture, paper, &columns);
-    gt_buf_printf(to, "%u node%s, ", picture->counts.nodes, gt_picture_plural(picture->counts.nodes));
+    gt_buf_printf(to, "%u node%s, ", picture->counts.nodes, gt_plural(picture->counts.nodes));
     tell_counts(to, &picture->counts);
     gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", picture->tier1_count,
-                  gt_picture_plural(picture->tier1_count), picture->pod_count,
-                  gt_picture_plural(picture->pod_count));
+                  gt_plural(picture->tier1_count), picture->pod_count, gt_plural(picture->pod_count));
     uint32_t placed = 0;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 
 static const char *super_name(const struct gt_cluster *cluster, uint32_t super)
@@ -7,17 +8,12 @@ static const char *super_name(const struct gt_cluster *cluster, uint32_t super)
     return gt_cluster_get_supernode(cluster, super, &s) ? s.name : "the cluster";
 }
 
-static const char *plural(uint32_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
                         struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
     gt_buf_printf(to, "%u %s%s of %u GPU%s needed, supernodes can hold %u", failure->wanted, what,
-                  plural(failure->wanted), failure->size, plural(failure->size), failure->held);
+                  gt_plural(failure->wanted), failure->size, gt_plural(failure->size), failure->held);
     if (failure->beside)
         gt_buf_puts(to, " beside the rest of the job");
     if (failure->supernode != GT_NONE)
@@ -28,7 +24,8 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
                       failure->available, failure->gpus);
     else
         gt_buf_printf(to, "; the cluster has %u GPUs for pods of %u, %u %s%s if they lay together",
-                      failure->available, failure->gpus, failure->together, what, plural(failure->together));
+                      failure->available, failure->gpus, failure->together, what,
+                      gt_plural(failure->together));
 }
 
 void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
@@ -52,7 +49,7 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
             to,
             "unit %u: %u more pod%s of %u GPUs must go to supernode %s, where its running pods are; "
             "it has room for %u",
-            failure->unit, failure->wanted, plural(failure->wanted), failure->gpus,
+            failure->unit, failure->wanted, gt_plural(failure->wanted), failure->gpus,
             super_name(cluster, failure->supernode), failure->held);
         return;
     }
@@ -61,7 +58,8 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
 static void add_lost(unsigned lost, struct gt_buf *to)
 {
     if (lost)
-        gt_buf_printf(to, "%u larger size%s lose%s a place there", lost, plural(lost), lost == 1 ? "s" : "");
+        gt_buf_printf(to, "%u larger size%s lose%s a place there", lost, gt_plural(lost),
+                      lost == 1 ? "s" : "");
     else
         gt_buf_puts(to, "no larger size loses a place there");
 }
@@ -69,7 +67,7 @@ static void add_lost(unsigned lost, struct gt_buf *to)
 static void add_touched(unsigned touched, struct gt_buf *to)
 {
     if (touched)
-        gt_buf_printf(to, ", it reaches into the room of %u larger size%s", touched, plural(touched));
+        gt_buf_printf(to, ", it reaches into the room of %u larger size%s", touched, gt_plural(touched));
 }
 
 static void add_split(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, struct gt_buf *to)
@@ -102,7 +100,8 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     }
     if (unit->with != GT_NONE)
         gt_buf_printf(to, ", together with unit %u", unit->with);
-    gt_buf_printf(to, ", which had room for %u such pod%s: ", unit->slots_before, plural(unit->slots_before));
+    gt_buf_printf(to, ", which had room for %u such pod%s: ", unit->slots_before,
+                  gt_plural(unit->slots_before));
     if (unit->node_in_use) {
         gt_buf_puts(to, "on a node in use, the fullest that holds it");
         return;

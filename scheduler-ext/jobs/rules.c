@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/jobs/rules.h"
+#include "base/text.h"
 
 #include <errno.h>
 
@@ -11,20 +12,15 @@ uint32_t gt_job_pod_gpus(const struct gt_job_pod *pod)
     return sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
 }
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* Rules between the sizes and one pod. */
 static int check_pod(const struct gt_job_sizes *sizes, uint32_t gpus, struct gt_err **err)
 {
     if (sizes->group % gpus)
         return gt_fail(err, EINVAL, "gpu-group-size %u is not a multiple of the pod's %u GPU%s", sizes->group,
-                       gpus, plural(gpus));
+                       gpus, gt_plural(gpus));
     if (sizes->atomic && sizes->atomic % gpus)
         return gt_fail(err, EINVAL, "atomic-gpu-group-size %u is not a multiple of the pod's %u GPU%s",
-                       sizes->atomic, gpus, plural(gpus));
+                       sizes->atomic, gpus, gt_plural(gpus));
     return 0;
 }
 
@@ -46,7 +42,7 @@ static int check_job(const struct gt_job_sizes *sizes, const struct gt_job_pod *
     }
     if (total % sizes->group)
         return gt_fail(err, EINVAL, "the job's %llu GPU%s are not a multiple of gpu-group-size %u",
-                       (unsigned long long)total, plural(total), sizes->group);
+                       (unsigned long long)total, gt_plural(total), sizes->group);
     return 0;
 }
 

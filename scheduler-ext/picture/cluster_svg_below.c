@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "scheduler-ext/picture/cluster_svg.h"
 #include "topology/model/render_internal.h"
 
@@ -28,8 +29,8 @@ static void legend_group(struct pic_pen *pen, const char *color, const char *nam
 {
     char shown[256], text[320];
     gt_shorten(name, 28, shown, sizeof(shown));
-    snprintf(text, sizeof(text), "%s: %u GPU%s, %u pod%s", shown, gpus, gt_picture_plural(gpus), pods,
-             gt_picture_plural(pods));
+    snprintf(text, sizeof(text), "%s: %u GPU%s, %u pod%s", shown, gpus, gt_plural(gpus), pods,
+             gt_plural(pods));
     legend_line(pen, GT_PICTURE_USED, color, text);
 }
 
@@ -81,7 +82,7 @@ static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
     if (named < picture->job_count) {
         char text[64];
         snprintf(text, sizeof(text), "%u other job%s", picture->job_count - named,
-                 gt_picture_plural(picture->job_count - named));
+                 gt_plural(picture->job_count - named));
         legend_group(&jobs, pic_job_color(GT_NONE), text, gpus, pods);
     }
     return jobs.y > bottom ? jobs.y : bottom;

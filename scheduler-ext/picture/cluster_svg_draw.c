@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "scheduler-ext/picture/cluster_svg.h"
 #include "topology/model/render_internal.h"
 
@@ -140,8 +141,7 @@ static void draw_bar(struct gt_buf *to, const struct gt_picture_counts *counts, 
 
 static void tell_counts(const struct gt_picture_counts *counts, char *to, size_t size)
 {
-    int len = snprintf(to, size, "%u of %u GPU%s free", counts->free, counts->gpus,
-                       gt_picture_plural(counts->gpus));
+    int len = snprintf(to, size, "%u of %u GPU%s free", counts->free, counts->gpus, gt_plural(counts->gpus));
     if (counts->ill && len > 0 && (size_t)len < size)
         len += snprintf(to + len, size - (size_t)len, ", %u ill", counts->ill);
     if (counts->free_unsure && len > 0 && (size_t)len < size)
@@ -210,16 +210,14 @@ void pic_head(struct gt_buf *to, const struct pic *pic)
     if (gmtime_r(&now, &tm))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &tm);
     svg_text(to, (struct svg_text){SVG_MARGIN, 48, 26, NULL, "font-weight=\"700\""}, "%u of %u GPU%s free",
-             c->free, c->gpus, gt_picture_plural(c->gpus));
+             c->free, c->gpus, gt_plural(c->gpus));
     svg_text(to, (struct svg_text){pic->width - SVG_MARGIN, 48, 13, SVG_FAINT, "text-anchor=\"end\""}, "%s",
              when);
     gt_auto_buf struct gt_buf line = GT_BUF(400);
-    gt_buf_printf(&line, "%u node%s", c->nodes, gt_picture_plural(c->nodes));
+    gt_buf_printf(&line, "%u node%s", c->nodes, gt_plural(c->nodes));
     if (picture->tier1_count)
-        gt_buf_printf(&line, ", %u supernode%s", picture->tier1_count,
-                      gt_picture_plural(picture->tier1_count));
-    gt_buf_printf(&line, "; %u used by %u pod%s", c->used, picture->pod_count,
-                  gt_picture_plural(picture->pod_count));
+        gt_buf_printf(&line, ", %u supernode%s", picture->tier1_count, gt_plural(picture->tier1_count));
+    gt_buf_printf(&line, "; %u used by %u pod%s", c->used, picture->pod_count, gt_plural(picture->pod_count));
     if (c->ill)
         gt_buf_printf(&line, ", %u ill", c->ill);
     if (c->free_unsure)

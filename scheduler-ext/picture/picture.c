@@ -89,8 +89,3 @@ void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_
     size_t head = (most - 1) / 2, tail = most - 1 - head;
     snprintf(to, size, "%.*s\xe2\x80\xa6%.*s", (int)head, node->name, (int)tail, node->name + len - tail);
 }
-
-const char *gt_picture_plural(uint32_t count)
-{
-    return count == 1 ? "" : "s";
-}

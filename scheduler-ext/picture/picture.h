@@ -125,9 +125,6 @@ void gt_picture_count(struct gt_picture_counts *to, const struct gt_picture_node
 void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_node *node,
                       unsigned characters, char *to, size_t size);
 
-/* "s", or nothing for 1. */
-const char *gt_picture_plural(uint32_t count);
-
 /* As /debug/model has them (docs/reference/debug-endpoints.md): an object each. `supernode`, `parent`: names,
  * or NULL; `heard`: RFC 3339, or NULL; `nodes`: names of the node_count of the supernode. */
 void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *heard,

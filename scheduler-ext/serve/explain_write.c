@@ -6,29 +6,11 @@
 
 #include "base/bits.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
 
 enum { ROWS_MAX = 1024 };
-
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
-/* "12 s", "3 min", "5 h", "2 d" */
-static void add_duration(struct gt_buf *to, uint64_t ms)
-{
-    uint64_t s = ms / 1000;
-    if (s < 120)
-        gt_buf_printf(to, "%" PRIu64 " s", s);
-    else if (s < 7200)
-        gt_buf_printf(to, "%" PRIu64 " min", s / 60);
-    else if (s < 172800)
-        gt_buf_printf(to, "%" PRIu64 " h", s / 3600);
-    else
-        gt_buf_printf(to, "%" PRIu64 " d", s / 86400);
-}
 
 static const char *node_name(const struct gt_debug_view *view, uint32_t id)
 {
@@ -66,8 +48,9 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
             gt_buf_printf(to, "  %s\n", info->text);
         return;
     }
-    gt_buf_printf(to, "%s, for ", words[info->state]);
-    add_duration(to, view->now_ms - info->since_ms);
+    char span[GT_TIME_TEXT_SIZE];
+    gt_buf_printf(to, "%s, for %s", words[info->state],
+                  gt_time_span_text((int64_t)(view->now_ms - info->since_ms) / 1000, span));
     if (info->place != GT_NONE)
         gt_buf_printf(to, ", number %" PRIu32 " of those that wait", info->place + 1);
     if (info->tries > 1)
@@ -79,7 +62,7 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
         gt_buf_puts(to, "  It has waited longest: nodes are kept for it\n");
     if (info->reserved_gpus)
         gt_buf_printf(to, "  %" PRIu32 " GPU%s are kept for pods of it that are not there yet\n",
-                      info->reserved_gpus, plural(info->reserved_gpus));
+                      info->reserved_gpus, gt_plural(info->reserved_gpus));
 }
 
 static void add_lines(const char *text, struct gt_buf *to)
@@ -180,7 +163,7 @@ static void add_job(const struct gt_debug_view *view, const struct gt_cache_job 
     uint64_t gpus = gt_debug_job_gpus(job);
     gt_debug_job(view, job, &info);
     gt_buf_printf(to, "Job %s: %" PRIu32 " pod%s, %" PRIu64 " GPU%s", job->key, job->pod_count,
-                  plural(job->pod_count), gpus, plural(gpus));
+                  gt_plural(job->pod_count), gpus, gt_plural(gpus));
     if (group)
         gt_buf_printf(to, ", in units of %s", group);
     if (group && atomic)
@@ -229,7 +212,7 @@ static void add_place(const struct gt_debug_view *view, const struct gt_cache_po
     else if (pod->plan == GT_CACHE_PLAN_BROKEN)
         gt_buf_puts(to, ", not as planned");
     if (mask) {
-        gt_buf_printf(to, ", GPU%s ", plural(gt_bit_count(mask)));
+        gt_buf_printf(to, ", GPU%s ", gt_plural(gt_bit_count(mask)));
         gt_text_add_mask(to, mask);
     }
     gt_buf_puts(to, "\n");
@@ -288,7 +271,7 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
     struct gt_cache_counters counters;
     gt_cache_counters(view->cache, &counters);
     gt_buf_printf(to, "\n%" PRIu32 " node%s could hold a pod of %u GPU%s now", nodes->feasible,
-                  plural(nodes->feasible), pod->gpus, plural(pod->gpus));
+                  gt_plural(nodes->feasible), pod->gpus, gt_plural(pod->gpus));
     if (nodes->feasible) {
         gt_buf_printf(to, "; value = %g x (%g x score - %g x loss):\n", weights->weight,
                       weights->score_weight, weights->loss_weight);
@@ -300,7 +283,7 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
         const struct gt_refused *refused = &nodes->refused[refusal];
         if (!refused->count)
             continue;
-        gt_buf_printf(to, "%" PRIu32 " node%s ", refused->count, plural(refused->count));
+        gt_buf_printf(to, "%" PRIu32 " node%s ", refused->count, gt_plural(refused->count));
         gt_refusal_text(refusal, refused->count, pod, to);
         add_examples(view, refusal, refused, to);
     }
@@ -316,7 +299,7 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
     uint32_t unit = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT),
              rank = gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK);
     gt_buf_printf(to, "Pod %s/%s: %u GPU%s, %s", pod->meta.namespace_, pod->meta.name, pod->gpus,
-                  plural(pod->gpus), gt_debug_pod_state(pod));
+                  gt_plural(pod->gpus), gt_debug_pod_state(pod));
     if (rank != GT_NONE)
         gt_buf_printf(to, ", rank %" PRIu32, rank);
     if (unit != GT_NONE)

@@ -96,13 +96,24 @@ static void no_times(void **state)
             fail_msg("\"%s\" was taken for a time", texts[i]);
 }
 
+static void spans(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t seconds;
+        const char *text;
+    } cases[] = {{-5, "0 s"}, {119, "119 s"}, {120, "2 min"}, {7201, "2 h"}, {400000, "4 d"}};
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        char text[GT_TIME_TEXT_SIZE];
+        assert_string_equal(gt_time_span_text(cases[i].seconds, text), cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_times),
-        cmocka_unit_test(fractions),
-        cmocka_unit_test(each_day_and_back),
-        cmocka_unit_test(no_times),
+        cmocka_unit_test(known_times), cmocka_unit_test(fractions), cmocka_unit_test(each_day_and_back),
+        cmocka_unit_test(no_times),    cmocka_unit_test(spans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,21 +66,6 @@ static void test_jobs(void **state)
     assert_string_equal(small, "abc");
 }
 
-static void test_ages(void **state)
-{
-    (void)state;
-    const struct {
-        int64_t seconds;
-        const char *text;
-    } ages[] = {
-        {-5, "0 s ago"}, {119, "119 s ago"}, {120, "2 min ago"}, {7201, "2 h ago"}, {400000, "4 d ago"}};
-    for (size_t i = 0; i < GT_COUNT(ages); i++) {
-        char text[32];
-        cli_age_text(ages[i].seconds, text, sizeof(text));
-        assert_string_equal(text, ages[i].text);
-    }
-}
-
 /* A list that begins anew, as after a 410, leaves nothing behind. */
 static void test_again(void **state)
 {
@@ -173,8 +158,10 @@ static void test_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_jobs), cmocka_unit_test(test_ages),   cmocka_unit_test(test_again),
-        cmocka_unit_test(test_tree), cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
