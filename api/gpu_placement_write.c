@@ -94,9 +94,17 @@ static void write_templates(const struct gt_gpu_placement *placement, struct gt_
 
 static void write_spec(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
 {
+    uint64_t pods = 0, gpus = 0;
+    for (unsigned i = 0; i < placement->template_count; i++) {
+        const struct gt_gpu_placement_template *template = &placement->templates[i];
+        pods += template->pods;
+        gpus += (uint64_t) template->pods * template->gpus;
+    }
     gt_json_begin(to, "spec", '{');
     if (!patch)
         gt_json_add_text(to, "job", placement->job);
+    gt_json_add_unsigned(to, "pods", pods);
+    gt_json_add_unsigned(to, "gpus", gpus);
     write_templates(placement, to);
     gt_json_add_int(to, "priority", placement->priority);
     write_text("onLostPlan", placement->on_lost_plan, patch, to);

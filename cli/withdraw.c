@@ -187,6 +187,7 @@ static const struct withdrawn_kind {
     {"Nodes", &gt_kube_nodes, NULL, is_written, empty_node},
     {"NodeGPUTopologies", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
     {"Supernodes", &gt_kube_supernodes, NULL, is_companions, delete_one},
+    {"GPUPlacements", &gt_kube_gpu_placements, NULL, is_any, delete_one},
     {"HyperNodes", &gt_kube_hypernodes, NULL, is_companions, delete_one},
     {"NodeFeatures", &gt_kube_nodefeatures, NULL, is_companions, delete_one},
 };

@@ -90,7 +90,7 @@ class ApiCases:
     def manifests(self):
         self.cluster.kubectl("apply", "--server-side", "-k", DAEMONSET / "crds")
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", f"nodegputopologies.{GROUP}",
-                             f"supernodes.{GROUP}", "--timeout=60s")
+                             f"supernodes.{GROUP}", f"gpuplacements.{GROUP}", "--timeout=60s")
         for file in ("namespace", "rbac", "policy"):
             self.cluster.kubectl("apply", "--server-side", "-f", DAEMONSET / "base" / f"{file}.yaml")
         self.admin = Account(self.cluster, "nobody", "")
@@ -360,6 +360,41 @@ class ApiCases:
         self.cluster.kubectl("delete", "role,rolebinding", "pods")
 
     @quick
+    def placements(self):
+        """A GPUPlacement is written by the companion, read by users, and deleted by whoever may."""
+        rbac = DAEMONSET / "components" / "placement" / "rbac.yaml"
+        self.cluster.kubectl("apply", "--server-side", "-f", rbac)
+        placed = resource("GPUPlacement", "job-j", {"phase": "Placed", "where": "sn-1", "epoch": 1, "nodes": ["node1"], "units": ["sn-1"],
+                                                    "pods": ["0:0:0:0-3,7"]}, namespace="default")
+        placed["spec"] = {"job": "default/Job/j", "pods": 1, "gpus": 5, "templates": [{"pods": 1, "gpus": 5}], "onLostPlan": "Report"}
+        why = "only gputopo-scheduler writes GPUPlacements"
+        until("the policy to be in force", lambda: why in self.admin.run("create", "--dry-run=server", "-f", "-", data=placed)[2], 60)
+        self.companion.may("create", "-f", "-", data=placed)
+        change = {"status": {"epoch": 2, "where": "node1"}}
+        self.admin.may_not(why, *patch("gpl", "job-j", change))
+        self.companion.may(*patch("gpl", "job-j", change))
+        same(self.cluster.kubectl("get", "gpl", "job-j", "--no-headers").split()[:4], ["job-j", "Placed", "5", "node1"], "columns of a placement")
+        refused = {
+            "status.phase: Unsupported value": {"phase": "Done"},
+            "status.pods[0] in body should match": {"pods": ["0:0:node1:0"]},
+            "so nodes and units must be there": {"nodes": None},
+            "status.epoch in body should be greater than or equal to 0": {"epoch": -1},
+        }
+        for reason, status in refused.items():
+            self.companion.may_not(reason, *patch("gpl", "job-j", {"status": status}))
+        self.cluster.kubectl("create", "serviceaccount", "reader")
+        self.cluster.kubectl("create", "rolebinding", "reader", "--clusterrole=edit", "--serviceaccount=default:reader")
+        token = self.cluster.kubectl("create", "token", "reader")
+        reader = Account(self.cluster, "reader", token)
+        until("the role to be aggregated", lambda: reader.run("get", "gpl", "job-j")[0] == 0, 60)
+        reader.may_not("orbidden", *patch("gpl", "job-j", change))
+        reader.may_not("orbidden", "delete", "gpl", "job-j")
+        self.admin.may(*patch("gpl", "job-j", {"metadata": {"labels": {"a": "b"}}}))  # as the garbage collector changes owners
+        self.admin.may("delete", "gpl", "job-j")
+        self.cluster.kubectl("delete", "serviceaccount,rolebinding", "reader")
+        self.cluster.kubectl("delete", "-f", rbac)
+
+    @quick
     def clean(self):
         self.cluster.kubectl("delete", "ngt", "--all")
         self.cluster.kubectl("delete", "configmap", "gputopo-supernodes", "-n", "gputopo-system", "--ignore-not-found")
@@ -379,4 +414,5 @@ class ApiCases:
         case("an agent writes nothing else on its Node", self.rest_of_own_node)
         case("roles give agent and companion nothing more", self.roles)
         case("plans on pods are the companion's alone", self.plans)
+        case("GPUPlacements are the companion's alone", self.placements)
         return case("everything can be deleted again", self.clean)

@@ -471,11 +471,11 @@ class ChartCases:
         for item in self.cluster.get("nodes")["items"]:
             left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
             same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")
-        for kind in ("ngt", "supernodes"):
-            same(self.cluster.get(kind)["items"], [], kind)
+        for kind in ("ngt", "supernodes", "gpl"):
+            same(self.cluster.get(kind, "-A")["items"], [], kind)
         same(self.gates("waits"), [[], []], "gates of pods that nobody places any more")
         definitions = {line for line in self.cluster.kubectl("get", "crd", "-o", "name").split() if "metax" in line}
-        same(len(definitions), 2, "definitions of custom resources")
+        same(len(definitions), 3, "definitions of custom resources")
         left = self.cluster.kubectl(
             "get", "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding,"
             "mutatingwebhookconfiguration,validatingwebhookconfiguration,role,rolebinding,daemonset,deployment,job,service,"

@@ -21,7 +21,12 @@ def json_schema(openapi):
     return schema
 
 
-def status_schema(plural):
+def part_schema(plural, part):
+    """Of the spec or the status."""
     with open(f"{CRDS}/{plural}.yaml", encoding="utf-8") as file:
         crd = yaml.safe_load(file)
-    return json_schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"])
+    return json_schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part])
+
+
+def status_schema(plural):
+    return part_schema(plural, "status")

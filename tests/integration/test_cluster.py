@@ -497,6 +497,7 @@ class Withdraw(Case):
     OURS = {"app.kubernetes.io/managed-by": "gputopo-scheduler"}
     HYPERNODES, NODEFEATURES = "/apis/topology.volcano.sh/v1alpha1/hypernodes", "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/x/nodefeatures"
     LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    PLACEMENTS = "/apis/topology.metax-tech.com/v1alpha1/namespaces/{}/gpuplacements"
 
     @staticmethod
     def by(*managers):
@@ -512,18 +513,21 @@ class Withdraw(Case):
         for path in (SUPERNODES, self.HYPERNODES, self.NODEFEATURES):
             self.api.add(path, "ours", metadata={"labels": self.OURS})
             self.api.add(path, "theirs", metadata={"labels": {"app.kubernetes.io/managed-by": "somebody"}})
+        for namespace in ("x", "y"):
+            self.api.add(self.PLACEMENTS.format(namespace), "job-j")
         self.api.add(self.LEASES, "gputopo-scheduler")
         gate, other = {"name": "metax-tech.com/gpu-placement"}, {"name": "example.com/quota"}
         for name, gates in (("waits", [gate]), ("waits-for-both", [gate, other]), ("waits-for-other", [other]), ("waits-for-none", None)):
             self.api.add("/api/v1/namespaces/x/pods", name, status={"phase": "Pending"}, spec={"schedulingGates": gates} if gates else {})
         self.api.add(self.LEASES, "other")
         self.assertEqual(self.ask("withdraw"),
-                         "2 Pods, 2 Nodes, 1 NodeGPUTopologies, 1 Supernodes, 1 HyperNodes, 1 NodeFeatures\n")
+                         "2 Pods, 2 Nodes, 1 NodeGPUTopologies, 1 Supernodes, 2 GPUPlacements, 1 HyperNodes, 1 NodeFeatures\n")
         self.assertEqual(self.changes(), {
             *(("PATCH", f"/api/v1/nodes/{name}", manager) for name in ("n1", "n2")
               for manager in ("gputopo-agent", "gputopo-agent-labels")),
             *(("PATCH", f"/api/v1/namespaces/x/pods/{name}", None) for name in ("waits", "waits-for-both")),
             ("DELETE", f"{TOPOLOGIES}/n1", None), ("DELETE", f"{SUPERNODES}/ours", None),
+            *(("DELETE", f"{self.PLACEMENTS.format(namespace)}/job-j", None) for namespace in ("x", "y")),
             ("DELETE", f"{self.HYPERNODES}/ours", None), ("DELETE", f"{self.NODEFEATURES}/ours", None),
             ("DELETE", f"{self.LEASES}/gputopo-scheduler", None)})
         for request in self.api.requests:
@@ -537,7 +541,7 @@ class Withdraw(Case):
 
     def test_nothing_there(self):
         self.api.fail(Status(404, "the server could not find the requested resource"), path="hypernodes", times=1)
-        self.assertEqual(self.ask("withdraw"), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 HyperNodes, 0 NodeFeatures\n")
+        self.assertEqual(self.ask("withdraw"), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
 
     def test_what_is_refused_is_told(self):
         self.put({"n1": node_status("n1", machine())})
@@ -691,11 +695,11 @@ class Real(test_cli.Case):
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", **metadata}}
             self.server.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", text=json.dumps(node))
         self.assertEqual(self.done("withdraw", *config),
-                         f"0 Pods, 1 Nodes, {topologies} NodeGPUTopologies, 0 Supernodes, 0 HyperNodes, 0 NodeFeatures\n")
+                         f"0 Pods, 1 Nodes, {topologies} NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
         kept = json.loads(self.server.kubectl("get", "node", "n1", "-o", "json"))["metadata"]
         self.assertEqual(kept.get("annotations", {}), {})
         self.assertEqual({key for key in kept["labels"] if "/arch" not in key and "/os" not in key}, {"example.com/theirs", prefix + "family"})
-        self.assertEqual(self.done("withdraw", *config), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 HyperNodes, 0 NodeFeatures\n")
+        self.assertEqual(self.done("withdraw", *config), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
 
 
 if __name__ == "__main__":

@@ -12,13 +12,17 @@ import tarfile
 import tempfile
 import unittest
 
+import jsonschema
 import yaml
+
+from crds import part_schema
 
 BUILD, VERSION = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DAEMONSET = ROOT / "daemonset"
 PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text()
 GROUP = "topology.metax-tech.com"
+CLUSTER_SCOPED = ("nodegputopologies", "supernodes")
 PROJECTED = ("hypernodes", "nodefeatures")
 COMPONENTS = ("placement", "recreate", *PROJECTED)
 PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
@@ -160,18 +164,30 @@ class CustomResources(unittest.TestCase):
             self.bounded(value, f"{path}.{name}")
 
     def test_everything_is_described_and_has_limits(self):
-        for plural in ("nodegputopologies", "supernodes"):
+        for plural in (*CLUSTER_SCOPED, "gpuplacements"):
             self.bounded(schema_of(plural), "")
 
     def test_what_the_api_knows_them_by(self):
-        for plural in ("nodegputopologies", "supernodes"):
+        for plural in (*CLUSTER_SCOPED, "gpuplacements"):
             spec = crd(plural)["spec"]
-            self.assertEqual((spec["group"], spec["scope"], spec["names"]["categories"]), (GROUP, "Cluster", ["gputopo"]))
+            alone = plural in CLUSTER_SCOPED  # a status without a spec
+            self.assertEqual((spec["group"], spec["scope"], spec["names"]["categories"]),
+                             (GROUP, "Cluster" if alone else "Namespaced", ["gputopo"]))
             version, = spec["versions"]
-            self.assertEqual((version["name"], version["subresources"]), ("v1alpha1", {"status": {}}))
-            self.assertNotIn("spec", version["schema"]["openAPIV3Schema"]["properties"])
+            self.assertEqual((version["name"], version.get("subresources")), ("v1alpha1", {"status": {}} if alone else None))
+            self.assertEqual("spec" in version["schema"]["openAPIV3Schema"]["properties"], not alone)
             for column in version["additionalPrinterColumns"]:
                 self.follow(column["jsonPath"], version["schema"]["openAPIV3Schema"])
+
+    def test_the_placements_that_are_written(self):
+        written = subprocess.run([BUILD / "tests/test_api_gpu_placement", "40"], check=True, capture_output=True, text=True).stdout
+        schemas = {part: part_schema("gpuplacements", part) for part in ("spec", "status")}
+        objects = [json.loads(line) for line in written.splitlines()[::2]]
+        self.assertEqual(len(objects[-1]["status"]["pods"]), 16384)
+        for item in objects:
+            self.assertEqual(item["spec"]["gpus"], sum(t["pods"] * t["gpus"] for t in item["spec"]["templates"]))
+            for part, schema in schemas.items():
+                jsonschema.validate(item[part], schema)
 
     def follow(self, path, schema):
         """A column's path leads somewhere."""
@@ -425,7 +441,7 @@ class Permissions(unittest.TestCase):
     def test_a_wish_for_everything_is_one_command(self):
         self.assertEqual(build(DAEMONSET), self.objects)
         kinds = [item["kind"] for item in self.objects]
-        self.assertEqual((kinds[0], kinds.count("CustomResourceDefinition")), ("Namespace", 2))
+        self.assertEqual((kinds[0], kinds.count("CustomResourceDefinition")), ("Namespace", 3))
 
 
 @unittest.skipUnless(all((BUILD / "bin" / name).exists() for name in PROGRAMS), "the programs are not built")

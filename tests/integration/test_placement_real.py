@@ -382,6 +382,68 @@ class RealPlacementTest(unittest.TestCase):
             self.server.kubectl("delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "gputopo-pod-plan")
             wait_for(lambda: not self.is_refused(pod("late", None)))
 
+    def written(self, count, name):
+        """Objects as gputopo-scheduler writes them, each with the patch that makes another of it."""
+        self.addCleanup(self.server.kubectl, "delete", "-n", "ns", "gpl", "--all")
+        program = os.path.join(os.path.dirname(HOST), "test_api_gpu_placement")
+        lines = subprocess.run([program, str(count)], check=True, capture_output=True, text=True).stdout.splitlines()
+        for i, (made, patch) in enumerate(zip(map(json.loads, lines[::2]), map(json.loads, lines[1::2]))):
+            made["metadata"].update(namespace="ns", name=f"{name}-{i}")
+            yield made, patch
+
+    def test_placements_on_the_api_server(self):
+        """They are kept as they are written, the largest too, and a patch of another version is refused."""
+        file = f"{self.folder}/placement.json"
+
+        def patch(name, body):
+            with open(file, "w", encoding="utf-8") as to:
+                json.dump(body, to)
+            return self.server.kubectl("patch", "gpl", "-n", "ns", name, "--type=merge", "--patch-file", file, "-o", "json")
+        for written, change in self.written(12, "written"):
+            name = written["metadata"]["name"]
+            begun = time.monotonic()
+            made = self.make(written)
+            took = time.monotonic() - begun
+            self.assertEqual((made["spec"], made["status"]), (written["spec"], written["status"]))
+            if len(written["status"].get("pods", [])) == 16384:
+                etcd = len(self.server.kubectl("get", "--raw", f"/apis/{TOPOLOGY_API}/namespaces/ns/gpuplacements/{name}"))
+                print(f"16384 pods: {len(json.dumps(written, separators=(',', ':')))} bytes, {etcd} on the API server, {took:.2f} s")
+            now = {key: made["metadata"][key] for key in ("uid", "resourceVersion")}
+            for other, said in (({"resourceVersion": "1"}, "(Conflict)"), ({"uid": "another"}, "metadata.uid"),
+                                ({"resourceVersion": "1", "uid": "another"}, "(Conflict)")):
+                change["metadata"] = {**now, **other}
+                self.assertIn(said, self.is_refused(lambda name=name, change=change: patch(name, change)))
+            change["metadata"] = now
+            got = json.loads(patch(name, change))
+            self.assertEqual(got["metadata"].get("ownerReferences"), written["metadata"].get("ownerReferences"))
+            for part in ("spec", "status"):
+                want = {key: value for key, value in change[part].items() if value is not None}
+                self.assertEqual(got[part], {**want, **({"job": written["spec"]["job"]} if part == "spec" else {})})
+        self.assertIn("GPUs of all its pods", self.server.kubectl("explain", "gpl.spec.gpus"))
+
+    def test_policy_of_placements(self):
+        """Nobody else writes one; the garbage collector may take its owner off, and everybody with the right may delete it."""
+        (made, _), *_ = self.written(2, "policed")
+        made["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}]
+        companion = ("--as", COMPANION, "--as-group", "system:masters")
+        self.server.kubectl("create", "-f", "-", text=policy("gputopo-placement"))
+        try:
+            said = "only gputopo-scheduler writes GPUPlacements"
+            self.assertTrue(wait_for(lambda: said in self.refusal("create", "--dry-run=server", "-f", "-", text=json.dumps(made))))
+            self.server.kubectl("create", *companion, "-f", "-", text=json.dumps(made))
+            change = ("patch", "gpl", "-n", "ns", "policed-0", "--type=merge", "-p")
+            for body in ({"status": {"epoch": 99}}, {"status": None}, {"spec": {"priority": 5000}}):
+                self.assertIn(said, self.refusal(*change, json.dumps(body)))
+                self.server.kubectl(*change, json.dumps(body), *companion)
+            self.server.kubectl(*change, '{"metadata": {"ownerReferences": null, "labels": {"a": "b"}}}')
+            self.server.kubectl("delete", "gpl", "-n", "ns", "policed-0")
+        finally:
+            self.server.kubectl("delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "gputopo-placement")
+
+    def refusal(self, *arguments, **more):
+        """What kubectl says where it fails; empty where it does not."""
+        return self.is_refused(lambda: self.server.kubectl(*arguments, **more)) or ""
+
     def test_policy_of_the_companion(self):
         """With its token one can place pods, and little else."""
         spec = indexed_pod("x", 0)["spec"]

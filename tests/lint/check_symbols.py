@@ -20,7 +20,7 @@ KEPT = {
     "gt_probe_client_deadline": "a test cannot wait as long as a vendor library may take",
     **dict.fromkeys([
         "gt_gpu_placement_free", "gt_gpu_placement_name", "gt_gpu_placement_read", "gt_gpu_placement_write",
-        "gt_gpu_placement_write_patch", "gt_kube_gpu_placements",
+        "gt_gpu_placement_write_patch",
     ], "the placement controller uses it with the next change"),
 }
 

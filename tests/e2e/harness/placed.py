@@ -90,7 +90,8 @@ class Placed:
         cluster.kubectl("apply", "--server-side", "-f", install.DAEMONSET / "base" / "namespace.yaml")
         cluster.kubectl("apply", "--server-side", "-k", install.DAEMONSET / "crds")
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd",
-                        "nodegputopologies.topology.metax-tech.com", "supernodes.topology.metax-tech.com")
+                        "nodegputopologies.topology.metax-tech.com", "supernodes.topology.metax-tech.com",
+                        "gpuplacements.topology.metax-tech.com")
         cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", install.NAMESPACE,
                         *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
         self.apply({"apiVersion": "v1", "kind": "ConfigMap", "data": {"supernodes.yaml": supernodes()},

@@ -54,7 +54,7 @@ static void draw_plan(struct drawn *drawn)
                                                        .unit = below(to->unit_count),
                                                        .node = below(to->node_count),
                                                        .gpus = (uint64_t)below(1U << 31) << below(34) | 1,
-                                                       .name = below(4) ? NULL : "web-7c9d-\"x\""};
+                                                       .name = below(4) ? NULL : "web-7c9d-x.1"};
         rank = drawn->pods[i].rank + 1;
     }
     to->nodes = drawn->nodes;
@@ -244,15 +244,14 @@ static void a_patch_says_all_that_has_changed(void **state)
     }
 }
 
-/* Each pod on a node of its own with a long name, and GPUs that make long lists. */
-static void etcd_takes_the_largest(void **state)
+/* Each pod on a node of its own with a long name. */
+static const struct gt_gpu_placement *largest(void)
 {
     enum { COUNT = GT_GPU_PLACEMENT_PODS_MAX, NAME = 63, OF_UNIT = 8 };
     static char names[COUNT][NAME + 1], supers[COUNT / OF_UNIT][16];
     static const char *nodes[COUNT], *units[COUNT / OF_UNIT];
     static struct gt_gpu_placement_pod pods[COUNT];
     static struct drawn drawn;
-    (void)state;
     draw(&drawn);
     for (uint32_t i = 0; i < COUNT; i++) {
         snprintf(names[i], sizeof(names[i]), "%0*u", NAME, i);
@@ -261,17 +260,23 @@ static void etcd_takes_the_largest(void **state)
         units[i / OF_UNIT] = supers[i / OF_UNIT];
         pods[i] = (struct gt_gpu_placement_pod){.rank = i, .unit = i / OF_UNIT, .node = i, .gpus = 0x0f};
     }
-    struct gt_gpu_placement *object = &drawn.object;
-    object->nodes = nodes;
-    object->units = units;
-    object->pods = pods;
-    object->node_count = object->pod_count = COUNT;
-    object->unit_count = COUNT / OF_UNIT;
+    drawn.object.nodes = nodes;
+    drawn.object.units = units;
+    drawn.object.pods = pods;
+    drawn.object.node_count = drawn.object.pod_count = COUNT;
+    drawn.object.unit_count = COUNT / OF_UNIT;
+    return &drawn.object;
+}
+
+static void etcd_takes_the_largest(void **state)
+{
+    (void)state;
+    const struct gt_gpu_placement *object = largest();
     gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
     gt_gpu_placement_write(object, &text);
     assert_int_equal(gt_buf_check(&text, "object", NULL), 0);
-    print_message("%d pods on as many nodes with names of %d bytes: %zu bytes\n", COUNT, NAME, text.len);
-    assert_true(text.len <= GT_GPU_PLACEMENT_TEXT_MAX && text.len + (32 << 10) <= ETCD_MAX);
+    print_message("%u pods: %zu bytes\n", object->pod_count, text.len);
+    assert_true(text.len + (32 << 10) <= ETCD_MAX && GT_GPU_PLACEMENT_TEXT_MAX + (32 << 10) <= ETCD_MAX);
     check(created(object), object);
 }
 
@@ -388,10 +393,30 @@ static void names_are_those_of_objects(void **state)
     }
 }
 
-int main(void)
+/* For tests with an API server: an object and a patch of it a line each, `count` times; the last is the
+ * largest. */
+static int print_some(unsigned count)
+{
+    static struct drawn from, to;
+    for (unsigned i = 0; i < count; i++) {
+        gt_auto_buf struct gt_buf text = GT_BUF(2 * GT_GPU_PLACEMENT_TEXT_MAX);
+        draw(&from);
+        draw(&to);
+        gt_gpu_placement_write(i + 1 < count ? &from.object : largest(), &text);
+        puts(text.data);
+        gt_buf_consume(&text, text.len);
+        gt_gpu_placement_write_patch(&to.object, true, &text);
+        puts(text.data);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
 {
     const char *given = getenv("GPUTOPO_TEST_SEED");
     state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    if (argc > 1)
+        return print_some((unsigned)strtoul(argv[1], NULL, 10));
     printf("seed: GPUTOPO_TEST_SEED=%llu\n", (unsigned long long)state_of_random);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_created_is_read),
