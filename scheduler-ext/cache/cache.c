@@ -72,43 +72,6 @@ struct gt_cluster *gt_cache_cluster(struct gt_cache *cache)
     return cache->cluster;
 }
 
-/* ---- telling ---- */
-
-void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod)
-{
-    if (pod->changed || pod == cache->silent)
-        return;
-    pod->changed = true;
-    pod->next_changed = NULL;
-    if (cache->last_changed)
-        cache->last_changed->next_changed = pod;
-    else
-        cache->first_changed = pod;
-    cache->last_changed = pod;
-}
-
-void gt_cache_notify(struct gt_cache *cache)
-{
-    for (struct cache_pod *pod; (pod = cache->first_changed);) {
-        cache->first_changed = pod->next_changed;
-        if (!cache->first_changed)
-            cache->last_changed = NULL;
-        pod->changed = false;
-        if (cache->spec.on_pod)
-            cache->spec.on_pod(cache->spec.arg, &pod->pub);
-    }
-    if (cache->room) {
-        cache->room = false;
-        if (cache->spec.on_capacity)
-            cache->spec.on_capacity(cache->spec.arg);
-    }
-    if (cache->reports_changed) {
-        cache->reports_changed = false;
-        if (cache->spec.on_report)
-            cache->spec.on_report(cache->spec.arg);
-    }
-}
-
 void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 {
     if (now_ms > cache->now_ms)

@@ -12,6 +12,9 @@
  * their object is there. What follows from facts about one node (is it in the cluster, what is free, assumed,
  * lost) is computed anew from all of them whenever one changes (gt_cache_recompute), so that the order in
  * which objects come does not matter.
+ *
+ * Each of these calls only those before it: memory and strings; records, jobs, constraints, notify;
+ * recompute; one file for each kind of object; cache.c.
  */
 enum {
     CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
@@ -86,7 +89,6 @@ void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node);
 struct cache_node *gt_cache_node_of(const struct gt_cache *cache, uint32_t id);
 void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node);
 void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node);
-void gt_cache_count_taints(struct cache_node *node);
 
 /* cache_report.c. False without memory; what was known stays. */
 struct gt_node_gpu_topology;
@@ -97,10 +99,7 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
                                   const struct gt_node_object *object);
 void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node);
 
-static inline bool gt_cache_is_open(const struct cache_node *node) /* new pods may come */
-{
-    return node->has_node && node->ready && !node->cordoned;
-}
+bool gt_cache_is_open(const struct cache_node *node); /* new pods may come */
 
 /* ---- supernodes ---- */
 
@@ -124,8 +123,6 @@ struct cache_supernode {
     uint32_t claim_count;
 };
 
-/* The supernode that a node is to be in; NULL: none. */
-struct cache_supernode *gt_cache_supernode_of(const struct cache_node *node);
 void gt_cache_supernodes_done(struct gt_cache *cache);
 
 /* ---- pods ---- */
@@ -170,6 +167,7 @@ struct cache_job {
     uint32_t hash;
 };
 
+uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
 
@@ -183,8 +181,6 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *job);
 int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpus, unsigned count,
                        struct cache_plan **ret);
 void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan);
-/* Resolves the plan's IDs on its node. */
-void gt_cache_resolve(struct cache_pod *pod);
 
 /* Puts a pod among the pods of the node that it belongs to now; the one it left is to be recomputed too. */
 void gt_cache_attach_pod(struct cache_pod *pod);
@@ -202,6 +198,8 @@ void gt_cache_constraints_drop(struct gt_cache *cache, struct pod_constraints *s
 struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, const char *value,
                                    const char *effect);
 void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint);
+/* Brings the counts of the node's taints in line with whether it is open. */
+void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
 
@@ -230,12 +228,7 @@ void gt_cache_recompute_pulled(struct gt_cache *cache);
 
 /* A change to be told, and the telling at the end of a call. */
 void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod);
+void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod); /* it is not told */
 void gt_cache_notify(struct gt_cache *cache);
-
-/* ---- reading JSON ---- */
-
-const cJSON *gt_cache_get(const cJSON *object, const char *key); /* NULL: missing or null */
-/* The text; NULL: missing, or none of 1 to max bytes; *ret_bad then tells the latter. */
-const char *gt_cache_get_text(const cJSON *object, const char *key, size_t max, bool *ret_bad);
 
 #endif

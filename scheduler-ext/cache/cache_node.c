@@ -74,17 +74,6 @@ static bool make_taints(struct gt_cache *cache, const struct gt_node_object *obj
     return true;
 }
 
-/* Counts the node's taints where pods may come, so that choosy pods are known without asking every node. */
-void gt_cache_count_taints(struct cache_node *node)
-{
-    bool count = gt_cache_is_open(node);
-    if (count == node->taints_counted)
-        return;
-    for (uint32_t i = 0; i < node->taint_count; i++)
-        node->taints[i]->ready_nodes += count ? 1 : UINT32_MAX;
-    node->taints_counted = count;
-}
-
 void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
 {
     node->has_node = false;

@@ -73,27 +73,6 @@ int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpu
     return plan ? 0 : -EINVAL;
 }
 
-void gt_cache_resolve(struct cache_pod *pod)
-{
-    if (!pod->plan) {
-        pod->resolved = 0;
-        pod->whole = false;
-        return;
-    }
-    const struct cache_node *node = pod->plan->node;
-    if (pod->resolved_version == node->devices_version)
-        return;
-    pod->resolved_version = node->devices_version;
-    pod->resolved = 0;
-    unsigned gpus = node->has_topology ? gt_class_gpus(node->class) : 0;
-    const char *id = pod->plan->ids;
-    for (unsigned i = 0; i < pod->plan->count; i++, id += strlen(id) + 1)
-        for (unsigned g = 0; g < gpus; g++)
-            if (strcmp(id, node->device_ids[g]) == 0)
-                pod->resolved |= UINT64_C(1) << g;
-    pod->whole = gt_bit_count(pod->resolved) == pod->plan->count;
-}
-
 /* ---- the caller's ---- */
 
 /* Puts a plan in the place of the one that counted. */

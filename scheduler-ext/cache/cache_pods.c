@@ -12,29 +12,6 @@ struct cache_body { /* one block; arrays and texts stand behind it */
     unsigned *gpus;
 };
 
-struct name {
-    const char *namespace_, *name;
-};
-
-static bool is(const void *item, const void *key)
-{
-    const struct cache_pod *pod = item;
-    const struct name *name = key;
-    return strcmp(pod->pub.meta.name, name->name) == 0 &&
-           strcmp(pod->pub.meta.namespace_, name->namespace_) == 0;
-}
-
-static uint32_t hash_of(const struct gt_cache *cache, const char *namespace_, const char *name)
-{
-    return gt_digest_hash(gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name));
-}
-
-struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name)
-{
-    struct name key = {namespace_, name};
-    return gt_table_find(&cache->pods, hash_of(cache, namespace_, name), is, &key);
-}
-
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
@@ -221,58 +198,6 @@ static void empty(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_release(&cache->bytes, pod->error);
 }
 
-/* ---- pods of a node ---- */
-
-static bool is_older(const struct cache_pod *a, const struct cache_pod *b)
-{
-    if (a->pub.created_s != b->pub.created_s)
-        return a->pub.created_s < b->pub.created_s;
-    int order = strcmp(a->pub.uid, b->pub.uid);
-    if (order == 0)
-        order = strcmp(a->pub.meta.namespace_, b->pub.meta.namespace_);
-    return order == 0 ? strcmp(a->pub.meta.name, b->pub.meta.name) < 0 : order < 0;
-}
-
-void gt_cache_attach_pod(struct cache_pod *pod)
-{
-    struct cache_node *node = pod->at ? pod->at : pod->plan ? pod->plan->node : NULL;
-    pod->node = node;
-    if (!node)
-        return;
-    struct cache_pod *previous = NULL, *next = node->pods;
-    for (; next && is_older(next, pod); next = next->node_next)
-        previous = next;
-    pod->node_previous = previous;
-    pod->node_next = next;
-    if (next)
-        next->node_previous = pod;
-    if (previous)
-        previous->node_next = pod;
-    else
-        node->pods = pod;
-}
-
-void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)
-{
-    struct cache_node *node = pod->node;
-    if (!node)
-        return;
-    if (pod->node_previous)
-        pod->node_previous->node_next = pod->node_next;
-    else
-        node->pods = pod->node_next;
-    if (pod->node_next)
-        pod->node_next->node_previous = pod->node_previous;
-    pod->node = NULL;
-    pod->node_next = pod->node_previous = NULL;
-    if (pod->hold) {
-        gt_cluster_forget(cache->cluster, pod->pub.assumption);
-        node->freed |= pod->hold;
-    }
-    pod->pub.assumption = GT_NONE;
-    pod->hold = 0;
-}
-
 /* ---- changes ---- */
 
 /* The plan that counts now that the object tells of `told`. */
@@ -346,7 +271,7 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
         return NULL;
     pod->pub.state = GT_CACHE_WAITING;
     pod->pub.node = pod->pub.plan_node = pod->pub.assumption = GT_NONE;
-    pod->hash = hash_of(cache, new->pub.meta.namespace_, new->pub.meta.name);
+    pod->hash = gt_cache_pod_hash(cache, new->pub.meta.namespace_, new->pub.meta.name);
     if (gt_cache_join_job(cache, pod, key) < 0) {
         gt_cache_release(&cache->bytes, pod);
         return NULL;
@@ -360,21 +285,6 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
     }
     cache->pods_in[GT_CACHE_WAITING]++;
     return pod;
-}
-
-static void unqueue(struct gt_cache *cache, const struct cache_pod *pod)
-{
-    struct cache_pod *previous = NULL;
-    if (!pod->changed)
-        return;
-    for (struct cache_pod *at = cache->first_changed; at != pod; at = at->next_changed)
-        previous = at;
-    if (previous)
-        previous->next_changed = pod->next_changed;
-    else
-        cache->first_changed = pod->next_changed;
-    if (cache->last_changed == pod)
-        cache->last_changed = previous;
 }
 
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
@@ -391,7 +301,7 @@ static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
     gt_table_remove(&cache->pods, pod->hash, pod);
     gt_cache_detach_pod(cache, pod);
     gt_cache_leave_job(pod);
-    unqueue(cache, pod);
+    gt_cache_unchanged(cache, pod);
     cache->pods_in[pod->pub.state]--;
     if (left)
         gt_cache_recompute(cache, left);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
@@ -83,10 +85,25 @@ static void enter(struct gt_cache *cache, struct cache_node *node, struct cache_
     gt_cluster_set_eligible(cache->cluster, id, false); /* until its state is known */
 }
 
+/* The supernode that a node is to be in; NULL: none. */
+static struct cache_supernode *supernode_of(const struct cache_node *node)
+{
+    struct cache_supernode *best = NULL;
+    for (const struct cache_membership *claim = node->claims; claim; claim = claim->next) {
+        struct cache_supernode *other = claim->supernode;
+        if (other->id == GT_NONE)
+            continue;
+        if (!best || other->tier < best->tier ||
+            (other->tier == best->tier && strcmp(other->name, best->name) < 0))
+            best = other;
+    }
+    return best;
+}
+
 /* In the cluster as it should be: in its class and supernode, or not at all. */
 static void place(struct gt_cache *cache, struct cache_node *node)
 {
-    struct cache_supernode *supernode = gt_cache_supernode_of(node);
+    struct cache_supernode *supernode = supernode_of(node);
     struct gt_cluster_node at;
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
     if (in && (!node->has_topology || at.class != node->class || node->supernode != supernode)) {
@@ -100,6 +117,28 @@ static void place(struct gt_cache *cache, struct cache_node *node)
 }
 
 /* ---- who has what ---- */
+
+/* The plan's GPUs by the IDs that its node has. */
+static void resolve(struct cache_pod *pod)
+{
+    if (!pod->plan) {
+        pod->resolved = 0;
+        pod->whole = false;
+        return;
+    }
+    const struct cache_node *node = pod->plan->node;
+    if (pod->resolved_version == node->devices_version)
+        return;
+    pod->resolved_version = node->devices_version;
+    pod->resolved = 0;
+    unsigned gpus = node->has_topology ? gt_class_gpus(node->class) : 0;
+    const char *id = pod->plan->ids;
+    for (unsigned i = 0; i < pod->plan->count; i++, id += strlen(id) + 1)
+        for (unsigned g = 0; g < gpus; g++)
+            if (strcmp(id, node->device_ids[g]) == 0)
+                pod->resolved |= UINT64_C(1) << g;
+    pod->whole = gt_bit_count(pod->resolved) == pod->plan->count;
+}
 
 bool gt_cache_may_be_named(const struct cache_node *node, const struct cache_pod *pod)
 {
@@ -227,7 +266,7 @@ static void seat_all(struct scene *scene)
 {
     struct cache_pod *pods = scene->node->pods;
     for (struct cache_pod *pod = pods; pod; pod = pod->node_next) {
-        gt_cache_resolve(pod);
+        resolve(pod);
         if (pod->at)
             seat_bound(scene, pod);
     }

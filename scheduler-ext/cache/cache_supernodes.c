@@ -109,20 +109,6 @@ static void put_in_all(struct gt_cache *cache, struct cache_supernode *supernode
         put_in(cache, child);
 }
 
-struct cache_supernode *gt_cache_supernode_of(const struct cache_node *node)
-{
-    struct cache_supernode *best = NULL;
-    for (const struct cache_membership *claim = node->claims; claim; claim = claim->next) {
-        struct cache_supernode *other = claim->supernode;
-        if (other->id == GT_NONE)
-            continue;
-        if (!best || other->tier < best->tier ||
-            (other->tier == best->tier && strcmp(other->name, best->name) < 0))
-            best = other;
-    }
-    return best;
-}
-
 /* ---- its members ---- */
 
 static void unlink_claim(struct cache_membership *claim)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_get.h"
 #include "scheduler-ext/cache/constraints.h"
 
 /* Node selectors, required node affinity and tolerations are compiled once for all pods that say the same. */
@@ -53,11 +54,20 @@ static enum constraint_operator how_of(const char *name)
     return CONSTRAINT_NEVER;
 }
 
+/* NULL where it is missing or empty, which is one to the API. */
+static const char *text_of(struct constraints_maker *maker, const cJSON *item, const char *key)
+{
+    const cJSON *value = gt_get(item, key);
+    const char *text = cJSON_GetStringValue(value);
+    maker->bad |= value && !text;
+    return text && *text ? text : NULL;
+}
+
 static void add_expression(struct constraints_maker *maker, const cJSON *item, bool is_name)
 {
-    const char *key = gt_cache_get_text(item, "key", TEXT_MAX, &maker->bad);
-    const char *name = gt_cache_get_text(item, "operator", TEXT_MAX, &maker->bad);
-    const cJSON *values = gt_cache_get(item, "values");
+    const char *key = text_of(maker, item, "key");
+    const char *name = text_of(maker, item, "operator");
+    const cJSON *values = gt_get(item, "values");
     struct constraint_expression made = {
         .how = how_of(name), .is_name = is_name, .first_value = maker->values};
     if (is_name && (!key || strcmp(key, "metadata.name") != 0))
@@ -97,8 +107,7 @@ static void add_selector(struct constraints_maker *maker, const cJSON *selector)
 static void add_terms(struct constraints_maker *maker, const struct parts *parts)
 {
     for (const cJSON *term = parts->terms ? parts->terms->child : NULL; term; term = term->next) {
-        const cJSON *labels = gt_cache_get(term, "matchExpressions"),
-                    *fields = gt_cache_get(term, "matchFields");
+        const cJSON *labels = gt_get(term, "matchExpressions"), *fields = gt_get(term, "matchFields");
         uint32_t first = maker->expressions;
         for (const cJSON *item = cJSON_IsArray(labels) ? labels->child : NULL; item; item = item->next)
             add_expression(maker, item, false);
@@ -115,10 +124,10 @@ static void add_terms(struct constraints_maker *maker, const struct parts *parts
 static void add_tolerations(struct constraints_maker *maker, const cJSON *tolerations)
 {
     for (const cJSON *item = tolerations ? tolerations->child : NULL; item; item = item->next) {
-        const char *key = gt_cache_get_text(item, "key", TEXT_MAX, &maker->bad);
-        const char *name = gt_cache_get_text(item, "operator", TEXT_MAX, &maker->bad);
-        const char *value = gt_cache_get_text(item, "value", TEXT_MAX, &maker->bad);
-        const char *effect = gt_cache_get_text(item, "effect", TEXT_MAX, &maker->bad);
+        const char *key = text_of(maker, item, "key");
+        const char *name = text_of(maker, item, "operator");
+        const char *value = text_of(maker, item, "value");
+        const char *effect = text_of(maker, item, "effect");
         bool exists = name && strcmp(name, "Exists") == 0;
         if (!exists && name && strcmp(name, "Equal") != 0)
             continue; /* tolerates nothing that is known here */
@@ -218,7 +227,7 @@ static int make(struct gt_cache *cache, const struct parts *parts, const char *t
 static bool find_parts(const struct gt_pod *pod, struct parts *ret)
 {
     *ret = (struct parts){.selector = pod->node_selector,
-                          .terms = gt_cache_get(pod->required_affinity, "nodeSelectorTerms"),
+                          .terms = gt_get(pod->required_affinity, "nodeSelectorTerms"),
                           .tolerations = pod->tolerations,
                           .has_terms = pod->required_affinity != NULL};
     return (!ret->selector || cJSON_IsObject(ret->selector)) && (!ret->terms || cJSON_IsArray(ret->terms)) &&

@@ -55,6 +55,17 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint)
     gt_cache_release(&cache->bytes, taint);
 }
 
+/* Counts the node's taints where pods may come, so that choosy pods are known without asking every node. */
+void gt_cache_count_taints(struct cache_node *node)
+{
+    bool count = gt_cache_is_open(node);
+    if (count == node->taints_counted)
+        return;
+    for (uint32_t i = 0; i < node->taint_count; i++)
+        node->taints[i]->ready_nodes += count ? 1 : UINT32_MAX;
+    node->taints_counted = count;
+}
+
 static bool tolerates(const struct pod_constraints *suit, const struct cache_taint *taint)
 {
     for (uint32_t i = 0; suit && i < suit->toleration_count; i++) {
