@@ -50,7 +50,7 @@ static void arm_timers(struct gt_agent *agent, const struct gt_scan_result *resu
 
 static void on_told(void *arg, bool warning, const char *reason, const char *note)
 {
-    gt_agent_tell(arg, warning, reason, "%s", note);
+    gt_agent_record_event(arg, warning, reason, "%s", note);
 }
 
 /* Serves this inventory, whose reference it takes, from now on. */
@@ -75,7 +75,7 @@ static void take(struct gt_agent *agent, struct gt_inventory *inventory)
 static void on_cdi_timer(void *arg)
 {
     struct gt_agent *agent = arg;
-    if (gt_agent_cdi_tend(agent))
+    if (gt_agent_cdi_timer(agent))
         take(agent, gt_inventory_ref(agent->scanned));
 }
 
@@ -109,7 +109,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
         gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "scan failed, the state before is kept",
                GT_STR("why", agent->scan_error));
         gt_agent_publish_changed(agent->publish);
-    } else if (result->inventory && result->looked) {
+    } else if (result->inventory && result->checked) {
         take(agent, result->inventory);
     } else if (result->inventory && !result->relabelled) {
         agent->scans.done++;
@@ -163,10 +163,10 @@ static void on_hangup(void *arg, int signal)
 {
     struct gt_agent *agent = arg;
     (void)signal;
-    agent->scan_error[0] = '\0'; /* who asks is told, also what was said before */
+    agent->scan_error[0] = '\0'; /* the next failure is logged, also with the same text */
     gt_info("scanning again as asked");
     read_faults_again(agent);
-    gt_agent_shares_look(agent);
+    gt_agent_shares_check(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);
     agent->publish_anew = true;
 }

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "kube/kubeconfig.h"
 
-/* The connection to the API server, without which the agent does all the rest: it is looked for now and then,
- * since a file or a library may appear later. */
+/* The connection to the API server, and all that needs it. The agent works without it, and tries to find it
+ * now and then, since a file or a library may appear later. */
 
 enum { RETRY_FIRST_MS = 5000, RETRY_MAX_MS = 60000 };
 
@@ -25,7 +25,7 @@ static bool honours_plans(const struct gt_agent_options *options)
     return options->device_plugin && options->honour_plan;
 }
 
-/* Whether there is somebody to look for, else why not. */
+/* Whether an API server is wanted, else why not. */
 static bool is_wanted(const struct gt_agent_options *options, const char **why_not)
 {
     if (!options->publish && !honours_plans(options))
@@ -49,7 +49,7 @@ static void disconnect(struct gt_agent *agent)
     gt_agent_shares_stop(agent);
     gt_agent_publish_stop(gt_steal(agent->publish));
     gt_agent_plans_stop(agent);
-    gt_agent_tell_stop(agent);
+    gt_agent_recorder_stop(agent);
     gt_kube_free(gt_steal(agent->kube));
 }
 
@@ -69,7 +69,7 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0)
         gt_kube_on_oversize(agent->kube, on_oversize, NULL);
     if (r >= 0)
-        r = gt_agent_tell_start(agent, err);
+        r = gt_agent_recorder_start(agent, err);
     if (r >= 0 && honours_plans(agent->options))
         r = gt_agent_plans_start(agent, err);
     if (r >= 0)

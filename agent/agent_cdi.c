@@ -5,7 +5,7 @@
 #include "base/log.h"
 
 /*
- * The CDI spec of the node's GPUs, kept right: looked at with every inventory and every so often, because
+ * The CDI spec of the node's GPUs, kept right: checked with every inventory and by a timer, because
  * somebody may have removed it. While it cannot be written and containers would get nothing but names, no GPU
  * is offered.
  */
@@ -23,11 +23,11 @@ static void say_failed(struct gt_agent *agent, const char *why)
     snprintf(agent->cdi_error, sizeof(agent->cdi_error), "%s", why);
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "CDI spec not written", GT_STR("why", why));
     if (first)
-        gt_agent_tell(agent, true, "CDISpecNotWritten", "%s: %.600s",
-                      agent->options->strategy == GT_STRATEGY_CDI
-                          ? "no GPU is offered, since the CDI spec cannot be written"
-                          : "containers get device nodes alone, since the CDI spec cannot be written",
-                      why);
+        gt_agent_record_event(agent, true, "CDISpecNotWritten", "%s: %.600s",
+                              agent->options->strategy == GT_STRATEGY_CDI
+                                  ? "no GPU is offered, since the CDI spec cannot be written"
+                                  : "containers get device nodes alone, since the CDI spec cannot be written",
+                              why);
 }
 
 static void refresh(struct gt_agent *agent, const struct gt_inventory *inventory)
@@ -44,16 +44,16 @@ static void refresh(struct gt_agent *agent, const struct gt_inventory *inventory
     if (after.writes != before.writes)
         gt_info("CDI spec written", GT_STR("file", gt_cdi_path(agent->cdi)));
     if (agent->cdi_error[0])
-        gt_agent_tell(agent, false, "CDISpecWritten", "the CDI spec is written again");
+        gt_agent_record_event(agent, false, "CDISpecWritten", "the CDI spec is written again");
     agent->cdi_error[0] = '\0';
 }
 
-/* A spec from a time when this node had another strategy: containers of then need it for a restart. */
+/* A spec of an earlier strategy of this node: containers from then need it to restart. */
 static void remove_left_over(struct gt_agent *agent)
 {
     gt_auto_err struct gt_err *err = NULL;
     const struct gt_usage *usage = gt_usage_now(agent->usage);
-    if (!usage->known || usage->stale || usage->used || usage->strangers) {
+    if (!usage->known || usage->stale || usage->used || usage->unknown_devices) {
         gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
         return;
     }
@@ -63,7 +63,7 @@ static void remove_left_over(struct gt_agent *agent)
         gt_info("CDI spec of before removed", GT_STR("file", gt_cdi_path(agent->cdi)));
 }
 
-bool gt_agent_cdi_tend(struct gt_agent *agent)
+bool gt_agent_cdi_timer(struct gt_agent *agent)
 {
     if (!is_used(agent)) {
         remove_left_over(agent);

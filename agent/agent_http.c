@@ -60,7 +60,7 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
     if (gt_agent_plans_stats(agent, &plans, &metrics.plans_current))
         metrics.plans = &plans;
     struct gt_kube_recorder_counters events;
-    if (gt_agent_tell_stats(agent, &events))
+    if (gt_agent_recorder_stats(agent, &events))
         metrics.events = &events;
     struct gt_publish_stats publish;
     if (gt_agent_publish_stats(agent->publish, &publish, &metrics.client))

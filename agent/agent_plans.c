@@ -6,9 +6,9 @@
 #include "base/log.h"
 
 /* What is planned for the pods of this node: their annotations, followed; handed to the plugin as they
- * change, and compared with the kubelet's book. */
+ * change, and compared with what the kubelet lists. */
 
-enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, PLANS_LOOK_MS = 1000 };
+enum { START_JITTER_MS = 2000, SELECTOR_MAX = 300, PLANS_CHECK_MS = 1000 };
 
 static bool is_current(const struct gt_agent *agent)
 {
@@ -26,7 +26,7 @@ static void hand_over(struct gt_agent *agent)
     if (agent->plans_handed_current)
         gt_source_disarm(agent->plans_timer);
     else
-        gt_source_arm(agent->plans_timer, PLANS_LOOK_MS);
+        gt_source_arm(agent->plans_timer, PLANS_CHECK_MS);
     int r = gt_plan_table_snapshot(agent->plans, agent->plans_handed_current, &plans, &err);
     if (r >= 0)
         r = gt_plugin_plan(agent->plugin, plans, &err);
@@ -77,7 +77,7 @@ static void on_error(void *arg, const struct gt_err *error)
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is planned for this node's pods",
            GT_STR("why", gt_err_text(error)));
     if (agent->plans_handed_current)
-        hand_over(agent); /* nobody waits for news that cannot come */
+        hand_over(agent); /* so that no pod waits for a plan that cannot come */
 }
 
 /* A watch that goes on where it was says nothing until a pod changes. */
@@ -87,7 +87,7 @@ static void on_look(void *arg)
     if (is_current(agent))
         on_synced(agent);
     else
-        gt_source_arm(agent->plans_timer, PLANS_LOOK_MS);
+        gt_source_arm(agent->plans_timer, PLANS_CHECK_MS);
 }
 
 int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
@@ -127,7 +127,7 @@ static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
     gt_warning("a container has other GPUs than planned", GT_STR("namespace", mismatch->namespace),
                GT_STR("pod", mismatch->pod), GT_STR("container", mismatch->container),
                GT_STR("planned", mismatch->planned), GT_STR("actual", mismatch->actual));
-    gt_agent_tell(
+    gt_agent_record_event(
         agent, true, "PlanNotHonoured",
         "container %s of pod %s/%s has the GPUs %.300s, and not those that were planned for it, %.300s",
         mismatch->container, mismatch->namespace, mismatch->pod, mismatch->actual, mismatch->planned);

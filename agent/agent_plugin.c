@@ -9,10 +9,10 @@ enum { IDS_LOGGED = 4096 };
 static void on_registered(void *arg)
 {
     struct gt_agent *agent = arg;
-    if (agent->told_unregistered)
-        gt_agent_tell(agent, false, "PluginRegistered", "the kubelet has registered the device plugin of %s",
-                      agent->options->resource);
-    agent->told_unregistered = false;
+    if (agent->reported_unregistered)
+        gt_agent_record_event(agent, false, "PluginRegistered",
+                              "the kubelet has registered the device plugin of %s", agent->options->resource);
+    agent->reported_unregistered = false;
     agent->registration_error[0] = '\0';
     gt_info("registered", GT_STR("resource", agent->options->resource),
             GT_INT("gpus", agent->inventory ? agent->inventory->device_count : 0));
@@ -28,12 +28,12 @@ static void on_registration_failed(void *arg, const char *why, unsigned retry_ms
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration failed", GT_STR("why", why),
            GT_INT("retry_ms", retry_ms));
     /* One failure is usual while a kubelet starts; the second in a row is for people. */
-    if (agent->registration_error[0] && !agent->told_unregistered) {
-        gt_agent_tell(
+    if (agent->registration_error[0] && !agent->reported_unregistered) {
+        gt_agent_record_event(
             agent, true, "PluginNotRegistered",
             "the kubelet does not register the device plugin of %s, so that no new pod gets GPUs: %.500s",
             agent->options->resource, why);
-        agent->told_unregistered = true;
+        agent->reported_unregistered = true;
     }
     snprintf(agent->registration_error, sizeof(agent->registration_error), "%s", why);
     gt_agent_publish_changed(agent->publish);

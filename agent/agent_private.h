@@ -47,7 +47,7 @@ struct gt_agent {
     char nodes_error[512];        /* likewise of nodes_plugin */
 
     struct gt_cdi *cdi;           /* NULL: there can be none */
-    struct gt_source *cdi_timer;  /* NULL: nothing to look after */
+    struct gt_source *cdi_timer;  /* NULL: there is no spec */
     struct gt_inventory *scanned; /* as it was scanned, before what CDI withholds; NULL without CDI */
     char cdi_error[256];          /* why the spec is not written, "" it is */
 
@@ -55,10 +55,10 @@ struct gt_agent {
     struct gt_score_counts scores;
 
     struct gt_podresources *podresources;
-    struct gt_usage_book *usage;
+    struct gt_usage_table *usage;
     struct gt_source *sync_timer; /* the end of waiting for the sources below */
     unsigned unsynced;            /* gt_agent_source bits: what is waited for before GPUs get IDs */
-    bool told_unregistered;       /* people were, of registration_error */
+    bool reported_unregistered;   /* registration_error was reported as an Event */
     int pods_error;               /* of the last failure to follow `pods`, 0: none since the last list */
     double listed_s;              /* when the kubelet last answered, monotonic */
     char usage_error[512];        /* why it did not the last time, "" it did */
@@ -90,7 +90,7 @@ struct gt_agent {
 int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, struct gt_err **err);
 struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_inventory *inventory);
 /* The timer. True: whether GPUs are withheld has changed, and `scanned` is to be served again. */
-bool gt_agent_cdi_tend(struct gt_agent *agent);
+bool gt_agent_cdi_timer(struct gt_agent *agent);
 void gt_agent_cdi_stop(struct gt_agent *agent);
 
 /* agent_http.c: the handlers of /healthz, /readyz, /metrics and /usage, and of the first two alone. */
@@ -101,7 +101,7 @@ void gt_agent_serve_health(void *agent, const struct gt_http_request *request,
 /* agent_score.c: how good the GPUs are that containers get, beside the best that were free. */
 void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocation);
 
-/* agent_plugin.c: what the plugin tells. */
+/* agent_plugin.c: the plugin's callbacks. */
 struct gt_plugin_events gt_agent_plugin_events(struct gt_agent *agent);
 
 /* agent_nodes.c: the second resource, by which the probe's container gets the GPUs' device nodes. */
@@ -127,12 +127,12 @@ void gt_agent_synced(struct gt_agent *agent, unsigned sources);
  * agent_usage.c; the Node's annotation is read while there is an API server. */
 int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_shares_stop(struct gt_agent *agent);
-/* At once, not only now and then. */
-void gt_agent_shares_look(struct gt_agent *agent);
+/* At once, not only by the timer. */
+void gt_agent_shares_check(struct gt_agent *agent);
 void gt_agent_shares_offered(struct gt_agent *agent, int offered);
 void gt_agent_shares_held(struct gt_agent *agent, unsigned held);
 
-/* agent_api.c: the API server, and everything that needs it. Not finding it is no error: it is looked for
+/* agent_api.c: the API server, and everything that needs it. Not finding it is no error: it is searched
  * again. */
 int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err);
 /* "yes", or why nothing is published. */
@@ -149,15 +149,15 @@ void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *hol
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
 
 /* agent_tell.c: Events about the Node. Does nothing without an API server. */
-int gt_agent_tell_start(struct gt_agent *agent, struct gt_err **err);
-void gt_agent_tell_stop(struct gt_agent *agent);
-void gt_agent_tell(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
+int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_recorder_stop(struct gt_agent *agent);
+void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-bool gt_agent_tell_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret);
+bool gt_agent_recorder_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret);
 
 /* agent_events.c: hotplug and vendor events call for a scan, after a pause in which more may come. */
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);
-/* Listens to the vendor library again; called after each scan, which has drained what it told. */
+/* Listens to the vendor library again; called after each scan, which has drained its events. */
 void gt_agent_events_resume(struct gt_agent *agent);
 void gt_agent_events_stop(struct gt_agent *agent);
 

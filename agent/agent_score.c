@@ -14,9 +14,9 @@ static uint64_t gpus_of(const struct gt_inventory *inventory, const struct gt_al
 }
 
 /*
- * What was free just then: what the kubelet has offered for this container, where it has, and what its book
- * had free less what was given away since. An offer may be narrower than what is free (NUMA), the book may be
- * seconds old.
+ * The GPUs that were free: those that the kubelet has offered for this container, else those that were free
+ * in its last list, without those given away since. An offer may have fewer than are free (NUMA), a list may
+ * be seconds old.
  */
 void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *allocation)
 {

@@ -10,21 +10,21 @@
 /* The signs that the vendor's plugin shares the GPUs: the kubelet's words come with who uses what, the Node's
  * annotation is asked for here. */
 
-enum { NODE_LOOK_MS = 60000, LOOK_JITTER_MS = 12000 };
+enum { NODE_CHECK_MS = 60000, NODE_CHECK_JITTER_MS = 12000 };
 
-static void judge(struct gt_agent *agent)
+static void evaluate(struct gt_agent *agent)
 {
-    if (!gt_shares_judge(&agent->shares, gt_clock_ms()))
+    if (!gt_shares_evaluate(&agent->shares, gt_clock_ms()))
         return;
     char why[128];
     gt_shares_why(&agent->shares, why, sizeof(why));
     if (agent->shares.withdrawn) {
         gt_warning("the GPUs are left to the vendor's plugin, which shares them", GT_STR("why", why));
-        gt_agent_tell(agent, true, "GPUsShared", "no whole GPU is given to new containers: %s", why);
+        gt_agent_record_event(agent, true, "GPUsShared", "no whole GPU is given to new containers: %s", why);
     } else {
         gt_info("no sign of the vendor's sGPUs any more, whole GPUs are served");
-        gt_agent_tell(agent, false, "GPUsWhole",
-                      "no sign of " GT_RESOURCE_SGPU " any more, whole GPUs are served");
+        gt_agent_record_event(agent, false, "GPUsWhole",
+                              "no sign of " GT_RESOURCE_SGPU " any more, whole GPUs are served");
     }
     gt_scanner_shared(agent->scanner, agent->shares.withdrawn);
     gt_scanner_request(agent->scanner, GT_SCAN_IDS);
@@ -34,20 +34,20 @@ void gt_agent_shares_offered(struct gt_agent *agent, int offered)
 {
     if (offered >= 0)
         agent->shares.offered = (unsigned)offered;
-    judge(agent);
+    evaluate(agent);
 }
 
 void gt_agent_shares_held(struct gt_agent *agent, unsigned held)
 {
     agent->shares.held = held;
-    judge(agent);
+    evaluate(agent);
 }
 
-static void look_again(struct gt_agent *agent)
+static void check_again(struct gt_agent *agent)
 {
     struct gt_jitter jitter;
     gt_jitter_seed(&jitter);
-    gt_source_arm(agent->node_timer, NODE_LOOK_MS + gt_jitter_below(&jitter, LOOK_JITTER_MS));
+    gt_source_arm(agent->node_timer, NODE_CHECK_MS + gt_jitter_below(&jitter, NODE_CHECK_JITTER_MS));
 }
 
 static void on_node(void *arg, struct gt_kube_answer *answer)
@@ -57,13 +57,13 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
     if (!answer->error) {
         const cJSON *text = gt_get_at(answer->object, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS);
         agent->shares.annotated = gt_shares_annotation_counts(cJSON_GetStringValue(text));
-        judge(agent);
+        evaluate(agent);
     }
-    look_again(agent);
+    check_again(agent);
     gt_agent_synced(agent, GT_SYNC_NODE);
 }
 
-static void look(void *arg)
+static void check_node(void *arg)
 {
     struct gt_agent *agent = arg;
     gt_source_disarm(agent->node_timer); /* one question at a time: the answer arms it */
@@ -74,20 +74,20 @@ static void look(void *arg)
         .metadata_only = true,
     };
     if (gt_kube_start(agent->kube, &request, on_node, agent, &agent->node_call, NULL) < 0)
-        look_again(agent);
+        check_again(agent);
 }
 
-void gt_agent_shares_look(struct gt_agent *agent)
+void gt_agent_shares_check(struct gt_agent *agent)
 {
     if (agent->node_timer && !agent->node_call)
-        look(agent);
+        check_node(agent);
 }
 
 int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err)
 {
-    int r = gt_loop_add_timer(agent->loop, look, agent, &agent->node_timer, err);
+    int r = gt_loop_add_timer(agent->loop, check_node, agent, &agent->node_timer, err);
     if (r >= 0)
-        look(agent);
+        check_node(agent);
     return r;
 }
 

@@ -23,7 +23,7 @@ static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_own
 /* Whether the device is in the same hands there, GPU of the node or not. */
 static bool holds(const struct gt_usage *usage, const struct gt_usage_owner *owner)
 {
-    for (unsigned i = 0; i < usage->gpu_count + usage->strangers; i++)
+    for (unsigned i = 0; i < usage->gpu_count + usage->unknown_devices; i++)
         if (strcmp(usage->owners[i].id, owner->id) == 0 && same_owner(&usage->owners[i], owner))
             return true;
     return false;
@@ -32,18 +32,18 @@ static bool holds(const struct gt_usage *usage, const struct gt_usage_owner *own
 /* One line for each container that holds GPUs in `now` which it does not in `other`. */
 static void log_owners(const struct gt_usage *now, const struct gt_usage *other, const char *event)
 {
-    uint64_t news = 0;
+    uint64_t added = 0;
     for (unsigned i = 0; i < now->gpu_count; i++)
         if (now->used >> i & 1 && !holds(other, &now->owners[i]))
-            news |= 1ULL << i;
-    while (news) {
-        const struct gt_usage_owner *owner = &now->owners[gt_bit_first(news)];
+            added |= 1ULL << i;
+    while (added) {
+        const struct gt_usage_owner *owner = &now->owners[gt_bit_first(added)];
         gt_auto_buf struct gt_buf ids = GT_BUF(GPUS_LOGGED);
         unsigned count = 0;
         for (unsigned i = 0; i < now->gpu_count; i++)
-            if (news >> i & 1 && same_owner(&now->owners[i], owner)) {
+            if (added >> i & 1 && same_owner(&now->owners[i], owner)) {
                 gt_buf_printf(&ids, "%s%s", count++ ? "," : "", now->owners[i].id);
-                news &= ~(1ULL << i);
+                added &= ~(1ULL << i);
             }
         gt_info(event, GT_STR("namespace", owner->namespace), GT_STR("pod", owner->pod),
                 GT_STR("container", owner->container), GT_INT("gpus", count),
@@ -57,14 +57,14 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
         if (now->twice & ~before->twice & 1ULL << i) {
             gt_warning("two containers hold one GPU", GT_INT("gpu", i), GT_STR("id", now->owners[i].id),
                        GT_STR("namespace", now->owners[i].namespace), GT_STR("pod", now->owners[i].pod));
-            gt_agent_tell(agent, true, "GPUHeldTwice",
-                          "two containers hold the GPU %s, one of them in pod %s/%s", now->owners[i].id,
-                          now->owners[i].namespace, now->owners[i].pod);
+            gt_agent_record_event(agent, true, "GPUHeldTwice",
+                                  "two containers hold the GPU %s, one of them in pod %s/%s",
+                                  now->owners[i].id, now->owners[i].namespace, now->owners[i].pod);
         }
-    for (unsigned i = 0; i < now->strangers; i++) {
+    for (unsigned i = 0; i < now->unknown_devices; i++) {
         const struct gt_usage_owner *stranger = &now->owners[now->gpu_count + i];
         bool was = false;
-        for (unsigned k = 0; k < before->strangers; k++)
+        for (unsigned k = 0; k < before->unknown_devices; k++)
             was |= strcmp(before->owners[before->gpu_count + k].id, stranger->id) == 0;
         if (!was)
             gt_warning("a container holds a device that is no GPU of this node", GT_STR("id", stranger->id),
@@ -81,8 +81,9 @@ static void on_changed(void *arg, const struct gt_usage *before, const struct gt
     log_alarms(agent, before, now);
     if (now->stale && !before->stale) {
         gt_warning("the kubelet does not say who uses the GPUs, the state before is kept");
-        gt_agent_tell(agent, true, "GPUUsageUnknown",
-                      "the kubelet has not said for a minute who uses the GPUs: %s", agent->usage_error);
+        gt_agent_record_event(agent, true, "GPUUsageUnknown",
+                              "the kubelet has not said for a minute who uses the GPUs: %s",
+                              agent->usage_error);
     }
     gt_agent_publish_changed(agent->publish);
 }
@@ -101,7 +102,7 @@ static bool matters(const struct gt_inventory *inventory, const struct gt_in_use
 
 /* GPUs that were served by their place, because the vendor library was silent then, get their UUID as ID as
  * soon as it is known and nobody holds them. True: there is one. */
-static bool retire_makeshift_ids(struct gt_agent *agent, struct gt_in_use *in_use)
+static bool retire_temporary_ids(struct gt_agent *agent, struct gt_in_use *in_use)
 {
     const struct gt_inventory *inventory = agent->inventory;
     bool some = false;
@@ -116,11 +117,11 @@ static bool retire_makeshift_ids(struct gt_agent *agent, struct gt_in_use *in_us
     return some;
 }
 
-static void tell_scanner(struct gt_agent *agent)
+static void update_scanner(struct gt_agent *agent)
 {
     struct gt_in_use in_use;
     gt_usage_in_use(agent->usage, &in_use);
-    bool retired = retire_makeshift_ids(agent, &in_use);
+    bool retired = retire_temporary_ids(agent, &in_use);
     bool changed = gt_scanner_in_use(agent->scanner, &in_use);
     if (retired || (changed && agent->inventory && matters(agent->inventory, &in_use)))
         gt_scanner_request(agent->scanner, GT_SCAN_IDS);
@@ -135,7 +136,7 @@ static void on_listed(void *arg, const struct gt_holdings *holdings)
     agent->listed_s = now_s();
     gt_usage_listed(agent->usage, holdings);
     agent->given = 0;
-    tell_scanner(agent);
+    update_scanner(agent);
     gt_agent_plans_listed(agent, holdings);
     gt_agent_shares_held(agent, holdings->others);
     gt_agent_synced(agent, GT_SYNC_HELD);
@@ -172,7 +173,7 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
         .plugin = agent->plugin,
     };
     const struct gt_podresources_events events = {on_listed, on_failed, on_offered, agent};
-    int r = gt_usage_book_new(on_changed, agent, &agent->usage, err);
+    int r = gt_usage_table_new(on_changed, agent, &agent->usage, err);
     if (r >= 0)
         r = gt_agent_sync_start(agent, err);
     if (r >= 0)
@@ -188,5 +189,5 @@ void gt_agent_usage_stop(struct gt_agent *agent)
 {
     gt_podresources_free(gt_steal(agent->podresources));
     gt_agent_sync_stop(agent);
-    gt_usage_book_free(gt_steal(agent->usage));
+    gt_usage_table_free(gt_steal(agent->usage));
 }

@@ -8,13 +8,13 @@
 #include "base/log.h"
 #include "topology/model/health.h"
 
-/* What is told, by reason: a list of who. */
-enum told { LOST, BACK, UNHEALTHY, HELD, RECOVERED, LINK_DOWN, LINK_UP, TOLDS };
+/* What is reported as an Event, by reason: a list of GPUs or links. */
+enum change { LOST, BACK, UNHEALTHY, HELD, RECOVERED, LINK_DOWN, LINK_UP, CHANGES };
 
 static const struct {
     const char *reason, *what;
     bool warning;
-} facts[TOLDS] = {
+} facts[CHANGES] = {
     [LOST] = {"GPULost", "GPUs are not on the PCI bus any more", true},
     [BACK] = {"GPUBack", "GPUs are on the PCI bus again", false},
     [UNHEALTHY] = {"GPUUnhealthy", "GPUs are unhealthy, and no new container gets them", true},
@@ -27,16 +27,16 @@ static const struct {
 
 enum { CHANGE_NOTE_MAX = 960 }; /* an Event takes 1,024 bytes, and is cut there */
 
-struct news {
-    struct gt_buf who[TOLDS];
+struct changes {
+    struct gt_buf who[CHANGES];
 };
 
-static void add(struct news *news, enum told told, const char *format, ...)
+static void add(struct changes *changes, enum change change, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void add(struct news *news, enum told told, const char *format, ...)
+static void add(struct changes *changes, enum change change, const char *format, ...)
 {
-    struct gt_buf *who = &news->who[told];
+    struct gt_buf *who = &changes->who[change];
     va_list args;
     if (who->len > CHANGE_NOTE_MAX)
         return;
@@ -46,15 +46,15 @@ static void add(struct news *news, enum told told, const char *format, ...)
     va_end(args);
 }
 
-static void tell(const struct news *news, gt_changes_told *told, void *arg)
+static void report_all(const struct changes *changes, gt_changes_report *report, void *arg)
 {
-    for (unsigned i = 0; told && i < TOLDS; i++) {
+    for (unsigned i = 0; report && i < CHANGES; i++) {
         gt_auto_buf struct gt_buf note = GT_BUF(4 * CHANGE_NOTE_MAX);
-        if (!news->who[i].len)
+        if (!changes->who[i].len)
             continue;
-        gt_buf_printf(&note, "%s: %s", facts[i].what, news->who[i].data);
+        gt_buf_printf(&note, "%s: %s", facts[i].what, changes->who[i].data);
         if (!note.failed)
-            told(arg, facts[i].warning, facts[i].reason, note.data);
+            report(arg, facts[i].warning, facts[i].reason, note.data);
     }
 }
 
@@ -89,7 +89,7 @@ static unsigned log_missing(const struct gt_node *before, const struct gt_node *
     return lines;
 }
 
-/* What is said once about the node as a whole. */
+/* Logs what concerns the node as a whole. */
 static unsigned log_node(const struct gt_node *before, const struct gt_node *after)
 {
     unsigned lines = 0;
@@ -122,7 +122,7 @@ static unsigned log_node(const struct gt_node *before, const struct gt_node *aft
 }
 
 static unsigned log_device(const struct gt_device *was, const struct gt_device *is, bool first,
-                           struct news *news)
+                           struct changes *changes)
 {
     bool was_there = was && was->gpu >= 0, is_there = is->gpu >= 0, was_healthy = !was || was->healthy;
     unsigned lines = 0;
@@ -133,12 +133,12 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     }
     if (was_there && !is_there) {
         gt_warning("GPU lost", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
-        add(news, LOST, "%s at %s", is->id, is->bdf);
+        add(changes, LOST, "%s at %s", is->id, is->bdf);
         return 1;
     }
     if (was && !was_there && is_there) {
         gt_info("GPU back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_BOOL("healthy", is->healthy));
-        add(news, BACK, "%s at %s", is->id, is->bdf);
+        add(changes, BACK, "%s at %s", is->id, is->bdf);
         lines++;
         was_healthy = true;
     } else if (!was && !first) {
@@ -148,17 +148,17 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     if (was_healthy && !is->healthy) {
         gt_warning("GPU unhealthy", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
         if (is->gpu >= 0)
-            add(news, UNHEALTHY, "%s at %s (%s)", is->id, is->bdf, is->reason);
+            add(changes, UNHEALTHY, "%s at %s (%s)", is->id, is->bdf, is->reason);
         lines++;
     } else if (!was_healthy && is->healthy) {
         gt_info("GPU recovered", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
-        add(news, RECOVERED, "%s at %s", is->id, is->bdf);
+        add(changes, RECOVERED, "%s at %s", is->id, is->bdf);
         lines++;
     }
     bool was_held = was && strncmp(was->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0;
     if (!is->healthy && !was_held && strncmp(is->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0) {
         gt_warning("GPU held back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
-        add(news, HELD, "%s at %s (%s)", is->id, is->bdf, is->reason);
+        add(changes, HELD, "%s at %s (%s)", is->id, is->bdf, is->reason);
         lines++;
     }
     return lines;
@@ -172,7 +172,7 @@ static int index_of(const struct gt_node *node, const char *bdf)
     return -1;
 }
 
-static unsigned log_links(const struct gt_node *before, const struct gt_node *after, struct news *news)
+static unsigned log_links(const struct gt_node *before, const struct gt_node *after, struct changes *changes)
 {
     unsigned lines = 0;
     for (unsigned i = 0; i < after->link_count; i++) {
@@ -186,7 +186,7 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
         bool is_up = link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_UP;
         if (is_down ? was_down : !was_down || !is_up)
             continue; /* also where it is not known any more */
-        add(news, is_down ? LINK_DOWN : LINK_UP, "%s - %s", a, b);
+        add(changes, is_down ? LINK_DOWN : LINK_UP, "%s - %s", a, b);
         if (is_down)
             gt_warning("link down", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
         else
@@ -197,20 +197,20 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
 }
 
 unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
-                        gt_changes_told *told, void *arg)
+                        gt_changes_report *report, void *arg)
 {
     const struct gt_node *was = before ? before->node : NULL, *is = after->node;
-    struct news news;
-    for (unsigned i = 0; i < TOLDS; i++)
-        news.who[i] = (struct gt_buf)GT_BUF(2 * CHANGE_NOTE_MAX);
+    struct changes changes;
+    for (unsigned i = 0; i < CHANGES; i++)
+        changes.who[i] = (struct gt_buf)GT_BUF(2 * CHANGE_NOTE_MAX);
     unsigned lines = log_node(was, is);
     for (unsigned i = 0; i < after->device_count; i++) {
         const struct gt_device *device = &after->devices[i];
-        lines += log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before, &news);
+        lines += log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before, &changes);
     }
-    lines += log_links(was, is, &news);
-    tell(&news, told, arg);
-    for (unsigned i = 0; i < TOLDS; i++)
-        gt_buf_done(&news.who[i]);
+    lines += log_links(was, is, &changes);
+    report_all(&changes, report, arg);
+    for (unsigned i = 0; i < CHANGES; i++)
+        gt_buf_done(&changes.who[i]);
     return lines + log_missing(was, is);
 }

@@ -9,11 +9,11 @@
  * recovered, direct links down or up, things that cannot be read any more. `before` is NULL for the first
  * one, which is summed up. Returns the number of lines, 0: nothing changed.
  *
- * What people in the cluster should hear is told as well, at most once for each reason: GPULost, GPUBack,
- * GPUUnhealthy, GPUHeldBack, GPURecovered, LinkDown, LinkUp. `told` may be NULL.
+ * `report` (may be NULL) is called for Events of the cluster, at most once for each reason: GPULost, GPUBack,
+ * GPUUnhealthy, GPUHeldBack, GPURecovered, LinkDown, LinkUp.
  */
-typedef void gt_changes_told(void *arg, bool warning, const char *reason, const char *note);
+typedef void gt_changes_report(void *arg, bool warning, const char *reason, const char *note);
 unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
-                        gt_changes_told *told, void *arg);
+                        gt_changes_report *report, void *arg);
 
 #endif

@@ -101,12 +101,12 @@ static void say_links(const struct gt_node *node, bool library_answers, struct g
     if (down)
         say(to, GT_CONDITION_FALSE, "LinkDown", "%u of %u direct links are down, between the GPUs %s%s", down,
             up + down + unknown, pairs.data ? pairs.data : "", down > PAIRS_NAMED ? " and others" : "");
-    else if (node->links_told_s) {
-        char told[GT_TIME_TEXT_SIZE];
-        gt_time_text(node->links_told_s, told);
+    else if (node->links_reported_s) {
+        char time[GT_TIME_TEXT_SIZE];
+        gt_time_text(node->links_reported_s, time);
         say(to, GT_CONDITION_UNKNOWN, "Stale",
             "the vendor library is silent: %u direct links are those that it last told of, at %s",
-            up + down + unknown, told);
+            up + down + unknown, time);
     } else if (unknown)
         say(to, GT_CONDITION_UNKNOWN, "StateUnknown", "%u of %u direct links do not tell their state",
             unknown, up + unknown);
@@ -136,17 +136,17 @@ void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOG
                           const struct gt_condition_facts *facts, const char *now)
 {
     const struct gt_node *node = facts->inventory->node;
-    struct gt_agent_condition news[GT_TOPOLOGY_CONDITIONS] = {0};
-    say_discovered(facts, &news[GT_TOPOLOGY_DISCOVERED]);
-    say_library(node, &news[GT_TOPOLOGY_VENDOR_LIBRARY]);
-    say_registered(facts, &news[GT_TOPOLOGY_REGISTERED]);
-    say_links(node, news[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
-              &news[GT_TOPOLOGY_LINKS_HEALTHY]);
-    say_usage(facts, &news[GT_TOPOLOGY_USAGE_KNOWN]);
+    struct gt_agent_condition next[GT_TOPOLOGY_CONDITIONS] = {0};
+    say_discovered(facts, &next[GT_TOPOLOGY_DISCOVERED]);
+    say_library(node, &next[GT_TOPOLOGY_VENDOR_LIBRARY]);
+    say_registered(facts, &next[GT_TOPOLOGY_REGISTERED]);
+    say_links(node, next[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
+              &next[GT_TOPOLOGY_LINKS_HEALTHY]);
+    say_usage(facts, &next[GT_TOPOLOGY_USAGE_KNOWN]);
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
-        bool same = conditions[i].since[0] && conditions[i].status == news[i].status;
-        snprintf(news[i].since, sizeof(news[i].since), "%s", same ? conditions[i].since : now);
-        conditions[i] = news[i];
+        bool same = conditions[i].since[0] && conditions[i].status == next[i].status;
+        snprintf(next[i].since, sizeof(next[i].since), "%s", same ? conditions[i].since : now);
+        conditions[i] = next[i];
     }
 }
 

@@ -23,7 +23,7 @@ static const struct number_key rule_keys[] = {
     {"times", offsetof(struct gt_fault_rule, times), 1, GT_FAULT_TIMES_MAX},
     {"withinSeconds", offsetof(struct gt_fault_rule, within_s), 1, GT_FAULT_SECONDS_MAX},
     {"threshold", offsetof(struct gt_fault_rule, threshold), 1, THRESHOLD_MAX},
-    {"recoverLooks", offsetof(struct gt_fault_rule, recover_looks), 1, GT_FAULT_LOOKS_MAX},
+    {"recoverChecks", offsetof(struct gt_fault_rule, recover_checks), 1, GT_FAULT_CHECKS_MAX},
     {"recoverSeconds", offsetof(struct gt_fault_rule, recover_s), 0, GT_FAULT_SECONDS_MAX},
 };
 static const struct number_key flapping_keys[] = {
@@ -103,7 +103,7 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
         else if (r >= 0)
             r = gt_fail(
                 err, EINVAL,
-                "%s: %s.%.40s: unknown, there are when, times, withinSeconds, threshold, recoverLooks "
+                "%s: %s.%.40s: unknown, there are when, times, withinSeconds, threshold, recoverChecks "
                 "and recoverSeconds",
                 place->path, place->where, item->string);
     }

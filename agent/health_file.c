@@ -197,7 +197,7 @@ int gt_health_file_read(struct gt_health_file *file, struct gt_health *health, u
     return r < 0 ? gt_wrap(err, "%s", file->path) : 0;
 }
 
-static bool is_any_ill(const struct gt_health *health)
+static bool is_any_unhealthy(const struct gt_health *health)
 {
     for (unsigned i = 0; i < health->count; i++)
         if (health->gpus[i].ill)
@@ -219,7 +219,7 @@ int gt_health_file_write(struct gt_health_file *file, const struct gt_health *he
     gt_auto_buf struct gt_buf text = GT_BUF(HEALTH_FILE_MAX);
     if (!file->path)
         return 0;
-    if (!is_any_ill(health))
+    if (!is_any_unhealthy(health))
         return file->text && !file->text[0] ? 0 : remove_file(file, err);
     gt_health_text_write(health, file->boot, &text);
     int r = gt_buf_check(&text, file->path, err);

@@ -7,7 +7,7 @@
 
 /*
  * Which GPUs are unhealthy, and why, in a file, so that an agent that starts anew does not offer them before
- * it has looked at them. It lies below the kubelet's device-plugins directory (the kubelet removes the plain
+ * it has checked them. It lies below the kubelet's device-plugins directory (the kubelet removes the plain
  * files there at its start, and no directories) and counts until the machine boots: `boot` is the kernel's
  * boot ID. docs/reference/health.md.
  */

@@ -73,11 +73,13 @@ static void write_stale(const struct gt_node *node, struct gt_buf *to)
     unsigned stale = 0;
     for (unsigned i = 0; node && i < node->link_count; i++)
         stale += node->links[i].stale;
-    int64_t told = node ? node->links_told_s : 0, age = told ? (int64_t)time(NULL) - told : 0;
+    int64_t reported = node ? node->links_reported_s : 0, age = reported ? (int64_t)time(NULL) - reported : 0;
     gt_prom_number(to, "gputopo_links_stale", "gauge",
-                   "Direct links that are as last told, since the vendor library is silent.", stale);
+                   "Direct links in their last reported state, since the vendor library does not answer.",
+                   stale);
     gt_prom_number(to, "gputopo_links_stale_seconds", "gauge",
-                   "Seconds since what is stale was last told; 0: nothing is.", age > 0 ? (double)age : 0);
+                   "Seconds since what is stale was last reported; 0: nothing is.",
+                   age > 0 ? (double)age : 0);
 }
 
 static void write_node(const struct gt_inventory *inventory, const struct gt_health_counts *health,
@@ -195,7 +197,7 @@ static void write_cdi(const struct gt_cdi_stats *stats, struct gt_buf *to)
     gt_prom_number(to, "gputopo_cdi_writes_total", "counter", "Times that the CDI spec was written.",
                    stats->writes);
     gt_prom_number(to, "gputopo_cdi_failures_total", "counter",
-                   "Times that the CDI spec was looked at and could not be written.", stats->failures);
+                   "Times that the CDI spec was checked and could not be written.", stats->failures);
 }
 
 static void write_scores(const struct gt_score_counts *scores, struct gt_buf *to)
@@ -242,7 +244,8 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
         gt_prom_number(to, "gputopo_gpus_owned_twice", "gauge", "GPUs that more than one container holds.",
                        gt_bit_count(usage->twice));
         gt_prom_number(to, "gputopo_unknown_devices_in_use", "gauge",
-                       "Devices that containers hold and that are no GPU of this node.", usage->strangers);
+                       "Devices that containers hold and that are no GPU of this node.",
+                       usage->unknown_devices);
         write_owners(usage, metrics->inventory, to);
     }
     gt_prom_head(to, "gputopo_podresources_lists_total", "counter",
@@ -263,7 +266,7 @@ static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_plan_counts *plans = metrics->plans;
     gt_prom_head(to, "gputopo_plan_preferences_total", "counter",
-                 "GetPreferredAllocations for which a plan was looked for, by what was found.");
+                 "GetPreferredAllocations for which a plan was searched, by result.");
     for (unsigned i = 0; i < GT_PLAN_RESULTS; i++)
         gt_buf_printf(to, "gputopo_plan_preferences_total{result=\"%s\"} %" PRIu64 "\n",
                       gt_plan_result_name((enum gt_plan_result)i), metrics->plugin.plans[i]);

@@ -49,7 +49,7 @@ struct gt_metrics {
     bool honours_plans;
     const struct gt_plan_counts *plans; /* NULL: none are followed */
     bool plans_current;
-    bool api_wanted, api_used; /* an API server is looked for; is found */
+    bool api_wanted, api_used; /* an API server is wanted; is found */
     uint64_t api_failures;
     const struct gt_kube_recorder_counters *events; /* NULL: there are none */
     const struct gt_publish_stats *publish;         /* NULL: nothing is published */

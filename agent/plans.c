@@ -9,7 +9,7 @@
 
 enum { IDS_TEXT_MAX = GT_PLAN_IDS_MAX * (GT_ID_SIZE + 1) };
 
-enum plan_verdict { WAITING, SUSPECT, TOLD };
+enum plan_verdict { WAITING, SUSPECT, REPORTED };
 
 struct pod {
     struct pod *next;
@@ -177,8 +177,8 @@ static void add_id(struct gt_buf *to, const char *id)
     gt_buf_printf(to, "%s%s", to->len ? "," : "", id);
 }
 
-static void tell(const struct pod *pod, const struct gt_planned_container *container,
-                 const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
+static void report_mismatch(const struct pod *pod, const struct gt_planned_container *container,
+                            const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
 {
     gt_auto_buf struct gt_buf planned = GT_BUF(IDS_TEXT_MAX), actual = GT_BUF(IDS_TEXT_MAX);
     for (unsigned i = 0; i < container->count; i++)
@@ -206,14 +206,14 @@ static void compare(struct gt_plan_table *table, const struct pod *pod, unsigned
     if (!held) {
         *verdict = WAITING;
     } else if (held == container->count && planned == held) {
-        *verdict = TOLD;
+        *verdict = REPORTED;
         table->counts.as_planned++;
     } else if (*verdict == WAITING) {
         *verdict = SUSPECT;
     } else {
-        *verdict = TOLD;
+        *verdict = REPORTED;
         table->counts.otherwise++;
-        tell(pod, container, holdings, mismatched, arg);
+        report_mismatch(pod, container, holdings, mismatched, arg);
     }
 }
 
@@ -224,7 +224,7 @@ void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings
         return;
     for (struct pod *pod = table->pods; pod; pod = pod->next)
         for (unsigned i = 0; pod->plan && i < pod->plan->count; i++)
-            if (pod->verdicts[i] != TOLD)
+            if (pod->verdicts[i] != REPORTED)
                 compare(table, pod, i, holdings, mismatched, arg);
 }
 

@@ -41,9 +41,9 @@ bool gt_plan_table_drop(struct gt_plan_table *table, const char *namespace, cons
 int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, struct gt_plans **ret,
                            struct gt_err **err);
 
-/* Compares the kubelet's book, and tells of each container once that got other devices than planned: when two
- * books in a row say so, since the first may still be about a pod of that name before. Not for a book that is
- * settling. */
+/* Compares what the kubelet lists, and reports each container once that got other devices than planned: when
+ * two lists in a row say so, since the first may still be about an earlier pod of that name. A list that is
+ * settling is ignored. */
 struct gt_plan_mismatch {
     const char *namespace, *pod, *container;
     const char *planned, *actual; /* IDs with commas between */

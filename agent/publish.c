@@ -39,14 +39,14 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
     if (publish->options.node_only && is_of_object(lane))
         return false;
     if (!makes_object(publish))
-        return lane == GT_PUBLISH_WIRING && (lanes[lane].look || lanes[lane].again);
+        return lane == GT_PUBLISH_WIRING && (lanes[lane].changed || lanes[lane].again);
     if (is_step(lane))
         return !lanes[lane].done && (lane == GT_PUBLISH_OWNER || lanes[GT_PUBLISH_OWNER].done);
     if (!lanes[GT_PUBLISH_OWNER].done)
         return false;
     if ((lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE) && !lanes[GT_PUBLISH_OBJECT].done)
         return false;
-    return lanes[lane].look || lanes[lane].again;
+    return lanes[lane].changed || lanes[lane].again;
 }
 
 static uint64_t time_of(const struct gt_publish *publish, enum gt_publish_lane lane)
@@ -67,7 +67,7 @@ static void schedule(struct gt_publish *publish)
         if (is_due(publish, (enum gt_publish_lane)i) && time_of(publish, (enum gt_publish_lane)i) < at)
             at = time_of(publish, (enum gt_publish_lane)i);
     /* A text on its way that is no longer right may have to be taken back. */
-    if (publish->busy != GT_PUBLISH_LANES && publish->lanes[publish->busy].look &&
+    if (publish->busy != GT_PUBLISH_LANES && publish->lanes[publish->busy].changed &&
         moment + GT_PUBLISH_INTERVAL_MS < at)
         at = moment + GT_PUBLISH_INTERVAL_MS;
     publish->port.wake(publish->port.arg, at > moment ? at - moment : 0);
@@ -89,17 +89,17 @@ static bool make(struct gt_publish *publish, enum gt_publish_lane which, const c
 }
 
 /* Whether the lane has something that the API server has not. */
-static bool has_news(struct gt_publish *publish, enum gt_publish_lane which)
+static bool is_changed(struct gt_publish *publish, enum gt_publish_lane which)
 {
     struct lane *lane = &publish->lanes[which];
     gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
     if (!make(publish, which, NULL, &text)) {
-        lane->look = lane->again = false;
+        lane->changed = lane->again = false;
         return false;
     }
     publish->digest = gt_digest_bytes(GT_DIGEST_EMPTY, text.data, text.len);
     if (!lane->again && lane->was_sent && lane->sent == publish->digest) {
-        lane->look = false;
+        lane->changed = false;
         return false;
     }
     return true;
@@ -131,7 +131,7 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
     gt_auto_buf struct gt_buf body = GT_BUF(PUBLISH_BODY_MAX);
     gt_auto_err struct gt_err *err = NULL;
     char at[GT_PUBLISH_TIME_SIZE];
-    if (!is_step(which) && !has_news(publish, which))
+    if (!is_step(which) && !is_changed(publish, which))
         return;
     publish->port.now_text(publish->port.arg, at);
     if (which != GT_PUBLISH_OWNER && !make(publish, which, at, &body)) {
@@ -141,7 +141,7 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
     request.body = body.data;
     lane->ever_tried = true;
     lane->sent_ms = gt_publish_now(publish);
-    lane->look = lane->again = false;
+    lane->changed = lane->again = false;
     publish->busy = which;
     publish->passive = !is_step(which) && !makes_object(publish);
     if (publish->port.send(publish->port.arg, &request, on_answer, publish, &err) < 0) {
@@ -157,12 +157,12 @@ static void take_back(struct gt_publish *publish)
     enum gt_publish_lane which = publish->busy;
     struct lane *lane = &publish->lanes[which];
     gt_auto_buf struct gt_buf text = GT_BUF(PUBLISH_BODY_MAX);
-    if (!lane->look || is_step(which) || !publish->port.is_idle(publish->port.arg))
+    if (!lane->changed || is_step(which) || !publish->port.is_idle(publish->port.arg))
         return;
-    /* Not has_news(): what is on its way is to be compared, not what was written before. */
+    /* Not is_changed(): what is on its way is to be compared, not what was written before. */
     if (!make(publish, which, NULL, &text) ||
         gt_digest_bytes(GT_DIGEST_EMPTY, text.data, text.len) == publish->digest) {
-        lane->look = false;
+        lane->changed = false;
         return;
     }
     publish->port.withdraw(publish->port.arg);
@@ -170,7 +170,7 @@ static void take_back(struct gt_publish *publish)
     gt_publish_go_away(publish, which, NULL, 0);
 }
 
-static void beat(struct gt_publish *publish)
+static void heartbeat(struct gt_publish *publish)
 {
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         if (!is_step((enum gt_publish_lane)i))
@@ -184,7 +184,7 @@ void gt_publish_run(struct gt_publish *publish)
     if (!publish->begun)
         return;
     if (moment >= publish->heartbeat_at)
-        beat(publish);
+        heartbeat(publish);
     if (publish->busy != GT_PUBLISH_LANES)
         take_back(publish);
     for (unsigned i = 0; i < GT_PUBLISH_LANES && publish->busy == GT_PUBLISH_LANES; i++) {
@@ -199,13 +199,13 @@ void gt_publish_changed(struct gt_publish *publish)
 {
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         if (!is_step((enum gt_publish_lane)i))
-            publish->lanes[i].look = true;
+            publish->lanes[i].changed = true;
     schedule(publish);
 }
 
 void gt_publish_refresh(struct gt_publish *publish)
 {
-    beat(publish);
+    heartbeat(publish);
     schedule(publish);
 }
 

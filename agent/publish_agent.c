@@ -176,16 +176,16 @@ static bool source_conflict(void *arg, enum gt_publish_lane lane, const cJSON *s
 {
     struct gt_agent_publish *publish = arg;
     unsigned all = (1U << GT_PUBLISH_LABELS_COUNT) - 1;
-    unsigned news = gt_publish_labels_in_conflict(status) & ~publish->labels_left_out;
+    unsigned refused = gt_publish_labels_in_conflict(status) & ~publish->labels_left_out;
     if (lane != GT_PUBLISH_LABELS || publish->labels_left_out == all)
         return false;
-    if (!news)
-        news = all & ~publish->labels_left_out; /* it names none that we know: leave them all */
+    if (!refused)
+        refused = all & ~publish->labels_left_out; /* it names none that we know: leave them all */
     for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++)
-        if (news >> i & 1)
+        if (refused >> i & 1)
             gt_info("a label of the Node is somebody else's, left to them",
                     GT_STR("label", gt_publish_label_key((enum gt_publish_label)i)));
-    publish->labels_left_out |= news;
+    publish->labels_left_out |= refused;
     return true;
 }
 
@@ -198,14 +198,14 @@ static void on_timer(void *arg)
 }
 
 /* What stands in the cluster from before is truer than what is found without the vendor library. */
-static bool has_news(const struct gt_agent_publish *publish)
+static bool is_changed(const struct gt_agent_publish *publish)
 {
     return publish && publish->agent->inventory && !publish->agent->early;
 }
 
 void gt_agent_publish_changed(struct gt_agent_publish *publish)
 {
-    if (!has_news(publish))
+    if (!is_changed(publish))
         return;
     gt_publish_begin(publish->engine);
     gt_publish_changed(publish->engine);
@@ -213,7 +213,7 @@ void gt_agent_publish_changed(struct gt_agent_publish *publish)
 
 void gt_agent_publish_refresh(struct gt_agent_publish *publish)
 {
-    if (!has_news(publish))
+    if (!is_changed(publish))
         return;
     publish->labels_left_out = 0;
     gt_publish_refresh(publish->engine);

@@ -11,7 +11,7 @@ enum { GT_PUBLISH_UID_SIZE = 64 };
 
 struct lane {
     bool done;         /* of OWNER and OBJECT: nothing to do */
-    bool look;         /* its text may be another one now */
+    bool changed;      /* its text may have changed */
     bool again;        /* to be written whatever its text */
     bool was_sent;     /* `sent` is right */
     uint64_t sent;     /* digest of what the API server has */

@@ -47,7 +47,7 @@ struct gt_scanner {
     struct gt_fault_table faults; /* as the options of the scan have it */
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
-    uint64_t told_ms;             /* when a scan last kept no link of before, 0 never */
+    uint64_t reported_ms;         /* when a scan last kept no link of before, 0 never */
     int64_t told_s;               /* the same as Unix time */
 };
 
@@ -99,7 +99,7 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     return 0;
 }
 
-/* What the vendor library alone knows of a GPU does not change while it does not say it. */
+/* While the vendor library does not answer, what only it knows of a GPU stays as it was. */
 static void carry_over(const struct gt_node *before, struct gt_node *node)
 {
     for (unsigned i = 0; i < node->gpu_count; i++) {
@@ -120,8 +120,8 @@ static void carry_over(const struct gt_node *before, struct gt_node *node)
 
 static bool may_keep_links(const struct gt_scanner *scanner)
 {
-    return scanner->found && scanner->told_ms &&
-           gt_clock_ms() - scanner->told_ms < (uint64_t)scanner->options.stale_links_s * 1000;
+    return scanner->found && scanner->reported_ms &&
+           gt_clock_ms() - scanner->reported_ms < (uint64_t)scanner->options.stale_links_s * 1000;
 }
 
 /* Links that were known stay for a while, so that an upgrade of the driver does not rewire the node. */
@@ -130,9 +130,9 @@ static int keep_links(struct gt_scanner *scanner, struct gt_node *node, struct g
     bool kept = false;
     int r = may_keep_links(scanner) ? gt_stale_links_keep(scanner->found, node, &kept, err) : 0;
     if (kept)
-        node->links_told_s = scanner->told_s;
+        node->links_reported_s = scanner->told_s;
     else {
-        scanner->told_ms = gt_clock_ms();
+        scanner->reported_ms = gt_clock_ms();
         scanner->told_s = (int64_t)time(NULL);
     }
     return r;
@@ -171,8 +171,8 @@ static bool same_health(const struct gt_node *a, const struct gt_node *b)
     return true;
 }
 
-/* Health alone, of the GPUs that the last scan has found. False: it takes a whole scan to know more. */
-static bool look(struct gt_scanner *scanner, struct gt_inventory **ret)
+/* A health check of the GPUs that the last scan has found. False: a whole scan is needed. */
+static bool check_health(struct gt_scanner *scanner, struct gt_inventory **ret)
 {
     gt_auto_node struct gt_node *node = NULL;
     uint64_t digest;
@@ -182,7 +182,7 @@ static bool look(struct gt_scanner *scanner, struct gt_inventory **ret)
         return false;
     if (!scanner->options.scan.from && digest != scanner->digest)
         return false;
-    if (scanner->found->links_told_s && !may_keep_links(scanner))
+    if (scanner->found->links_reported_s && !may_keep_links(scanner))
         return false; /* they go */
     gt_health_observe(&scanner->health, &scanner->faults, node, 0, gt_clock_ms() / 1000);
     return same_health(scanner->found, node) || make_inventory(scanner, node, ret, NULL) >= 0;
@@ -192,7 +192,7 @@ static void relabel(struct gt_scanner *scanner, struct gt_scan_result *result)
 {
     gt_auto_node struct gt_node *node = gt_node_ref(scanner->found);
     if (make_inventory(scanner, node, &result->inventory, NULL) >= 0)
-        result->relabelled = !result->looked;
+        result->relabelled = !result->checked;
 }
 
 static void scan_bare(const struct gt_scanner *scanner, struct gt_scan_result *result)
@@ -202,7 +202,7 @@ static void scan_bare(const struct gt_scanner *scanner, struct gt_scan_result *r
     gt_scan(&options, &result->node, NULL, &result->err);
 }
 
-/* Unhealthy GPUs of this process's predecessor: they are not offered until they have been looked at. */
+/* Unhealthy GPUs of this process's predecessor: they are not offered until a health check has seen them. */
 static void recall_health(struct gt_scanner *scanner)
 {
     gt_auto_err struct gt_err *err = NULL;
@@ -216,7 +216,7 @@ static void recall_health(struct gt_scanner *scanner)
         gt_log(r == -ENOENT ? GT_LOG_DEBUG : GT_LOG_WARNING, "unhealthy GPUs of before are not known",
                GT_STR("why", gt_err_text(err))); /* without a boot ID there are none */
     else if (scanner->health.count)
-        gt_info("GPUs were unhealthy before, and are until they have been looked at",
+        gt_info("GPUs were unhealthy before, and are until a health check has seen them well",
                 GT_INT("gpus", scanner->health.count));
 }
 
@@ -239,8 +239,8 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
     if (result.bare)
         scan_bare(scanner, &result);
     else if (result.health_check && !result.ids_only)
-        result.looked = look(scanner, &result.inventory);
-    if (!result.bare && !result.ids_only && !result.looked)
+        result.checked = check_health(scanner, &result.inventory);
+    if (!result.bare && !result.ids_only && !result.checked)
         scan(scanner, requests & GT_SCAN_AT_ONCE, &result.inventory, &result.err);
     if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
         relabel(scanner, &result);
@@ -261,7 +261,7 @@ static void result_done(struct gt_scan_result *result)
     gt_err_free(result->err);
 }
 
-/* The loop's thread fetches what the scan thread has laid down. */
+/* The loop's thread fetches the result of the scan thread. */
 static void fetch(void *owner, struct gt_letter *letter)
 {
     struct gt_scanner *scanner = owner;
@@ -278,7 +278,7 @@ static void fetch(void *owner, struct gt_letter *letter)
     gt_err_free(result.err);
 }
 
-/* Under the lock: lays the result down and waits until it is fetched. */
+/* Under the lock: passes the result on and waits until it is fetched. */
 static void hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 {
     scanner->result = result;
@@ -308,14 +308,14 @@ static void *run(void *arg)
         pthread_mutex_lock(&scanner->lock);
         if (result.early)
             scanner->wanted |= requests;
-        bool looked = result.looked;
+        bool checked = result.checked;
         hand_over(scanner, result);
         if (scanner->stopping)
             break;
-        /* A disk or a probe that hangs here keeps no news from the kubelet. */
+        /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
-        if (looked && scanner->options.scan.probe) /* for the next result */
+        if (checked && scanner->options.scan.probe) /* for the next result */
             gt_probe_times(scanner->options.scan.probe, &scanner->calls, NULL);
         pthread_mutex_lock(&scanner->lock);
     }

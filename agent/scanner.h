@@ -11,8 +11,8 @@
  * The scan thread. Scans may block for as long as the vendor library does, so they run here; what they found
  * arrives on the loop's thread. Requests that come while a scan runs are joined into the next one.
  *
- * The first scan is in a hurry: where the library has not answered after GT_SCAN_EARLY_MS, the node as PCI
- * shows it is the first result, and the scan goes on.
+ * If the library has not answered GT_SCAN_EARLY_MS after the first scan began, the first result is the node
+ * as PCI shows it, and the scan goes on.
  */
 struct gt_scanner;
 
@@ -26,24 +26,24 @@ struct gt_scanner_options {
 
 enum gt_scan_request {
     GT_SCAN_FULL = 1,
-    GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, a person asked */
-    GT_SCAN_HEALTH = 4,  /* look at the health of the GPUs that are known, and scan where there are others */
-    GT_SCAN_IDS = 8,     /* no scan: lay what is in use, and who shares, anew over the node of the last one */
+    GT_SCAN_AT_ONCE = 2, /* with FULL: health is not debounced, since a person asked */
+    GT_SCAN_HEALTH = 4,  /* check the health of the known GPUs, and scan if there are others */
+    GT_SCAN_IDS = 8,     /* no scan: apply what is in use, and who shares, to the node of the last one */
     GT_SCAN_BARE = 16,   /* without the vendor library, hence quick; before whatever else is asked for */
 };
 
 struct gt_scan_result {
     struct gt_inventory
-        *inventory;     /* the receiver's reference; NULL: failed, or a look that found nothing new */
+        *inventory;     /* the receiver's reference; NULL: failed, or a health check without changes */
     struct gt_err *err; /* why it failed, the scanner's; NULL else */
     double seconds;     /* how long it took */
     bool health_check;  /* it began as a GT_SCAN_HEALTH */
-    bool relabelled;    /* the inventory is the last scan's node with what is in use now, and no look was
-                           asked for as well: that is `looked` alone */
+    bool relabelled;    /* the inventory is the last scan's node with what is in use now, and no
+                           health check was requested as well: then only `checked` is set */
     bool ids_only;      /* nothing but GT_SCAN_IDS was asked for */
-    bool early;  /* without the vendor library, which has not answered yet; the next one waits for it */
-    bool bare;   /* it was a GT_SCAN_BARE: `node` and `err` tell, and there is no inventory */
-    bool looked; /* it was no more than that */
+    bool early;   /* without the vendor library, which has not answered yet; the next one waits for it */
+    bool bare;    /* it was a GT_SCAN_BARE: the result is `node` or `err`, and there is no inventory */
+    bool checked; /* it was a health check only */
     struct gt_health_counts health; /* so far */
     struct gt_call_times calls;     /* likewise, of the vendor library */
     struct gt_node *node;           /* of that one, the receiver's reference; NULL: it failed */
@@ -66,15 +66,14 @@ bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_us
  * whatever was found. */
 void gt_scanner_shared(struct gt_scanner *scanner, bool shared);
 
-/* Until this is called scans go on, but give no GPU an ID: it would not be known by which one it is in use.
- */
+/* Until this is called scans give no GPU an ID, since the ID by which it is in use is not known yet. */
 void gt_scanner_name_gpus(struct gt_scanner *scanner);
 
 /* Seconds that the scan in progress has been running, 0 where none is. Safe from any thread. */
 double gt_scanner_busy(const struct gt_scanner *scanner);
 
 /* Ends the thread and frees the scanner; false, and nothing is freed, where a scan does not end within
- * `milliseconds`: then only leaving the process helps. The loop must not run afterwards. */
+ * `milliseconds`: then the process must exit. The loop must not run afterwards. */
 bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds);
 
 #endif

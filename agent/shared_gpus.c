@@ -6,7 +6,7 @@
 
 #include "api/names.h"
 
-bool gt_shares_judge(struct gt_shares *shares, uint64_t now_ms)
+bool gt_shares_evaluate(struct gt_shares *shares, uint64_t now_ms)
 {
     bool was = shares->withdrawn;
     if (shares->offered || shares->held || shares->annotated) {

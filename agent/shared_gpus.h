@@ -24,7 +24,7 @@ struct gt_shares {
 };
 
 /* Draws the conclusion; true: it is another one than before. Called after every word, and now and then. */
-bool gt_shares_judge(struct gt_shares *shares, uint64_t now_ms);
+bool gt_shares_evaluate(struct gt_shares *shares, uint64_t now_ms);
 
 /* Which sign there is, or was last, as part of a sentence; "" without one. The caller gives the room. */
 void gt_shares_why(const struct gt_shares *shares, char *to, unsigned size);

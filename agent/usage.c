@@ -7,13 +7,13 @@
 #include "base/json_write.h"
 #include "base/text.h"
 
-struct gt_usage_book {
+struct gt_usage_table {
     gt_usage_changed *changed;
     void *arg;
     struct gt_inventory *inventory; /* NULL before the first scan */
-    struct gt_usage_owner *entries; /* the kubelet's book, ascending, each once */
+    struct gt_usage_owner *entries; /* what the kubelet lists, ascending, each once */
     unsigned count;
-    bool told, stale;
+    bool listed, stale;
     struct gt_usage *now;
 };
 
@@ -32,7 +32,8 @@ static int compare_entries(const void *x, const void *y)
     return order == 0 ? strcmp(a->id, b->id) : order;
 }
 
-/* The texts have no limit in the kubelet's answer; what is too long for Kubernetes is cut at a character. */
+/* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut at a character.
+ */
 static void copy(char *to, size_t size, const char *from)
 {
     size_t len = 0;
@@ -73,9 +74,8 @@ static int find_gpu(const struct gt_inventory *inventory, const char *id)
     return -1;
 }
 
-/* Of several owners the one of before is shown, else the first by name: the order of the kubelet's answer is
- * none. */
-static void add_owner(const struct gt_usage_book *book, struct gt_usage *usage, unsigned gpu,
+/* Of several owners the previous one is shown, else the first by name: the kubelet's answer has no order. */
+static void add_owner(const struct gt_usage_table *table, struct gt_usage *usage, unsigned gpu,
                       const struct gt_usage_owner *entry)
 {
     uint64_t bit = 1ULL << gpu;
@@ -84,23 +84,24 @@ static void add_owner(const struct gt_usage_book *book, struct gt_usage *usage, 
         *owner = *entry;
     else if (compare_owners(owner, entry) != 0) {
         usage->twice |= bit;
-        if (book->now && gpu < book->now->gpu_count && compare_entries(&book->now->owners[gpu], entry) == 0)
+        if (table->now && gpu < table->now->gpu_count &&
+            compare_entries(&table->now->owners[gpu], entry) == 0)
             *owner = *entry;
     }
     usage->used |= bit;
 }
 
-static void add_entries(const struct gt_usage_book *book, struct gt_usage *usage)
+static void add_entries(const struct gt_usage_table *table, struct gt_usage *usage)
 {
-    for (unsigned i = 0; i < book->count; i++) {
-        int gpu = find_gpu(book->inventory, book->entries[i].id);
+    for (unsigned i = 0; i < table->count; i++) {
+        int gpu = find_gpu(table->inventory, table->entries[i].id);
         if (gpu >= 0)
-            add_owner(book, usage, (unsigned)gpu, &book->entries[i]);
-        else if (usage->strangers < GT_STRANGERS_MAX)
-            usage->owners[usage->gpu_count + usage->strangers++] = book->entries[i];
+            add_owner(table, usage, (unsigned)gpu, &table->entries[i]);
+        else if (usage->unknown_devices < GT_UNKNOWN_DEVICES_MAX)
+            usage->owners[usage->gpu_count + usage->unknown_devices++] = table->entries[i];
     }
-    for (unsigned i = 0; i < book->inventory->device_count; i++) {
-        const struct gt_device *device = &book->inventory->devices[i];
+    for (unsigned i = 0; i < table->inventory->device_count; i++) {
+        const struct gt_device *device = &table->inventory->devices[i];
         if (device->gpu >= 0 && device->healthy)
             usage->free |= 1ULL << device->gpu;
     }
@@ -110,68 +111,68 @@ static void add_entries(const struct gt_usage_book *book, struct gt_usage *usage
 static bool is_same(const struct gt_usage *a, const struct gt_usage *b)
 {
     if (a->known != b->known || a->stale != b->stale || a->gpu_count != b->gpu_count || a->used != b->used ||
-        a->free != b->free || a->twice != b->twice || a->strangers != b->strangers)
+        a->free != b->free || a->twice != b->twice || a->unknown_devices != b->unknown_devices)
         return false;
-    for (unsigned i = 0; i < a->gpu_count + a->strangers; i++)
+    for (unsigned i = 0; i < a->gpu_count + a->unknown_devices; i++)
         if (compare_entries(&a->owners[i], &b->owners[i]) != 0)
             return false;
     return true;
 }
 
-/* Without memory the state before stays, and the next news tries again. */
-static void make(struct gt_usage_book *book)
+/* Without memory the previous state stays until the next change. */
+static void make(struct gt_usage_table *table)
 {
-    bool known = book->told && book->inventory;
-    unsigned gpus = known ? book->inventory->node->gpu_count : 0;
-    unsigned strangers = book->count < GT_STRANGERS_MAX ? book->count : GT_STRANGERS_MAX;
-    struct gt_usage *next = calloc(1, sizeof(*next) + (gpus + strangers) * sizeof(next->owners[0]));
+    bool known = table->listed && table->inventory;
+    unsigned gpus = known ? table->inventory->node->gpu_count : 0;
+    unsigned unknown_devices = table->count < GT_UNKNOWN_DEVICES_MAX ? table->count : GT_UNKNOWN_DEVICES_MAX;
+    struct gt_usage *next = calloc(1, sizeof(*next) + (gpus + unknown_devices) * sizeof(next->owners[0]));
     if (!next)
         return;
     next->known = known;
-    next->stale = known && book->stale;
+    next->stale = known && table->stale;
     next->gpu_count = gpus;
     if (known)
-        add_entries(book, next);
-    if (is_same(book->now, next)) {
+        add_entries(table, next);
+    if (is_same(table->now, next)) {
         free(next);
         return;
     }
-    struct gt_usage *before = book->now;
+    struct gt_usage *before = table->now;
     next->generation = before->generation + 1;
-    book->now = next;
-    if (book->changed)
-        book->changed(book->arg, before, next);
+    table->now = next;
+    if (table->changed)
+        table->changed(table->arg, before, next);
     free(before);
 }
 
-int gt_usage_book_new(gt_usage_changed *changed, void *arg, struct gt_usage_book **ret, struct gt_err **err)
+int gt_usage_table_new(gt_usage_changed *changed, void *arg, struct gt_usage_table **ret, struct gt_err **err)
 {
-    struct gt_usage_book *book = calloc(1, sizeof(*book));
+    struct gt_usage_table *table = calloc(1, sizeof(*table));
     struct gt_usage *nothing = calloc(1, sizeof(*nothing));
-    if (!book || !nothing) {
-        free(book);
+    if (!table || !nothing) {
+        free(table);
         free(nothing);
         return gt_fail_sys(err, ENOMEM, "usage");
     }
     nothing->generation = 1;
-    *book = (struct gt_usage_book){.changed = changed, .arg = arg, .now = nothing};
-    *ret = book;
+    *table = (struct gt_usage_table){.changed = changed, .arg = arg, .now = nothing};
+    *ret = table;
     return 0;
 }
 
-void gt_usage_book_free(struct gt_usage_book *book)
+void gt_usage_table_free(struct gt_usage_table *table)
 {
-    if (!book)
+    if (!table)
         return;
-    gt_inventory_unref(book->inventory);
-    free(book->entries);
-    free(book->now);
-    free(book);
+    gt_inventory_unref(table->inventory);
+    free(table->entries);
+    free(table->now);
+    free(table);
 }
 
-const struct gt_usage *gt_usage_now(const struct gt_usage_book *book)
+const struct gt_usage *gt_usage_now(const struct gt_usage_table *table)
 {
-    return book->now;
+    return table->now;
 }
 
 /* `count` entries, put in order, each once; returns how many are left. */
@@ -194,44 +195,44 @@ static bool has_id(const struct gt_holdings *holdings, const char *id)
     return false;
 }
 
-void gt_usage_listed(struct gt_usage_book *book, const struct gt_holdings *holdings)
+void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *holdings)
 {
-    unsigned kept = holdings->settling ? book->count : 0, count = 0;
+    unsigned kept = holdings->settling ? table->count : 0, count = 0;
     struct gt_usage_owner *entries = calloc(holdings->count + kept + 1UL, sizeof(*entries));
     if (!entries)
         return;
     for (unsigned i = 0; i < holdings->count; i++)
         fill_entry(&entries[count++], &holdings->holders[i]);
     for (unsigned i = 0; i < kept; i++)
-        if (!has_id(holdings, book->entries[i].id))
-            entries[count++] = book->entries[i];
-    free(book->entries);
-    book->entries = entries;
-    book->count = sort(entries, count);
-    book->told |= !holdings->settling;
-    book->stale = false;
-    make(book);
+        if (!has_id(holdings, table->entries[i].id))
+            entries[count++] = table->entries[i];
+    free(table->entries);
+    table->entries = entries;
+    table->count = sort(entries, count);
+    table->listed |= !holdings->settling;
+    table->stale = false;
+    make(table);
 }
 
-void gt_usage_inventory(struct gt_usage_book *book, const struct gt_inventory *inventory)
+void gt_usage_inventory(struct gt_usage_table *table, const struct gt_inventory *inventory)
 {
     struct gt_inventory *next = gt_inventory_ref(inventory);
-    gt_inventory_unref(book->inventory);
-    book->inventory = next;
-    make(book);
+    gt_inventory_unref(table->inventory);
+    table->inventory = next;
+    make(table);
 }
 
-void gt_usage_stale(struct gt_usage_book *book, bool stale)
+void gt_usage_stale(struct gt_usage_table *table, bool stale)
 {
-    book->stale = stale;
-    make(book);
+    table->stale = stale;
+    make(table);
 }
 
-void gt_usage_in_use(const struct gt_usage_book *book, struct gt_in_use *ret)
+void gt_usage_in_use(const struct gt_usage_table *table, struct gt_in_use *ret)
 {
-    *ret = (struct gt_in_use){.complete = book->told};
-    for (unsigned i = 0; i < book->count; i++)
-        gt_in_use_add(ret, book->entries[i].id);
+    *ret = (struct gt_in_use){.complete = table->listed};
+    for (unsigned i = 0; i < table->count; i++)
+        gt_in_use_add(ret, table->entries[i].id);
 }
 
 static void add_owner_json(struct gt_buf *to, const struct gt_usage_owner *owner)
@@ -243,9 +244,10 @@ static void add_owner_json(struct gt_buf *to, const struct gt_usage_owner *owner
     gt_json_end(to, '}');
 }
 
-void gt_usage_json(const struct gt_usage_book *book, const char *node_name, double asked_s, struct gt_buf *to)
+void gt_usage_json(const struct gt_usage_table *table, const char *node_name, double asked_s,
+                   struct gt_buf *to)
 {
-    const struct gt_usage *usage = book->now;
+    const struct gt_usage *usage = table->now;
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "node", node_name);
     gt_json_add_bool(to, "known", usage->known);
@@ -263,12 +265,12 @@ void gt_usage_json(const struct gt_usage_book *book, const char *node_name, doub
             continue;
         gt_json_begin(to, NULL, '{');
         gt_json_add_unsigned(to, "gpu", i);
-        gt_json_add_text(to, "uuid", book->inventory->node->gpus[i].uuid);
+        gt_json_add_text(to, "uuid", table->inventory->node->gpus[i].uuid);
         add_owner_json(to, &usage->owners[i]);
     }
     gt_json_end(to, ']');
     gt_json_begin(to, "strangers", '[');
-    for (unsigned i = 0; i < usage->strangers; i++) {
+    for (unsigned i = 0; i < usage->unknown_devices; i++) {
         gt_json_begin(to, NULL, '{');
         add_owner_json(to, &usage->owners[usage->gpu_count + i]);
     }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /*
- * A hash table of pointers. The caller makes the hash, with a key where strangers choose the names
+ * A hash table of pointers. The caller makes the hash, with a key where unknown_devices choose the names
  * (base/digest.h), and keeps what the pointers point to.
  *
  * Debian's uthash puts 56 bytes into each element and chooses the hash; this takes 24 to 48 for each, and two

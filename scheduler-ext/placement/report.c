@@ -33,7 +33,7 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool
     uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
     unsigned told = 0;
-    bool again = digest != pjob->told_digest || now - pjob->told_ms >= CONDITION_AGAIN_MS;
+    bool again = digest != pjob->told_digest || now - pjob->reported_ms >= CONDITION_AGAIN_MS;
     for (uint32_t i = 0; view && i < view->count && told < CONDITIONS_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         if (!pod || pod->state != GT_CACHE_GATED)
@@ -53,5 +53,5 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool
     if (digest != pjob->told_digest)
         gt_placement_event(pjob, first, warning, pjob->reason, "Place", pjob->text);
     pjob->told_digest = digest;
-    pjob->told_ms = again ? now : pjob->told_ms;
+    pjob->reported_ms = again ? now : pjob->reported_ms;
 }

@@ -60,9 +60,9 @@ struct pjob {
     struct write *writes;
     const char *reason; /* a literal */
     char *text, *plan;
-    uint64_t told_digest, told_ms; /* the last event */
-    uint64_t retry_ms;             /* after a failed write: not before then; 0: none failed */
-    bool refusal_told;             /* that the API server refuses a write */
+    uint64_t told_digest, reported_ms; /* the last event */
+    uint64_t retry_ms;                 /* after a failed write: not before then; 0: none failed */
+    bool refusal_told;                 /* that the API server refuses a write */
 };
 
 /* What another replica keeps. */

@@ -622,7 +622,7 @@ class WhoUsesWhat(Case):
         kubelet.admit("pair", 1, 2)
         self.wait_used(agent, 7)
         self.assertLess(kubelet.book.lists()[lists][0] - kubelet.book.lists()[lists - 1][0], 4.9,
-                        "an allocation is looked up at once, not after the five seconds between two looks")
+                        "an allocation is listed at once, not after the five seconds between two lists")
         held = {i: ("default", pod, f"c{number}") for pod, containers in kubelet.pods.items()
                 for number, ids in enumerate(containers) for i in map(kubelet.order.index, ids)}
         self.assertEqual(self.owners(agent), held)

@@ -193,7 +193,7 @@ class Health(test_agent.MadeMachine):
         agent = self.start_again(count=1)
         self.assertTrue(kubelet.wait_healthy(7), agent.lines)
         self.assertEqual({sum(devices.values()) for devices in kubelet.lists[lists:]}, {7}, "all eight were offered")
-        self.assertEqual(agent.wait_event("GPUs were unhealthy before, and are until they have been looked at")["gpus"], 1)
+        self.assertEqual(agent.wait_event("GPUs were unhealthy before, and are until a health check has seen them well")["gpus"], 1)
         self.write_scenario()
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertTrue(wait_for(lambda: not os.path.exists(os.path.join(self.directory, self.STATE))))
@@ -280,7 +280,7 @@ class Health(test_agent.MadeMachine):
     # ---- counters ----
 
     def test_bus_errors(self):
-        table = self.table("signals: {pciError: {times: 2, recoverSeconds: 0, recoverLooks: 2}}")
+        table = self.table("signals: {pciError: {times: 2, recoverSeconds: 0, recoverChecks: 2}}")
 
         def errors(fatal, other):
             for name, total, count in (("aer_dev_fatal", "FATAL", fatal), ("aer_dev_nonfatal", "NONFATAL", other)):
@@ -334,7 +334,7 @@ class Health(test_agent.MadeMachine):
         return path
 
     def test_too_hot(self):
-        table = self.table("signals: {temperature: {times: 2, threshold: 95, recoverSeconds: 0, recoverLooks: 1}}")
+        table = self.table("signals: {temperature: {times: 2, threshold: 95, recoverSeconds: 0, recoverChecks: 1}}")
         kubelet, agent = self.start_all("--fault-table", table)
         self.device(temperature=9499)
         checks = agent.metric("gputopo_health_checks_total")
@@ -347,7 +347,7 @@ class Health(test_agent.MadeMachine):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
 
     def test_who_flaps_is_held_back(self):
-        table = self.table("signals: {unavailable: {recoverLooks: 1}}\n"
+        table = self.table("signals: {unavailable: {recoverChecks: 1}}\n"
                            "flapping: {falls: 2, withinSeconds: 600, holdSeconds: 4, holdMaxSeconds: 600}")
         kubelet, agent = self.start_all("--fault-table", table)
         for _ in range(2):

@@ -33,7 +33,7 @@ static void apply_answers(const struct gt_material *material, struct gt_node *no
                         "%u devices of the vendor library are at no PCI address known here", unmatched);
 }
 
-/* A node's name comes from a recording, too: nothing there may speak to a terminal. */
+/* A node's name comes from a recording, too: it must not contain control characters. */
 static bool is_clean(const char *text)
 {
     for (; *text; text++)

@@ -35,8 +35,8 @@ struct gt_scan_options;
 const char *gt_scan_root(const struct gt_scan_options *options);
 
 /* Evidence about the health of GPUs from the PCI bus, and from the device nodes below `dev_root`. */
-void gt_look_pci(const char *root, struct gt_node *node);
-void gt_look_device_nodes(const char *dev_root, struct gt_node *node);
+void gt_host_health_pci(const char *root, struct gt_node *node);
+void gt_host_health_device_nodes(const char *dev_root, struct gt_node *node);
 
 /* The same from XML text that hwloc has exported. `text` is NUL-terminated behind `len` bytes. */
 int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,

@@ -73,7 +73,7 @@ static void fill_direct(struct gt_node *node, const struct gt_facts *facts)
     }
 }
 
-/* Attributes that some GPUs do not tell: one note each, however many GPUs. */
+/* Attributes that are unknown for some GPUs: one note each, for all GPUs together. */
 enum attribute { LINK_SPEED, NUMA_NODE, CPU_SET, PCIE_PATH, DRM_NUMBERS, ATTRIBUTES };
 
 static bool lacks(const struct gt_gpu *gpu, enum attribute attribute)

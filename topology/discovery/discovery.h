@@ -21,7 +21,7 @@ struct gt_scan_options {
     const char *no_probe_why;      /* that reason, where the caller knows a better one; may be NULL */
     int probe_wait_ms; /* so long the scan waits for the probe's answer; 0: up to the probe's deadline. Where
                           it has not come the node is without it, and gt_probe_scan_is_due() */
-    const char *dev_root; /* where device nodes are looked for, also for what is read instead; NULL: they do
+    const char *dev_root; /* where device nodes are checked, also for what is read instead; NULL: they do
                              not count */
     const struct gt_fault_table *faults; /* NULL: the default; only what it calls a fault at once counts */
 };
@@ -46,8 +46,8 @@ int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct 
             struct gt_err **err);
 
 /*
- * A look at the health of the GPUs of a node that an earlier scan with the same options has found: *ret is a
- * copy of it with the evidence of now, on which nobody has judged yet. What is read instead of a machine is
+ * A health check of the GPUs of a node that an earlier scan with the same options has found: *ret is a
+ * copy of it with the evidence of now, which is not evaluated yet. What is read instead of a machine is
  * not read again. *ret_digest tells by gt_answers_digest() whether the vendor library tells of other GPUs or
  * links than it did; 0 where it was not asked, or gave no answer.
  */

@@ -7,7 +7,7 @@
 
 /*
  * What the backends of one scan found, before it becomes a node: PCI devices by BDF, and direct links between
- * them. For topology/discovery, and for whoever asks what a single device said. A live scan fills it from
+ * them. For topology/discovery, and for readers of a single device's data. A live scan fills it from
  * sysfs, a replay from the JSON text that the live scan left in the recording; from here on both take the
  * same way.
  */
@@ -43,7 +43,7 @@ struct gt_facts {
     unsigned count, capacity;
     struct gt_direct *direct;
     unsigned direct_count, direct_capacity;
-    unsigned vendor;         /* that the scan looked for, 0 unknown */
+    unsigned vendor;         /* that the scan searched, 0 unknown */
     char driver_version[64]; /* of the GPUs' kernel module, "" unknown */
     bool pci_read;           /* the PCI backend has delivered: others only complete its devices */
     struct gt_missing missing[GT_MISSING_MAX];

@@ -17,7 +17,7 @@ static bool attribute_is(int dirfd, const char *name, const char *value)
     return gt_file_read_attribute(dirfd, name, text, sizeof(text)) > 0 && strcmp(text, value) == 0;
 }
 
-/* What a device that does not answer reads as. */
+/* A device that does not answer reads as all ones. */
 static bool is_all_ones(int dirfd, bool *ret_read)
 {
     unsigned char id[4];
@@ -38,7 +38,7 @@ static bool read_total(int dirfd, const char *name, const char *total, uint64_t 
     return gt_text_to_unsigned(at, UINT32_MAX, ret);
 }
 
-static void look_pci(int rootfd, struct gt_gpu *gpu)
+static void check_pci(int rootfd, struct gt_gpu *gpu)
 {
     char path[96];
     uint64_t fatal, other;
@@ -62,21 +62,21 @@ static void look_pci(int rootfd, struct gt_gpu *gpu)
         gt_evidence_value(&gpu->evidence, GT_SIGNAL_PCI_ERROR, (uint32_t)(fatal + other));
 }
 
-void gt_look_pci(const char *root, struct gt_node *node)
+void gt_host_health_pci(const char *root, struct gt_node *node)
 {
     gt_auto_close int rootfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned i = 0; rootfd >= 0 && i < node->gpu_count; i++)
-        look_pci(rootfd, &node->gpus[i]);
+        check_pci(rootfd, &node->gpus[i]);
 }
 
-/* Where there is no memory to look, no GPU is to suffer. */
+/* A check that fails for want of memory says nothing against the GPU. */
 static bool is_missing(const char *dev_root, const char *name)
 {
     int r = gt_file_check(dev_root, name, NULL);
     return r < 0 && r != -ENOMEM;
 }
 
-static void look_drm(const char *dev_root, struct gt_gpu *gpu)
+static void check_drm(const char *dev_root, struct gt_gpu *gpu)
 {
     char card[GT_DEVICE_NAME_SIZE], render[GT_DEVICE_NAME_SIZE];
     snprintf(card, sizeof(card), GT_CARD_NODE, gpu->drm_card);
@@ -91,7 +91,7 @@ static void look_drm(const char *dev_root, struct gt_gpu *gpu)
         gt_evidence_absent(&gpu->evidence, GT_SIGNAL_DRM_NODE);
 }
 
-void gt_look_device_nodes(const char *dev_root, struct gt_node *node)
+void gt_host_health_device_nodes(const char *dev_root, struct gt_node *node)
 {
     bool no_control = is_missing(dev_root, GT_CONTROL_NODE);
     for (unsigned i = 0; i < node->gpu_count; i++) {
@@ -100,6 +100,6 @@ void gt_look_device_nodes(const char *dev_root, struct gt_node *node)
                              "the device node " GT_CONTROL_NODE " is missing");
         else
             gt_evidence_absent(&node->gpus[i].evidence, GT_SIGNAL_CONTROL_NODE);
-        look_drm(dev_root, &node->gpus[i]);
+        check_drm(dev_root, &node->gpus[i]);
     }
 }

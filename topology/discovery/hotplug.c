@@ -75,7 +75,7 @@ static bool is_of_vendor(struct udev_device *device, unsigned vendor)
     const char *id = udev_device_get_property_value(device, "PCI_ID");
     if (!id) {
         const char *text = udev_device_get_sysattr_value(device, "vendor");
-        /* A device that is gone and says nothing: better a scan too many. */
+        /* A device that is gone, with unknown vendor: a scan too many does no harm. */
         return !text || strtoul(text, NULL, 16) == vendor;
     }
     return strtoul(id, NULL, 16) == vendor;

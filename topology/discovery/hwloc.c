@@ -16,7 +16,7 @@ GT_DEFINE_CLEANUP(hwloc_topology_t, hwloc_topology_destroy)
 static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t settled = PTHREAD_ONCE_INIT;
 
-/* What hwloc takes from the environment only, and keeps after its first look. */
+/* What hwloc takes from the environment only, and keeps after its first load. */
 static void settle(void)
 {
     /* Only the kernel's word: CPUID of the machine we run on has no say about a recorded one, and asking it
@@ -82,7 +82,7 @@ static void copy_locality(hwloc_topology_t topology, hwloc_obj_t device, struct 
     hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
     if (!near || (fact->numa_node >= 0 && fact->cpu_set[0]))
         return;
-    bool better = fact->numa_node < 0 && near->parent; /* the whole machine says nothing */
+    bool better = fact->numa_node < 0 && near->parent; /* the whole machine is no locality */
     if (fact->numa_node < 0 && near->nodeset && hwloc_bitmap_weight(near->nodeset) == 1)
         fact->numa_node = hwloc_bitmap_first(near->nodeset);
     if ((better || !fact->cpu_set[0]) && near->cpuset && hwloc_bitmap_weight(near->cpuset) > 0) {

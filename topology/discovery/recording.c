@@ -166,7 +166,7 @@ static int replay_xml(const struct gt_scan_options *options, const char *text, s
 {
     gt_auto_facts struct gt_facts facts = {.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX};
     gt_facts_missing(&facts, GT_MISSING_PCI, "not read: an hwloc XML file is all there is");
-    raw->pci = gt_facts_to_json(&facts); /* the vendor that was looked for, and why there is no more */
+    raw->pci = gt_facts_to_json(&facts); /* the vendor that was searched, and why there is no more */
     raw->hwloc = strdup(text);
     if (!raw->pci || !raw->hwloc)
         return gt_fail_sys(err, ENOMEM, "%s", options->from);

@@ -20,8 +20,7 @@ void gt_raw_done(struct gt_raw *raw)
     memset(raw, 0, sizeof(*raw));
 }
 
-/* Where descriptors run out every file looks as if it were not there, and GPUs as if they were lost: that is
- * no news of the machine. */
+/* Where descriptors run out every file seems to be missing, and every GPU lost: such a scan must fail. */
 static int check_descriptors(const char *root, struct gt_err **err)
 {
     int fds[DESCRIPTORS_AT_ONCE], r = 0;
@@ -104,11 +103,11 @@ int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct 
     else
         r = scan_root(root, options, options->probe, options->no_probe_why, &node, &raw, err);
     if (r >= 0 && root)
-        gt_look_pci(root, node);
+        gt_host_health_pci(root, node);
     if (r >= 0 && options->dev_root)
-        gt_look_device_nodes(options->dev_root, node);
+        gt_host_health_device_nodes(options->dev_root, node);
     if (r >= 0) {
-        gt_health_judge(options->faults ? options->faults : &gt_fault_table_default, node);
+        gt_health_evaluate(options->faults ? options->faults : &gt_fault_table_default, node);
         *ret = node;
     }
     if (r >= 0 && ret_raw)

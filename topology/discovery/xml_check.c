@@ -9,7 +9,7 @@
 /*
  * hwloc reads XML that hwloc has written, recursively, without limits and in good faith: an object without
  * one of its sets makes version 2.9 read from a null pointer, a CPU number of four billion makes it allocate
- * half a gigabyte, and a broken set ends the process in an assertion. This look over the text beforehand
+ * half a gigabyte, and a broken set ends the process in an assertion. This check of the text
  * refuses all of that. It knows the little XML that hwloc writes (tags, quoted attributes, lists of
  * numbers) and what an object must have.
  */

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 /*
- * What one look at a GPU says against it. Each source (vendor library, PCI, device nodes, a recording) fills
- * in its own signals; health.h makes a verdict of them.
+ * What one check of a GPU found against it. Each source (vendor library, PCI, device nodes, a recording)
+ * fills in its own signals; health.h makes a verdict of them.
  */
 
-/* In the order in which a reason is told where several are there. */
+/* The first that is there gives the reason. */
 enum gt_signal {
     GT_SIGNAL_PCI_GONE,     /* its configuration space reads as all ones, or it has no power */
     GT_SIGNAL_CONTROL_NODE, /* /dev/mxcd is missing: nothing can be allocated */
@@ -25,7 +25,7 @@ enum gt_signal {
     GT_SIGNAL_CALL_ERROR,   /* a call for it returned an error that answers for other GPUs */
     GT_SIGNAL_PCI_ERROR,    /* value: a counter of bus errors (AER) that could not be corrected */
     GT_SIGNAL_PCI_EVENT,    /* value: the same of the vendor library's PCI events */
-    GT_SIGNAL_VENDOR_EVENT, /* value: a counter of events that the vendor library has told */
+    GT_SIGNAL_VENDOR_EVENT, /* value: a counter of events that the vendor library has reported */
     GT_SIGNAL_RECORDED,     /* a recording calls it unhealthy */
     GT_SIGNALS,
 };
@@ -34,19 +34,19 @@ enum gt_signal {
 enum gt_signal_kind {
     GT_SIGNAL_STATE,   /* there or not */
     GT_SIGNAL_LEVEL,   /* there while the value is at the threshold or above */
-    GT_SIGNAL_COUNTER, /* each step upward is an occurrence; what was counted before the first look is not */
+    GT_SIGNAL_COUNTER, /* each step upward is an occurrence; what was counted before the first check is not */
 };
 
 enum { GT_EVIDENCE_TEXT = 128 };
 
 struct gt_evidence {
-    unsigned known; /* bits 1 << signal: this look could tell */
+    unsigned known; /* bits 1 << signal: this check could tell */
     unsigned seen;  /* of them, states that are there */
     uint32_t value[GT_SIGNALS];
     char text[GT_SIGNALS][GT_EVIDENCE_TEXT]; /* of those that are there, for people; "" as the signal says */
 };
 
-/* A state that is there, and what was seen; one that was looked for and is not there (no word where it is
+/* A state that is there, and what was seen; one that was checked and is not there (no word where it is
  * known to be there). */
 void gt_evidence_seen(struct gt_evidence *evidence, enum gt_signal signal, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -3,7 +3,7 @@
 
 #define AT_ONCE(scans)                                                                                       \
     {                                                                                                        \
-        .when = GT_FAULT_AT_ONCE, .times = 1, .within_s = 60, .threshold = 1, .recover_looks = (scans)       \
+        .when = GT_FAULT_AT_ONCE, .times = 1, .within_s = 60, .threshold = 1, .recover_checks = (scans)      \
     }
 
 const struct gt_fault_table gt_fault_table_default = {
@@ -16,16 +16,16 @@ const struct gt_fault_table gt_fault_table_default = {
             [GT_SIGNAL_LIMITED] = AT_ONCE(3),
             [GT_SIGNAL_ECC_DRAM] = AT_ONCE(3),
             [GT_SIGNAL_ECC_SRAM] = AT_ONCE(3),
-            [GT_SIGNAL_TEMPERATURE] = {GT_FAULT_AFTER, 3, 60, .threshold = 100, .recover_looks = 3,
+            [GT_SIGNAL_TEMPERATURE] = {GT_FAULT_AFTER, 3, 60, .threshold = 100, .recover_checks = 3,
                                        .recover_s = 60},
             [GT_SIGNAL_LIBRARY] = AT_ONCE(3),
             [GT_SIGNAL_CALL_HANG] = AT_ONCE(3),
-            [GT_SIGNAL_CALL_ERROR] = {GT_FAULT_AFTER, 3, 120, .threshold = 1, .recover_looks = 3},
-            [GT_SIGNAL_PCI_ERROR] = {GT_FAULT_AFTER, 3, 3600, .threshold = 1, .recover_looks = 1,
+            [GT_SIGNAL_CALL_ERROR] = {GT_FAULT_AFTER, 3, 120, .threshold = 1, .recover_checks = 3},
+            [GT_SIGNAL_PCI_ERROR] = {GT_FAULT_AFTER, 3, 3600, .threshold = 1, .recover_checks = 1,
                                      .recover_s = 3600},
-            [GT_SIGNAL_PCI_EVENT] = {GT_FAULT_AFTER, 3, 3600, .threshold = 1, .recover_looks = 1,
+            [GT_SIGNAL_PCI_EVENT] = {GT_FAULT_AFTER, 3, 3600, .threshold = 1, .recover_checks = 1,
                                      .recover_s = 3600},
-            [GT_SIGNAL_VENDOR_EVENT] = {GT_FAULT_REPORT, 3, 3600, .threshold = 1, .recover_looks = 1,
+            [GT_SIGNAL_VENDOR_EVENT] = {GT_FAULT_REPORT, 3, 3600, .threshold = 1, .recover_checks = 1,
                                         .recover_s = 3600},
             [GT_SIGNAL_RECORDED] = AT_ONCE(3),
         },

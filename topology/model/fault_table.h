@@ -9,22 +9,22 @@
 enum gt_fault_when {
     GT_FAULT_AT_ONCE,
     GT_FAULT_AFTER,  /* when it has occurred `times` within `within_s` */
-    GT_FAULT_REPORT, /* never; it is only counted and told */
+    GT_FAULT_REPORT, /* never; it is only counted and reported */
 };
 
 enum {
     GT_FAULT_TIMES_MAX = 20,
     GT_FAULT_SECONDS_MAX = 604800, /* a week */
-    GT_FAULT_LOOKS_MAX = 1000,
+    GT_FAULT_CHECKS_MAX = 1000,
     GT_FAULT_FALLS_MAX = 20,
 };
 
 struct gt_fault_rule {
     enum gt_fault_when when;
-    unsigned times, within_s;          /* of GT_FAULT_AFTER; at least 1 */
-    uint32_t threshold;                /* of a level */
-    unsigned recover_looks, recover_s; /* well again after so many clean looks, and so long after it was
-                                          last seen; looks at least 1 */
+    unsigned times, within_s;           /* of GT_FAULT_AFTER; at least 1 */
+    uint32_t threshold;                 /* of a level */
+    unsigned recover_checks, recover_s; /* well again after so many clean checks, and so long after it was
+                                          last seen; checks at least 1 */
 };
 
 /* A GPU that falls ill `falls` times within `within_s` is held back: after that it has to be well for

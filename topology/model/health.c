@@ -8,7 +8,7 @@
 
 enum { FORGET_AFTER = 100 };
 
-/* Whether a signal is there in this look; for a counter: whether it has ever counted. */
+/* Whether a signal is there in this check; for a counter: whether it has ever counted. */
 static bool shows(const struct gt_fault_table *table, const struct gt_evidence *evidence,
                   enum gt_signal signal)
 {
@@ -25,7 +25,7 @@ static bool shows(const struct gt_fault_table *table, const struct gt_evidence *
     return evidence->value[signal] > 0;
 }
 
-/* One sentence. The temperature is told by its limit: it changes with every look, and a reason must not. */
+/* One sentence. The temperature is given by its limit: it changes with every check, and a reason must not. */
 static void describe(const struct gt_fault_table *table, const struct gt_evidence *evidence,
                      enum gt_signal signal, char *to, size_t size)
 {
@@ -53,7 +53,7 @@ static void say(struct gt_gpu *gpu, bool ill, enum gt_signal cause, const char *
     gt_gpu_withhold_vfio(gpu);
 }
 
-void gt_health_judge(const struct gt_fault_table *table, struct gt_node *node)
+void gt_health_evaluate(const struct gt_fault_table *table, struct gt_node *node)
 {
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
@@ -89,7 +89,7 @@ static unsigned within(const struct gt_health_track *track, uint64_t now_s, unsi
     return count;
 }
 
-/* How often the signal has occurred by this look. */
+/* How often the signal has occurred by this check. */
 static uint32_t occurrences(struct gt_health_track *track, const struct gt_fault_table *table,
                             const struct gt_evidence *evidence, enum gt_signal signal)
 {
@@ -131,9 +131,9 @@ static void follow(struct gt_health *health, struct gt_health_track *track,
         track->faulty = track->faulty || is_fault(rule, track, flags, now_s);
         return;
     }
-    if (track->clean < GT_FAULT_LOOKS_MAX)
+    if (track->clean < GT_FAULT_CHECKS_MAX)
         track->clean++;
-    bool long_enough = track->clean >= rule->recover_looks && now_s - track->last_s >= rule->recover_s;
+    bool long_enough = track->clean >= rule->recover_checks && now_s - track->last_s >= rule->recover_s;
     if (track->faulty && (long_enough || flags & GT_HEALTH_AT_ONCE)) {
         track->faulty = false;
         track->occurrences = 0;
@@ -200,7 +200,7 @@ static void find_reason(struct gt_health_entry *entry, const struct gt_fault_tab
     if (signal == GT_SIGNALS) {
         char last[sizeof(entry->reason)];
         if (entry->cause == GT_SIGNALS)
-            return; /* held back already, and told so */
+            return; /* held back already, and reported as that */
         memcpy(last, entry->reason, sizeof(last));
         snprintf(entry->reason, sizeof(entry->reason), GT_HELD_BACK ", has to be well for %llu s; last: %s",
                  (unsigned long long)entry->hold_s, last);

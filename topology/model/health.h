@@ -13,8 +13,8 @@
  * a recording does, and its health is unknown where nobody said anything.
  */
 
-/* By one look alone, without a past: what is a fault at once counts, and nothing else can. */
-void gt_health_judge(const struct gt_fault_table *table, struct gt_node *node);
+/* By one check alone, without a history: only what is a fault at once counts. */
+void gt_health_evaluate(const struct gt_fault_table *table, struct gt_node *node);
 
 /* Since the start. */
 struct gt_health_counts {
@@ -24,8 +24,8 @@ struct gt_health_counts {
 
 /*
  * The past of the GPUs of a node, one entry each, by BDF. One that left the node is forgotten after it has
- * been away for some looks; one in whose place another UUID is seen, at once: a new card does not inherit the
- * health of the old one. Begin with zeros.
+ * been away for some checks; one in whose place another UUID is seen, at once: a new card does not inherit
+ * the health of the old one. Begin with zeros.
  */
 struct gt_health {
     struct gt_health_counts counts;
@@ -33,15 +33,15 @@ struct gt_health {
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];
         char uuid[GT_ID_SIZE]; /* as last known, "" never */
-        unsigned away;         /* looks in a row without this GPU */
+        unsigned away;         /* checks in a row without this GPU */
         bool ill;              /* as last said */
         enum gt_signal cause;  /* of that; GT_SIGNALS: held back */
         char reason[128];
         struct gt_health_track {
-            bool faulty, counted;              /* counted: `value` is that of an earlier look */
+            bool faulty, counted;              /* counted: `value` is that of an earlier check */
             uint32_t value;                    /* of a counter */
             uint64_t last_s;                   /* when it was last there */
-            unsigned clean;                    /* looks since then that knew of it */
+            unsigned clean;                    /* checks since then that knew of it */
             unsigned occurrences;              /* at most GT_FAULT_TIMES_MAX, the latest */
             uint64_t at_s[GT_FAULT_TIMES_MAX]; /* when, a ring that `next` goes round in */
             unsigned next;
@@ -63,7 +63,7 @@ struct gt_health_past {
     uint64_t hold_s;
 };
 void gt_health_past(const struct gt_health_entry *entry, struct gt_health_past *ret);
-/* It is unhealthy until looks have shown, by the fault table, that it is well. One that is known already is
+/* It is unhealthy until checks have shown, by the fault table, that it is well. One that is known already is
  * left as it is. */
 void gt_health_restore(struct gt_health *health, const struct gt_health_past *past, uint64_t now_s);
 
@@ -71,14 +71,14 @@ void gt_health_restore(struct gt_health *health, const struct gt_health_past *pa
 #define GT_HELD_BACK "fell ill again and again"
 
 enum {
-    GT_HEALTH_AT_ONCE = 1, /* a person asked for the look: what it saw is believed without waiting */
-    GT_HEALTH_ALL = 2,     /* the look knows all there is (a recording): what it does not tell is not there */
+    GT_HEALTH_AT_ONCE = 1, /* a person asked for the check: its result counts without waiting */
+    GT_HEALTH_ALL = 2,     /* the check knows everything (a recording): what it does not name is not there */
 };
 
 /*
- * Changes the health of a node that nobody else has yet to what is to be said after this look.
+ * Changes the health of a node that nobody else has yet to its health after this check.
  *
- * A signal that made a GPU ill ends only with looks that knew about that very signal: not hearing is no
+ * A signal that made a GPU unhealthy ends only with checks that knew about that signal: silence is no
  * recovery, and who is ill may well be who does not answer.
  */
 void gt_health_observe(struct gt_health *health, const struct gt_fault_table *table, struct gt_node *node,

@@ -6,7 +6,7 @@
 
 #include "topology/model/loss_internal.h"
 
-/* The classes built before. Few entries, so a look is a walk along them. */
+/* The classes built before. They are few, so a search goes through all of them. */
 
 enum { CAPACITY_MAX = 65536 };
 

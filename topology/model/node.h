@@ -85,7 +85,7 @@ struct gt_gpu {
     enum gt_gpu_health health;
     char unhealthy_reason[128];  /* "" unless unhealthy */
     enum gt_signal cause;        /* of that; GT_SIGNALS: not unhealthy, or held back after several times */
-    struct gt_evidence evidence; /* what this look says against it; health.h makes the health of it */
+    struct gt_evidence evidence; /* what this check found against it; health.h makes the health of it */
     unsigned zone; /* set by gt_node_finish: GPUs joined by direct links share one, from 1; 0 alone */
 };
 
@@ -108,8 +108,8 @@ struct gt_link {
     double speed;                /* GT/s of one lane, 0 unknown */
     uint64_t bandwidth_mbps;     /* MB/s in one direction, 0 unknown */
     enum gt_link_state state;    /* a direct link that is DOWN keeps kind MX and weighs as path_kind */
-    bool stale;                  /* as last told: the vendor library is silent now, see links_told_s */
-    uint32_t weight;             /* pair weight, GB/s; set by gt_node_finish, see gt_link_weight() */
+    bool stale; /* its last reported state: the vendor library does not answer now, see links_reported_s */
+    uint32_t weight; /* pair weight, GB/s; set by gt_node_finish, see gt_link_weight() */
 };
 
 struct gt_missing {
@@ -127,7 +127,8 @@ struct gt_node {
     struct gt_link
         *links; /* gpu_count * (gpu_count - 1) / 2, ordered (0,1) (0,2) (1,2) (0,3)... : by b, then a */
     unsigned link_count;
-    int64_t links_told_s; /* Unix time at which stale links and servers were last told; 0: nothing is stale */
+    int64_t links_reported_s; /* Unix time at which stale links and servers were last reported; 0: nothing is
+                                 stale */
     char server_uuid[GT_ID_SIZE];             /* "" unknown */
     char remotes[GT_REMOTES_MAX][GT_ID_SIZE]; /* servers that MetaXLink reaches, without the own one */
     unsigned remote_count;

@@ -101,8 +101,8 @@ static int read_pcie(const struct node_reader *r, const struct gt_at *at, const 
     return 0;
 }
 
-/* `healthy` is how it was told before `health`: false for unhealthy, true for all else. Either may say that a
- * GPU is unhealthy. */
+/* `healthy` was written before there was `health`: false for unhealthy, true for all else. Either may say
+ * that a GPU is unhealthy. */
 static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_health *ret)
 {
     enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN;
@@ -304,16 +304,16 @@ static int read_lists(struct node_reader *r, const struct gt_at *at, const cJSON
     return 0;
 }
 
-static int read_told(const struct gt_at *at, const cJSON *json, int64_t *ret)
+static int read_reported_time(const struct gt_at *at, const cJSON *json, int64_t *ret)
 {
     char text[GT_TIME_TEXT_SIZE] = "";
-    TRY(gt_get_text(at, json, "linksToldAt", text, sizeof(text)));
+    TRY(gt_get_text(at, json, "linksReportedAt", text, sizeof(text)));
     if (!text[0])
         return 0;
-    int64_t told = gt_time_of_text(text);
-    if (!told)
-        return gt_at_fail(at, "linksToldAt", "\"%s\" is no time such as 2026-01-31T12:00:00Z", text);
-    *ret = told;
+    int64_t time_s = gt_time_of_text(text);
+    if (!time_s)
+        return gt_at_fail(at, "linksReportedAt", "\"%s\" is no time such as 2026-01-31T12:00:00Z", text);
+    *ret = time_s;
     return 0;
 }
 
@@ -337,7 +337,7 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
     TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
     TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
-    TRY(read_told(at, json, &node->links_told_s));
+    TRY(read_reported_time(at, json, &node->links_reported_s));
     TRY(read_gpus(&reader, gpus));
     unsigned i = 0;
     for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)

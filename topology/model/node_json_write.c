@@ -177,10 +177,10 @@ struct cJSON *gt_node_to_json(const struct gt_node *node)
     cJSON *links = add(w, root, "links", cJSON_CreateArray());
     for (unsigned i = 0; i < node->link_count; i++)
         write_link(w, links, &node->links[i]);
-    if (node->links_told_s) {
-        char told[GT_TIME_TEXT_SIZE];
-        gt_time_text(node->links_told_s, told);
-        add_text(w, root, "linksToldAt", told);
+    if (node->links_reported_s) {
+        char time[GT_TIME_TEXT_SIZE];
+        gt_time_text(node->links_reported_s, time);
+        add_text(w, root, "linksReportedAt", time);
     }
     cJSON *supernode = add(w, root, "supernode", cJSON_CreateObject());
     add_text_or_null(w, supernode, "uuid", node->server_uuid);

@@ -175,15 +175,15 @@ static void print_matrix(const struct gt_node *node, struct gt_buf *to, unsigned
 
 static void print_stale(const struct gt_node *node, struct gt_buf *to)
 {
-    char told[GT_TIME_TEXT_SIZE];
+    char time[GT_TIME_TEXT_SIZE];
     unsigned stale = 0;
     for (unsigned i = 0; i < node->link_count; i++)
         stale += node->links[i].stale;
-    if (!node->links_told_s)
+    if (!node->links_reported_s)
         return;
-    gt_time_text(node->links_told_s, told);
+    gt_time_text(node->links_reported_s, time);
     gt_buf_printf(to, "\nStale: the vendor library is silent, and last told of %u link%s at %s\n", stale,
-                  stale == 1 ? "" : "s", told);
+                  stale == 1 ? "" : "s", time);
 }
 
 static void print_zones(const struct gt_node *node, struct gt_buf *to)

@@ -147,11 +147,11 @@ static void draw_legend(struct svg_pen *pen, const struct svg_layout *l)
     if (l->has_down)
         legend_stroke(pen, SVG_BAD, true, "direct link that is down");
     for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++) {
-        const struct svg_health *look = svg_health(health);
+        const struct svg_health *style = svg_health(health);
         char text[32];
-        snprintf(text, sizeof(text), "GPU, %s", look->word);
+        snprintf(text, sizeof(text), "GPU, %s", style->word);
         if (gt_node_with_health(l->node, health))
-            legend_chip(pen, look->paper, look->edge, text);
+            legend_chip(pen, style->paper, style->edge, text);
     }
     if (l->node->nic_count)
         legend_chip(pen, SVG_NIC, SVG_NIC_EDGE, "NIC");

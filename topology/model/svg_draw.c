@@ -45,12 +45,12 @@ void svg_text(struct gt_buf *to, struct svg_text style, const char *format, ...)
 
 const struct svg_health *svg_health(enum gt_gpu_health health)
 {
-    static const struct svg_health looks[] = {
+    static const struct svg_health styles[] = {
         [GT_GPU_HEALTH_UNKNOWN] = {"health unknown", "none", "#8a97a8", "#eceff3", "#8a97a8"},
         [GT_GPU_HEALTHY] = {"healthy", SVG_GOOD, SVG_GOOD, SVG_PAPER, "#cbd5e1"},
         [GT_GPU_UNHEALTHY] = {"ill", SVG_BAD, SVG_BAD, SVG_BAD_PAPER, SVG_BAD},
     };
-    return &looks[health];
+    return &styles[health];
 }
 
 void svg_rect(struct gt_buf *to, int x, int y, int width, int height, int radius, const char *fill,

@@ -87,16 +87,16 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
                  text);
 }
 
-static void draw_dot(struct gt_buf *to, int x, int y, int radius, const struct svg_health *look)
+static void draw_dot(struct gt_buf *to, int x, int y, int radius, const struct svg_health *style)
 {
     gt_buf_printf(to, "<circle cx=\"%d\" cy=\"%d\" r=\"%d\" fill=\"%s\" stroke=\"%s\"/>\n", x, y, radius,
-                  look->dot, look->dot_edge);
+                  style->dot, style->dot_edge);
 }
 
 static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct gt_gpu *gpu)
 {
     const struct svg_box *box = &l->gpus[gpu->index];
-    const struct svg_health *look = svg_health(gpu->health);
+    const struct svg_health *style = svg_health(gpu->health);
     char memory[32], link[48];
     gt_memory_text(gpu->memory_bytes, memory, sizeof(memory));
     gt_pcie_link_text(&gpu->pcie_now, link, sizeof(link));
@@ -105,18 +105,18 @@ static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct
     svg_escape(to, gpu->product);
     gt_buf_printf(to, ", %s, %s, ", memory, gpu->bdf);
     svg_escape(to, gpu->uuid[0] ? gpu->uuid : "UUID not known");
-    gt_buf_printf(to, ", PCIe %s, %s ", link[0] ? link : "not known", look->word);
+    gt_buf_printf(to, ", PCIe %s, %s ", link[0] ? link : "not known", style->word);
     svg_escape(to, gpu->unhealthy_reason);
     gt_buf_puts(to, "</title>\n");
 
     svg_rect(to, box->x + 1, box->y + 3, box->width, box->height, 10, "#e3e8f0", NULL); /* its shadow */
-    svg_rect(to, box->x, box->y, box->width, box->height, 10, look->paper, look->edge);
+    svg_rect(to, box->x, box->y, box->width, box->height, 10, style->paper, style->edge);
     if (box->width >= 100) {
-        draw_dot(to, box->x + box->width - 16, box->y + 22, 5, look);
+        draw_dot(to, box->x + box->width - 16, box->y + 22, 5, style);
         draw_card_text(to, gpu, box);
     } else {
         int x = box->x + box->width / 2;
-        draw_dot(to, x, box->y + 10, 3, look);
+        draw_dot(to, x, box->y + 10, 3, style);
         svg_text(to,
                  (struct svg_text){x, box->y + 30, 15, NULL, "text-anchor=\"middle\" font-weight=\"700\""},
                  "%u", gpu->index);

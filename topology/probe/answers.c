@@ -85,7 +85,7 @@ static void read_system(struct gt_reading *reading)
     }
 }
 
-/* GPUs on the bus that a library which answers does not tell of. */
+/* GPUs on the bus that the library does not list, though it answers. */
 static void note_unnamed(struct gt_reading *reading)
 {
     gt_auto_buf struct gt_buf list = GT_BUF(256);

@@ -17,7 +17,7 @@ int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned
                      struct gt_err **err);
 
 /*
- * What a whole scan and a look at health are both told about who is there and in which state links are, as
+ * What both a whole scan and a health check learn: which devices are there, and the state of the links, as
  * one number: where it is the same, a whole scan would find no other wiring. -EINVAL as above.
  */
 int gt_answers_digest(const char *log, size_t len, uint64_t *ret, struct gt_err **err);

@@ -89,7 +89,7 @@ static void drop_ecc(const struct gt_reading *reading)
     }
 }
 
-/* Where one kind did not answer the sum would seem to fall, and to rise with the next look. */
+/* Where one kind did not answer the sum would seem to fall, and to rise with the next check. */
 static void drop_pci_events(const struct gt_reading *reading)
 {
     for (unsigned i = 0; i < reading->answers->count; i++) {
@@ -103,12 +103,12 @@ static void drop_pci_events(const struct gt_reading *reading)
 static void read_limited(struct gt_reading *reading)
 {
     uint64_t listed = 0, described = 0;
-    bool told = false;
+    bool known = false;
     for (unsigned i = 0; i < reading->answers->count; i++) {
         const struct gt_answer *answer = &reading->answers->calls[i];
         char bdf[GT_BDF_SIZE];
         if (gt_answer_is(answer, "mxSmlGetAllLimitedDevices"))
-            told = gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &listed);
+            known = gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &listed);
         if (!gt_answer_is(answer, "mxSmlGetLimitedDeviceInfo") || !gt_answer_bdf(answer, bdf))
             continue;
         described++;
@@ -118,11 +118,11 @@ static void read_limited(struct gt_reading *reading)
                              gt_signal_text(GT_SIGNAL_LIMITED));
     }
     /* Each one that is listed must be known: else any GPU could be meant. */
-    for (unsigned i = 0; told && listed <= described && i < reading->node->gpu_count; i++)
+    for (unsigned i = 0; known && listed <= described && i < reading->node->gpu_count; i++)
         gt_evidence_absent(&reading->node->gpus[i].evidence, GT_SIGNAL_LIMITED);
 }
 
-/* How many events the library has told of each device since the probe was started; of those it lists. */
+/* How many events the library has reported of each device since the probe was started; of those it lists. */
 static void read_events(struct gt_reading *reading)
 {
     const cJSON *events = gt_get(reading->answers->json, "events"), *event;

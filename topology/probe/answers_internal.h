@@ -24,7 +24,8 @@ int gt_reading_find(const struct gt_node *node, const char *bdf);
 
 void gt_read_identities(struct gt_reading *reading);
 void gt_read_devices(struct gt_reading *reading);
-/* Evidence about health: answers_health.c what is told, answers_silence.c who does not answer. */
+/* Evidence about health: answers_health.c reads what is reported, answers_silence.c finds devices that do not
+ * answer. */
 void gt_read_health(struct gt_reading *reading);
 void gt_read_silence(struct gt_reading *reading);
 void gt_read_links(struct gt_reading *reading);

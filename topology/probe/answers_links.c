@@ -17,12 +17,12 @@ enum {
 struct wiring {
     unsigned char level[GT_GPUS_MAX][GT_GPUS_MAX];
     signed char peer[GT_GPUS_MAX][GT_VENDOR_LINK_NUMBERS];
-    bool told_peers[GT_GPUS_MAX];                                        /* any answer about a port */
+    bool reported_peers[GT_GPUS_MAX];                                    /* any answer about a port */
     bool there[GT_VENDOR_LINK_NUMBERS], refused[GT_VENDOR_LINK_NUMBERS]; /* link numbers, over all GPUs */
     signed char state[GT_GPUS_MAX][GT_VENDOR_PORTS];
     double speed[GT_GPUS_MAX][GT_VENDOR_PORTS];
     unsigned width[GT_GPUS_MAX][GT_VENDOR_PORTS];
-    unsigned link_state[GT_GPUS_MAX]; /* 0: enabled, or not told */
+    unsigned link_state[GT_GPUS_MAX]; /* 0: enabled, or not reported */
     unsigned base;                    /* the link number of the first port */
 };
 
@@ -69,7 +69,7 @@ static void read_remote(struct gt_reading *reading, const struct gt_answer *answ
     unsigned number = answer->args[1];
     w->refused[number] = w->refused[number] || (!answer->why && answer->code != 0 && answer->code != 2);
     if (!answer->why && (answer->code == 0 || answer->code == 2))
-        w->told_peers[gpu] = true;
+        w->reported_peers[gpu] = true;
     if (!answer->value)
         return;
     w->there[number] = true;
@@ -212,13 +212,13 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* What both ends agree on; an end that told nothing about any port has no say. */
+/* What both ends agree on; an end that reported no port does not count. */
 static struct bundle bundle_of(const struct wiring *w, unsigned a, unsigned b)
 {
     struct bundle from = bundle_to(w, a, b), to = bundle_to(w, b, a);
-    if (!w->told_peers[a])
+    if (!w->reported_peers[a])
         return to;
-    if (!w->told_peers[b])
+    if (!w->reported_peers[b])
         return from;
     struct bundle both = {.ports = least(from.ports, to.ports), .up = least(from.up, to.up)};
     bool all_down = (from.ports && from.down == from.ports) || (to.ports && to.down == to.ports);

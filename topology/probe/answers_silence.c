@@ -18,7 +18,7 @@ static const char *const watched[] = {
 };
 enum { WATCHED = GT_COUNT(watched), NOT_SUPPORTED = 3 };
 
-enum result { NOT_ASKED, ANSWERED, REFUSED, FAILED, HUNG };
+enum result { NOT_QUERIED, ANSWERED, REFUSED, FAILED, HUNG };
 
 struct silence {
     enum result results[GT_GPUS_MAX][WATCHED];
@@ -61,7 +61,7 @@ static bool others_answer(const struct silence *silence, unsigned gpus, unsigned
     return false;
 }
 
-static void tell(struct gt_evidence *evidence, enum gt_signal signal, const struct gt_answer *answer)
+static void add_failure(struct gt_evidence *evidence, enum gt_signal signal, const struct gt_answer *answer)
 {
     if (answer->why)
         gt_evidence_seen(evidence, signal, "%s for it: %s", answer->call, answer->why);
@@ -70,8 +70,8 @@ static void tell(struct gt_evidence *evidence, enum gt_signal signal, const stru
 }
 
 /* A GPU that the library names. */
-static void judge_named(const struct silence *silence, unsigned gpus, unsigned g,
-                        struct gt_evidence *evidence)
+static void evaluate_named(const struct silence *silence, unsigned gpus, unsigned g,
+                           struct gt_evidence *evidence)
 {
     unsigned comparable = 0, answered = 0, asked = 0, bad = 0;
     const struct gt_answer *hang = NULL, *error = NULL;
@@ -82,16 +82,16 @@ static void judge_named(const struct silence *silence, unsigned gpus, unsigned g
         if (!others_answer(silence, gpus, g, c))
             continue;
         comparable++;
-        asked += result != NOT_ASKED;
+        asked += result != NOT_QUERIED;
         if (result == HUNG && !hang)
             hang = silence->answers[g][c];
         if (result == FAILED && !error)
             error = silence->answers[g][c];
     }
     if (hang)
-        tell(evidence, GT_SIGNAL_CALL_HANG, hang);
+        add_failure(evidence, GT_SIGNAL_CALL_HANG, hang);
     if (error)
-        tell(evidence, GT_SIGNAL_CALL_ERROR, error);
+        add_failure(evidence, GT_SIGNAL_CALL_ERROR, error);
     /* Who is alone has nobody to be compared with, and is well where nothing goes wrong. */
     if (comparable ? asked == comparable : answered && !bad) {
         gt_evidence_absent(evidence, GT_SIGNAL_CALL_HANG);
@@ -106,7 +106,7 @@ static void judge_named(const struct silence *silence, unsigned gpus, unsigned g
 }
 
 /* Whether each device that the library counts was asked who it is. *ret_failed is one that did not say. */
-static bool all_were_asked(const struct gt_reading *reading, const struct gt_answer **ret_failed)
+static bool all_were_queried(const struct gt_reading *reading, const struct gt_answer **ret_failed)
 {
     uint64_t count = 0, asked = 0;
     bool counted = false;
@@ -130,16 +130,16 @@ void gt_read_silence(struct gt_reading *reading)
     struct silence silence = {0};
     const struct gt_answer *failed = NULL;
     unsigned named = 0;
-    if (reading->answers->stopped) /* who would have answered cannot be told */
+    if (reading->answers->stopped) /* it is not known who would have answered */
         return;
     collect(reading, &silence);
     for (unsigned i = 0; i < node->gpu_count; i++)
         named += node->gpus[i].vendor_index >= 0;
-    bool asked = all_were_asked(reading, &failed);
+    bool asked = all_were_queried(reading, &failed);
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         if (gpu->vendor_index >= 0)
-            judge_named(&silence, node->gpu_count, i, &gpu->evidence);
+            evaluate_named(&silence, node->gpu_count, i, &gpu->evidence);
         else if (named && asked && failed && failed->why)
             gt_evidence_seen(&gpu->evidence, GT_SIGNAL_LIBRARY,
                              "the vendor library knows %u of %u GPUs, and not it (device %u: %s)", named,

@@ -284,13 +284,13 @@ static void begin(struct gt_probe_client *client, const char *request)
     client->request = request;
     if (strcmp(request, times_request) == 0)
         return;
-    drain_events(client); /* what they tell of is looked at now */
+    drain_events(client); /* this scan finds what they report */
     atomic_fetch_add(&client->scans, 1);
 }
 
 /* `milliseconds`: 0 without another limit than the deadline. */
-static int ask_within(struct gt_probe_client *client, const char *request, int milliseconds,
-                      char **ret_answers, struct gt_err **err)
+static int query_within(struct gt_probe_client *client, const char *request, int milliseconds,
+                        char **ret_answers, struct gt_err **err)
 {
     gt_auto_err struct gt_err *first = NULL;
     if (!client->deadline)
@@ -327,13 +327,13 @@ int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_
 int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
                          struct gt_err **err)
 {
-    return ask_within(client, "scan\n", milliseconds, ret_answers, err);
+    return query_within(client, "scan\n", milliseconds, ret_answers, err);
 }
 
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
 {
     gt_auto_err struct gt_err *why = NULL;
-    int r = client->knows_no_health ? -ECONNRESET : ask_within(client, "health\n", 0, ret_answers, &why);
+    int r = client->knows_no_health ? -ECONNRESET : query_within(client, "health\n", 0, ret_answers, &why);
     if (r != -ECONNRESET) {
         client->knows_health = r >= 0;
         if (r < 0 && err)
@@ -351,7 +351,7 @@ int gt_probe_times(struct gt_probe_client *client, struct gt_call_times *ret, st
     gt_auto_free char *text = NULL;
     if (!client->knows_health || client->deadline)
         return gt_fail(err, ENOTSUP, "the probe may not know how long calls have taken");
-    int r = ask_within(client, times_request, 0, &text, err);
+    int r = query_within(client, times_request, 0, &text, err);
     return r < 0 ? r : gt_call_times_read(text, strlen(text), ret, err);
 }
 

@@ -32,7 +32,7 @@ GT_DEFINE_CLEANUP(struct gt_probe_client *, gt_probe_client_free)
 /*
  * Asks for all vendor knowledge. *ret_answers is the vendor call log, a JSON document
  * (docs/probe-protocol.md); the caller frees it. A failed or hanging vendor call is no error here: the log
- * says so. An error means that the probe itself cannot be reached or talks nonsense.
+ * says so. An error means that the probe itself cannot be reached or does not keep to the protocol.
  */
 int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 
@@ -44,7 +44,7 @@ int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char 
                          struct gt_err **err);
 /* Whether the last call left an answer to wait for. */
 bool gt_probe_scan_is_due(const struct gt_probe_client *client);
-/* The same for what tells of health alone, which costs less. An older probe that does not
+/* The same for health alone, which costs less. An older probe that does not
  * know this is asked for everything. */
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 

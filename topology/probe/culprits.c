@@ -11,7 +11,7 @@ static bool is_pair(const char *call)
 }
 
 /* Calls that are made several times for one device: their second number names a link or another device. */
-static bool asks_about_links(const char *call)
+static bool is_about_links(const char *call)
 {
     return strcmp(call, "mxSmlGetMetaXLinkRemoteInfo") == 0 || is_pair(call);
 }
@@ -20,7 +20,7 @@ static struct gt_culprit name(const char *call, unsigned count, const uint32_t *
 {
     struct gt_culprit culprit = {.device = count ? args[0] : UINT32_MAX, .link = UINT32_MAX};
     gt_text_copy(culprit.call, sizeof(culprit.call), call);
-    if (count > 1 && asks_about_links(call))
+    if (count > 1 && is_about_links(call))
         culprit.link = args[1];
     return culprit;
 }

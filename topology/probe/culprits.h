@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /*
- * The calls that cost a worker its life in one scan, and what is not asked any more because of them:
+ * The calls at which a worker died in one scan, and the calls that are left out because of them:
  *   - the same call for the same device, or for the same link or pair of devices where it asks about one;
  *   - a call about links or pairs for a device at which two of them were fatal;
  *   - anything for a device that a function was fatal for which answers for others, or two which do not;

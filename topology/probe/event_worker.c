@@ -15,13 +15,13 @@ void gt_event_worker_stop(struct gt_event_worker *events)
     gt_worker_stop(&events->worker, NULL, 0);
 }
 
-static bool tell(const struct gt_event_worker *events, const char *request)
+static bool send_request(const struct gt_event_worker *events, const char *request)
 {
     return send(events->worker.fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
-void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
-                          bool verbose)
+void gt_event_worker_run(struct gt_event_worker *events, const struct gt_library *library, uint64_t devices,
+                         bool verbose)
 {
     bool others = devices && devices != events->devices && gt_clock_signed_ms() >= events->again;
     if (events->worker.pid && (others || !gt_library_same(library, &events->library)))
@@ -40,7 +40,7 @@ void gt_event_worker_tend(struct gt_event_worker *events, const struct gt_librar
     for (unsigned i = 0; i < GT_EVENT_DEVICES_MAX; i++)
         if (devices >> i & 1)
             n += snprintf(list + n, sizeof(list) - (size_t)n, " %u", i);
-    if (!tell(events, open) || !tell(events, "call mxSmlInit") || !tell(events, list))
+    if (!send_request(events, open) || !send_request(events, "call mxSmlInit") || !send_request(events, list))
         gt_event_worker_stop(events);
 }
 
@@ -65,7 +65,7 @@ static void count(struct gt_event_worker *events, const char *packet)
     size_t len = strspn(packet, "0123456789");
     memcpy(digits, packet, len < sizeof(digits) ? len : 0);
     if (gt_text_to_unsigned(digits, GT_EVENT_DEVICES_MAX - 1, &device))
-        events->told[device]++;
+        events->reported[device]++;
 }
 
 bool gt_event_worker_take(struct gt_event_worker *events)

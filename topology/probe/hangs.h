@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Calls about one device that cost a worker its life in look after look, so that they are not made again in
- * each: GT_HANGS_FREE times they are, then after GT_HANGS_FIRST_MS, twice as long each further time, and
+ * Calls about one device at which the worker died in check after check. They are not made in each check:
+ * GT_HANGS_FREE times they are, then after GT_HANGS_FIRST_MS, twice as long each further time, and
  * GT_HANGS_MAX_MS at most. Until then they count as failed as they did. Any clock that only goes forward.
  * Private to topology/probe.
  */
@@ -24,8 +24,8 @@ struct gt_hangs {
     } list[GT_HANGS_LIST];
 };
 
-/* It failed; `why` is kept. Calls that name no device are no concern of this: a library that hangs as a whole
- * is asked again in each look. */
+/* It failed; `why` is kept. Calls without a device are not kept: a library that hangs as a whole
+ * is queried again in each check. */
 void gt_hangs_failed(struct gt_hangs *hangs, const char *call, unsigned count, const uint32_t *args,
                      const char *why, uint64_t now_ms);
 

@@ -39,7 +39,7 @@ static bool identify(int fd, const char *shown, struct gt_library *ret)
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return false;
-    /* The real path rather than the link's: the library looks for its companions beside itself. */
+    /* The real path rather than the link's: the library loads others from its own directory. */
     ssize_t n = readlink(link, library.path, sizeof(library.path) - 1);
     if (n <= 0 || library.path[0] != '/')
         return false;

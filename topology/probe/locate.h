@@ -21,7 +21,7 @@ struct gt_library {
 /*
  * Finds the library: `explicit_path` where it is not NULL, else below `root` in the places where the vendor
  * installs it, else anywhere below its opt/ (to a limited depth, a limited number of entries) where only root
- * and the own user can write. -ENOENT says where it was looked for.
+ * and the own user can write. -ENOENT says where it was searched.
  */
 int gt_library_locate(const char *root, const char *explicit_path, struct gt_library *ret,
                       struct gt_err **err);

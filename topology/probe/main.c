@@ -11,7 +11,7 @@
 #include "topology/probe/no_network.h"
 #include "topology/probe/server.h"
 
-/* gputopo-probe: asks the vendor library on behalf of others. Exit codes: 0 done, 1 failed, 2 wrong usage. */
+/* gputopo-probe: queries the vendor library for others. Exit codes: 0 done, 1 failed, 2 wrong usage. */
 
 struct arguments {
     const char *socket;

@@ -8,10 +8,10 @@
 enum { DEVICES_MAX = 64, PORT_NUMBERS = 8, CPU_WORDS = 32, NODE_WORDS = 4 };
 
 #define ASK(prober, call, ...)                                                                               \
-    gt_prober_ask((prober), (call), sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                    \
-                  (uint32_t[]){__VA_ARGS__})
+    gt_prober_call((prober), (call), sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                   \
+                   (uint32_t[]){__VA_ARGS__})
 
-/* Asks for nothing but the entry in the log. */
+/* Adds an entry to the log without a call. */
 #define NOTE(prober, call, ...) cJSON_Delete(ASK((prober), (call), __VA_ARGS__))
 
 static bool answered(cJSON *value)
@@ -31,9 +31,9 @@ static unsigned number(cJSON *value, unsigned max, unsigned otherwise)
     return result;
 }
 
-static void ask_limited(struct gt_prober *prober)
+static void query_limited(struct gt_prober *prober)
 {
-    cJSON *list = gt_prober_ask(prober, "mxSmlGetAllLimitedDevices", 0, NULL);
+    cJSON *list = gt_prober_call(prober, "mxSmlGetAllLimitedDevices", 0, NULL);
     const cJSON *id;
     unsigned asked = 0;
     cJSON_ArrayForEach(id, gt_get(list, "deviceId")) if (cJSON_IsNumber(id) && id->valueint >= 0 &&
@@ -46,16 +46,16 @@ static void ask_limited(struct gt_prober *prober)
  * that the bus reports (AER) are read from PCI. */
 enum { HOTSPOT = 0, PCI_SYNC_FLOOD = 2, PCI_DOUBLE_BIT = 3, PCI_MMIO = 4 };
 
-/* A question about each device in turn; `count` numbers of it, the second one is `second`. */
+/* A call for each device in turn; `count` numbers of it, the second one is `second`. */
 static void note_each(struct gt_prober *prober, uint64_t devices, const char *call, unsigned count,
                       uint32_t second)
 {
     for (; devices; devices &= devices - 1)
-        cJSON_Delete(gt_prober_ask(prober, call, count, (uint32_t[]){gt_bit_first(devices), second}));
+        cJSON_Delete(gt_prober_call(prober, call, count, (uint32_t[]){gt_bit_first(devices), second}));
 }
 
-/* One function after the other, each for all devices: what is wrong with one of them shows at once. */
-static void ask_health(struct gt_prober *prober, uint64_t devices)
+/* One function after the other, each for all devices: so a fault of a function shows at once. */
+static void query_health(struct gt_prober *prober, uint64_t devices)
 {
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1 && number(ASK(prober, "mxSmlGetDeviceState", i), 2, 2) == 0)
@@ -67,7 +67,7 @@ static void ask_health(struct gt_prober *prober, uint64_t devices)
         note_each(prober, devices, "mxSmlGetPciEventInfo", 2, kind);
 }
 
-static void ask_device(struct gt_prober *prober, uint32_t device)
+static void query_device(struct gt_prober *prober, uint32_t device)
 {
     NOTE(prober, "mxSmlGetMemoryInfo", device);
     NOTE(prober, "mxSmlGetBoardSerial", device);
@@ -80,7 +80,7 @@ static void ask_device(struct gt_prober *prober, uint32_t device)
     NOTE(prober, "mxSmlGetDeviceVersion", device, 0);
 }
 
-static void ask_ports(struct gt_prober *prober, uint32_t device)
+static void query_ports(struct gt_prober *prober, uint32_t device)
 {
     for (uint32_t port = 0; port < PORT_NUMBERS; port++)
         NOTE(prober, "mxSmlGetMetaXLinkRemoteInfo", device, port);
@@ -92,12 +92,12 @@ static void ask_ports(struct gt_prober *prober, uint32_t device)
 }
 
 /* Who is there: the mask of devices that answer. */
-static uint64_t ask_identities(struct gt_prober *prober)
+static uint64_t query_identities(struct gt_prober *prober)
 {
     uint64_t devices = 0;
     /* Without a credible count the devices are asked up to the first that does not answer. */
     unsigned count =
-        number(gt_prober_ask(prober, "mxSmlGetDeviceCount", 0, NULL), DEVICES_MAX + 1, DEVICES_MAX + 1);
+        number(gt_prober_call(prober, "mxSmlGetDeviceCount", 0, NULL), DEVICES_MAX + 1, DEVICES_MAX + 1);
     bool guess = count > DEVICES_MAX;
     if (guess)
         count = DEVICES_MAX;
@@ -111,46 +111,46 @@ static uint64_t ask_identities(struct gt_prober *prober)
     return devices;
 }
 
-static void ask_servers(struct gt_prober *prober, uint64_t devices)
+static void query_servers(struct gt_prober *prober, uint64_t devices)
 {
-    if (devices && !answered(gt_prober_ask(prober, "mxSmlGetLocalAndMultipleRemoteUuid", 0, NULL)))
-        cJSON_Delete(gt_prober_ask(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
+    if (devices && !answered(gt_prober_call(prober, "mxSmlGetLocalAndMultipleRemoteUuid", 0, NULL)))
+        cJSON_Delete(gt_prober_call(prober, "mxSmlGetLocalAndRemoteUuid", 0, NULL));
 }
 
-static void ask_for_health(struct gt_prober *prober, uint64_t *ret_devices)
+static void query_for_health(struct gt_prober *prober, uint64_t *ret_devices)
 {
-    uint64_t devices = ask_identities(prober);
-    ask_limited(prober);
-    ask_health(prober, devices);
+    uint64_t devices = query_identities(prober);
+    query_limited(prober);
+    query_health(prober, devices);
     note_each(prober, devices, "mxSmlGetMetaXLinkPortState", 1, 0);
     note_each(prober, devices, "mxSmlGetMetaXLinkState", 1, 0);
-    ask_servers(prober, devices);
+    query_servers(prober, devices);
     note_each(prober, devices, "mxSmlGetMemoryInfo", 1, 0); /* a scan judges by it, too */
     *ret_devices = devices;
 }
 
-static void ask_all(struct gt_prober *prober, uint64_t *ret_devices)
+static void query_all(struct gt_prober *prober, uint64_t *ret_devices)
 {
-    uint64_t devices = ask_identities(prober);
-    ask_limited(prober);
-    ask_health(prober, devices);
+    uint64_t devices = query_identities(prober);
+    query_limited(prober);
+    query_health(prober, devices);
     /* Both directions of a pair, so that the reader can compare them. */
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1)
             note_each(prober, devices & ~(UINT64_C(1) << i), "mxSmlGetDeviceTopology", 2, i);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1)
-            ask_ports(prober, i);
-    ask_servers(prober, devices);
+            query_ports(prober, i);
+    query_servers(prober, devices);
     if (devices)
         NOTE(prober, "mxSmlGetDeviceVersion", gt_bit_first(devices), 1);
-    cJSON_Delete(gt_prober_ask(prober, "mxSmlGetPfDeviceCount", 0, NULL));
-    cJSON_Delete(gt_prober_ask(prober, "mxSmlGetMacaVersion", 0, NULL));
+    cJSON_Delete(gt_prober_call(prober, "mxSmlGetPfDeviceCount", 0, NULL));
+    cJSON_Delete(gt_prober_call(prober, "mxSmlGetMacaVersion", 0, NULL));
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (devices >> i & 1)
-            ask_device(prober, i);
+            query_device(prober, i);
     *ret_devices = devices;
 }
 
-const struct gt_probe_plan gt_plan_scan = {.ask = ask_all};
-const struct gt_probe_plan gt_plan_health = {.ask = ask_for_health, .patient = true};
+const struct gt_probe_plan gt_plan_scan = {.ask = query_all};
+const struct gt_probe_plan gt_plan_health = {.ask = query_for_health, .patient = true};

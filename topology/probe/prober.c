@@ -45,13 +45,13 @@ struct gt_prober {
     struct gt_buf log;
     int64_t deadline;
     unsigned restarts;
-    bool init_told;    /* mxSmlInit stands in the log */
+    bool init_logged;  /* mxSmlInit stands in the log */
     bool over;         /* nothing more is asked */
     bool canceled;     /* the owner is gone */
     bool doubtful;     /* some code was no everyday answer: use a fresh worker next time */
     char stopped[128]; /* why it ended early */
     struct gt_culprits culprits;
-    bool patient; /* a look: what hangs again and again is not asked each time */
+    bool patient; /* a health check: what hangs again and again is not queried each time */
 
     struct gt_hangs hangs;
     struct gt_event_worker events;
@@ -140,7 +140,7 @@ static cJSON *exchange(struct gt_prober *prober, const char *request, const char
     int timeout = prober->options.call_timeout_ms;
     if (left < timeout)
         timeout = left > 0 ? (int)left : 0;
-    int r = gt_worker_ask(&prober->worker, request, timeout, prober->options.owner, prober->answer);
+    int r = gt_worker_request(&prober->worker, request, timeout, prober->options.owner, prober->answer);
     cJSON *answer = r >= 2 ? cJSON_ParseWithLengthOpts(prober->answer, (size_t)r + 1, NULL, true) : NULL;
     if (cJSON_IsObject(answer) && answer->child && prober->answer[0] == '{')
         return answer;
@@ -170,11 +170,11 @@ static cJSON *exchange(struct gt_prober *prober, const char *request, const char
 }
 
 /* The log of every scan has it once, though a worker that is kept, or a second one, does it elsewhere. */
-static void tell_init(struct gt_prober *prober)
+static void log_init(struct gt_prober *prober)
 {
-    if (!prober->init_told)
+    if (!prober->init_logged)
         add_call(prober, "mxSmlInit", 0, NULL, prober->init_answer[0] ? prober->init_answer : "}");
-    prober->init_told = true;
+    prober->init_logged = true;
 }
 
 /* Starts a worker with the library open and initialised. False: the scan is over. */
@@ -210,7 +210,7 @@ static bool prepare_worker(struct gt_prober *prober)
     if (init) {
         prober->answer[0] = ',';
         ready = gt_text_copy(prober->init_answer, sizeof(prober->init_answer), prober->answer) && ready;
-        tell_init(prober);
+        log_init(prober);
     }
     cJSON_Delete(init);
     if (!ready) {
@@ -264,7 +264,7 @@ void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to)
     gt_buf_puts(to, "]}\n");
 }
 
-cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
+cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
 {
     if (prober->over || gt_culprits_has(&prober->culprits, call, count, args))
         return NULL;
@@ -311,7 +311,7 @@ static void add_events(struct gt_prober *prober)
     struct gt_buf *log = &prober->log;
     bool begun = false;
     for (unsigned i = 0; i < GT_EVENT_DEVICES_MAX; i++) {
-        if (!prober->events.told[i])
+        if (!prober->events.reported[i])
             continue;
         if (!begun) {
             gt_json_new_line(log, 0);
@@ -320,7 +320,7 @@ static void add_events(struct gt_prober *prober)
         begun = true;
         gt_json_begin(log, NULL, '{');
         gt_json_add_unsigned(log, "device", i);
-        gt_json_add_unsigned(log, "count", prober->events.told[i]);
+        gt_json_add_unsigned(log, "count", prober->events.reported[i]);
         gt_json_end(log, '}');
     }
     if (begun)
@@ -359,7 +359,7 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
     prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
     prober->restarts = prober->culprits.count = prober->culprits.sound_count = 0;
-    prober->over = prober->doubtful = prober->init_told = false;
+    prober->over = prober->doubtful = prober->init_logged = false;
     prober->patient = plan->patient;
     prober->stopped[0] = '\0';
     gt_worker_stuck();
@@ -385,13 +385,13 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     gt_json_begin(&prober->log, "calls", '[');
     if (found == 0) {
         if (prober->init_answer[0]) /* by this worker, in an earlier scan */
-            tell_init(prober);
+            log_init(prober);
         plan->ask(prober, &devices);
     }
     finish_log(prober, found < 0 ? gt_err_text(why) : NULL);
     *ret_restarts = prober->restarts;
     prober->scans++;
-    gt_event_worker_tend(&prober->events, &prober->library, devices, prober->options.verbose);
+    gt_event_worker_run(&prober->events, &prober->library, devices, prober->options.verbose);
     if (prober->over || prober->doubtful)
         drop_worker(prober, NULL, 0);
     if (prober->canceled)

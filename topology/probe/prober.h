@@ -9,13 +9,13 @@
 #include "base/err.h"
 
 /*
- * Puts questions to the vendor library through a worker process and keeps the call log. A worker that hangs
+ * Queries the vendor library through a worker process and keeps the call log. A worker that hangs
  * or dies is replaced, its culprit (culprits.h) left out for the rest of the scan, and the scan goes on.
  */
 struct gt_prober;
 
 struct gt_prober_options {
-    const char *root;    /* where opt/... is looked for */
+    const char *root;    /* where opt/... is searched */
     const char *library; /* this file instead, or NULL */
     int call_timeout_ms, scan_timeout_ms;
     bool verbose; /* leave the library's own output on stderr */
@@ -30,7 +30,7 @@ GT_DEFINE_CLEANUP(struct gt_prober *, gt_prober_free)
 /* What is asked (plan.c): everything, or only what tells of health. */
 struct gt_probe_plan {
     void (*ask)(struct gt_prober *prober, uint64_t *ret_devices); /* sets the devices that answered */
-    bool patient; /* what hangs again and again is not asked each time */
+    bool patient; /* what hangs again and again is not queried each time */
 };
 
 /* Asks what the plan says. *ret_log is the call log, which the caller frees. -ECANCELED: the owner is gone.
@@ -42,14 +42,15 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
 struct gt_buf;
 void gt_prober_times(const struct gt_prober *prober, struct gt_buf *to);
 
-/* For plan.c: one question. The answer's `value`, or NULL where there is none; the caller deletes it. */
+/* For plan.c: one call. The answer's `value`, or NULL where there is none; the caller deletes it. */
 struct cJSON;
-struct cJSON *gt_prober_ask(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args);
+struct cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count,
+                             const uint32_t *args);
 
-/* plan.c: all questions of a scan, the most important first, and those of a look at the health of devices. */
+/* plan.c: all calls of a scan, the most important first, and those of a health check. */
 extern const struct gt_probe_plan gt_plan_scan, gt_plan_health;
 
-/* The process that waits for events, tended after every scan. */
+/* The process that waits for events, updated after every scan. */
 struct gt_event_worker;
 struct gt_event_worker *gt_prober_events(struct gt_prober *prober);
 

@@ -16,14 +16,14 @@
 enum {
     CLIENTS_MAX = 8,
     PATIENCE_MS = 5000,  /* for a first request, the rest of a line, and for a reader to read */
-    EVENT_GAP_MS = 1000, /* watchers hear of events at most that often */
+    EVENT_GAP_MS = 1000, /* watchers get events at most that often */
     PASSED_MAX = 4,
 };
 
 struct client {
     int fd; /* -1: free place */
     int watch;
-    bool served; /* has asked something sensible: may stay silent */
+    bool served; /* has sent a valid request: may stay idle */
     int64_t since;
     char in[GT_PROBE_REQUEST_MAX];
     size_t in_len;
@@ -36,8 +36,8 @@ struct server {
     const struct gt_server_options *options;
     struct client clients[CLIENTS_MAX];
     bool ended;         /* the inherited connection is over */
-    int64_t event_told; /* when */
-    bool event_waiting; /* one more is to be told */
+    int64_t event_sent; /* when */
+    bool event_waiting; /* one more is to be sent */
 };
 
 static void drop(struct server *server, struct client *client)
@@ -146,7 +146,7 @@ static void scan(struct server *server, struct client *client, const struct gt_p
     reply(server, client, line, log, len);
 }
 
-static void tell_times(struct server *server, struct client *client)
+static void send_times(struct server *server, struct client *client)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
     char line[GT_PROBE_HEADER_MAX];
@@ -176,7 +176,7 @@ static void serve(struct server *server, struct client *client)
         if (request == GT_PROBE_SCAN)
             scan(server, client, &gt_plan_scan);
         else if (request == GT_PROBE_TIMES)
-            tell_times(server, client);
+            send_times(server, client);
         else if (request == GT_PROBE_HEALTH)
             scan(server, client, &gt_plan_health);
         else if (request == GT_PROBE_WATCH && client->watch < 0)
@@ -225,11 +225,11 @@ static void receive(struct server *server, struct client *client)
     serve(server, client);
 }
 
-/* Tells watchers; send() never blocks here, whatever kind of descriptor they have passed. */
-static void tell_event(struct server *server)
+/* Notifies watchers; send() never blocks here, whatever kind of descriptor they have passed. */
+static void send_event(struct server *server)
 {
     server->event_waiting = false;
-    server->event_told = gt_clock_signed_ms();
+    server->event_sent = gt_clock_signed_ms();
     for (unsigned i = 0; i < CLIENTS_MAX; i++) {
         struct client *client = &server->clients[i];
         if (client->fd >= 0 && client->watch >= 0 &&
@@ -240,14 +240,14 @@ static void tell_event(struct server *server)
     }
 }
 
-/* Drops who has lost its time; how long the rest may sleep, -1 for ever. */
-static int tend(struct server *server)
+/* Drops clients whose time is over; how long to sleep until the next one, -1 for ever. */
+static int run_timers(struct server *server)
 {
     int64_t now = gt_clock_signed_ms(), next = -1;
-    if (server->event_waiting && now - server->event_told >= EVENT_GAP_MS)
-        tell_event(server);
+    if (server->event_waiting && now - server->event_sent >= EVENT_GAP_MS)
+        send_event(server);
     if (server->event_waiting)
-        next = EVENT_GAP_MS - (now - server->event_told);
+        next = EVENT_GAP_MS - (now - server->event_sent);
     for (unsigned i = 0; i < CLIENTS_MAX; i++) {
         struct client *client = &server->clients[i];
         if (client->fd < 0 || (client->served && !client->in_len && !client->out) ||
@@ -265,13 +265,13 @@ static int tend(struct server *server)
 int gt_server_run(struct gt_prober *prober, const struct gt_server_options *options, struct gt_err **err)
 {
     struct server server = {
-        .prober = prober, .options = options, .event_told = gt_clock_signed_ms() - EVENT_GAP_MS};
+        .prober = prober, .options = options, .event_sent = gt_clock_signed_ms() - EVENT_GAP_MS};
     for (unsigned i = 0; i < CLIENTS_MAX; i++)
         server.clients[i] = (struct client){.fd = -1, .watch = -1};
     if (options->peer >= 0)
         server.clients[0].fd = options->peer;
     while (!server.ended) {
-        int timeout = tend(&server);
+        int timeout = run_timers(&server);
         struct pollfd fds[CLIENTS_MAX + 2];
         for (unsigned i = 0; i < CLIENTS_MAX; i++) {
             const struct client *client = &server.clients[i];

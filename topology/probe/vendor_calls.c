@@ -36,7 +36,7 @@ static bool overrun(void)
     return false;
 }
 
-/* The beginning of an answer; false where there is no value to tell. */
+/* The beginning of an answer; false where there is no value. */
 static bool begin(struct gt_buf *to, uint32_t code)
 {
     gt_json_add_unsigned(to, "rc", code);

@@ -52,8 +52,8 @@ int gt_worker_start(struct gt_worker *worker, const char *name, bool verbose, st
     return 0;
 }
 
-int gt_worker_ask(struct gt_worker *worker, const char *request, int timeout_ms, int owner,
-                  char answer[static GT_WORKER_PACKET_MAX])
+int gt_worker_request(struct gt_worker *worker, const char *request, int timeout_ms, int owner,
+                      char answer[static GT_WORKER_PACKET_MAX])
 {
     if (send(worker->fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -ECONNRESET;
@@ -96,7 +96,8 @@ void gt_worker_stop(struct gt_worker *worker, char *why, size_t size)
     int status = 0;
     if (!pid)
         return;
-    /* One that has closed its socket is about to end by itself: let it, so that its own end is told. */
+    /* One that has closed its socket is about to end by itself: let it, so that its own exit status is known.
+     */
     pid_t ended = 0;
     struct pollfd closed = {.fd = worker->fd};
     bool leaving = poll(&closed, 1, 0) > 0;

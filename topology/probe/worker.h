@@ -31,8 +31,8 @@ int gt_worker_start(struct gt_worker *worker, const char *name, bool verbose, st
  * missed the deadline. -ECONNRESET: it ended. -EMSGSIZE: it answered nonsense. -ECANCELED: `owner` (a stream
  * socket, or -1) was closed by its peer. After a failure the worker has to be stopped.
  */
-int gt_worker_ask(struct gt_worker *worker, const char *request, int timeout_ms, int owner,
-                  char answer[static GT_WORKER_PACKET_MAX]);
+int gt_worker_request(struct gt_worker *worker, const char *request, int timeout_ms, int owner,
+                      char answer[static GT_WORKER_PACKET_MAX]);
 
 /*
  * Kills it and waits for its end, but not for ever: a process stuck in the kernel is left and reaped later.

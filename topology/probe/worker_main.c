@@ -17,8 +17,8 @@
 
 enum { LISTED_DEVICES_MAX = 64, WORKER_FD = 3 };
 
-/* Nothing of the supervisor may be within the library's reach: descriptors, signal handlers, output. */
-static int retreat(int fd, pid_t supervisor, const char *name, bool verbose)
+/* Takes away what the library must not reach: the supervisor's descriptors, signal handlers and output. */
+static int give_up_rights(int fd, pid_t supervisor, const char *name, bool verbose)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -120,7 +120,7 @@ static void events(int fd, const char *request, struct gt_buf *to)
 
 _Noreturn void gt_worker_main(int fd, pid_t supervisor, const char *name, bool verbose)
 {
-    fd = retreat(fd, supervisor, name, verbose);
+    fd = give_up_rights(fd, supervisor, name, verbose);
     char request[4096 + 8];
     for (;;) {
         ssize_t n = recv(fd, request, sizeof(request) - 1, 0);

@@ -84,7 +84,7 @@ struct asking {
     unsigned results;
 };
 
-/* Whoever takes a relabelled inventory, and what a look found, must not take one inventory twice. */
+/* Whoever takes a relabelled inventory, and what a health check found, must not take one inventory twice. */
 static void on_asked(void *arg, const struct gt_scan_result *result)
 {
     struct asking *asking = arg;
@@ -92,16 +92,16 @@ static void on_asked(void *arg, const struct gt_scan_result *result)
     assert_non_null(result->inventory);
     gt_inventory_unref(result->inventory);
     if (asking->results++ == 0) {
-        assert_false(result->looked || result->relabelled);
+        assert_false(result->checked || result->relabelled);
         gt_scanner_request(asking->scanner, GT_SCAN_HEALTH | GT_SCAN_IDS);
         return;
     }
-    assert_true(result->looked);
+    assert_true(result->checked);
     assert_false(result->relabelled);
     gt_loop_stop(asking->loop, 0);
 }
 
-static void a_look_with_new_ids_is_one_result(void **state)
+static void a_health_check_with_new_ids_is_one_result(void **state)
 {
     (void)state;
     char root[] = "/tmp/gputopo-scanner-XXXXXX", sys[64];
@@ -127,7 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_keeps_its_time),
-        cmocka_unit_test(a_look_with_new_ids_is_one_result),
+        cmocka_unit_test(a_health_check_with_new_ids_is_one_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,9 +23,9 @@ static void each_sign_alone(void **state)
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct gt_shares shares = cases[i].shares;
         char why[128];
-        assert_true(gt_shares_judge(&shares, 5));
+        assert_true(gt_shares_evaluate(&shares, 5));
         assert_true(shares.withdrawn);
-        assert_false(gt_shares_judge(&shares, 6)); /* no news */
+        assert_false(gt_shares_evaluate(&shares, 6)); /* no news */
         gt_shares_why(&shares, why, sizeof(why));
         assert_string_equal(why, cases[i].why);
     }
@@ -36,21 +36,21 @@ static void over_after_a_while(void **state)
     struct gt_shares shares = {0};
     char why[128];
     (void)state;
-    assert_false(gt_shares_judge(&shares, 1));
+    assert_false(gt_shares_evaluate(&shares, 1));
     gt_shares_why(&shares, why, sizeof(why));
     assert_string_equal(why, "");
     shares.offered = 8;
-    assert_true(gt_shares_judge(&shares, 1000));
-    assert_false(gt_shares_judge(&shares, 900000));
+    assert_true(gt_shares_evaluate(&shares, 1000));
+    assert_false(gt_shares_evaluate(&shares, 900000));
     shares.offered = 0; /* the vendor's plugin is starting anew */
-    assert_false(gt_shares_judge(&shares, 900000 + GT_SHARES_GONE_MS - 1));
+    assert_false(gt_shares_evaluate(&shares, 900000 + GT_SHARES_GONE_MS - 1));
     gt_shares_why(&shares, why, sizeof(why));
     assert_non_null(strstr(why, "last sign"));
     shares.held = 1;
-    assert_false(gt_shares_judge(&shares, 2000000));
+    assert_false(gt_shares_evaluate(&shares, 2000000));
     shares.held = 0;
-    assert_false(gt_shares_judge(&shares, 2000000 + GT_SHARES_GONE_MS - 1));
-    assert_true(gt_shares_judge(&shares, 2000000 + GT_SHARES_GONE_MS));
+    assert_false(gt_shares_evaluate(&shares, 2000000 + GT_SHARES_GONE_MS - 1));
+    assert_true(gt_shares_evaluate(&shares, 2000000 + GT_SHARES_GONE_MS));
     assert_false(shares.withdrawn);
 }
 

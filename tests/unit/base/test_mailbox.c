@@ -126,7 +126,7 @@ static void *send_many(void *arg)
     return NULL;
 }
 
-static void look_for_all(void *owner, struct gt_letter *letter)
+static void check_all(void *owner, struct gt_letter *letter)
 {
     struct world *world = owner;
     if (world->count == THREADS * EACH)
@@ -139,7 +139,7 @@ static void many_senders_keep_their_order(void **state)
 {
     struct world *world = *state;
     struct sender senders[THREADS];
-    world->note.letter.deliver = look_for_all;
+    world->note.letter.deliver = check_all;
     gt_mailbox_send(world->mailbox, &world->note.letter);
     start_senders(world, senders, send_many);
     int r = gt_loop_run(world->loop, NULL);

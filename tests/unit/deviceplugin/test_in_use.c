@@ -171,7 +171,7 @@ static void a_retired_id_is_nobodys(void **state)
     assert_string_equal(machine_list(f), "PCI-0000:10:00.0.2+");
 }
 
-static void strangers_are_listed_as_lost(void **state)
+static void unknown_devices_are_listed_as_lost(void **state)
 {
     (void)state;
     struct gt_in_use in_use = in_use_of(true, "somebody's", "PCI-0000:77:00.0");
@@ -211,7 +211,7 @@ int main(void)
         cmocka_unit_test(an_id_in_use_replaces_one_that_is_not),
         cmocka_unit_test(the_lost_leave_when_nobody_holds_them),
         cmocka_unit_test(a_retired_id_is_nobodys),
-        cmocka_unit_test(strangers_are_listed_as_lost),
+        cmocka_unit_test(unknown_devices_are_listed_as_lost),
         cmocka_unit_test(keeps_its_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,21 +19,21 @@ static void count_change(void *arg, const struct gt_usage *before, const struct 
     changes++;
 }
 
-static struct gt_usage_book *book_of(unsigned gpus)
+static struct gt_usage_table *table_of(unsigned gpus)
 {
-    struct gt_usage_book *book = NULL;
-    assert_return_code(gt_usage_book_new(count_change, NULL, &book, NULL), 0);
+    struct gt_usage_table *table = NULL;
+    assert_return_code(gt_usage_table_new(count_change, NULL, &table, NULL), 0);
     changes = 0;
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(gpus, 0), NULL);
-    gt_usage_inventory(book, inventory);
-    return book;
+    gt_usage_inventory(table, inventory);
+    return table;
 }
 
-static void list(struct gt_usage_book *book, bool settling, const struct gt_holder *holders, unsigned count)
+static void list(struct gt_usage_table *table, bool settling, const struct gt_holder *holders, unsigned count)
 {
     const struct gt_holdings holdings = {
         .holders = holders, .count = count, .pods = count, .settling = settling};
-    gt_usage_listed(book, &holdings);
+    gt_usage_listed(table, &holdings);
 }
 
 static const struct gt_holder one = {"ns", "one", "c", "GPU-1"}, two = {"ns", "two", "c", "GPU-2"};
@@ -41,17 +41,17 @@ static const struct gt_holder one = {"ns", "one", "c", "GPU-1"}, two = {"ns", "t
 static void is_unknown_at_first(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(3);
-    assert_false(gt_usage_now(book)->known);
-    list(book, true, NULL, 0);
-    assert_false(gt_usage_now(book)->known);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(3);
+    assert_false(gt_usage_now(table)->known);
+    list(table, true, NULL, 0);
+    assert_false(gt_usage_now(table)->known);
     struct gt_in_use in_use;
-    gt_usage_in_use(book, &in_use);
+    gt_usage_in_use(table, &in_use);
     assert_false(in_use.complete);
-    list(book, false, NULL, 0);
-    assert_true(gt_usage_now(book)->known);
-    assert_int_equal(gt_usage_now(book)->free, 7);
-    gt_usage_in_use(book, &in_use);
+    list(table, false, NULL, 0);
+    assert_true(gt_usage_now(table)->known);
+    assert_int_equal(gt_usage_now(table)->free, 7);
+    gt_usage_in_use(table, &in_use);
     assert_true(in_use.complete);
     assert_int_equal(changes, 1);
 }
@@ -59,144 +59,144 @@ static void is_unknown_at_first(void **state)
 static void nothing_is_known_before_the_first_scan(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = NULL;
-    assert_return_code(gt_usage_book_new(NULL, NULL, &book, NULL), 0);
-    list(book, false, &one, 1);
-    assert_false(gt_usage_now(book)->known);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = NULL;
+    assert_return_code(gt_usage_table_new(NULL, NULL, &table, NULL), 0);
+    list(table, false, &one, 1);
+    assert_false(gt_usage_now(table)->known);
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 0), NULL);
-    gt_usage_inventory(book, inventory);
-    assert_true(gt_usage_now(book)->known);
-    assert_int_equal(gt_usage_now(book)->used, 2);
+    gt_usage_inventory(table, inventory);
+    assert_true(gt_usage_now(table)->known);
+    assert_int_equal(gt_usage_now(table)->used, 2);
 }
 
 static void a_settling_kubelet_frees_nothing(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(4);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
     const struct gt_holder both[] = {one, two};
-    list(book, false, both, 2);
-    assert_int_equal(gt_usage_now(book)->used, 6);
-    list(book, true, NULL, 0);
-    assert_int_equal(gt_usage_now(book)->used, 6);
+    list(table, false, both, 2);
+    assert_int_equal(gt_usage_now(table)->used, 6);
+    list(table, true, NULL, 0);
+    assert_int_equal(gt_usage_now(table)->used, 6);
     const struct gt_holder more = {"ns", "three", "c", "GPU-3"}, heir = {"ns", "heir", "c", "GPU-1"};
-    list(book, true, &more, 1);
-    assert_int_equal(gt_usage_now(book)->used, 14);
-    list(book, true, &heir, 1); /* the new owner is believed, and there are not two */
-    assert_string_equal(gt_usage_now(book)->owners[1].pod, "heir");
-    assert_int_equal(gt_usage_now(book)->twice, 0);
-    list(book, false, &heir, 1);
-    assert_int_equal(gt_usage_now(book)->used, 2);
-    assert_int_equal(gt_usage_now(book)->free, 13);
+    list(table, true, &more, 1);
+    assert_int_equal(gt_usage_now(table)->used, 14);
+    list(table, true, &heir, 1); /* the new owner is believed, and there are not two */
+    assert_string_equal(gt_usage_now(table)->owners[1].pod, "heir");
+    assert_int_equal(gt_usage_now(table)->twice, 0);
+    list(table, false, &heir, 1);
+    assert_int_equal(gt_usage_now(table)->used, 2);
+    assert_int_equal(gt_usage_now(table)->free, 13);
 }
 
 static void only_changes_count(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(4);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
     const struct gt_holder both[] = {one, two}, turned[] = {two, one};
-    list(book, false, both, 2);
+    list(table, false, both, 2);
     assert_int_equal(changes, 1);
-    list(book, false, turned, 2);
-    list(book, false, both, 2);
+    list(table, false, turned, 2);
+    list(table, false, both, 2);
     assert_int_equal(changes, 1);
-    gt_usage_stale(book, true);
+    gt_usage_stale(table, true);
     assert_int_equal(changes, 2);
-    assert_true(gt_usage_now(book)->stale);
-    list(book, false, both, 2);
+    assert_true(gt_usage_now(table)->stale);
+    list(table, false, both, 2);
     assert_int_equal(changes, 3);
-    assert_false(gt_usage_now(book)->stale);
+    assert_false(gt_usage_now(table)->stale);
     const struct gt_holder renamed[] = {{"ns", "one", "d", "GPU-1"}, two};
-    list(book, false, renamed, 2);
+    list(table, false, renamed, 2);
     assert_int_equal(changes, 4);
 }
 
 static void tells_two_owners_of_one_gpu(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(3);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(3);
     const struct gt_holder thief = {"aa", "thief", "c", "GPU-1"};
     const struct gt_holder x[] = {one, thief}, y[] = {thief, one};
-    list(book, false, &one, 1);
-    list(book, false, x, 2);
-    assert_int_equal(gt_usage_now(book)->twice, 2);
-    assert_int_equal(gt_usage_now(book)->used, 2);
-    assert_string_equal(gt_usage_now(book)->owners[1].pod, "one"); /* who was there first */
+    list(table, false, &one, 1);
+    list(table, false, x, 2);
+    assert_int_equal(gt_usage_now(table)->twice, 2);
+    assert_int_equal(gt_usage_now(table)->used, 2);
+    assert_string_equal(gt_usage_now(table)->owners[1].pod, "one"); /* who was there first */
     unsigned before = changes;
-    list(book, false, y, 2);
+    list(table, false, y, 2);
     assert_int_equal(changes, before);
     /* one container naming a device twice is one owner */
     const struct gt_holder again[] = {one, one};
-    list(book, false, again, 2);
-    assert_int_equal(gt_usage_now(book)->twice, 0);
+    list(table, false, again, 2);
+    assert_int_equal(gt_usage_now(table)->twice, 0);
     /* the same GPU by two IDs */
     const struct gt_holder place[] = {one, {"ns", "other", "c", "PCI-0000:11:00.0"}};
-    list(book, false, place, 2);
-    assert_int_equal(gt_usage_now(book)->twice, 2);
-    assert_int_equal(gt_usage_now(book)->strangers, 0);
+    list(table, false, place, 2);
+    assert_int_equal(gt_usage_now(table)->twice, 2);
+    assert_int_equal(gt_usage_now(table)->unknown_devices, 0);
 }
 
-static void strangers_have_a_limit(void **state)
+static void unknown_devices_have_a_limit(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(2);
-    static char ids[GT_STRANGERS_MAX + 10][16];
-    struct gt_holder holders[GT_STRANGERS_MAX + 10];
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(2);
+    static char ids[GT_UNKNOWN_DEVICES_MAX + 10][16];
+    struct gt_holder holders[GT_UNKNOWN_DEVICES_MAX + 10];
     for (unsigned i = 0; i < GT_COUNT(holders); i++) {
         snprintf(ids[i], sizeof(ids[i]), "stranger-%u", i);
         holders[i] = (struct gt_holder){"ns", "pod", "c", ids[i]};
     }
-    list(book, false, holders, GT_COUNT(holders));
-    assert_int_equal(gt_usage_now(book)->strangers, GT_STRANGERS_MAX);
-    assert_int_equal(gt_usage_now(book)->free, 3);
+    list(table, false, holders, GT_COUNT(holders));
+    assert_int_equal(gt_usage_now(table)->unknown_devices, GT_UNKNOWN_DEVICES_MAX);
+    assert_int_equal(gt_usage_now(table)->free, 3);
 }
 
 static void follows_health_and_loss(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(3);
-    list(book, false, &two, 1);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(3);
+    list(table, false, &two, 1);
     gt_auto_inventory struct gt_inventory *before = machine_inventory(machine_new(3, 0), NULL);
     struct gt_node *node = machine_new(3, 0);
     node->gpus[0].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "ill");
     gt_auto_inventory struct gt_inventory *ill = machine_inventory(node, before);
-    gt_usage_inventory(book, ill);
-    assert_int_equal(gt_usage_now(book)->free, 2);
+    gt_usage_inventory(table, ill);
+    assert_int_equal(gt_usage_now(table)->free, 2);
     gt_auto_inventory struct gt_inventory *lost = machine_inventory(machine_new(2, 0), before);
-    gt_usage_inventory(book, lost);
-    assert_int_equal(gt_usage_now(book)->gpu_count, 2);
-    assert_int_equal(gt_usage_now(book)->used, 0);
-    assert_int_equal(gt_usage_now(book)->strangers, 1);
+    gt_usage_inventory(table, lost);
+    assert_int_equal(gt_usage_now(table)->gpu_count, 2);
+    assert_int_equal(gt_usage_now(table)->used, 0);
+    assert_int_equal(gt_usage_now(table)->unknown_devices, 1);
     node = machine_new(3, 0);
     node->gpus[0].mode = GT_GPU_VFIO;
     gt_auto_inventory struct gt_inventory *left = machine_inventory(node, before);
-    gt_usage_inventory(book, left);
-    assert_int_equal(gt_usage_now(book)->free, 2);
+    gt_usage_inventory(table, left);
+    assert_int_equal(gt_usage_now(table)->free, 2);
 }
 
 static void long_names_are_cut(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(2);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(2);
     char text[1001];
     memset(text, 'n', 62);
     for (unsigned i = 62; i + 2 < sizeof(text); i += 2)
         memcpy(text + i, "\xc3\xa9", 2);
     text[1000] = '\0';
     const struct gt_holder holder = {text, text, text, "GPU-0"};
-    list(book, false, &holder, 1);
-    assert_int_equal(strlen(gt_usage_now(book)->owners[0].namespace), 62);
-    assert_int_equal(strlen(gt_usage_now(book)->owners[0].pod), 252);
+    list(table, false, &holder, 1);
+    assert_int_equal(strlen(gt_usage_now(table)->owners[0].namespace), 62);
+    assert_int_equal(strlen(gt_usage_now(table)->owners[0].pod), 252);
 }
 
 static void json_says_it_all(void **state)
 {
     (void)state;
-    GT_CLEANUP(gt_usage_book_free) struct gt_usage_book *book = book_of(4);
+    GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
     const struct gt_holder holders[] = {one, {"n\"s", "x", "c", "what"}};
-    list(book, false, holders, 2);
+    list(table, false, holders, 2);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
-    gt_usage_json(book, "n1", 12.5, &text);
+    gt_usage_json(table, "n1", 12.5, &text);
     assert_string_equal(text.data, "{\"node\":\"n1\",\"known\":true,\"stale\":false,\"generation\":2,"
                                    "\"asked\":12.500,\"free\":[0,2,3],\"twice\":[],\"used\":[{\"gpu\":1,"
                                    "\"uuid\":\"GPU-1\",\"id\":\"GPU-1\",\"namespace\":\"ns\",\"pod\":\"one\","
@@ -212,7 +212,7 @@ int main(void)
         cmocka_unit_test(a_settling_kubelet_frees_nothing),
         cmocka_unit_test(only_changes_count),
         cmocka_unit_test(tells_two_owners_of_one_gpu),
-        cmocka_unit_test(strangers_have_a_limit),
+        cmocka_unit_test(unknown_devices_have_a_limit),
         cmocka_unit_test(follows_health_and_loss),
         cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(json_says_it_all),

@@ -8,7 +8,7 @@
 
 #include "topology/discovery/backends.h"
 
-/* The look over XML before hwloc reads it, and what hwloc makes of sound XML. */
+/* The check of XML before hwloc reads it, and what hwloc makes of sound XML. */
 
 #define SETS                                                                                                 \
     " cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\" "                      \
@@ -221,7 +221,7 @@ static void matrices_are_read(void **state)
     }
 }
 
-/* What passes the look but is not hwloc's: refused, and nothing printed. */
+/* What passes the check but is not hwloc's: refused, and nothing printed. */
 static void hwloc_refuses_silently(void **state)
 {
     (void)state;

@@ -129,7 +129,7 @@ static struct gt_node *dead_link(const char *name)
         join(node, node->links[i].a, node->links[i].b, 1);
     gt_node_link(node, 1, 3)->state = GT_LINK_STATE_DOWN;
     gt_node_link(node, 0, 2)->stale = true;
-    node->links_told_s = 1767225600;
+    node->links_reported_s = 1767225600;
     add_nic(node, 0, 0, 1);
     add_nic(node, 1, 2, 1);
     node->gpus[2].pcie_now = (struct gt_pcie_link){16, 8};

@@ -11,35 +11,35 @@
 
 #include "topology/model/health.h"
 
-/* One look at `gpus` GPUs: of each, what is known and what is there of the states; by bits 1 << signal. */
-struct look {
+/* One check of `gpus` GPUs: what is known and what is there of the states; by bits 1 << signal. */
+struct check {
     unsigned known, seen;
     uint32_t value[GT_SIGNALS];
 };
 
 #define BIT(signal) (1U << (signal))
 
-static const struct look well = {.known = BIT(GT_SIGNAL_UNAVAILABLE) | BIT(GT_SIGNAL_CALL_ERROR)};
-static const struct look unavailable = {.known = BIT(GT_SIGNAL_UNAVAILABLE),
-                                        .seen = BIT(GT_SIGNAL_UNAVAILABLE)};
-static const struct look silent;
+static const struct check well = {.known = BIT(GT_SIGNAL_UNAVAILABLE) | BIT(GT_SIGNAL_CALL_ERROR)};
+static const struct check unavailable = {.known = BIT(GT_SIGNAL_UNAVAILABLE),
+                                         .seen = BIT(GT_SIGNAL_UNAVAILABLE)};
+static const struct check silent;
 
-static struct gt_node *make_node(unsigned gpus, const struct look *looks)
+static struct gt_node *make_node(unsigned gpus, const struct check *checks)
 {
     struct gt_node *node = NULL;
     assert_return_code(gt_node_new(gpus, 0, &node, NULL), 0);
     for (unsigned i = 0; i < gpus; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:%02x:00.0", i + 1);
-        gpu->evidence.known = looks[i].known;
-        gpu->evidence.seen = looks[i].seen;
-        memcpy(gpu->evidence.value, looks[i].value, sizeof(gpu->evidence.value));
+        gpu->evidence.known = checks[i].known;
+        gpu->evidence.seen = checks[i].seen;
+        memcpy(gpu->evidence.value, checks[i].value, sizeof(gpu->evidence.value));
     }
     return node;
 }
 
-static enum gt_gpu_health look(struct gt_health *health, const struct gt_fault_table *table,
-                               const struct look *what, unsigned flags, uint64_t now_s)
+static enum gt_gpu_health check(struct gt_health *health, const struct gt_fault_table *table,
+                                const struct check *what, unsigned flags, uint64_t now_s)
 {
     gt_auto_node struct gt_node *node = make_node(1, what);
     gt_health_observe(health, table, node, flags, now_s);
@@ -57,7 +57,7 @@ static struct gt_health *new_health(void)
 static void judged_alone(void **state)
 {
     (void)state;
-    struct look looks[] = {
+    struct check checks[] = {
         well,
         unavailable,
         silent,
@@ -72,44 +72,45 @@ static void judged_alone(void **state)
         GT_GPU_HEALTHY, GT_GPU_UNHEALTHY,      GT_GPU_HEALTH_UNKNOWN, GT_GPU_UNHEALTHY,
         GT_GPU_HEALTHY, GT_GPU_HEALTH_UNKNOWN, GT_GPU_HEALTH_UNKNOWN, GT_GPU_UNHEALTHY,
     };
-    gt_auto_node struct gt_node *node = make_node(GT_COUNT(looks), looks);
-    gt_health_judge(&gt_fault_table_default, node);
-    for (unsigned i = 0; i < GT_COUNT(looks); i++)
+    gt_auto_node struct gt_node *node = make_node(GT_COUNT(checks), checks);
+    gt_health_evaluate(&gt_fault_table_default, node);
+    for (unsigned i = 0; i < GT_COUNT(checks); i++)
         assert_int_equal(node->gpus[i].health, expected[i]);
     assert_string_equal(node->gpus[3].unhealthy_reason, "uncorrectable DRAM ECC errors: 3");
     assert_int_equal(node->gpus[7].cause, GT_SIGNAL_DRM_NODE); /* what stops an Allocate is told first */
 }
 
-static void at_once_and_after_clean_looks(void **state)
+static void at_once_and_after_clean_checks(void **state)
 {
     (void)state;
     struct gt_health *health = new_health();
     const struct gt_fault_table *table = &gt_fault_table_default;
-    assert_int_equal(look(health, table, &well, 0, 100), GT_GPU_HEALTHY);
-    assert_int_equal(look(health, table, &unavailable, 0, 105), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &well, 0, 110), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &well, 0, 115), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &unavailable, 0, 120), GT_GPU_UNHEALTHY); /* the count begins anew */
-    assert_int_equal(look(health, table, &well, 0, 125), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &well, 0, 130), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &well, 0, 135), GT_GPU_HEALTHY);
+    assert_int_equal(check(health, table, &well, 0, 100), GT_GPU_HEALTHY);
+    assert_int_equal(check(health, table, &unavailable, 0, 105), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &well, 0, 110), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &well, 0, 115), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &unavailable, 0, 120),
+                     GT_GPU_UNHEALTHY); /* the count begins anew */
+    assert_int_equal(check(health, table, &well, 0, 125), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &well, 0, 130), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &well, 0, 135), GT_GPU_HEALTHY);
     free(health);
 }
 
 static void not_hearing_is_no_recovery(void **state)
 {
     (void)state;
-    static const struct look half = {.known = BIT(GT_SIGNAL_CALL_ERROR)}; /* it answers other questions */
+    static const struct check half = {.known = BIT(GT_SIGNAL_CALL_ERROR)}; /* it answers other questions */
     struct gt_health *health = new_health();
     const struct gt_fault_table *table = &gt_fault_table_default;
-    assert_int_equal(look(health, table, &unavailable, 0, 0), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &unavailable, 0, 0), GT_GPU_UNHEALTHY);
     for (unsigned i = 1; i < 100; i++)
-        assert_int_equal(look(health, table, i % 2 ? &silent : &half, 0, i * 100), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &silent, GT_HEALTH_AT_ONCE, 20000), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &well, GT_HEALTH_AT_ONCE, 20001), GT_GPU_HEALTHY);
+        assert_int_equal(check(health, table, i % 2 ? &silent : &half, 0, i * 100), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &silent, GT_HEALTH_AT_ONCE, 20000), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &well, GT_HEALTH_AT_ONCE, 20001), GT_GPU_HEALTHY);
     /* A recording is all there is. */
-    assert_int_equal(look(health, table, &unavailable, 0, 20002), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, table, &silent, GT_HEALTH_AT_ONCE | GT_HEALTH_ALL, 20003),
+    assert_int_equal(check(health, table, &unavailable, 0, 20002), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, table, &silent, GT_HEALTH_AT_ONCE | GT_HEALTH_ALL, 20003),
                      GT_GPU_HEALTH_UNKNOWN);
     free(health);
 }
@@ -117,31 +118,32 @@ static void not_hearing_is_no_recovery(void **state)
 static void so_often_within_a_time(void **state)
 {
     (void)state;
-    static const struct look failing = {.known = BIT(GT_SIGNAL_UNAVAILABLE) | BIT(GT_SIGNAL_CALL_ERROR),
-                                        .seen = BIT(GT_SIGNAL_CALL_ERROR)};
+    static const struct check failing = {.known = BIT(GT_SIGNAL_UNAVAILABLE) | BIT(GT_SIGNAL_CALL_ERROR),
+                                         .seen = BIT(GT_SIGNAL_CALL_ERROR)};
     struct gt_health *health = new_health();
     struct gt_fault_table table = gt_fault_table_default;
     table.rules[GT_SIGNAL_CALL_ERROR] = (struct gt_fault_rule){
-        .when = GT_FAULT_AFTER, .times = 3, .within_s = 60, .recover_looks = 2, .recover_s = 30};
-    assert_int_equal(look(health, &table, &failing, 0, 1000), GT_GPU_HEALTHY);
-    assert_int_equal(look(health, &table, &failing, 0, 1030), GT_GPU_HEALTHY);
-    assert_int_equal(look(health, &table, &failing, 0, 1061), GT_GPU_HEALTHY); /* the first is too long ago */
-    assert_int_equal(look(health, &table, &well, 0, 1070), GT_GPU_HEALTHY);
-    assert_int_equal(look(health, &table, &failing, 0, 1080), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, &table, &well, 0, 1090), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, &table, &well, 0, 1100), GT_GPU_UNHEALTHY); /* not long enough */
-    assert_int_equal(look(health, &table, &well, 0, 1110), GT_GPU_HEALTHY);
-    assert_int_equal(look(health, &table, &failing, 0, 1111), GT_GPU_HEALTHY); /* from zero again */
+        .when = GT_FAULT_AFTER, .times = 3, .within_s = 60, .recover_checks = 2, .recover_s = 30};
+    assert_int_equal(check(health, &table, &failing, 0, 1000), GT_GPU_HEALTHY);
+    assert_int_equal(check(health, &table, &failing, 0, 1030), GT_GPU_HEALTHY);
+    assert_int_equal(check(health, &table, &failing, 0, 1061),
+                     GT_GPU_HEALTHY); /* the first is too long ago */
+    assert_int_equal(check(health, &table, &well, 0, 1070), GT_GPU_HEALTHY);
+    assert_int_equal(check(health, &table, &failing, 0, 1080), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, &table, &well, 0, 1090), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, &table, &well, 0, 1100), GT_GPU_UNHEALTHY); /* not long enough */
+    assert_int_equal(check(health, &table, &well, 0, 1110), GT_GPU_HEALTHY);
+    assert_int_equal(check(health, &table, &failing, 0, 1111), GT_GPU_HEALTHY); /* from zero again */
     assert_int_equal(health->counts.seen[GT_SIGNAL_CALL_ERROR], 5);
     free(health);
 }
 
-static struct look counter(uint32_t value)
+static struct check counter(uint32_t value)
 {
-    return (struct look){.known = BIT(GT_SIGNAL_PCI_ERROR), .value[GT_SIGNAL_PCI_ERROR] = value};
+    return (struct check){.known = BIT(GT_SIGNAL_PCI_ERROR), .value[GT_SIGNAL_PCI_ERROR] = value};
 }
 
-/* What was counted before the first look is old; a counter that goes back was reset. */
+/* What was counted before the first check is old; a counter that goes back was reset. */
 static void counters_count_steps(void **state)
 {
     (void)state;
@@ -151,14 +153,14 @@ static void counters_count_steps(void **state)
     } steps[] = {{1000, false}, {1001, false}, {2, false}, {3, false}, {3, false}, {4, true}, {4, true}};
     struct gt_health *health = new_health();
     for (unsigned i = 0; i < GT_COUNT(steps); i++) {
-        struct look what = counter(steps[i].value);
-        assert_int_equal(look(health, &gt_fault_table_default, &what, 0, 1000 + i) == GT_GPU_UNHEALTHY,
+        struct check what = counter(steps[i].value);
+        assert_int_equal(check(health, &gt_fault_table_default, &what, 0, 1000 + i) == GT_GPU_UNHEALTHY,
                          steps[i].ill);
     }
-    struct look still = counter(4), more = counter(40);
-    assert_int_equal(look(health, &gt_fault_table_default, &still, 0, 1005 + 3599), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, &gt_fault_table_default, &still, 0, 1005 + 3600), GT_GPU_HEALTH_UNKNOWN);
-    assert_int_equal(look(health, &gt_fault_table_default, &more, 0, 5000), GT_GPU_UNHEALTHY);
+    struct check still = counter(4), more = counter(40);
+    assert_int_equal(check(health, &gt_fault_table_default, &still, 0, 1005 + 3599), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, &gt_fault_table_default, &still, 0, 1005 + 3600), GT_GPU_HEALTH_UNKNOWN);
+    assert_int_equal(check(health, &gt_fault_table_default, &more, 0, 5000), GT_GPU_UNHEALTHY);
     free(health);
 }
 
@@ -167,10 +169,10 @@ static void reports_only(void **state)
     (void)state;
     struct gt_health *health = new_health();
     struct gt_fault_table table = gt_fault_table_default;
-    assert_int_equal(look(health, &table, &unavailable, 0, 1), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, &table, &unavailable, 0, 1), GT_GPU_UNHEALTHY);
     table.rules[GT_SIGNAL_UNAVAILABLE].when = GT_FAULT_REPORT; /* the operator has changed the table */
-    assert_int_equal(look(health, &table, &unavailable, 0, 2), GT_GPU_HEALTH_UNKNOWN);
-    assert_int_equal(look(health, &table, &unavailable, GT_HEALTH_AT_ONCE, 3), GT_GPU_HEALTH_UNKNOWN);
+    assert_int_equal(check(health, &table, &unavailable, 0, 2), GT_GPU_HEALTH_UNKNOWN);
+    assert_int_equal(check(health, &table, &unavailable, GT_HEALTH_AT_ONCE, 3), GT_GPU_HEALTH_UNKNOWN);
     assert_int_equal(health->counts.seen[GT_SIGNAL_UNAVAILABLE], 3);
     free(health);
 }
@@ -181,34 +183,34 @@ static void who_flaps_is_held_back(void **state)
     (void)state;
     struct gt_health *health = new_health();
     struct gt_fault_table table = gt_fault_table_default;
-    table.rules[GT_SIGNAL_UNAVAILABLE].recover_looks = 1;
+    table.rules[GT_SIGNAL_UNAVAILABLE].recover_checks = 1;
     table.flapping =
         (struct gt_flapping_rule){.falls = 3, .within_s = 600, .hold_s = 300, .hold_max_s = 1000};
     uint64_t now = 1000;
     for (unsigned i = 0; i < 2; i++, now += 100) {
-        assert_int_equal(look(health, &table, &unavailable, 0, now), GT_GPU_UNHEALTHY);
-        assert_int_equal(look(health, &table, &well, 0, now + 5), GT_GPU_HEALTHY);
+        assert_int_equal(check(health, &table, &unavailable, 0, now), GT_GPU_UNHEALTHY);
+        assert_int_equal(check(health, &table, &well, 0, now + 5), GT_GPU_HEALTHY);
     }
     static const unsigned holds[] = {300, 600, 1000, 1000};
     for (unsigned i = 0; i < GT_COUNT(holds); i++) {
-        assert_int_equal(look(health, &table, &unavailable, 0, now), GT_GPU_UNHEALTHY);
+        assert_int_equal(check(health, &table, &unavailable, 0, now), GT_GPU_UNHEALTHY);
         gt_auto_node struct gt_node *held = make_node(1, &well);
         gt_health_observe(health, &table, held, 0, now + 10);
         assert_int_equal(held->gpus[0].health, GT_GPU_UNHEALTHY);
         assert_int_equal(held->gpus[0].cause, GT_SIGNALS);
         assert_non_null(strstr(held->gpus[0].unhealthy_reason, "again and again"));
-        assert_int_equal(look(health, &table, &well, 0, now + 10 + holds[i] - 1), GT_GPU_UNHEALTHY);
-        assert_int_equal(look(health, &table, &well, 0, now + 10 + holds[i]), GT_GPU_HEALTHY);
+        assert_int_equal(check(health, &table, &well, 0, now + 10 + holds[i] - 1), GT_GPU_UNHEALTHY);
+        assert_int_equal(check(health, &table, &well, 0, now + 10 + holds[i]), GT_GPU_HEALTHY);
         assert_int_equal(health->counts.held_back, i + 1);
         now += 10 + holds[i] + 50;
     }
     now += 2001; /* a long good time: all is forgotten */
-    assert_int_equal(look(health, &table, &unavailable, 0, now), GT_GPU_UNHEALTHY);
-    assert_int_equal(look(health, &table, &well, 0, now + 5), GT_GPU_HEALTHY);
-    /* Who asks for a look does not wait. */
+    assert_int_equal(check(health, &table, &unavailable, 0, now), GT_GPU_UNHEALTHY);
+    assert_int_equal(check(health, &table, &well, 0, now + 5), GT_GPU_HEALTHY);
+    /* Who asks for a check does not wait. */
     for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(look(health, &table, &unavailable, 0, now + 10 + i), GT_GPU_UNHEALTHY),
-            assert_int_equal(look(health, &table, &well, GT_HEALTH_AT_ONCE, now + 10 + i), GT_GPU_HEALTHY);
+        assert_int_equal(check(health, &table, &unavailable, 0, now + 10 + i), GT_GPU_UNHEALTHY),
+            assert_int_equal(check(health, &table, &well, GT_HEALTH_AT_ONCE, now + 10 + i), GT_GPU_HEALTHY);
     free(health);
 }
 
@@ -220,14 +222,14 @@ static void a_card_is_swapped(void **state)
     static const struct {
         const char *uuid;
         bool ill, expected;
-    } looks[] = {{"", true, true},        {"GPU-a", false, true}, {"", false, true},
-                 {"GPU-b", false, false}, {"GPU-c", true, true},  {"GPU-c", false, true}};
+    } checks[] = {{"", true, true},        {"GPU-a", false, true}, {"", false, true},
+                  {"GPU-b", false, false}, {"GPU-c", true, true},  {"GPU-c", false, true}};
     struct gt_health *health = new_health();
-    for (unsigned i = 0; i < GT_COUNT(looks); i++) {
-        gt_auto_node struct gt_node *node = make_node(1, looks[i].ill ? &unavailable : &well);
-        snprintf(node->gpus[0].uuid, sizeof(node->gpus[0].uuid), "%s", looks[i].uuid);
+    for (unsigned i = 0; i < GT_COUNT(checks); i++) {
+        gt_auto_node struct gt_node *node = make_node(1, checks[i].ill ? &unavailable : &well);
+        snprintf(node->gpus[0].uuid, sizeof(node->gpus[0].uuid), "%s", checks[i].uuid);
         gt_health_observe(health, &gt_fault_table_default, node, 0, i);
-        assert_int_equal(node->gpus[0].health == GT_GPU_UNHEALTHY, looks[i].expected);
+        assert_int_equal(node->gpus[0].health == GT_GPU_UNHEALTHY, checks[i].expected);
     }
     assert_int_equal(health->count, 1);
     free(health);
@@ -236,7 +238,7 @@ static void a_card_is_swapped(void **state)
 static void gone_and_back(void **state)
 {
     (void)state;
-    struct look three[] = {well, well, unavailable};
+    struct check three[] = {well, well, unavailable};
     struct gt_health *health = new_health();
     gt_auto_node struct gt_node *all = make_node(3, three);
     gt_health_observe(health, &gt_fault_table_default, all, 0, 1);
@@ -248,7 +250,7 @@ static void gone_and_back(void **state)
         assert_int_equal(back->gpus[2].health, GT_GPU_UNHEALTHY); /* it was ill when it went */
     }
     for (unsigned i = 0; i < 300; i++)
-        look(health, &gt_fault_table_default, &well, 0, 4);
+        check(health, &gt_fault_table_default, &well, 0, 4);
     assert_int_equal(health->count, 1); /* forgotten */
     free(health);
 }
@@ -263,11 +265,11 @@ struct past {
     bool known[PAST], seen[PAST]; /* of the one signal */
 };
 
-/* Whether the rule called the signal a fault after look `n`. */
+/* Whether the rule called the signal a fault after check `n`. */
 static bool oracle_faulty(const struct past *past, const struct gt_fault_rule *rule, unsigned n)
 {
     bool faulty = false;
-    unsigned forgotten = 0; /* looks before this one do not count any more */
+    unsigned forgotten = 0; /* checks before this one do not count any more */
     for (unsigned i = 0; i <= n; i++) {
         if (!past->known[i])
             continue;
@@ -285,7 +287,7 @@ static bool oracle_faulty(const struct past *past, const struct gt_fault_rule *r
         if (past->seen[i])
             faulty = faulty || rule->when == GT_FAULT_AT_ONCE ||
                      (rule->when == GT_FAULT_AFTER && times >= rule->times);
-        else if (faulty && clean >= rule->recover_looks && past->at[i] - last >= rule->recover_s) {
+        else if (faulty && clean >= rule->recover_checks && past->at[i] - last >= rule->recover_s) {
             faulty = false;
             forgotten = i;
         }
@@ -293,7 +295,7 @@ static bool oracle_faulty(const struct past *past, const struct gt_fault_rule *r
     return faulty;
 }
 
-/* Whether it is called ill after the last look. */
+/* Whether it is called ill after the last check. */
 static bool oracle_ill(const struct past *past, const struct gt_fault_table *table,
                        const struct gt_fault_rule *rule, unsigned *ret_flaps)
 {
@@ -346,7 +348,7 @@ static void random_pasts(void **state)
             .when = (enum gt_fault_when)(rand() % 3),
             .times = 1 + (unsigned)rand() % 5,
             .within_s = 1 + (unsigned)rand() % 60,
-            .recover_looks = 1 + (unsigned)rand() % 4,
+            .recover_checks = 1 + (unsigned)rand() % 4,
             .recover_s = (unsigned)rand() % 40,
         };
         table.flapping = (struct gt_flapping_rule){1 + (unsigned)rand() % 4, 50 + (unsigned)rand() % 400,
@@ -356,7 +358,7 @@ static void random_pasts(void **state)
         bool was = false;
         int often = 2 + rand() % 8;
         for (unsigned i = 0; i < 120; i++) {
-            struct look what = {.known = rand() % 5 ? BIT(GT_SIGNAL_LIBRARY) : 0};
+            struct check what = {.known = rand() % 5 ? BIT(GT_SIGNAL_LIBRARY) : 0};
             if (what.known && rand() % often == 0)
                 what.seen = BIT(GT_SIGNAL_LIBRARY);
             now += (unsigned)rand() % 15;
@@ -364,7 +366,7 @@ static void random_pasts(void **state)
             past.known[past.count] = what.known != 0;
             past.seen[past.count++] = what.seen != 0;
             unsigned flaps;
-            bool ill = look(health, &table, &what, 0, now) == GT_GPU_UNHEALTHY;
+            bool ill = check(health, &table, &what, 0, now) == GT_GPU_UNHEALTHY;
             if (ill != oracle_ill(&past, &table, &table.rules[GT_SIGNAL_LIBRARY], &flaps) ||
                 flaps != health->counts.held_back)
                 fail_msg("seed %u, look %u", seed, i);
@@ -381,11 +383,11 @@ static void random_pasts(void **state)
 static void many_gpus(void **state)
 {
     (void)state;
-    static struct look looks[GT_GPUS_MAX];
+    static struct check checks[GT_GPUS_MAX];
     struct gt_health *health = new_health();
     for (unsigned i = 0; i < GT_GPUS_MAX; i++)
-        looks[i] = i % 2 ? unavailable : well;
-    gt_auto_node struct gt_node *node = make_node(GT_GPUS_MAX, looks);
+        checks[i] = i % 2 ? unavailable : well;
+    gt_auto_node struct gt_node *node = make_node(GT_GPUS_MAX, checks);
     gt_health_observe(health, &gt_fault_table_default, node, 0, 1);
     assert_true(gt_node_usable(node) == UINT64_C(0x5555555555555555));
     free(health);
@@ -395,7 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(judged_alone),
-        cmocka_unit_test(at_once_and_after_clean_looks),
+        cmocka_unit_test(at_once_and_after_clean_checks),
         cmocka_unit_test(not_hearing_is_no_recovery),
         cmocka_unit_test(so_often_within_a_time),
         cmocka_unit_test(counters_count_steps),

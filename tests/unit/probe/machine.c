@@ -168,7 +168,7 @@ struct gt_node *machine_node(struct machine *machine, unsigned gpus, char **ret_
         snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:%02x:00.0", 0x0e + i);
     if (gt_answers_apply(log, strlen(log), node, &unmatched, &err) < 0 || gt_node_finish(node, &err) < 0)
         fail_msg("%s", gt_err_text(err));
-    gt_health_judge(&gt_fault_table_default, node);
+    gt_health_evaluate(&gt_fault_table_default, node);
     if (ret_log)
         *ret_log = gt_steal(log);
     return node;

@@ -215,7 +215,7 @@ static void health(void **state)
     log_call(&log, "mxSmlGetAllLimitedDevices", "", "\"rc\":0,\"value\":{\"number\":1,\"deviceId\":[0]}");
     log_call(&log, "mxSmlGetLimitedDeviceInfo", "0", "\"rc\":0,\"value\":{\"bdfId\":\"0000:12:00.0\"}");
     apply(&log, node);
-    gt_health_judge(&gt_fault_table_default, node);
+    gt_health_evaluate(&gt_fault_table_default, node);
     assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
     assert_string_equal(node->gpus[1].unhealthy_reason, "not available: fell off the bus");
     assert_string_equal(node->gpus[2].unhealthy_reason, "not available (reason code 17)");

@@ -266,7 +266,7 @@ static void health_from_library(void **state)
 
 /* What a scan holds against a GPU a look at its health must know of, too: else the GPU is well at each look
  * and ill at each scan. */
-static void a_look_asks_what_a_scan_judges_by(void **state)
+static void a_health_check_queries_what_a_scan_uses(void **state)
 {
     (void)state;
     static const char *const calls[] = {"mxSmlGetDeviceState", "mxSmlGetTotalEccErrors", "mxSmlGetEccState",
@@ -348,7 +348,7 @@ static void what_hangs_for_good(void **state)
 }
 
 /* A look at health tells whether a whole scan would find others: other servers, too. */
-static void a_look_tells_of_servers(void **state)
+static void a_health_check_reports_servers(void **state)
 {
     (void)state;
     struct machine machine;
@@ -391,7 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_library),
         cmocka_unit_test(what_hangs_for_good),
-        cmocka_unit_test(a_look_tells_of_servers),
+        cmocka_unit_test(a_health_check_reports_servers),
         cmocka_unit_test(health_alone),
         cmocka_unit_test(every_fault),
         cmocka_unit_test(slow_library),
@@ -399,7 +399,7 @@ int main(void)
         cmocka_unit_test(health_from_library),
         cmocka_unit_test(largest_node),
         cmocka_unit_test(fewer_gpus_than_on_the_bus),
-        cmocka_unit_test(a_look_asks_what_a_scan_judges_by),
+        cmocka_unit_test(a_health_check_queries_what_a_scan_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

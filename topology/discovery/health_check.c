@@ -5,7 +5,7 @@
 #include "topology/discovery/discovery.h"
 #include "topology/probe/answers.h"
 
-/* Looks at the health of GPUs that are known: what changes between two scans. */
+/* Health checks of known GPUs: what changes between two scans. */
 
 static uint64_t digest_of(const char *log)
 {
@@ -60,9 +60,9 @@ int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *
     if (r < 0)
         return r;
     if (!options->from)
-        gt_look_pci(gt_scan_root(options), copy);
+        gt_host_health_pci(gt_scan_root(options), copy);
     if (options->dev_root)
-        gt_look_device_nodes(options->dev_root, copy);
+        gt_host_health_device_nodes(options->dev_root, copy);
     *ret_digest = digest_of(log);
     *ret = gt_steal(copy);
     return 0;

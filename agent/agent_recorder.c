@@ -6,18 +6,18 @@
 
 enum { NODE_NOTE_MAX = 1024, NODE_EVENTS_PER_MINUTE = 60 };
 
-int gt_agent_tell_start(struct gt_agent *agent, struct gt_err **err)
+int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err)
 {
     return gt_kube_recorder_new(agent->kube, GT_DOMAIN "/" GT_AGENT_NAME, agent->options->node_name,
                                 NODE_EVENTS_PER_MINUTE, &agent->recorder, err);
 }
 
-void gt_agent_tell_stop(struct gt_agent *agent)
+void gt_agent_recorder_stop(struct gt_agent *agent)
 {
     gt_kube_recorder_free(gt_steal(agent->recorder));
 }
 
-void gt_agent_tell(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
+void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
 {
     char note[NODE_NOTE_MAX];
     va_list args;
@@ -39,7 +39,7 @@ void gt_agent_tell(struct gt_agent *agent, bool warning, const char *reason, con
     gt_kube_record(agent->recorder, &event);
 }
 
-bool gt_agent_tell_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret)
+bool gt_agent_recorder_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret)
 {
     if (!agent->recorder)
         return false;
