@@ -119,6 +119,12 @@ static void write_texts(const char *key, const char *const *texts, uint32_t coun
     gt_json_end(to, ']');
 }
 
+static void add_position(struct gt_buf *to, uint32_t position)
+{
+    gt_text_add_unsigned(to, position);
+    gt_buf_puts(to, ":");
+}
+
 static void write_pods(const struct gt_gpu_placement *placement, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
@@ -126,10 +132,14 @@ static void write_pods(const struct gt_gpu_placement *placement, struct gt_buf *
     for (uint32_t i = 0; i < placement->pod_count; i++) {
         const struct gt_gpu_placement_pod *pod = &placement->pods[i];
         gt_buf_consume(&text, text.len);
-        gt_buf_printf(&text, "%" PRIu32 ":%" PRIu32 ":%" PRIu32 ":", pod->rank, pod->unit, pod->node);
+        add_position(&text, pod->rank);
+        add_position(&text, pod->unit);
+        add_position(&text, pod->node);
         gt_text_add_mask(&text, pod->gpus);
-        if (pod->name)
-            gt_buf_printf(&text, ":%s", pod->name);
+        if (pod->name) {
+            gt_buf_puts(&text, ":");
+            gt_buf_puts(&text, pod->name);
+        }
         to->failed = to->failed || text.failed;
         gt_json_add_text(to, NULL, text.data ? text.data : "");
     }

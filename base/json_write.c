@@ -78,12 +78,8 @@ void gt_json_add_int(struct gt_buf *to, const char *key, int64_t number)
 
 void gt_json_add_unsigned(struct gt_buf *to, const char *key, uint64_t number)
 {
-    char digits[24], *p = digits + sizeof(digits); /* most of a large answer is numbers: no printf */
     gt_json_key(to, key);
-    do
-        *--p = (char)('0' + number % 10);
-    while (number /= 10);
-    gt_buf_add(to, p, (size_t)(digits + sizeof(digits) - p));
+    gt_text_add_unsigned(to, number);
 }
 
 void gt_json_add_real(struct gt_buf *to, const char *key, double number, int digits)

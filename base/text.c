@@ -126,6 +126,15 @@ bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret)
     return true;
 }
 
+void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number)
+{
+    char digits[24], *p = digits + sizeof(digits);
+    do
+        *--p = (char)('0' + number % 10);
+    while (number /= 10);
+    gt_buf_add(buf, p, (size_t)(digits + sizeof(digits) - p));
+}
+
 bool gt_text_copy(char *to, size_t size, const char *from)
 {
     size_t len = strlen(from);
@@ -177,12 +186,12 @@ void gt_text_add_mask(struct gt_buf *buf, uint64_t mask)
         unsigned last = i;
         while (last + 1 < 64 && mask >> (last + 1) & 1)
             last++;
-        if (last > i + 1)
-            gt_buf_printf(buf, "%s%u-%u", separator, i, last);
-        else if (last > i)
-            gt_buf_printf(buf, "%s%u,%u", separator, i, last);
-        else
-            gt_buf_printf(buf, "%s%u", separator, i);
+        gt_buf_puts(buf, separator);
+        gt_text_add_unsigned(buf, i);
+        if (last > i) {
+            gt_buf_puts(buf, last > i + 1 ? "-" : ",");
+            gt_text_add_unsigned(buf, last);
+        }
         separator = ",";
         i = last;
     }

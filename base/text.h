@@ -26,6 +26,9 @@ bool gt_text_is_printable(const char *text);
 /* Reads a whole decimal number between 0 and max; false for anything else, *ret untouched. */
 bool gt_text_to_unsigned(const char *text, uint64_t max, uint64_t *ret);
 
+/* Appends a number; many of them cost less than with printf. */
+void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number);
+
 /* Copies into an array of `size` bytes, always terminated; false (and an empty array) when it does not fit.
  */
 bool gt_text_copy(char *to, size_t size, const char *from);
