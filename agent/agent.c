@@ -11,8 +11,8 @@
 #include "agent/fault_file.h"
 #include "agent/probe_start.h"
 #include "api/names.h"
-#include "base/ending.h"
 #include "base/log.h"
+#include "base/shutdown.h"
 #include "base/version.h"
 #include "topology/model/render.h"
 
@@ -184,7 +184,7 @@ static int take_signals(struct gt_agent *agent, struct gt_err **err)
     signal(SIGPIPE, SIG_IGN);
     int r = gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err);
     if (r >= 0)
-        r = gt_ending_new(agent->loop, AGENT_LEAVE_MS, on_end, agent, &agent->ending, err);
+        r = gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, on_end, agent, &agent->shutdown, err);
     return r;
 }
 
@@ -268,7 +268,7 @@ static int start(struct gt_agent *agent, struct gt_err **err)
 
 static void stop(struct gt_agent *agent, int result)
 {
-    gt_ending_begin(agent->ending, result < 0 ? 1 : 0);
+    gt_shutdown_begin(agent->shutdown, result < 0 ? 1 : 0);
     gt_agent_api_stop(agent);
     gt_agent_usage_stop(agent);
     gt_plugin_free(agent->plugin);
@@ -285,7 +285,7 @@ static void stop(struct gt_agent *agent, int result)
     gt_probe_client_free(agent->probe);
     gt_inventory_unref(agent->inventory);
     gt_err_free(agent->start_error);
-    gt_ending_free(agent->ending);
+    gt_shutdown_free(agent->shutdown);
     gt_loop_free(agent->loop);
 }
 

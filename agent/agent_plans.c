@@ -14,7 +14,7 @@ static bool is_current(const struct gt_agent *agent)
 {
     struct gt_kube_informer_counters counters;
     gt_kube_informer_counters(agent->pods, &counters);
-    return counters.synced && (!agent->pods_error || counters.watch.last_heard_ms > agent->pods_error_ms);
+    return counters.synced && (!agent->pods_error || counters.watch.last_received_ms > agent->pods_error_ms);
 }
 
 /* gRPC's thread gets a copy, which nobody changes. */

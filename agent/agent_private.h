@@ -22,7 +22,7 @@
 struct gt_agent {
     const struct gt_agent_options *options;
     struct gt_loop *loop;
-    struct gt_ending *ending;
+    struct gt_shutdown *shutdown;
     struct gt_http *http, *health;
     struct gt_probe_client *probe; /* NULL: none */
     const char *no_probe_why;

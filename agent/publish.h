@@ -51,7 +51,7 @@ struct gt_publish_port {
     uint64_t (*random_below)(void *arg, uint64_t max); /* 0 to max - 1 */
     int (*send)(void *arg, const struct gt_kube_request *request, gt_kube_done *done, void *done_arg,
                 struct gt_err **err);
-    bool (*is_idle)(void *arg); /* the request waits between two tries, and not because it was told to */
+    bool (*is_idle)(void *arg); /* the request waits between two tries, and not because of a Retry-After */
     void (*withdraw)(void *arg);
     void *arg;
 };

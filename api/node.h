@@ -26,7 +26,7 @@ struct gt_node_taint {
  * empty. */
 struct gt_node_object {
     const char *name;
-    const char *resource_version, *uid; /* "" not told */
+    const char *resource_version, *uid; /* "" not known */
     const struct gt_node_label *labels;
     unsigned label_count, taint_count;
     struct gt_node_taint taints[GT_NODE_TAINTS_MAX];

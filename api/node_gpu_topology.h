@@ -24,22 +24,22 @@ extern const char *const gt_topology_condition_names[GT_TOPOLOGY_CONDITIONS];
 struct gt_gpu_owner { /* a container that has a GPU */
     unsigned gpu;
     const char *namespace_, *pod;
-    const char *container; /* "" not told */
+    const char *container; /* "" not known */
 };
 
 /* Texts are borrowed: after a read they belong to the object that was read. */
 struct gt_node_gpu_topology {
     const char *name;
-    const char *resource_version; /* "" not told */
-    /* NULL: the agent has made the object and told nothing yet; all below is then empty. */
+    const char *resource_version; /* "" not known */
+    /* NULL: the agent has made the object and written no status yet; all below is then empty. */
     struct gt_node *node;
-    const char *observed_at; /* "" not told */
+    const char *observed_at; /* "" not known */
     struct gt_condition conditions[GT_TOPOLOGY_CONDITIONS];
 
-    bool use_known; /* `free` was told */
+    bool use_known; /* `free` is known */
     uint64_t free;
     uint64_t owned; /* have an owner; one that is free too, which makes no sense, counts as owned */
-    struct gt_gpu_owner owners[GT_GPUS_MAX]; /* of a GPU one at most, the first that was told */
+    struct gt_gpu_owner owners[GT_GPUS_MAX]; /* of a GPU one at most, the first that is listed */
     unsigned owner_count;
     int64_t owners_written_s; /* by the API server's clock, from managedFields; Unix time, 0 unknown */
 };

@@ -55,7 +55,7 @@ struct gt_owner {
     /* Pods that have succeeded, or failed for good: the pods at hand do not tell, and nobody makes them
      * again. */
     uint32_t ended;     /* how many */
-    uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not told */
+    uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not known */
 };
 
 /* Reads an object; gt_owner_free() it. `resource` is that of GPUs. -EINVAL where it makes no sense. NULL

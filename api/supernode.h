@@ -20,20 +20,20 @@ enum gt_supernode_condition {
 
 struct gt_supernode_member {
     const char *node;
-    const char *server; /* the UUID by which it is a member; "" not told */
-    int gpus, free;     /* -1 not told */
+    const char *server; /* the UUID by which it is a member; "" not known */
+    int gpus, free;     /* -1 not known */
 };
 
 /* Texts are borrowed: after a read they belong to the object that was read. */
 struct gt_supernode_object {
     const char *name;
-    const char *resource_version; /* "" not told */
-    unsigned tier;      /* 0: somebody has made the object and told nothing yet; all below is then empty */
-    const char *source; /* "report", "config", "label"; "" not told */
+    const char *resource_version; /* "" not known */
+    unsigned tier; /* 0: somebody has made the object and written no status yet; all below is then empty */
+    const char *source; /* "report", "config", "label"; "" not known */
     const char *parent; /* "" none */
     const struct gt_supernode_member *members;
     unsigned member_count;
-    int64_t nodes, capacity, free;          /* with those of the supernodes below; -1 not told */
+    int64_t nodes, capacity, free;          /* with those of the supernodes below; -1 not known */
     enum gt_condition_status links_healthy; /* of all of them */
     struct gt_condition conditions[GT_SUPERNODE_CONDITIONS];
 };

@@ -9,7 +9,7 @@
 
 /*
  * Writes JSON text straight into a buffer, without white space. A tree of cJSON costs 64 bytes and an
- * allocation for each value, and each of them may fail; here the writer looks once, at the end, whether the
+ * allocation for each value, and each of them may fail; here the writer checks once, at the end, whether the
  * buffer holds everything. A cluster of 10,000 nodes is written so.
  *
  * Commas are put where they belong: before everything that follows a value. `key` is the member's name in an

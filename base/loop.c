@@ -158,7 +158,7 @@ void gt_source_free(struct gt_source *source)
     loop->dead = source;
 }
 
-static void bury(struct gt_loop *loop)
+static void free_removed(struct gt_loop *loop)
 {
     while (loop->dead) {
         struct gt_source *next = loop->dead->next;
@@ -186,7 +186,7 @@ void gt_loop_free(struct gt_loop *loop)
         return;
     while (loop->sources)
         gt_source_free(loop->sources);
-    bury(loop);
+    free_removed(loop);
     if (loop->epoll >= 0)
         close(loop->epoll);
     free(loop);
@@ -216,7 +216,7 @@ int gt_loop_run(struct gt_loop *loop, struct gt_err **err)
             return gt_fail_sys(err, errno, "event loop");
         for (int i = 0; i < n && !loop->stopped; i++)
             dispatch(events[i].data.ptr, events[i].events);
-        bury(loop);
+        free_removed(loop);
     }
     loop->stopped = false;
     return loop->result;

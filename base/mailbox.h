@@ -5,12 +5,13 @@
 #include "base/loop.h"
 
 /*
- * The way from other threads to one owner on the loop's thread. Letters are delivered in the order in which
- * they were sent, and none after the mailbox is freed, so that no letter reaches an owner that is gone.
+ * Messages (letters) from other threads to one owner on the loop's thread. Letters are delivered in the order
+ * in which they were sent, and none after the mailbox is freed, so that no letter reaches an owner that is
+ * gone.
  */
 struct gt_mailbox;
 
-/* The first member of what is told. */
+/* The first member of a message. */
 struct gt_letter {
     /* Made by malloc: the mailbox frees it after the delivery. Embedded: it is part of its sender, lives as
      * long as the mailbox, and always has room. Sent again while it waits, it is delivered once. */

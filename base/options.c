@@ -33,7 +33,7 @@ static const struct gt_option *find_key(const struct gt_command *command, int ke
     return NULL;
 }
 
-/* `argument` is what getopt has looked at last; a letter in it is in optopt. */
+/* `argument` is the one that getopt has read last; a letter in it is in optopt. */
 static int fail_unread(const struct gt_command *command, int key, const char *argument, struct gt_err **err)
 {
     char letter[] = {'-', (char)optopt, '\0'};

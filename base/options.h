@@ -65,7 +65,7 @@ int gt_exit_with_version(const char *program);
 
 gt_option_reader gt_option_set;      /* bool: is given */
 gt_option_reader gt_option_clear;    /* bool or enum: 0 where it is given */
-gt_option_reader gt_option_last;     /* bool: --help and its like, nothing behind it is looked at */
+gt_option_reader gt_option_last;     /* bool: --help and its like, nothing behind it is read */
 gt_option_reader gt_option_bool;     /* "true" or "false" */
 gt_option_reader gt_option_text;     /* const char *: anything but nothing, no longer than a path; kept */
 gt_option_reader gt_option_any_text; /* const char *: nothing, too */

@@ -141,7 +141,8 @@ const char *cli_api_namespace(const struct cli_api *api)
     return gt_kube_namespace(api->kube);
 }
 
-int cli_api_ask(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret, struct gt_err **err)
+int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret,
+                    struct gt_err **err)
 {
     struct gt_kube_call *call;
     int r = gt_kube_start(api->kube, request, on_got, api, &call, err);
@@ -161,5 +162,5 @@ int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, co
 {
     const struct gt_kube_request request = {
         .verb = GT_KUBE_GET, .resource = resource, .name = name, .deadline_ms = CONTACT_MS};
-    return cli_api_ask(api, &request, ret, err);
+    return cli_api_request(api, &request, ret, err);
 }

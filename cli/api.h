@@ -48,7 +48,8 @@ int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt
 const char *cli_api_namespace(const struct cli_api *api);
 
 /* Any request; its answer is the caller's (cJSON_Delete) where `ret` is not NULL. */
-int cli_api_ask(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret, struct gt_err **err);
+int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret,
+                    struct gt_err **err);
 
 /* One object, the caller's (cJSON_Delete); -ENOENT where there is none, or no such kind of object. */
 int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, const char *name, cJSON **ret,

@@ -35,7 +35,7 @@ void cli_check_found(struct cli_check *check, const char *format, ...)
     make_plain(check->found);
 }
 
-void cli_check_judge(struct cli_check *check, bool holds)
+void cli_check_evaluate(struct cli_check *check, bool holds)
 {
     check->verdict = holds ? CLI_HOLDS : CLI_BROKEN;
 }

@@ -12,7 +12,7 @@
  */
 
 enum cli_verdict {
-    CLI_UNCHECKED, /* nothing here can tell, see `why` */
+    CLI_UNCHECKED, /* it cannot be checked here, see `why` */
     CLI_HOLDS,
     CLI_BROKEN,
 };
@@ -52,7 +52,7 @@ void cli_check_health(const struct cli_checked *of, struct cli_checks *to);
 struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed);
 /* Adds to what was found; pieces are separated by "; ". What has no room is cut. */
 void cli_check_found(struct cli_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cli_check_judge(struct cli_check *check, bool holds);
+void cli_check_evaluate(struct cli_check *check, bool holds);
 void cli_check_cannot(struct cli_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The next entry of this call in the log, with or without a value; *at begins at 0. NULL behind the last. */

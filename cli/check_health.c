@@ -32,7 +32,7 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
         away += state == 0;
     }
     cli_check_found_tally(check, "", &states);
-    cli_check_judge(check, known);
+    cli_check_evaluate(check, known);
     if (!away) {
         cli_check_cannot(reason, "every device is available, so no reason was asked for");
         return;
@@ -48,7 +48,7 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
                                                                                            : "no text");
     }
     cli_check_found_tally(reason, "", &reasons);
-    cli_check_judge(reason, reasons.count > 0);
+    cli_check_evaluate(reason, reasons.count > 0);
 }
 
 static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
@@ -73,7 +73,7 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
             cli_tally_add(&states, "state %llu", (unsigned long long)state);
         }
         cli_check_found_tally(on, "", &states);
-        cli_check_judge(on, known);
+        cli_check_evaluate(on, known);
     }
     cli_check_cannot(
         since,
@@ -100,7 +100,7 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
     if (!errors.count)
         cli_check_found(check, "all are 0");
     cli_check_found_tally(check, "", &errors);
-    cli_check_judge(check, sane);
+    cli_check_evaluate(check, sane);
 }
 
 static void check_temperature(const struct cli_checked *of, struct cli_checks *to)
@@ -121,7 +121,7 @@ static void check_temperature(const struct cli_checked *of, struct cli_checks *t
         cli_tally_add(&values, "%lld", (long long)value);
     }
     cli_check_found_tally(check, "", &values);
-    cli_check_judge(check, sane);
+    cli_check_evaluate(check, sane);
 }
 
 static void check_limited(const struct cli_checked *of, struct cli_checks *to)
@@ -135,7 +135,7 @@ static void check_limited(const struct cli_checked *of, struct cli_checks *to)
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetAllLimitedDevices", &at);
     if (!gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &number)) {
         cli_check_found(check, "their number is nonsense");
-        cli_check_judge(check, false);
+        cli_check_evaluate(check, false);
         return;
     }
     cli_check_found(check, "%llu are listed", (unsigned long long)number);
@@ -160,7 +160,7 @@ static void check_events(const struct cli_checked *of, struct cli_checks *to)
             if (strcmp(name->valuestring, needed[i]) != 0)
                 continue;
             cli_check_found(check, "it lacks %s", needed[i]);
-            cli_check_judge(check, false);
+            cli_check_evaluate(check, false);
         }
     }
     if (check->verdict == CLI_UNCHECKED) {
@@ -194,7 +194,7 @@ static void check_locality(const struct cli_checked *of, struct cli_checks *to)
     cli_check_found(check, "the same for %u", same);
     cli_check_found_tally(check, "", &differ);
     if (same || differ.count)
-        cli_check_judge(check, !differ.count);
+        cli_check_evaluate(check, !differ.count);
     else
         cli_check_cannot(check, "the kernel tells no NUMA node");
 }

@@ -40,7 +40,7 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_found(check, "%u of %u are so", good, all);
     cli_check_found_tally(check, "", &trouble);
-    cli_check_judge(check, good == all);
+    cli_check_evaluate(check, good == all);
 }
 
 static void check_order(const struct cli_checked *of, struct cli_checks *to)
@@ -63,7 +63,7 @@ static void check_order(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_found(check, "%u of %u repeat it; %u stand in the order of their addresses", repeated, all,
                     ascending);
-    cli_check_judge(check, repeated == all && ascending == all);
+    cli_check_evaluate(check, repeated == all && ascending == all);
 }
 
 static bool is_usual_uuid(const char *uuid)
@@ -100,10 +100,10 @@ static void check_uuid(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_found(check, "%u of %u GPUs have such a one; the longest has %u characters", usual,
                     of->node->gpu_count, longest);
-    cli_check_judge(check, usual == of->node->gpu_count);
+    cli_check_evaluate(check, usual == of->node->gpu_count);
     cli_check_found(served, "%u of %u can; the limit is %d characters", fits, of->node->gpu_count,
                     KUBELET_ID_MAX);
-    cli_check_judge(served, fits == of->node->gpu_count);
+    cli_check_evaluate(served, fits == of->node->gpu_count);
 }
 
 static void check_kind(const struct cli_checked *of, struct cli_checks *to)
@@ -130,7 +130,7 @@ static void check_kind(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_found_tally(check, "", &modes);
     cli_check_found_tally(check, "", &names);
-    cli_check_judge(check, known);
+    cli_check_evaluate(check, known);
 }
 
 static void check_memory(const struct cli_checked *of, struct cli_checks *to)
@@ -147,7 +147,7 @@ static void check_memory(const struct cli_checked *of, struct cli_checks *to)
         sane = sane && gib >= 16 && gib <= 1024;
     }
     cli_check_found_tally(check, "", &sizes);
-    cli_check_judge(check, sane && of->node->gpu_count);
+    cli_check_evaluate(check, sane && of->node->gpu_count);
 }
 
 void cli_check_identity(const struct cli_checked *of, struct cli_checks *to)

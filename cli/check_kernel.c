@@ -17,7 +17,7 @@ static void check_pci(const struct cli_checked *of, struct cli_checks *to)
     bool known = true;
     cli_check_found(check, "%u of vendor %04x", of->node->gpu_count, of->vendor);
     if (of->node->gpu_count)
-        cli_check_judge(check, of->vendor == VENDOR);
+        cli_check_evaluate(check, of->vendor == VENDOR);
     else
         cli_check_cannot(check, "there is none: no GPU, or its vendor id is another one");
 
@@ -29,7 +29,7 @@ static void check_pci(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_found_tally(check, "", &ids);
     if (of->node->gpu_count)
-        cli_check_judge(check, known);
+        cli_check_evaluate(check, known);
     else
         cli_check_cannot(check, "no GPU");
 }
@@ -54,9 +54,9 @@ static void check_driver(const struct cli_checked *of, struct cli_checks *to)
         bound = bound && strcasecmp(driver, "metax") == 0;
     }
     cli_check_found_tally(check, "", &drivers);
-    cli_check_judge(check, bound);
+    cli_check_evaluate(check, bound);
     cli_check_found(version, "%s", of->facts->driver_version[0] ? of->facts->driver_version : "none");
-    cli_check_judge(version, of->facts->driver_version[0]);
+    cli_check_evaluate(version, of->facts->driver_version[0]);
 }
 
 static bool has(const struct gt_device_nodes *nodes, const char *name)
@@ -83,7 +83,7 @@ static void check_control(const struct cli_checked *of, const struct gt_device_n
     else if (!of->node->gpu_count)
         cli_check_cannot(check, "no GPU");
     else
-        cli_check_judge(check, has(nodes, "mxcd"));
+        cli_check_evaluate(check, has(nodes, "mxcd"));
 }
 
 static void check_drm(const struct cli_checked *of, const struct gt_device_nodes *nodes,
@@ -117,7 +117,7 @@ static void check_drm(const struct cli_checked *of, const struct gt_device_nodes
         cli_check_found(check, "there for %u", there);
     cli_check_found_tally(check, "", &trouble);
     if (of->dev_root || named < of->node->gpu_count)
-        cli_check_judge(check, there == of->node->gpu_count);
+        cli_check_evaluate(check, there == of->node->gpu_count);
     else
         cli_check_cannot(check, "device nodes are not in a recording");
 }
@@ -139,7 +139,7 @@ static void check_pcie(const struct cli_checked *of, struct cli_checks *to)
         cli_check_cannot(check, "no GPU");
     else {
         cli_check_found(check, "all of it for %u of %u GPUs", whole, of->node->gpu_count);
-        cli_check_judge(check, whole == of->node->gpu_count);
+        cli_check_evaluate(check, whole == of->node->gpu_count);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "base/json_get.h"
 #include "cli/check.h"
 
-/* The vendor library as a whole: where it is, what it has, how it answers, who may ask it. */
+/* The vendor library as a whole: where it is, what it has, how it answers, who may call it. */
 
 static void check_place(const struct cli_checked *of, struct cli_checks *to)
 {
@@ -28,7 +28,7 @@ static void check_place(const struct cli_checked *of, struct cli_checks *to)
                     of->answers->library_error ? of->answers->library_error
                     : cJSON_IsString(path)     ? path->valuestring
                                                : "no path is told");
-    cli_check_judge(check, usual);
+    cli_check_evaluate(check, usual);
 }
 
 static void check_functions(const struct cli_checked *of, struct cli_checks *to)
@@ -59,7 +59,7 @@ static void check_functions(const struct cli_checked *of, struct cli_checks *to)
     if (!missing.count)
         cli_check_found(check, "it has all");
     cli_check_found_tally(check, "it lacks ", &missing);
-    cli_check_judge(check, all);
+    cli_check_evaluate(check, all);
 }
 
 static void check_versions(const struct cli_checked *of, struct cli_checks *to)
@@ -72,7 +72,7 @@ static void check_versions(const struct cli_checked *of, struct cli_checks *to)
                     of->node->library_version[0] ? of->node->library_version : "tells nothing");
     cli_check_found(check, "driver %s",
                     of->node->driver_version[0] ? of->node->driver_version : "tells nothing");
-    cli_check_judge(check, of->node->library_version[0] && of->node->driver_version[0]);
+    cli_check_evaluate(check, of->node->library_version[0] && of->node->driver_version[0]);
 }
 
 /* Return codes that mean something else than trouble. */
@@ -104,7 +104,7 @@ static void check_calls(const struct cli_checked *of, struct cli_checks *to)
     cli_check_found_tally(check, "", &trouble);
     if (of->answers->stopped)
         cli_check_found(check, "stopped early: %s", of->answers->stopped);
-    cli_check_judge(check, !trouble.count && !of->answers->stopped && !of->answers->malformed);
+    cli_check_evaluate(check, !trouble.count && !of->answers->stopped && !of->answers->malformed);
 }
 
 static void check_count(const struct cli_checked *of, struct cli_checks *to)
@@ -120,7 +120,7 @@ static void check_count(const struct cli_checked *of, struct cli_checks *to)
     bool sane = gt_json_is_unsigned(answer->value, UINT32_MAX, &count);
     cli_check_found(check, "it says %llu", (unsigned long long)count);
     cli_check_found(check, "%u are on the bus", of->node->gpu_count);
-    cli_check_judge(check, sane && count == of->node->gpu_count);
+    cli_check_evaluate(check, sane && count == of->node->gpu_count);
 }
 
 static void check_privileges(const struct cli_checked *of, struct cli_checks *to)
@@ -137,7 +137,7 @@ static void check_privileges(const struct cli_checked *of, struct cli_checks *to
         cli_check_cannot(check, "no GPU");
     else {
         cli_check_found(check, "without capabilities it gives %s", answered ? "answers" : check->why);
-        cli_check_judge(check, answered);
+        cli_check_evaluate(check, answered);
     }
 }
 

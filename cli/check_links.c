@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cli/check.h"
 
-/* MetaXLink: how it is numbered and counted, and whether its parts tell the same. */
+/* MetaXLink: how it is numbered and counted, and whether its parts agree. */
 
 enum { CHECK_LEVEL_MX = 5, CHECK_LEVEL_SYS = 6, PORT_UP = 1, PORT_STATES = 5, NO_PEER = 2 };
 
@@ -18,7 +18,7 @@ static const char speed_call[] = "mxSmlGetMetaXLinkInfo";
 
 /* What was said about links, by the library's numbers. */
 struct links_said {
-    unsigned char level[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* 255: not told */
+    unsigned char level[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* 255: not reported */
     unsigned char links[GT_VENDOR_DEVICES][GT_VENDOR_DEVICES]; /* that the first names to the second */
     unsigned char all_links[GT_VENDOR_DEVICES];                /* of a GPU, also to other servers */
     unsigned there, empty, refused;                            /* masks of link numbers */
@@ -90,7 +90,7 @@ static void check_levels(const struct cli_checked *of, const struct links_said *
     cli_check_found_tally(check, "", &levels);
     if (differ)
         cli_check_found(check, "%u pairs differ in their two directions", differ);
-    cli_check_judge(check, known && !differ);
+    cli_check_evaluate(check, known && !differ);
 }
 
 static void found_numbers(struct cli_check *check, const char *before, unsigned mask)
@@ -118,9 +118,9 @@ static void check_numbers(const struct cli_checked *of, const struct links_said 
     found_numbers(check, "refused at", said->refused);
     if (from_0 != from_1) {
         cli_check_found(check, "so they begin at %d", from_0 ? 0 : 1);
-        cli_check_judge(check, true);
+        cli_check_evaluate(check, true);
     } else if (from_0)
-        cli_check_judge(check, false);
+        cli_check_evaluate(check, false);
     else
         cli_check_cannot(check, "nothing is at 0 or 7, and neither is refused alone");
 }
@@ -150,9 +150,9 @@ static void check_ends(const struct cli_checked *of, const struct links_said *sa
             disagree += said->level[a][b] != 255 && linked != (said->level[a][b] == CHECK_LEVEL_MX);
         }
     cli_check_found(both, "%u pairs are linked, %u of them differ at their two ends", pairs, one_sided);
-    cli_check_judge(both, !one_sided);
+    cli_check_evaluate(both, !one_sided);
     cli_check_found(level, "%u pairs disagree", disagree);
-    cli_check_judge(level, !disagree);
+    cli_check_evaluate(level, !disagree);
     cli_check_found(far, "%u links lead to what is no GPU of this node", said->elsewhere);
     if (said->elsewhere)
         cli_check_cannot(far, "what such a link names is not published; the recording has it");
@@ -193,7 +193,7 @@ static void check_port_states(const struct cli_checked *of, const struct links_s
     cli_check_found_tally(check, "", &states);
     if (others)
         cli_check_found(check, "%u GPUs have another number of ports up than of links", others);
-    cli_check_judge(check, sane && !others);
+    cli_check_evaluate(check, sane && !others);
 }
 
 static void check_port_speed(const struct cli_checked *of, struct cli_checks *to)
@@ -218,7 +218,7 @@ static void check_port_speed(const struct cli_checked *of, struct cli_checks *to
         }
     }
     cli_check_found_tally(check, "", &links);
-    cli_check_judge(check, usual);
+    cli_check_evaluate(check, usual);
 }
 
 static void check_bandwidth(struct cli_checks *to)
@@ -241,15 +241,15 @@ static void check_servers(const struct cli_checked *of, struct cli_checks *to)
     if (answer && answer->value) {
         uint64_t count = 0;
         const cJSON *remotes = gt_get(answer->value, "remotes");
-        bool told = gt_json_is_unsigned(gt_get(answer->value, "count"), UINT32_MAX, &count);
+        bool reported = gt_json_is_unsigned(gt_get(answer->value, "count"), UINT32_MAX, &count);
         cli_check_found(check, "own %s; %llu counted, %u believed",
                         of->node->server_uuid[0] ? of->node->server_uuid : "none", (unsigned long long)count,
                         of->node->remote_count);
-        cli_check_judge(check,
-                        told && count == (uint64_t)cJSON_GetArraySize(remotes) && of->node->server_uuid[0]);
+        cli_check_evaluate(check, reported && count == (uint64_t)cJSON_GetArraySize(remotes) &&
+                                      of->node->server_uuid[0]);
     } else if (of->node->server_uuid[0]) {
         cli_check_found(check, "own %s, by mxSmlGetLocalAndRemoteUuid", of->node->server_uuid);
-        cli_check_judge(check, true);
+        cli_check_evaluate(check, true);
     } else
         cli_check_answered(of, "mxSmlGetLocalAndMultipleRemoteUuid", check);
 

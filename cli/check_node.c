@@ -71,8 +71,8 @@ static bool is_unprivileged(const struct cli_source *source)
            !sets[1].effective;
 }
 
-static int look(const struct cli_source *source, struct material *m, struct cli_checked *ret,
-                struct gt_err **err)
+static int inspect(const struct cli_source *source, struct material *m, struct cli_checked *ret,
+                   struct gt_err **err)
 {
     int r = cli_source_scan(source, &m->node, &m->raw, err);
     if (r < 0)
@@ -203,7 +203,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     gt_auto_err struct gt_err *err = NULL;
     __attribute__((cleanup(material_done))) struct material material = {0};
     struct cli_checked checked;
-    if (look(&options.source, &material, &checked, &err) < 0)
+    if (inspect(&options.source, &material, &checked, &err) < 0)
         return cli_failed(verb->name, err);
     struct cli_checks checks = {0};
     cli_check_kernel(&checked, &checks);

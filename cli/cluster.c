@@ -72,7 +72,7 @@ static int read_cluster(const struct cluster_options *options, bool with_nodes, 
 
 /* ---- saying ---- */
 
-/* Colours and a limit of the width where a person looks at it. */
+/* Colours and a limit of the width on a terminal. */
 static struct cli_paper paper_of_stdout(void)
 {
     struct cli_paper paper = {0};
@@ -80,11 +80,11 @@ static struct cli_paper paper_of_stdout(void)
         return paper;
     struct winsize size;
     const char *columns = getenv("COLUMNS"), *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
-    uint64_t told;
+    uint64_t number;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         paper.width = size.ws_col;
-    else if (columns && gt_text_to_unsigned(columns, 10000, &told))
-        paper.width = (unsigned)told;
+    else if (columns && gt_text_to_unsigned(columns, 10000, &number))
+        paper.width = (unsigned)number;
     paper.color = !(none && *none) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
     return paper;
 }

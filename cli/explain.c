@@ -44,7 +44,7 @@ static void add_escaped(struct gt_buf *to, const char *text)
             gt_buf_printf(to, "%%%02X", (unsigned char)*text);
 }
 
-static int ask(const struct explain_options *options, struct gt_buf *answer, struct gt_err **err)
+static int query(const struct explain_options *options, struct gt_buf *answer, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
     gt_buf_puts(&path, "/explain?name=");
@@ -85,7 +85,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_buf struct gt_buf answer = GT_BUF(CLI_OUTPUT_MAX);
-    int r = ask(&options, &answer, &err);
+    int r = query(&options, &answer, &err);
     if (r == -EINVAL)
         return cli_usage(verb->name, "--companion: %s", gt_err_text(err));
     if (r < 0)

@@ -118,7 +118,7 @@ static int show_machine(const struct show_options *options)
     }
     struct cli_use use = {0};
     bool is_recorded = options->source.from || (options->source.root && !options->agent);
-    if (!is_recorded && node->gpu_count && cli_show_ask_agent(options->agent, node, &use, &err) < 0)
+    if (!is_recorded && node->gpu_count && cli_show_query_agent(options->agent, node, &use, &err) < 0)
         return cli_failed(verb, err);
     return print(options, node, &use, NULL);
 }

@@ -18,8 +18,8 @@ enum { USE_ANSWER_MAX = 1 << 20, QUICK_MS = 500, PATIENT_MS = 5000, USE_NOTES_MA
 
 /* ---- the agent ---- */
 
-int cli_show_ask_agent(const char *address, const struct gt_node *node, struct cli_use *ret,
-                       struct gt_err **err)
+int cli_show_query_agent(const char *address, const struct gt_node *node, struct cli_use *ret,
+                         struct gt_err **err)
 {
     *ret = (struct cli_use){0};
     if (address && strcmp(address, "none") == 0)

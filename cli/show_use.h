@@ -24,7 +24,7 @@ int cli_show_cluster_node(const struct cli_api_options *options, const char *nam
  * Asks the agent of this machine. `address` NULL: where it listens by default, and silence where nobody
  * answers there, or somebody who does not speak of `node`; "none": nobody is asked.
  */
-int cli_show_ask_agent(const char *address, const struct gt_node *node, struct cli_use *ret,
-                       struct gt_err **err);
+int cli_show_query_agent(const char *address, const struct gt_node *node, struct cli_use *ret,
+                         struct gt_err **err);
 
 #endif

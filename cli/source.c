@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-enum { VENDOR_METAX = 0x9999 }; /* what a scan looks for where no vendor is given */
+enum { VENDOR_METAX = 0x9999 }; /* what a scan searches without a given vendor */
 
 bool cli_source_check(const struct cli_source *source)
 {

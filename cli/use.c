@@ -86,12 +86,12 @@ void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct c
 {
     struct cli_use use = {.known = topology->use_known, .free = topology->free & ~topology->owned};
     for (unsigned i = 0; i < topology->owner_count; i++) {
-        const struct gt_gpu_owner *told = &topology->owners[i];
+        const struct gt_gpu_owner *owner_of = &topology->owners[i];
         struct cli_owner owner = {0};
-        gt_text_copy(owner.namespace_, sizeof(owner.namespace_), told->namespace_);
-        gt_text_copy(owner.pod, sizeof(owner.pod), told->pod);
-        gt_text_copy(owner.container, sizeof(owner.container), told->container);
-        add_owner(&use, told->gpu, &owner);
+        gt_text_copy(owner.namespace_, sizeof(owner.namespace_), owner_of->namespace_);
+        gt_text_copy(owner.pod, sizeof(owner.pod), owner_of->pod);
+        gt_text_copy(owner.container, sizeof(owner.container), owner_of->container);
+        add_owner(&use, owner_of->gpu, &owner);
     }
     *ret = use;
 }

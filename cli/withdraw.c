@@ -135,7 +135,7 @@ static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, 
                                             .name = gt_get_string(one, "name"),
                                             .body = body.data,
                                             .metadata_only = true};
-    return cli_api_ask(api, &request, NULL, err);
+    return cli_api_request(api, &request, NULL, err);
 }
 
 static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
@@ -146,7 +146,7 @@ static int delete_one(struct cli_api *api, const struct gt_kube_resource *resour
                                             .namespace_ =
                                                 resource->namespaced ? gt_get_string(one, "namespace") : NULL,
                                             .name = gt_get_string(one, "name")};
-    return cli_api_ask(api, &request, NULL, err);
+    return cli_api_request(api, &request, NULL, err);
 }
 
 /* An apply without fields gives up those that this writer had. The UID keeps a Node that is gone from being
@@ -170,7 +170,7 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
                                                 .body = body.data,
                                                 .field_manager = writers[i],
                                                 .metadata_only = true};
-        r = cli_api_ask(api, &request, NULL, err);
+        r = cli_api_request(api, &request, NULL, err);
     }
     return r;
 }
@@ -235,7 +235,7 @@ static int delete_lease(struct cli_api *api, struct gt_err **err)
                                             .resource = &gt_kube_leases,
                                             .namespace_ = cli_api_namespace(api),
                                             .name = GT_COMPANION_NAME};
-    return unless_absent(cli_api_ask(api, &request, NULL, err), err);
+    return unless_absent(cli_api_request(api, &request, NULL, err), err);
 }
 
 /* ---- the verb ---- */

@@ -20,8 +20,8 @@
  *
  * An ID in use (as the kubelet lists them, see gt_inventory_next) goes before all that: a GPU keeps or gets
  * the ID that a container holds it by, also across a restart of this program. One that is no GPU of the node
- * is listed as lost. While such a one cannot be told from a GPU whose UUID is unknown, that GPU is Unhealthy:
- * it may well be the one in use, and must not be given twice.
+ * is listed as lost. While such a one cannot be distinguished from a GPU whose UUID is unknown, that GPU is
+ * Unhealthy: it may well be the one in use, and must not be given twice.
  */
 enum { GT_DEVICES_MAX = 128, GT_DEVICE_NODES_MAX = 36 };
 enum {
@@ -77,7 +77,7 @@ void gt_inventory_unref(struct gt_inventory *inventory);
 GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)
 #define gt_auto_inventory GT_CLEANUP(gt_inventory_unref)
 
-/* Whether the kubelet would be told the same (IDs, health, NUMA nodes). */
+/* Whether the kubelet would get the same list (IDs, health, NUMA nodes). */
 bool gt_inventory_same_list(const struct gt_inventory *a, const struct gt_inventory *b);
 
 /* Whether this GPU is served by its place though its UUID is known, and could be served by that. */

@@ -53,7 +53,7 @@ struct gt_podresources_events { /* on the loop's thread; none may free the clien
 };
 
 struct gt_podresources_options {
-    const char *kubelet_dir, *resource; /* only this resource's devices are told */
+    const char *kubelet_dir, *resource; /* only this resource's devices are reported */
     const char *other;                  /* devices of this one are counted; NULL: none are */
     struct gt_plugin *plugin;           /* whose handlers must not run meanwhile; NULL: none of ours do */
     unsigned poll_ms;                   /* 0: 5 s */

@@ -68,8 +68,8 @@ struct gt_rpc_caller {
 struct gt_rpc_service {
     const struct gt_rpc_method *methods;
     unsigned count;
-    /* A call of a method has begun, or ended where it streams; its end is not told where gt_rpc_server_free
-     * makes it. */
+    /* A call of a method has begun, or ended where it streams; its end is not reported where
+     * gt_rpc_server_free makes it. */
     void (*begun)(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller);
     void (*ended)(void *arg, const struct gt_rpc_caller *caller);
     /* Somebody called a path that is not in the table (it was answered UNIMPLEMENTED). */

@@ -15,7 +15,7 @@ struct gt_http;
 
 /* What a server has where its spec says 0. */
 enum {
-    GT_HTTP_CONNECTIONS_MAX = 64, /* one more makes another go (docs/reference/http.md says which) */
+    GT_HTTP_CONNECTIONS_MAX = 64, /* one more closes another one (docs/reference/http.md says which) */
     GT_HTTP_HEADER_MAX = 8 << 10, /* bytes of buffer per connection, so also of request header */
     GT_HTTP_BODY_MAX = 4 << 20,   /* of an answer */
     GT_HTTP_HELD_MAX = 32 << 20,  /* of all requests together */
@@ -57,16 +57,16 @@ typedef void gt_http_handler(void *arg, const struct gt_http_request *request,
                              struct gt_http_response *response);
 
 /* Takes a body in pieces as they arrive, in place of the handler. */
-struct gt_http_eater {
-    void *eater;
-    /* Negative: enough of it. done() follows at once; the rest of the body is read over. */
-    int (*eat)(void *eater, const char *data, size_t len);
-    /* The body is complete, or eat() was negative: the answer, as the handler's. Not called when the client
-     * goes away, or is refused for the size or time of its request. */
-    void (*done)(void *eater, struct gt_http_response *response);
-    void (*free)(void *eater); /* called exactly once, whatever happened; NULL: nothing to free */
-    /* Bytes that the eater holds by now, asked after each piece; NULL: nothing to speak of. */
-    size_t (*held)(const void *eater);
+struct gt_http_consumer {
+    void *consumer;
+    /* Negative: no more is wanted. done() follows at once; the rest of the body is discarded. */
+    int (*consume)(void *consumer, const char *data, size_t len);
+    /* The body is complete, or consume() was negative: the answer, as the handler's. Not called when the
+     * client goes away, or is refused for the size or time of its request. */
+    void (*done)(void *consumer, struct gt_http_response *response);
+    void (*free)(void *consumer); /* called exactly once, whatever happened; NULL: nothing to free */
+    /* Bytes that the consumer holds now, called after each piece; NULL: few. */
+    size_t (*held)(const void *consumer);
     /* The largest body of this request, preset to that of the spec: more gets 413. */
     size_t body_max;
 };
@@ -75,9 +75,9 @@ struct gt_http_eater {
  * Asked when the header of a POST is there (`request` has no body yet). True: ret's functions take the body.
  * False: it is collected for the handler. Either may set ret->body_max. Not asked for GET and HEAD.
  */
-typedef bool gt_http_on_body(void *arg, const struct gt_http_request *request, struct gt_http_eater *ret);
+typedef bool gt_http_on_body(void *arg, const struct gt_http_request *request, struct gt_http_consumer *ret);
 
-/* PEM files. They are looked at when a connection comes, every two seconds at most, and read again when one
+/* PEM files. They are checked when a connection comes, every two seconds at most, and read again when one
  * was replaced or written; a set that does not load leaves the one before in use. */
 struct gt_http_tls {
     const char *certificate; /* chain, own first; NULL: no TLS */
@@ -86,7 +86,7 @@ struct gt_http_tls {
     bool client_required;  /* one that has none fails at the handshake; false: request->client is NULL */
 };
 
-/* Memory for what the requests of all servers of a process hold: bodies, what eaters keep of them, answers
+/* Memory for what the requests of all servers of a process hold: bodies, what consumers keep of them, answers
  * that are not sent yet. A server has three quarters of it at most, one address of clients half of it. A
  * request that wants more gets 503; the first GT_HTTP_SMALL bytes of an answer are always there. */
 struct gt_http_budget {
@@ -99,7 +99,8 @@ struct gt_http_spec {
     gt_http_on_body *on_body; /* NULL: every body is collected */
     void *arg;                /* of every callback */
     struct gt_http_tls tls;   /* copied */
-    /* `error` NULL: the files were loaded anew; otherwise why not, told once for each state of the files. */
+    /* `error` NULL: the files were loaded anew; otherwise why not, called once for each state of the files.
+     */
     void (*on_tls)(void *arg, const char *error);
 
     size_t body_max;               /* of a POST; 0: POST gets 405 */
@@ -139,7 +140,7 @@ struct gt_http_stats {
     uint64_t tls_loads, tls_failures; /* of the files */
     int64_t tls_begins, tls_expires;  /* of the certificate in use, seconds since 1970; 0: no TLS */
 };
-/* Looks at the TLS files first, as a connection would. */
+/* Checks the TLS files first, as a connection would. */
 void gt_http_stats(struct gt_http *http, struct gt_http_stats *ret);
 
 /* Not from within its own callbacks. */

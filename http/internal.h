@@ -24,20 +24,20 @@ struct gt_http_peer {
     bool client_known;
 
     uint64_t since_ms; /* in_request: its request line came; otherwise connected, or done with the last one */
-    uint64_t heard_ms; /* the last step of the request at hand; otherwise as since_ms */
-    bool served;       /* a request before */
+    uint64_t received_ms; /* the last step of the request at hand; otherwise as since_ms */
+    bool served;          /* a request before */
     bool in_request;
     bool end_shown; /* the end of what it sends was pointed out to the library */
     bool cut;       /* its socket is shut down already */
     bool linger;    /* answered before its body was read: the connection ends gently */
 
-    enum { AT_HEADER, AT_OVERLOOK, AT_COLLECT, AT_EAT, AT_REST } stage;
+    enum { AT_HEADER, AT_DISCARD, AT_COLLECT, AT_CONSUME, AT_REST } stage;
     char *query;
     uint64_t received; /* bytes of body */
     size_t body_max;
     size_t held; /* of the budget */
     struct gt_buf body;
-    struct gt_http_eater eater;
+    struct gt_http_consumer consumer;
     struct gt_http_response response; /* AT_REST: what is answered behind the rest of the body */
 };
 

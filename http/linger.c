@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-enum { PLACES = 32, LINGER_MS = 2000, LINGER_LOOK_MS = 500, READS_AT_ONCE = 8, READ_SIZE = 64 << 10 };
+enum { PLACES = 32, LINGER_MS = 2000, LINGER_CHECK_MS = 500, READS_AT_ONCE = 8, READ_SIZE = 64 << 10 };
 
 struct linger_place {
     struct gt_source *source; /* NULL: free */
@@ -44,7 +44,7 @@ static void on_data(void *arg, uint32_t events)
     }
 }
 
-static void on_look(void *arg)
+static void on_timer(void *arg)
 {
     struct gt_linger *linger = arg;
     uint64_t now = gt_clock_ms();
@@ -56,7 +56,7 @@ static void on_look(void *arg)
         used = used || place->source;
     }
     if (used)
-        gt_source_arm(linger->timer, LINGER_LOOK_MS);
+        gt_source_arm(linger->timer, LINGER_CHECK_MS);
 }
 
 void gt_linger_add(struct gt_linger *linger, int fd)
@@ -71,7 +71,7 @@ void gt_linger_add(struct gt_linger *linger, int fd)
     if (gt_loop_add_fd(linger->loop, place->fd, EPOLLIN, on_data, place, &place->source, NULL) < 0)
         close(place->fd);
     else
-        gt_source_arm(linger->timer, LINGER_LOOK_MS);
+        gt_source_arm(linger->timer, LINGER_CHECK_MS);
 }
 
 int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **err)
@@ -80,7 +80,7 @@ int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **
     if (!linger)
         return gt_fail_sys(err, ENOMEM, "HTTP server");
     linger->loop = loop;
-    int r = gt_loop_add_timer(loop, on_look, linger, &linger->timer, err);
+    int r = gt_loop_add_timer(loop, on_timer, linger, &linger->timer, err);
     if (r < 0)
         free(linger);
     else

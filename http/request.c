@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "http/crowd.h"
+#include "http/connections.h"
 
 /*
  * A request is seen in three steps: its header, its body in pieces, its end. The library takes an answer at
@@ -15,8 +15,8 @@
  */
 
 enum {
-    OVERLOOKED_MAX = 1 << 20, /* bytes of body behind a GET */
-    REST_SPARE = 1 << 20,     /* and beyond twice the limit of a body that is too large */
+    DISCARDED_MAX = 1 << 20, /* bytes of body behind a GET */
+    REST_SPARE = 1 << 20,    /* and beyond twice the limit of a body that is too large */
 };
 
 static const char PLAIN[] = "text/plain; charset=utf-8";
@@ -36,11 +36,11 @@ static void prepare(struct gt_http_peer *peer, struct gt_http_response *response
     *response = (struct gt_http_response){.status = MHD_HTTP_OK, .content_type = PLAIN, .body = GT_BUF(max)};
 }
 
-static void drop_eater(struct gt_http_peer *peer)
+static void drop_consumer(struct gt_http_peer *peer)
 {
-    if (peer->eater.free)
-        peer->eater.free(peer->eater.eater);
-    peer->eater = (struct gt_http_eater){0};
+    if (peer->consumer.free)
+        peer->consumer.free(peer->consumer.consumer);
+    peer->consumer = (struct gt_http_consumer){0};
 }
 
 static void drop_body(struct gt_http_peer *peer)
@@ -51,7 +51,7 @@ static void drop_body(struct gt_http_peer *peer)
 
 void gt_http_peer_reset(struct gt_http_peer *peer)
 {
-    drop_eater(peer);
+    drop_consumer(peer);
     drop_body(peer);
     gt_buf_done(&peer->response.body);
     free(gt_steal(peer->query));
@@ -116,7 +116,7 @@ static enum MHD_Result refuse_now(struct gt_http_peer *peer, struct MHD_Connecti
                                   unsigned status, const char *text)
 {
     struct gt_http_response response;
-    drop_eater(peer);
+    drop_consumer(peer);
     prepare(peer, &response);
     response.status = status;
     gt_buf_puts(&response.body, text);
@@ -127,7 +127,7 @@ static enum MHD_Result refuse_now(struct gt_http_peer *peer, struct MHD_Connecti
 /* In the middle of a body: the answer goes out behind it. */
 static void refuse_later(struct gt_http_peer *peer, unsigned status, const char *text)
 {
-    drop_eater(peer);
+    drop_consumer(peer);
     drop_body(peer);
     prepare(peer, &peer->response);
     peer->response.status = status;
@@ -146,7 +146,7 @@ struct framing {
     bool chunked;
 };
 
-static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
+static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
 {
     struct framing *framing = arg;
     (void)kind;
@@ -169,7 +169,7 @@ static bool frames_well(struct MHD_Connection *connection, uint64_t *ret_length)
 {
     struct framing framing = {0};
     uint64_t length = 0;
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_header, &framing);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, check_header, &framing);
     if (framing.lengths + framing.encodings > 1 || (framing.encodings && !framing.chunked))
         return false;
     const char *text = framing.lengths ? header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH) : NULL;
@@ -228,19 +228,19 @@ static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connectio
                                          : "only GET and HEAD are served here\n");
     if (!frames_well(connection, &length))
         return refuse_now(peer, connection, MHD_HTTP_BAD_REQUEST,
-                          "the length of the body is not told as HTTP/1.1 wants it\n");
+                          "the length of the body is not given as HTTP/1.1 wants it\n");
     if (get) {
-        peer->body_max = OVERLOOKED_MAX;
-        peer->stage = AT_OVERLOOK;
+        peer->body_max = DISCARDED_MAX;
+        peer->stage = AT_DISCARD;
     } else {
         struct gt_http_request request = describe(peer, connection, url, GT_HTTP_POST);
-        peer->eater = (struct gt_http_eater){.body_max = spec->body_max};
-        bool eats = spec->on_body && spec->on_body(spec->arg, &request, &peer->eater);
-        peer->body_max = peer->eater.body_max;
+        peer->consumer = (struct gt_http_consumer){.body_max = spec->body_max};
+        bool eats = spec->on_body && spec->on_body(spec->arg, &request, &peer->consumer);
+        peer->body_max = peer->consumer.body_max;
         peer->body = (struct gt_buf)GT_BUF(peer->body_max);
-        peer->stage = eats ? AT_EAT : AT_COLLECT;
+        peer->stage = eats ? AT_CONSUME : AT_COLLECT;
         if (!eats)
-            peer->eater = (struct gt_http_eater){0};
+            peer->consumer = (struct gt_http_consumer){0};
     }
     if (length > peer->body_max)
         return refuse_now(peer, connection, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
@@ -260,18 +260,18 @@ static void collect(struct gt_http_peer *peer, const char *data, size_t len)
     }
 }
 
-static void eat(struct gt_http_peer *peer, const char *data, size_t len)
+static void consume(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    bool more = peer->eater.eat(peer->eater.eater, data, len) >= 0;
-    if (peer->eater.held && !gt_http_hold(peer, peer->eater.held(peer->eater.eater))) {
+    bool more = peer->consumer.consume(peer->consumer.consumer, data, len) >= 0;
+    if (peer->consumer.held && !gt_http_hold(peer, peer->consumer.held(peer->consumer.consumer))) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }
     if (more)
         return;
     prepare(peer, &peer->response);
-    peer->eater.done(peer->eater.eater, &peer->response);
-    drop_eater(peer);
+    peer->consumer.done(peer->consumer.consumer, &peer->response);
+    drop_consumer(peer);
     drop_body(peer);
     peer->stage = AT_REST;
 }
@@ -283,13 +283,13 @@ static bool on_piece(struct gt_http_peer *peer, const char *data, size_t len)
     if (peer->stage == AT_REST)
         return peer->received <= (uint64_t)peer->body_max * 2 + REST_SPARE;
     if (peer->received > peer->body_max) {
-        if (peer->stage == AT_OVERLOOK)
+        if (peer->stage == AT_DISCARD)
             return false;
         refuse_later(peer, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
     } else if (peer->stage == AT_COLLECT)
         collect(peer, data, len);
-    else if (peer->stage == AT_EAT)
-        eat(peer, data, len);
+    else if (peer->stage == AT_CONSUME)
+        consume(peer, data, len);
     return true;
 }
 
@@ -298,14 +298,14 @@ static enum MHD_Result on_end(struct gt_http_peer *peer, struct MHD_Connection *
     struct gt_http *http = peer->http;
     if (peer->stage != AT_REST) {
         prepare(peer, &peer->response);
-        if (peer->stage == AT_EAT) {
-            peer->eater.done(peer->eater.eater, &peer->response);
+        if (peer->stage == AT_CONSUME) {
+            peer->consumer.done(peer->consumer.consumer, &peer->response);
         } else {
             struct gt_http_request request =
                 describe(peer, connection, url, peer->stage == AT_COLLECT ? GT_HTTP_POST : GT_HTTP_GET);
             http->spec.handler(http->spec.arg, &request, &peer->response);
         }
-        drop_eater(peer);
+        drop_consumer(peer);
         drop_body(peer); /* before the answer is sent, which may take its time */
     }
     return answer(peer, connection, &peer->response);
@@ -318,7 +318,7 @@ void *gt_http_on_line(void *arg, const char *uri, struct MHD_Connection *connect
     if (!peer)
         return NULL;
     peer->in_request = true;
-    peer->since_ms = peer->heard_ms = gt_clock_ms();
+    peer->since_ms = peer->received_ms = gt_clock_ms();
     const char *query = uri ? strchr(uri, '?') : NULL;
     if (query)
         peer->query = strdup(query + 1);
@@ -335,7 +335,7 @@ enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection,
     (void)state;
     if (!peer)
         return MHD_NO;
-    peer->heard_ms = gt_clock_ms();
+    peer->received_ms = gt_clock_ms();
     if (peer->stage == AT_HEADER)
         return on_header(peer, connection, url, method);
     if (!*upload_size)
@@ -357,5 +357,5 @@ void gt_http_on_request_done(void *arg, struct MHD_Connection *connection, void 
     gt_http_peer_reset(peer);
     peer->in_request = false;
     peer->served = true;
-    peer->since_ms = peer->heard_ms = gt_clock_ms();
+    peer->since_ms = peer->received_ms = gt_clock_ms();
 }

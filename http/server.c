@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "http/crowd.h"
+#include "http/connections.h"
 #include "http/listen.h"
 #include "http/request.h"
 
@@ -39,7 +39,7 @@ static void run_daemon(struct gt_http *http)
         gt_mailbox_send(http->mailbox, &http->again);
         return;
     }
-    /* Most deadlines only move away: a timer that fires early looks again, and costs no call per request. */
+    /* Most deadlines only move away: a timer that fires early checks again, and costs no call per request. */
     uint64_t at = gt_clock_ms() + wait;
     if (!http->timeout_at_ms || at < http->timeout_at_ms) {
         http->timeout_at_ms = at;
@@ -84,7 +84,7 @@ static bool overdue(const struct gt_http_peer *peer, uint64_t now)
 
 /*
  * The library misses the end of a stream that came together with the last bytes before it. To shut the
- * reading side, which is at its end, makes it look again.
+ * reading side, which is at its end, makes it check again.
  */
 static void show_end(struct gt_http_peer *peer)
 {
@@ -134,7 +134,7 @@ static void open_peer(struct gt_http *http, struct MHD_Connection *connection, v
     *context = peer;
     uint64_t now = gt_clock_ms();
     *peer = (struct gt_http_peer){
-        .http = http, .next = http->peers, .remote = remote, .fd = fd, .since_ms = now, .heard_ms = now};
+        .http = http, .next = http->peers, .remote = remote, .fd = fd, .since_ms = now, .received_ms = now};
     http->live++;
     remote->connections++;
     if (http->tls) {
@@ -209,10 +209,10 @@ static void evict(struct gt_http *http, struct gt_http_peer *peer)
     gt_http_cut(peer);
 }
 
-static void look_at_certificate(struct gt_http *http)
+static void check_certificate(struct gt_http *http)
 {
     gt_auto_err struct gt_err *why = NULL;
-    int r = gt_tls_look(http->tls, &why);
+    int r = gt_tls_check(http->tls, &why);
     if (r > 0)
         http->stats.tls_loads++;
     else if (r < 0)
@@ -271,7 +271,7 @@ static void on_accept(void *arg, uint32_t events)
     struct gt_http *http = arg;
     (void)events;
     if (http->tls)
-        look_at_certificate(http);
+        check_certificate(http);
     for (unsigned i = 0; i < ACCEPTS_AT_ONCE && accept_one(http); i++)
         ;
     run_daemon(http);
@@ -411,7 +411,7 @@ unsigned gt_http_port(const struct gt_http *http)
 void gt_http_stats(struct gt_http *http, struct gt_http_stats *ret)
 {
     if (http->tls)
-        look_at_certificate(http);
+        check_certificate(http);
     *ret = http->stats;
     if (http->tls)
         gt_tls_validity(http->tls, &ret->tls_begins, &ret->tls_expires);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-enum { LOOK_MS = 2000, FILE_MAX = 1 << 20, NAME_SIZE = 256 };
+enum { TLS_CHECK_MS = 2000, FILE_MAX = 1 << 20, NAME_SIZE = 256 };
 
 const char gt_tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
@@ -58,7 +58,7 @@ struct gt_tls {
     bool client_required;
     struct stamp stamps[FILES]; /* of the last attempt to load */
     bool loaded;                /* and whether it worked */
-    uint64_t looked_ms;
+    uint64_t checked_ms;
     struct gt_tls_set *set;
 };
 
@@ -175,15 +175,15 @@ void gt_tls_set_unref(struct gt_tls_set *set)
     free(set);
 }
 
-int gt_tls_look(struct gt_tls *tls, struct gt_err **err)
+int gt_tls_check(struct gt_tls *tls, struct gt_err **err)
 {
     struct stamp stamps[FILES];
     struct gt_tls_set *set;
     gt_auto_err struct gt_err *why = NULL;
     uint64_t now = gt_clock_ms();
-    if (tls->set && now - tls->looked_ms < LOOK_MS)
+    if (tls->set && now - tls->checked_ms < TLS_CHECK_MS)
         return 0;
-    tls->looked_ms = now;
+    tls->checked_ms = now;
     take_stamps(tls, stamps);
     if (tls->loaded && memcmp(stamps, tls->stamps, sizeof(stamps)) == 0)
         return 0;
@@ -197,7 +197,7 @@ int gt_tls_look(struct gt_tls *tls, struct gt_err **err)
         tls->set = set;
         return 1;
     }
-    if (same) /* as before, and told before */
+    if (same) /* as before, and reported before */
         return 0;
     if (err)
         *err = gt_steal(why);
@@ -224,7 +224,7 @@ int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_e
         take_stamps(tls, tls->stamps);
         r = load(tls, &tls->set, err);
         tls->loaded = true;
-        tls->looked_ms = gt_clock_ms();
+        tls->checked_ms = gt_clock_ms();
     }
     if (r < 0)
         gt_tls_free(tls);

@@ -28,9 +28,9 @@ void gt_tls_free(struct gt_tls *tls);
 
 /*
  * Looks at the files, at most every two seconds. 1: a new set is in use; 0: nothing new; negative: the files
- * have changed to something that does not load (told once for each change; looked at again all the same).
+ * have changed to something that does not load (reported once for each change; checked again all the same).
  */
-int gt_tls_look(struct gt_tls *tls, struct gt_err **err);
+int gt_tls_check(struct gt_tls *tls, struct gt_err **err);
 /* When the certificate in use begins and ends to be valid, in seconds since 1970. */
 void gt_tls_validity(const struct gt_tls *tls, int64_t *ret_begins, int64_t *ret_expires);
 

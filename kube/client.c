@@ -116,9 +116,9 @@ void gt_kube_pass_over(struct gt_kube *kube, const struct gt_kube_resource *reso
     if (!kube->on_oversize || object.failed)
         return;
     uint64_t digest = gt_digest_keyed(object.data);
-    for (unsigned i = 0; i < GT_COUNT(kube->oversize_told); i++)
-        if (kube->oversize_told[i] == digest)
+    for (unsigned i = 0; i < GT_COUNT(kube->oversize_reported); i++)
+        if (kube->oversize_reported[i] == digest)
             return;
-    kube->oversize_told[kube->oversize_next++ % GT_COUNT(kube->oversize_told)] = digest;
+    kube->oversize_reported[kube->oversize_next++ % GT_COUNT(kube->oversize_reported)] = digest;
     kube->on_oversize(kube->on_oversize_arg, object.data, max);
 }

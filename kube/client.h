@@ -84,7 +84,7 @@ void gt_kube_cancel(struct gt_kube_call *call);
 
 /*
  * An object that a list or watch has passed over, since it is larger than is read. Called once for each of
- * the last objects; `object` is "pods default/x", without what is not told; `max` are bytes.
+ * the last objects; `object` is "pods default/x", without what is not known; `max` are bytes.
  */
 typedef void gt_kube_oversize_report(void *arg, const char *object, size_t max);
 void gt_kube_on_oversize(struct gt_kube *kube, gt_kube_oversize_report *report, void *arg);

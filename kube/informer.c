@@ -73,8 +73,8 @@ static void sum_watches(struct gt_kube_watch_counters *sum, const struct gt_kube
     sum->bookmarks += of.bookmarks;
     sum->errors += of.errors;
     sum->connected = of.connected;
-    if (of.last_heard_ms)
-        sum->last_heard_ms = of.last_heard_ms;
+    if (of.last_received_ms)
+        sum->last_received_ms = of.last_received_ms;
 }
 
 void gt_kube_informer_counters(const struct gt_kube_informer *informer, struct gt_kube_informer_counters *ret)
@@ -331,7 +331,7 @@ int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_s
         r = keep(spec->selection.label_selector, &informer->label_selector, &selection->label_selector, err);
     if (r == 0)
         r = keep(spec->selection.field_selector, &informer->field_selector, &selection->field_selector, err);
-    char *path = NULL; /* what cannot be asked for is said here, not again and again later */
+    char *path = NULL; /* an invalid path is reported here, not at each request */
     if (r == 0)
         r = gt_kube_selection_path(selection, &path, err);
     free(path);

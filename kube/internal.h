@@ -7,7 +7,7 @@
 #include "kube/token.h"
 #include "kube/transport.h"
 
-enum { GT_KUBE_OVERSIZE_TOLD = 64 };
+enum { GT_KUBE_OVERSIZE_REPORTED = 64 };
 
 /* What the parts of the client share. */
 struct gt_kube {
@@ -22,7 +22,8 @@ struct gt_kube {
     struct gt_kube_counters counters;
     gt_kube_oversize_report *on_oversize; /* NULL: nobody asks */
     void *on_oversize_arg;
-    uint64_t oversize_told[GT_KUBE_OVERSIZE_TOLD]; /* digests of the last objects that were reported */
+    uint64_t
+        oversize_reported[GT_KUBE_OVERSIZE_REPORTED]; /* digests of the last objects that were reported */
     unsigned oversize_next;
 };
 
@@ -43,7 +44,7 @@ struct gt_kube_exchange {
     void *arg;
 };
 
-/* Counts and reports an object that was passed over. Its namespace and name are "" where they are not told.
+/* Counts and reports an object that was passed over. Its namespace and name are "" where they are not known.
  */
 void gt_kube_pass_over(struct gt_kube *kube, const struct gt_kube_resource *resource, const char *namespace_,
                        const char *name, size_t max);

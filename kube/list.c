@@ -16,9 +16,9 @@ struct gt_kube_list {
     struct gt_kube_list_spec spec; /* its strings are not ours any more */
     char *path;
     char *next;   /* NULL at the first page */
-    char *pinned; /* the version of which the first page is asked for; NULL: the newest */
+    char *pinned; /* the version that the first page is requested of; NULL: the newest */
     unsigned limit, limit_max, restarts;
-    enum { PAGE_OBJECTS, PAGE_VERSION, PAGE_NAME } page; /* what is asked for; see narrow() */
+    enum { PAGE_OBJECTS, PAGE_VERSION, PAGE_NAME } page; /* what is requested; see narrow() */
     struct gt_kube_call *call;
     struct gt_source *timer;
     struct gt_backoff backoff;
@@ -87,7 +87,7 @@ static bool on_item(void *arg, cJSON *item)
 
 static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);
 
-static int ask(struct gt_kube_list *list, struct gt_err **err)
+static int request_page(struct gt_kube_list *list, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(LIST_PATH_MAX);
     char limit[16];
@@ -108,10 +108,10 @@ static int ask(struct gt_kube_list *list, struct gt_err **err)
                              &list->call, err);
 }
 
-static void ask_or_finish(struct gt_kube_list *list)
+static void request_or_finish(struct gt_kube_list *list)
 {
     gt_auto_err struct gt_err *error = NULL;
-    if (ask(list, &error) < 0)
+    if (request_page(list, &error) < 0)
         finish(list, NULL, error);
 }
 
@@ -127,7 +127,7 @@ static void on_timer(void *arg)
     if (list->dead)
         free_list(list);
     else
-        ask_or_finish(list);
+        request_or_finish(list);
 }
 
 static void read_page(struct gt_kube_list *list, const char *body, size_t body_len)
@@ -156,7 +156,7 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
     if (whole)
         finish(list, page.resource_version, NULL);
     else
-        ask_or_finish(list);
+        request_or_finish(list);
     gt_kube_page_done(&page);
 }
 
@@ -184,7 +184,7 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
     if (!code) {
         read_page(list, body, body_len);
     } else if (code == EFBIG && narrow(list)) {
-        ask_or_finish(list);
+        request_or_finish(list);
     } else if (code == ESTALE && (list->next || list->pinned) && list->restarts < LIST_RESTARTS_MAX) {
         list->restarts++;
         list->page = PAGE_OBJECTS;

@@ -119,9 +119,9 @@ static void wait_for(struct gt_kube_call *call, uint64_t milliseconds)
 }
 
 /* False where the deadline comes before the next try would. */
-static bool try_again(struct gt_kube_call *call, unsigned asked_s)
+static bool try_again(struct gt_kube_call *call, unsigned retry_after_s)
 {
-    uint64_t wait = gt_backoff_next(&call->backoff, asked_s, &call->kube->jitter);
+    uint64_t wait = gt_backoff_next(&call->backoff, retry_after_s, &call->kube->jitter);
     if (call->deadline != GT_KUBE_FOREVER && gt_clock_ms() + wait >= call->deadline)
         return false;
     wait_for(call, wait);

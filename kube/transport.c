@@ -57,7 +57,7 @@ struct gt_transfer {
     struct gt_buf body; /* collected, or waiting for on_data */
     bool http2;
     bool too_large;
-    bool streaming; /* status 2xx and on_data: looked up at the first byte */
+    bool streaming; /* status 2xx and on_data: read at the first byte */
     bool has_status;
     bool starved; /* one of its sockets may not be watched */
     bool in_callback, cancelled;

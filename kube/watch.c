@@ -88,7 +88,7 @@ static bool on_line(void *arg, const char *line, size_t len)
     cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
     static const char *const types[] = {
         [GT_KUBE_ADDED] = "ADDED", [GT_KUBE_MODIFIED] = "MODIFIED", [GT_KUBE_DELETED] = "DELETED"};
-    watch->counters.last_heard_ms = gt_clock_ms();
+    watch->counters.last_received_ms = gt_clock_ms();
     if (!cJSON_IsObject(object)) {
         gt_fail(&watch->failed, EBADMSG, "watch: a line of %zu bytes that is no event", len);
     } else if (strcmp(type, "ERROR") == 0) {
@@ -119,7 +119,7 @@ static bool on_long(void *arg, const char *line, size_t len)
     struct gt_kube_watch *watch = arg;
     struct gt_kube_peek object;
     gt_kube_peek(line, len, &object);
-    watch->counters.last_heard_ms = gt_clock_ms();
+    watch->counters.last_received_ms = gt_clock_ms();
     if (strcmp(object.type, "ERROR") == 0) {
         gt_fail(&watch->failed, EFBIG, "watch: an error of more than %zu bytes", len);
         watch->lost = true;
@@ -142,7 +142,7 @@ static bool on_long(void *arg, const char *line, size_t len)
     return !watch->dead;
 }
 
-static void end_stream(struct gt_kube_watch *watch, unsigned asked_s);
+static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s);
 
 static void on_data(void *arg, const char *data, size_t len)
 {
@@ -187,7 +187,7 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
 
 /* The stream is over: what was not a whole line counts for nothing. Says so, and begins again after a while.
  */
-static void end_stream(struct gt_kube_watch *watch, unsigned asked_s)
+static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s)
 {
     gt_lines_reset(&watch->lines);
     watch->counters.connected = false;
@@ -210,7 +210,7 @@ static void end_stream(struct gt_kube_watch *watch, unsigned asked_s)
     }
     if (gt_clock_ms() - watch->started_ms >= STEADY_MS)
         watch->backoff.failures = 0;
-    gt_source_arm(watch->timer, gt_backoff_next(&watch->backoff, asked_s, &watch->kube->jitter));
+    gt_source_arm(watch->timer, gt_backoff_next(&watch->backoff, retry_after_s, &watch->kube->jitter));
 }
 
 static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)

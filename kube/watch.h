@@ -19,8 +19,8 @@ enum { GT_KUBE_WATCH_TIMEOUT_S = 300, GT_KUBE_LINE_MAX = 4 << 20 };
 
 struct gt_kube_watch_counters {
     uint64_t connects, events, bookmarks, errors;
-    uint64_t last_heard_ms; /* a time of CLOCK_MONOTONIC; 0: never */
-    bool connected;         /* an answer 200 has begun and has not ended */
+    uint64_t last_received_ms; /* a time of CLOCK_MONOTONIC; 0: never */
+    bool connected;            /* an answer 200 has begun and has not ended */
 };
 
 struct gt_kube_watch_spec {
@@ -29,7 +29,7 @@ struct gt_kube_watch_spec {
     unsigned timeout_s;           /* the server is asked to end it after 80 to 120 % of this; 0: default */
     size_t line_max;              /* bytes of one event, 0: GT_KUBE_LINE_MAX */
     void (*on_event)(void *arg, enum gt_kube_event_type type, cJSON *object); /* freed afterwards */
-    /* Of an object that is too large for one, whose name is told; may be NULL. */
+    /* Of an object that is too large for one, whose name is known; may be NULL. */
     void (*on_oversize)(void *arg, bool deleted, const struct gt_kube_peek *object);
     void (*on_error)(void *arg, const struct gt_err *error); /* it goes on; may be NULL */
     void (*on_lost)(void *arg, const struct gt_err *error);  /* it does not; the watch is gone afterwards */

@@ -8,9 +8,9 @@
 #include "base/err.h"
 
 /*
- * Reads YAML (so JSON, too) as a tree of objects, arrays and strings: whatever a plain scalar looks like, it
- * stays the text that somebody wrote ("1", "no", "1e3"); only an empty one, "null" and "~" are null. One
- * document; an alias stands for a copy of what it names. A key that stands twice in a mapping is -EINVAL,
+ * Reads YAML (so JSON, too) as a tree of objects, arrays and strings: whatever type a plain scalar seems to
+ * have, it stays the text that somebody wrote ("1", "no", "1e3"); only an empty one, "null" and "~" are null.
+ * One document; an alias stands for a copy of what it names. A key that stands twice in a mapping is -EINVAL,
  * and so is one that is no text; a tree beyond the limits is -E2BIG. Errors name the line. Empty input
  * gives null. The caller owns *ret (cJSON_Delete).
  */

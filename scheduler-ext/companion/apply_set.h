@@ -28,10 +28,10 @@ struct gt_apply_set_spec {
     const char *root;     /* "spec" or "status": the member that is kept as desired, beside the labels */
     bool is_status;       /* it is written to the status subresource; its times are filled in (desired.h) */
     bool is_strict;       /* what others put into it is removed */
-    bool is_told;         /* it has no informer of its own: gt_apply_set_saw() and the like tell it */
+    bool is_fed;          /* it has no informer of its own: gt_apply_set_saw() and the like feed it */
     bool is_optional;     /* the kind may not be known to the cluster */
-    const char *selector; /* label selector of what is looked at; NULL: all */
-    bool tells_own;       /* on_change is called after our own writes, too */
+    const char *selector; /* label selector of what is watched; NULL: all */
+    bool reports_own;     /* on_change is called after our own writes, too */
     /* What is there has changed, or is known now: desired states may have to be made anew. */
     void (*on_change)(void *arg);
     void *arg;
@@ -42,7 +42,7 @@ void gt_apply_set_free(struct gt_apply_set *set);
 GT_DEFINE_CLEANUP(struct gt_apply_set *, gt_apply_set_free)
 #define gt_auto_apply_set GT_CLEANUP(gt_apply_set_free)
 
-/* An object that is there, one that is gone, and that all that is there has been told. */
+/* An object that is there, one that is gone, and the end of the list. */
 void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object);
 void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name);
 void gt_apply_set_saw_all(struct gt_apply_set *set);

@@ -141,13 +141,13 @@ static uint64_t version_digest(const struct gt_apply_set_seen *seen)
     return gt_digest_keyed(seen->version ? seen->version : "");
 }
 
-/* Whether the watch has told of this version while the write was on its way. */
-static bool was_heard(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
+/* Whether the watch has sent this version while the write was on its way. */
+static bool was_observed(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
 {
-    if (entry->heard_count > GT_APPLY_SET_HEARD_MAX)
+    if (entry->observed_count > GT_APPLY_SET_OBSERVED_MAX)
         return true; /* it may have been one of them */
-    for (unsigned i = 0; i < entry->heard_count; i++)
-        if (entry->heard[i] == version_digest(seen))
+    for (unsigned i = 0; i < entry->observed_count; i++)
+        if (entry->observed[i] == version_digest(seen))
             return true;
     return false;
 }
@@ -158,7 +158,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
     if (object && !see(entry->set, object, &seen))
         return; /* the watch will tell */
     /* Somebody else's write may have followed, and nobody tells of that again. */
-    if (was_heard(entry, &seen)) {
+    if (was_observed(entry, &seen)) {
         seen_done(&seen);
         gt_apply_set_caught_up(entry);
         return;
@@ -173,11 +173,11 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
 }
 
 /* What the watch tells; it takes `seen` over. */
-static void hear(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
+static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
 {
     struct gt_apply_set *set = entry->set;
-    if (entry->call && entry->heard_count++ < GT_APPLY_SET_HEARD_MAX)
-        entry->heard[entry->heard_count - 1] = version_digest(seen);
+    if (entry->call && entry->observed_count++ < GT_APPLY_SET_OBSERVED_MAX)
+        entry->observed[entry->observed_count - 1] = version_digest(seen);
     if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") != 0 &&
         gt_clock_ms() < entry->awaited_until) {
         seen_done(&entry->later);
@@ -202,7 +202,7 @@ void gt_apply_set_saw(struct gt_apply_set *set, const cJSON *object)
     struct gt_apply_set_seen seen;
     struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, gt_kube_meta(object, "name"));
     if (entry && see(set, object, &seen))
-        hear(entry, &seen);
+        observe(entry, &seen);
 }
 
 void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
@@ -210,7 +210,7 @@ void gt_apply_set_saw_gone(struct gt_apply_set *set, const char *name)
     struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
     struct gt_apply_set_seen seen = {0};
     if (entry)
-        hear(entry, &seen);
+        observe(entry, &seen);
 }
 
 void gt_apply_set_saw_all(struct gt_apply_set *set)

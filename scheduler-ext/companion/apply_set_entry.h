@@ -14,12 +14,12 @@ struct gt_apply_set_seen {
     char *uid, *version, *have; /* NULL where it is absent */
 };
 
-enum { GT_APPLY_SET_HEARD_MAX = 8 };
+enum { GT_APPLY_SET_OBSERVED_MAX = 8 };
 
 struct gt_apply_set_entry {
     struct gt_apply_set *set;
     char *name;
-    struct gt_apply_set_seen there, later; /* later: told by the watch while it lags behind our own write */
+    struct gt_apply_set_seen there, later; /* later: from the watch, while it lags behind our own write */
     bool has_later;
     char
         *awaited; /* the resourceVersion of our own write, "" for a deletion; NULL: the watch has caught up */
@@ -27,10 +27,11 @@ struct gt_apply_set_entry {
     char *desired; /* NULL: it shall not be */
     uint32_t round;
     bool is_queued;
-    struct gt_apply_set_entry *next;        /* of the queue */
-    struct gt_kube_call *call;              /* the write that is on its way */
-    uint64_t heard[GT_APPLY_SET_HEARD_MAX]; /* digests of the versions that the watch has told of meanwhile */
-    unsigned heard_count;                   /* may be more than are kept */
+    struct gt_apply_set_entry *next; /* of the queue */
+    struct gt_kube_call *call;       /* the write that is on its way */
+    uint64_t
+        observed[GT_APPLY_SET_OBSERVED_MAX]; /* digests of the versions that the watch has sent meanwhile */
+    unsigned observed_count;                 /* may be more than are kept */
     enum gt_kube_verb verb;
     uint64_t applied; /* digest of the desired state that it carries; 0: none */
     struct gt_backoff backoff;
@@ -59,10 +60,10 @@ enum { GT_APPLY_SET_BURST = 100, GT_APPLY_SET_SOON_MS = 20 };
 struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name);
 struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, const char *name);
 void gt_apply_set_free_entries(struct gt_apply_set *set);
-/* Forgets an entry that stands for nothing any more. */
+/* Removes an entry that is neither there nor desired. */
 void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
 
-/* Ends the waiting for the watch: what it told last is so. */
+/* Ends the waiting for the watch: its last state counts. */
 void gt_apply_set_caught_up(struct gt_apply_set_entry *entry);
 /* What our own write has led to; NULL: the object is gone. */
 void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);

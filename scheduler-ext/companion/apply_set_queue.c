@@ -39,7 +39,7 @@ static bool work_on(struct gt_apply_set_entry *entry, uint64_t now)
 }
 
 /* When something may be done about an entry by the clock alone. */
-static uint64_t next_look(const struct gt_apply_set_entry *entry, bool done, uint64_t now)
+static uint64_t next_check(const struct gt_apply_set_entry *entry, bool done, uint64_t now)
 {
     const struct gt_apply_set *set = entry->set;
     uint64_t at = entry->awaited ? entry->awaited_until : UINT64_MAX;
@@ -65,7 +65,7 @@ void gt_apply_set_run(void *arg)
         bool done = work_on(entry, now);
         entry->is_queued = false;
         if (!done || entry->awaited) {
-            uint64_t at = next_look(entry, done, now);
+            uint64_t at = next_check(entry, done, now);
             next = at < next ? at : next;
             entry->is_queued = true;
             entry->next = NULL;

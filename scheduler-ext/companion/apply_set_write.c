@@ -34,7 +34,7 @@ static int send(struct gt_apply_set_entry *entry, enum gt_kube_verb verb, bool t
     };
     entry->verb = verb;
     entry->applied = 0;
-    entry->heard_count = 0;
+    entry->observed_count = 0;
     int r = gt_kube_start(entry->set->spec.kube, &request, on_written, entry, &entry->call, err);
     return r < 0 ? r : 1;
 }
@@ -111,22 +111,22 @@ static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
 }
 
 /* Takes out what others have put in. 0: nothing is to be. */
-static int remove_strays(struct gt_apply_set_entry *entry, const cJSON *root, const cJSON *have,
-                         struct gt_err **err)
+static int remove_extra_fields(struct gt_apply_set_entry *entry, const cJSON *root, const cJSON *have,
+                               struct gt_err **err)
 {
     const struct gt_apply_set_spec *spec = &entry->set->spec;
     auto_json cJSON *patch = cJSON_CreateObject();
-    cJSON *strays = gt_desired_extras(root, cJSON_GetObjectItemCaseSensitive(have, spec->root));
-    if (!strays)
+    cJSON *extras = gt_desired_extras(root, cJSON_GetObjectItemCaseSensitive(have, spec->root));
+    if (!extras)
         return 0;
-    if (!patch || !cJSON_AddItemToObject(patch, spec->root, strays)) {
-        cJSON_Delete(strays);
+    if (!patch || !cJSON_AddItemToObject(patch, spec->root, extras)) {
+        cJSON_Delete(extras);
         return no_memory(entry, err);
     }
     return start(entry, GT_KUBE_MERGE_PATCH, spec->is_status, cJSON_PrintUnformatted(patch), err);
 }
 
-static int mend(struct gt_apply_set_entry *entry, struct gt_err **err)
+static int update(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     const struct gt_apply_set_spec *spec = &entry->set->spec;
     cJSON *labels, *root;
@@ -137,7 +137,7 @@ static int mend(struct gt_apply_set_entry *entry, struct gt_err **err)
     const cJSON *had = cJSON_GetObjectItemCaseSensitive(have, spec->root);
     bool labels_hold = gt_desired_holds(labels, cJSON_GetObjectItemCaseSensitive(have, "labels"));
     bool root_holds = gt_desired_holds(root, had);
-    int r = spec->is_strict ? remove_strays(entry, root, have, err) : 0;
+    int r = spec->is_strict ? remove_extra_fields(entry, root, have, err) : 0;
     if (r)
         return r;
     const char *uid = entry->there.uid;
@@ -164,7 +164,7 @@ int gt_apply_set_step(struct gt_apply_set_entry *entry, struct gt_err **err)
     case GT_APPLY_SET_ABSENT:
         return entry->desired ? create(entry, err) : 0;
     case GT_APPLY_SET_OURS:
-        return entry->desired ? mend(entry, err) : erase(entry, err);
+        return entry->desired ? update(entry, err) : erase(entry, err);
     case GT_APPLY_SET_FOREIGN:
         break;
     }
@@ -208,7 +208,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
             gt_apply_set_failed(
                 entry, "the API server does not keep all of it: is its custom resource definition that "
                        "of this version?");
-        if (set->spec.tells_own)
+        if (set->spec.reports_own)
             set->spec.on_change(set->spec.arg);
     } else
         gt_apply_set_failed(entry, gt_err_text(answer->error));

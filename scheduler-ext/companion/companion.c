@@ -7,7 +7,7 @@
 
 #include "api/names.h"
 #include "base/backoff.h"
-#include "base/ending.h"
+#include "base/shutdown.h"
 #include "base/version.h"
 #include "kube/kubeconfig.h"
 #include "scheduler-ext/companion/private.h"
@@ -28,7 +28,7 @@ static void on_lead(void *arg, bool leads)
     lead_all(arg, leads);
 }
 
-static void on_tell(void *arg, struct gt_buf *to)
+static void write_note(void *arg, struct gt_buf *to)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -36,7 +36,7 @@ static void on_tell(void *arg, struct gt_buf *to)
             gt_parts[i]->write_note(companion->parts[i], to);
 }
 
-static void on_hear(void *arg, const char *note)
+static void read_note(void *arg, const char *note)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -80,7 +80,7 @@ static int take_signals(struct gt_companion *companion, struct gt_err **err)
     signal(SIGPIPE, SIG_IGN);
     int r = gt_loop_add_timer(companion->loop, on_late, companion, &companion->end_timer, err);
     if (r >= 0)
-        r = gt_ending_new(companion->loop, LEAVE_MS, on_end, companion, &companion->end, err);
+        r = gt_shutdown_new(companion->loop, LEAVE_MS, on_end, companion, &companion->end, err);
     return r;
 }
 
@@ -178,8 +178,8 @@ static int start_election(struct gt_companion *companion, struct gt_err **err)
                                        .identity = companion->instance,
                                        .on_lead = on_lead,
                                        .on_released = on_released,
-                                       .write_note = on_tell,
-                                       .read_note = on_hear,
+                                       .write_note = write_note,
+                                       .read_note = read_note,
                                        .arg = companion};
     return gt_elect_new(companion->loop, companion->kube, &spec, &companion->elect, err);
 }
@@ -220,7 +220,7 @@ static int start(struct gt_companion *companion, struct gt_err **err)
 
 static void stop(struct gt_companion *companion, int result)
 {
-    gt_ending_begin(companion->end, result < 0 ? 1 : 0);
+    gt_shutdown_begin(companion->end, result < 0 ? 1 : 0);
     gt_http_free(companion->health);
     gt_http_free(companion->https);
     gt_http_free(companion->http);
@@ -231,7 +231,7 @@ static void stop(struct gt_companion *companion, int result)
     gt_informers_free(companion->informers);
     gt_kube_recorder_free(companion->recorder);
     gt_kube_free(companion->kube);
-    gt_ending_free(companion->end);
+    gt_shutdown_free(companion->end);
     gt_loop_free(companion->loop);
 }
 

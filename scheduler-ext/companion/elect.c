@@ -82,13 +82,13 @@ static void on_released(void *arg)
     elect->spec.on_released(elect->spec.arg);
 }
 
-static void tell(void *arg, struct gt_buf *to)
+static void write_note(void *arg, struct gt_buf *to)
 {
     struct gt_elect *elect = arg;
     elect->spec.write_note(elect->spec.arg, to);
 }
 
-static void hear(void *arg, const char *note)
+static void read_note(void *arg, const char *note)
 {
     struct gt_elect *elect = arg;
     elect->spec.read_note(elect->spec.arg, note);
@@ -133,8 +133,8 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_ele
                                           .on_lead = on_lead,
                                           .on_released = on_released,
                                           .on_error = on_error,
-                                          .write_note = tell,
-                                          .read_note = hear,
+                                          .write_note = write_note,
+                                          .read_note = read_note,
                                           .arg = elect};
     const struct gt_leader_port port = {port_now_ms,   port_now_text, port_random_below, port_wake, port_send,
                                         port_withdraw, elect};

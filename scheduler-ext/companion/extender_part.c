@@ -71,7 +71,7 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
     return gt_extender_serve(part->extender, request, response);
 }
 
-static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_eater *ret)
+static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret)
 {
     struct extender_part *part = self;
     return gt_extender_take(part->extender, request, ret);

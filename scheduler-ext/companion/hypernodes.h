@@ -11,7 +11,7 @@
  * shall be.
  *
  * In Volcano a node or HyperNode with two parents makes every topology-aware job wait. So what a HyperNode of
- * somebody else's holds is left out and told; what another one of ours still holds is left out until that
+ * somebody else's holds is left out and reported; what another one of ours still holds is left out until that
  * has let go of it. A HyperNode of somebody else's that selects by labels, or by an expression beyond what is
  * understood here, may hold anything, and is taken to.
  */

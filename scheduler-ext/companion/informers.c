@@ -27,7 +27,7 @@ struct channel { /* an informer's way back */
     struct gt_informers *informers;
     enum gt_informer_kind kind;
     struct gt_kube_informer *informer;
-    bool synced, troubled;
+    bool synced, failing;
     char error[256]; /* since the last list */
 };
 
@@ -45,7 +45,7 @@ struct gt_informers {
 
 /* ---- to the handlers ---- */
 
-#define TELL(informers, call, ...)                                                                           \
+#define NOTIFY(informers, call, ...)                                                                         \
     for (unsigned i_ = 0; i_ < (informers)->handler_count; i_++)                                             \
         if ((informers)->handlers[i_].call)                                                                  \
     (informers)->handlers[i_].call(__VA_ARGS__)
@@ -53,31 +53,31 @@ struct gt_informers {
 static void cache_pod(void *arg, struct gt_cache_pod *pod)
 {
     struct gt_informers *informers = arg;
-    TELL(informers, on_pod, informers->handlers[i_].arg, pod);
+    NOTIFY(informers, on_pod, informers->handlers[i_].arg, pod);
 }
 
 static void cache_pod_gone(void *arg, struct gt_cache_pod *pod)
 {
     struct gt_informers *informers = arg;
-    TELL(informers, on_pod_gone, informers->handlers[i_].arg, pod);
+    NOTIFY(informers, on_pod_gone, informers->handlers[i_].arg, pod);
 }
 
 static void cache_refused(void *arg, const char *namespace_, const char *name, const char *why)
 {
     struct gt_informers *informers = arg;
-    TELL(informers, on_refused, informers->handlers[i_].arg, namespace_, name, why);
+    NOTIFY(informers, on_refused, informers->handlers[i_].arg, namespace_, name, why);
 }
 
 static void cache_room(void *arg)
 {
     struct gt_informers *informers = arg;
-    TELL(informers, on_capacity, informers->handlers[i_].arg);
+    NOTIFY(informers, on_capacity, informers->handlers[i_].arg);
 }
 
 static void cache_report(void *arg)
 {
     struct gt_informers *informers = arg;
-    TELL(informers, on_report, informers->handlers[i_].arg);
+    NOTIFY(informers, on_report, informers->handlers[i_].arg);
 }
 
 /* ---- from the informers ---- */
@@ -87,8 +87,8 @@ static void came_pod(struct gt_informers *informers, const cJSON *object, bool i
     struct gt_pod pod; /* every handler gets what is read here */
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     if (is_new && informers->synced)
-        TELL(informers, made_pod, informers->handlers[i_].arg, &pod);
-    TELL(informers, saw_pod, informers->handlers[i_].arg, &pod);
+        NOTIFY(informers, made_pod, informers->handlers[i_].arg, &pod);
+    NOTIFY(informers, saw_pod, informers->handlers[i_].arg, &pod);
     gt_cache_pod(informers->cache, &pod);
 }
 
@@ -101,11 +101,11 @@ static void came(void *arg, cJSON *object)
         gt_cache_topology(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_SUPERNODES:
-        TELL(informers, saw_supernode, informers->handlers[i_].arg, object);
+        NOTIFY(informers, saw_supernode, informers->handlers[i_].arg, object);
         gt_cache_supernode(informers->cache, object);
         break;
     case GT_INFORMER_NODES:
-        TELL(informers, saw_node, informers->handlers[i_].arg, object);
+        NOTIFY(informers, saw_node, informers->handlers[i_].arg, object);
         gt_cache_node(informers->cache, object);
         break;
     case GT_INFORMER_PODS:
@@ -134,7 +134,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         gt_cache_topology_gone(informers->cache, name);
         break;
     case GT_INFORMER_SUPERNODES:
-        TELL(informers, saw_supernode_gone, informers->handlers[i_].arg, name);
+        NOTIFY(informers, saw_supernode_gone, informers->handlers[i_].arg, name);
         gt_cache_supernode_gone(informers->cache, name);
         break;
     case GT_INFORMER_NODES:
@@ -142,7 +142,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
-        TELL(informers, saw_pod_gone, informers->handlers[i_].arg, namespace_, name);
+        NOTIFY(informers, saw_pod_gone, informers->handlers[i_].arg, namespace_, name);
         gt_cache_pod_gone(informers->cache, namespace_, name);
         break;
     }
@@ -153,23 +153,23 @@ static void synced(void *arg)
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
     channel->synced = true;
-    if (channel->troubled)
+    if (channel->failing)
         gt_info("follows again", GT_STR("resource", kinds[channel->kind].name));
-    channel->troubled = false;
+    channel->failing = false;
     channel->error[0] = '\0';
-    TELL(informers, on_listed, informers->handlers[i_].arg, channel->kind);
+    NOTIFY(informers, on_listed, informers->handlers[i_].arg, channel->kind);
     if (informers->synced || !gt_informers_is_synced(informers, NULL))
         return;
     informers->synced = true;
-    TELL(informers, on_synced, informers->handlers[i_].arg);
+    NOTIFY(informers, on_synced, informers->handlers[i_].arg);
 }
 
 static void failed(void *arg, const struct gt_err *error)
 {
     struct channel *channel = arg;
-    gt_log(channel->troubled ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+    gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
            GT_STR("resource", kinds[channel->kind].name), GT_STR("error", gt_err_text(error)));
-    channel->troubled = true;
+    channel->failing = true;
     snprintf(channel->error, sizeof(channel->error), "%s", gt_err_text(error));
 }
 
@@ -322,9 +322,9 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
                               (unsigned long long)counters[kind].deleted);
     gt_prom_head(to, silent, "gauge", "Time since the API server said anything on this watch.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
-        if (counters[kind].watch.last_heard_ms)
+        if (counters[kind].watch.last_received_ms)
             gt_buf_printf(to, "%s{resource=\"%s\"} %.3f\n", silent, kinds[kind].name,
-                          (double)(gt_clock_ms() - counters[kind].watch.last_heard_ms) * 1e-3);
+                          (double)(gt_clock_ms() - counters[kind].watch.last_received_ms) * 1e-3);
 }
 
 /* Of the available GPUs, the share that no unit of a size could use: units lie in one supernode, their pods

@@ -10,7 +10,7 @@ struct gt_leader {
     struct gt_leader_spec spec;
     struct gt_leader_port port;
     bool leads, busy, releasing;
-    bool known;    /* `lease` is what the server had when we last heard */
+    bool known;    /* `lease` is what the server had at its last answer */
     bool is_stale; /* somebody has written since: it has to be read again */
     struct gt_kube_lease lease;
     uint64_t seen_ms;    /* when `lease` was first seen as it is */

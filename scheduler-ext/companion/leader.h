@@ -40,7 +40,7 @@ struct gt_leader_spec {
     void (*on_released)(void *arg);
     void (*on_error)(void *arg, const char *what); /* it goes on */
     /* What the others should know meanwhile: with each renewal the one that leads appends it, plain ASCII
-     * without quotes; the others hear what stands in the lease. */
+     * without quotes; the others read it from the lease. */
     void (*write_note)(void *arg, struct gt_buf *to);
     void (*read_note)(void *arg, const char *note);
     void *arg;

@@ -38,15 +38,15 @@ struct gt_part {
     /* This replica begins, or ceases, to be the one that writes. Nothing may be on its way after a `false`.
      */
     void (*lead)(void *self, bool leads);
-    /* What a replica that leads tells the others with each renewal of its lease, and what they hear: at most
-     * one part does both (leader.h). */
+    /* The leader writes a note into its lease with each renewal, and the other replicas read it: at most one
+     * part does both (leader.h). */
     void (*write_note)(const void *self, struct gt_buf *to);
     void (*read_note)(void *self, const char *note);
     void (*metrics)(const void *self, struct gt_buf *to);
     /* False: this path is not its own. */
     bool (*serve)(void *self, const struct gt_http_request *request, struct gt_http_response *response);
     /* As gt_http_on_body; false: this path is not its own, or the body is to be collected. */
-    bool (*take)(void *self, const struct gt_http_request *request, struct gt_http_eater *ret);
+    bool (*take)(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret);
     /* What the parts after it in parts.c may read. */
     const struct gt_placement *(*placement)(void *self);
 };

@@ -20,7 +20,7 @@ struct placement_part {
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
     struct gt_source *sync_timer;
-    bool leads, started, owner_trouble[GT_OWNER_KINDS];
+    bool leads, started, owner_failing[GT_OWNER_KINDS];
     bool serves_https;   /* without it there is no webhook */
     const char *clients; /* names of the API server, of which its certificate has one; NULL: needs none */
     const char *namespace_, *not_asked; /* namespaces whose pods the webhook is not asked about */
@@ -60,13 +60,13 @@ static void part_lead(void *self, bool leads)
     start_or_stop(part);
 }
 
-static void part_tell(const void *self, struct gt_buf *to)
+static void part_write_note(const void *self, struct gt_buf *to)
 {
     const struct placement_part *part = self;
     gt_placement_write_note(part->placement, to);
 }
 
-static void part_hear(void *self, const char *note)
+static void part_read_note(void *self, const char *note)
 {
     struct placement_part *part = self;
     gt_placement_read_note(part->placement, note);
@@ -120,9 +120,9 @@ static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_,
 static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_err *error)
 {
     struct placement_part *part = arg;
-    gt_log(part->owner_trouble[kind] ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+    gt_log(part->owner_failing[kind] ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
            GT_STR("kind", gt_owner_type(kind)->kind), GT_STR("error", gt_err_text(error)));
-    part->owner_trouble[kind] = true;
+    part->owner_failing[kind] = true;
 }
 
 static void on_note(void *arg, bool warning, const char *job, const char *text)
@@ -168,20 +168,20 @@ static bool is_webhook(const char *path)
     return strcmp(path, "/webhook/mutate") == 0 || strcmp(path, "/webhook/validate") == 0;
 }
 
-struct stranger {
+struct refusal {
     unsigned status;
     const char *why;
 };
 
-/* Who may not ask the webhook is told so before the body is read; NULL: may. */
-static const struct stranger *stranger_of(const struct placement_part *part,
-                                          const struct gt_http_request *request)
+/* Refuses a client that may not call the webhook before its body is read; NULL: it may. */
+static const struct refusal *refusal_of(const struct placement_part *part,
+                                        const struct gt_http_request *request)
 {
-    static const struct stranger plain = {403, "the webhook answers on the port of --https alone\n"},
-                                 nobody = {401,
-                                           "this is asked with a client certificate (--webhook-clients)\n"},
-                                 other = {403, "the client certificate has none of the names of "
-                                               "--webhook-clients\n"};
+    static const struct refusal plain = {403, "the webhook answers on the port of --https alone\n"},
+                                nobody = {401,
+                                          "this is asked with a client certificate (--webhook-clients)\n"},
+                                other = {403, "the client certificate has none of the names of "
+                                              "--webhook-clients\n"};
     if (!request->tls)
         return &plain;
     if (!part->clients || gt_http_client_is(request, part->clients))
@@ -189,32 +189,32 @@ static const struct stranger *stranger_of(const struct placement_part *part,
     return request->client ? &other : &nobody;
 }
 
-static int eat_nothing(void *eater, const char *data, size_t len)
+static int consume_nothing(void *consumer, const char *data, size_t len)
 {
-    (void)eater;
+    (void)consumer;
     (void)data;
     (void)len;
     return -EPERM;
 }
 
-static void turn_away(void *eater, struct gt_http_response *response)
+static void answer_refused(void *consumer, struct gt_http_response *response)
 {
-    const struct stranger *stranger = eater;
-    response->status = stranger->status;
-    gt_buf_puts(&response->body, stranger->why);
+    const struct refusal *refusal = consumer;
+    response->status = refusal->status;
+    gt_buf_puts(&response->body, refusal->why);
 }
 
-static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_eater *ret)
+static bool part_take(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret)
 {
     struct placement_part *part = self;
-    const struct stranger *stranger = is_webhook(request->path) ? stranger_of(part, request) : NULL;
-    if (!stranger)
+    const struct refusal *refusal = is_webhook(request->path) ? refusal_of(part, request) : NULL;
+    if (!refusal)
         return false;
     part->forbidden++;
-    *ret = (struct gt_http_eater){.eater = (void *)(uintptr_t)stranger,
-                                  .eat = eat_nothing,
-                                  .done = turn_away,
-                                  .body_max = ret->body_max};
+    *ret = (struct gt_http_consumer){.consumer = (void *)(uintptr_t)refusal,
+                                     .consume = consume_nothing,
+                                     .done = answer_refused,
+                                     .body_max = ret->body_max};
     return true;
 }
 
@@ -397,8 +397,8 @@ const struct gt_part gt_placement_part = {
     .free = part_free,
     .ready = part_ready,
     .lead = part_lead,
-    .write_note = part_tell,
-    .read_note = part_hear,
+    .write_note = part_write_note,
+    .read_note = part_read_note,
     .metrics = part_metrics,
     .serve = part_serve,
     .take = part_take,

@@ -15,7 +15,7 @@ struct gt_companion {
     struct gt_kube_recorder *recorder;
     struct gt_elect *elect; /* NULL: --leader-elect=false */
     struct gt_source *end_timer;
-    struct gt_ending *end;
+    struct gt_shutdown *end;
     struct gt_part_env env;
     struct gt_informers *informers; /* NULL: no part needs the cache */
     void *parts[GT_PARTS_MAX];      /* NULL: not asked for */

@@ -16,27 +16,27 @@ struct gt_problem_events {
 int gt_problem_events_new(struct gt_kube_recorder *recorder, struct gt_problem_events **ret,
                           struct gt_err **err)
 {
-    struct gt_problem_events *told = calloc(1, sizeof(*told));
-    if (told) {
-        told->recorder = recorder;
-        told->before = calloc(GT_PROBLEM_EVENTS_MAX, sizeof(*told->before));
-        told->now = calloc(GT_PROBLEM_EVENTS_MAX, sizeof(*told->now));
+    struct gt_problem_events *events = calloc(1, sizeof(*events));
+    if (events) {
+        events->recorder = recorder;
+        events->before = calloc(GT_PROBLEM_EVENTS_MAX, sizeof(*events->before));
+        events->now = calloc(GT_PROBLEM_EVENTS_MAX, sizeof(*events->now));
     }
-    if (!told || !told->before || !told->now) {
-        gt_problem_events_free(told);
+    if (!events || !events->before || !events->now) {
+        gt_problem_events_free(events);
         return gt_fail_sys(err, ENOMEM, "troubles");
     }
-    *ret = told;
+    *ret = events;
     return 0;
 }
 
-void gt_problem_events_free(struct gt_problem_events *told)
+void gt_problem_events_free(struct gt_problem_events *events)
 {
-    if (!told)
+    if (!events)
         return;
-    free(told->before);
-    free(told->now);
-    free(told);
+    free(events->before);
+    free(events->now);
+    free(events);
 }
 
 static int compare(const void *a, const void *b)
@@ -45,35 +45,35 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void gt_problem_events_begin(struct gt_problem_events *told)
+void gt_problem_events_begin(struct gt_problem_events *events)
 {
-    told->now_count = 0;
+    events->now_count = 0;
 }
 
-void gt_problem_events_add(struct gt_problem_events *told, const struct gt_kube_event *event)
+void gt_problem_events_add(struct gt_problem_events *events, const struct gt_kube_event *event)
 {
     uint64_t digest = gt_digest_keyed(event->note) ^ gt_digest_keyed(event->reason) * 31 ^
                       gt_digest_keyed(event->name ? event->name : "") * 37;
-    if (told->now_count == GT_PROBLEM_EVENTS_MAX)
+    if (events->now_count == GT_PROBLEM_EVENTS_MAX)
         return;
-    told->now[told->now_count++] = digest;
-    if (bsearch(&digest, told->before, told->before_count, sizeof(digest), compare))
+    events->now[events->now_count++] = digest;
+    if (bsearch(&digest, events->before, events->before_count, sizeof(digest), compare))
         return;
     gt_warning("something is wrong", GT_STR("reason", event->reason), GT_STR("what", event->note));
     if (event->name)
-        gt_kube_record(told->recorder, event);
+        gt_kube_record(events->recorder, event);
 }
 
-void gt_problem_events_end(struct gt_problem_events *told)
+void gt_problem_events_end(struct gt_problem_events *events)
 {
-    uint64_t *swapped = told->before;
-    qsort(told->now, told->now_count, sizeof(*told->now), compare);
-    told->before = told->now;
-    told->before_count = told->now_count;
-    told->now = swapped;
+    uint64_t *swapped = events->before;
+    qsort(events->now, events->now_count, sizeof(*events->now), compare);
+    events->before = events->now;
+    events->before_count = events->now_count;
+    events->now = swapped;
 }
 
-void gt_problem_events_forget(struct gt_problem_events *told)
+void gt_problem_events_forget(struct gt_problem_events *events)
 {
-    told->before_count = 0;
+    events->before_count = 0;
 }

@@ -5,8 +5,8 @@
 #include "kube/event.h"
 
 /*
- * What is wrong, told once: each round all troubles of the moment are handed in; those that the round before
- * did not have are logged and become Events about their culprit.
+ * Events about problems, each once: each round all present problems are added; those that the round
+ * before did not have are logged and become Events about their culprit.
  */
 struct gt_problem_events;
 
@@ -14,14 +14,14 @@ enum { GT_PROBLEM_EVENTS_MAX = 1 << 13 }; /* of a round; more are counted only *
 
 int gt_problem_events_new(struct gt_kube_recorder *recorder, struct gt_problem_events **ret,
                           struct gt_err **err);
-void gt_problem_events_free(struct gt_problem_events *told);
+void gt_problem_events_free(struct gt_problem_events *events);
 GT_DEFINE_CLEANUP(struct gt_problem_events *, gt_problem_events_free)
 
-void gt_problem_events_begin(struct gt_problem_events *told);
+void gt_problem_events_begin(struct gt_problem_events *events);
 /* `event` may be without a name: then there is nothing to put an Event on. */
-void gt_problem_events_add(struct gt_problem_events *told, const struct gt_kube_event *event);
-void gt_problem_events_end(struct gt_problem_events *told);
-/* Forgets what has been told: somebody who begins to lead tells it all. */
-void gt_problem_events_forget(struct gt_problem_events *told);
+void gt_problem_events_add(struct gt_problem_events *events, const struct gt_kube_event *event);
+void gt_problem_events_end(struct gt_problem_events *events);
+/* Forgets what was reported: a new leader reports everything. */
+void gt_problem_events_forget(struct gt_problem_events *events);
 
 #endif

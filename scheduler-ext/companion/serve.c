@@ -159,7 +159,7 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
     }
 }
 
-static bool take(void *arg, const struct gt_http_request *request, struct gt_http_eater *ret)
+static bool take(void *arg, const struct gt_http_request *request, struct gt_http_consumer *ret)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)

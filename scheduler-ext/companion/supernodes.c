@@ -182,26 +182,26 @@ static void run(void *arg)
     self->stats.seconds += (double)(gt_clock_ns() - begun) / 1e9;
 }
 
-/* ---- what is told ---- */
+/* ---- Events ---- */
 
 /* The default key of earlier versions, which a kubelet may set on its own Node. Said once. */
-static void look_for_old_label(struct gt_supernodes *self, const cJSON *node)
+static void check_old_label(struct gt_supernodes *self, const cJSON *node)
 {
     static const char old[] = "topology.metax-tech.com/supernode";
     const char *keys = self->env->options->supernode_label;
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(node, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    if (self->told_old_label || !keys || strcmp(keys, GT_SUPERNODE_LABEL) != 0 ||
+    if (self->reported_old_label || !keys || strcmp(keys, GT_SUPERNODE_LABEL) != 0 ||
         !*gt_get_string(labels, old))
         return;
-    self->told_old_label = true;
+    self->reported_old_label = true;
     gt_warning("a node label names a supernode and is not read any more",
                GT_STR("node", gt_kube_meta(node, "name")), GT_STR("label", old), GT_STR("read", keys));
 }
 
 static void on_node(void *arg, const cJSON *object)
 {
-    look_for_old_label(arg, object);
+    check_old_label(arg, object);
 }
 
 static void on_supernode(void *arg, const cJSON *object)
@@ -236,7 +236,7 @@ static void supernodes_free(void *arg)
     gt_groups_source_free(self->source);
     gt_groups_free(self->recovered);
     gt_servers_free(self->servers);
-    gt_problem_events_free(self->told);
+    gt_problem_events_free(self->events);
     gt_source_free(self->timer);
     free(self);
 }
@@ -252,18 +252,18 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
                                           .kind = GT_KIND_SUPERNODE,
                                           .root = "status",
                                           .is_status = true,
-                                          .is_told = true,
+                                          .is_fed = true,
                                           .is_strict = true,
                                           .on_change = changed,
                                           .arg = self};
     struct gt_apply_set_spec volcano = own, nfd = own;
-    volcano.is_told = nfd.is_told = false;
+    volcano.is_fed = nfd.is_fed = false;
     volcano.resource = &gt_kube_hypernodes;
     volcano.api_version = "topology.volcano.sh/v1alpha1";
     volcano.kind = "HyperNode";
     volcano.root = "spec";
     volcano.is_status = volcano.is_strict = false;
-    volcano.is_optional = volcano.tells_own = true;
+    volcano.is_optional = volcano.reports_own = true;
     nfd.resource = &gt_kube_nodefeatures;
     nfd.api_version = "nfd.k8s-sigs.io/v1alpha1";
     nfd.kind = "NodeFeature";
@@ -291,7 +291,7 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (r >= 0)
         r = gt_servers_new(&self->servers, err);
     if (r >= 0)
-        r = gt_problem_events_new(env->recorder, &self->told, err);
+        r = gt_problem_events_new(env->recorder, &self->events, err);
     if (r >= 0)
         r = gt_groups_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config, changed,
                                  self, &self->source, err);
@@ -341,7 +341,7 @@ static void supernodes_lead(void *arg, bool leads)
             gt_apply_set_lead(sets[i], leads);
     self->knows_servers = false;
     if (leads) {
-        gt_problem_events_forget(self->told);
+        gt_problem_events_forget(self->events);
         changed(self);
     }
 }

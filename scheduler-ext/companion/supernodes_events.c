@@ -25,7 +25,7 @@ static struct gt_kube_event about_supernode(const char *name)
                                   .action = "Join"};
 }
 
-static void tell_config(struct gt_supernodes *self)
+static void report_config(struct gt_supernodes *self)
 {
     const struct gt_groups *groups = gt_groups_source_get(self->source);
     struct gt_kube_event event = about_config(self);
@@ -36,17 +36,17 @@ static void tell_config(struct gt_supernodes *self)
                  "the configuration of supernodes cannot be read, the one before it stays: %s", error);
         event.reason = "BadConfiguration";
         event.note = note;
-        gt_problem_events_add(self->told, &event);
+        gt_problem_events_add(self->events, &event);
     }
     for (uint32_t i = 0; groups && i < groups->note_count; i++) {
         event.reason = "BadConfiguration";
         event.note = groups->notes[i];
-        gt_problem_events_add(self->told, &event);
+        gt_problem_events_add(self->events, &event);
     }
 }
 
-static void tell_problem(struct gt_supernodes *self, const struct gt_view *view,
-                         const struct gt_join_problem *problem)
+static void report_problem(struct gt_supernodes *self, const struct gt_view *view,
+                           const struct gt_join_problem *problem)
 {
     struct gt_kube_event event;
     if (problem->in_config)
@@ -65,17 +65,17 @@ static void tell_problem(struct gt_supernodes *self, const struct gt_view *view,
             problem->supernode == GT_JOIN_NONE ? NULL : view->join->supernodes[problem->supernode].name);
     event.reason = gt_join_problem_name(problem->kind);
     event.note = problem->text;
-    gt_problem_events_add(self->told, &event);
+    gt_problem_events_add(self->events, &event);
 }
 
 void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
                           const struct gt_projected *projected)
 {
     const struct gt_join *join = view->join;
-    gt_problem_events_begin(self->told);
-    tell_config(self);
+    gt_problem_events_begin(self->events);
+    report_config(self);
     for (uint32_t i = 0; i < join->problem_count; i++)
-        tell_problem(self, view, &join->problems[i]);
+        report_problem(self, view, &join->problems[i]);
     for (uint32_t s = 0; s < join->supernode_count; s++) {
         struct gt_kube_event event = about_supernode(join->supernodes[s].name);
         char note[200];
@@ -86,7 +86,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
                      event.name);
             event.reason = "NameTaken";
             event.note = note;
-            gt_problem_events_add(self->told, &event);
+            gt_problem_events_add(self->events, &event);
         }
         if (projected && projected[s].reason && !projected[s].good &&
             (strcmp(projected[s].reason, "MemberHeld") == 0 ||
@@ -94,8 +94,8 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
             event.action = "Project";
             event.reason = projected[s].reason;
             event.note = projected[s].message;
-            gt_problem_events_add(self->told, &event);
+            gt_problem_events_add(self->events, &event);
         }
     }
-    gt_problem_events_end(self->told);
+    gt_problem_events_end(self->events);
 }

@@ -26,11 +26,11 @@ struct gt_supernodes {
     struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two: NULL: not asked for */
     struct gt_servers *servers;
     bool knows_servers; /* what was published before this replica led has been learnt */
-    struct gt_problem_events *told;
+    struct gt_problem_events *events;
     struct gt_source *timer;
     uint64_t last_ms;
     bool is_due, leads;
-    bool told_old_label;
+    bool reported_old_label;
     struct gt_supernodes_stats stats;
 };
 
@@ -41,7 +41,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
 /* supernodes_metrics.c */
 void gt_supernodes_metrics(const void *self, struct gt_buf *to);
 
-/* supernodes_recover.c: the groups that the published Supernodes tell of. NULL: none, or no memory. */
+/* supernodes_recover.c: the groups of the published Supernodes. NULL: none, or no memory. */
 struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/json_write.h"
 #include "scheduler-ext/companion/view.h"
 
-enum { PROBLEMS_TOLD = 8, CONDITION_MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
+enum { PROBLEMS_SHOWN_MAX = 8, CONDITION_MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
 
 static struct gt_condition condition_of(bool status, const char *reason, const char *message)
 {
@@ -47,10 +47,10 @@ static struct gt_condition conflict_of(const struct gt_view *view, uint32_t s, s
     uint32_t first = view->problem_first[s], count = view->problem_first[s + 1] - first;
     if (!count)
         return condition_of(false, "NoConflict", "");
-    for (uint32_t i = 0; i < count && i < PROBLEMS_TOLD; i++)
+    for (uint32_t i = 0; i < count && i < PROBLEMS_SHOWN_MAX; i++)
         gt_buf_printf(message, "%s%s", i ? "; " : "", join->problems[view->problems[first + i]].text);
-    if (count > PROBLEMS_TOLD)
-        gt_buf_printf(message, "; and %u more", count - PROBLEMS_TOLD);
+    if (count > PROBLEMS_SHOWN_MAX)
+        gt_buf_printf(message, "; and %u more", count - PROBLEMS_SHOWN_MAX);
     return condition_of(true, gt_join_problem_name(join->problems[view->problems[first]].kind),
                         message->data ? message->data : "");
 }

@@ -91,7 +91,7 @@ static void find_either(const struct gt_cache *cache, const char *text, struct f
 
 /* ---- answers that are no explanation ---- */
 
-static void tell_candidates(const struct found *found, const char *text, struct gt_buf *to)
+static void add_candidates(const struct found *found, const char *text, struct gt_buf *to)
 {
     gt_buf_printf(to, "%u have the name ", found->count);
     gt_text_quote(to, text);
@@ -106,7 +106,7 @@ static void tell_candidates(const struct found *found, const char *text, struct 
     gt_buf_printf(to, "%s; say which\n", found->count > CANDIDATES_MAX ? " and more" : "");
 }
 
-static void tell_nobody(const char *what, const char *text, struct gt_buf *to)
+static void add_no_candidate(const char *what, const char *text, struct gt_buf *to)
 {
     gt_buf_printf(to, "there is no %s ", what);
     gt_text_quote(to, text);
@@ -256,9 +256,9 @@ void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_h
     if (found.count != 1) {
         response->status = found.count ? 300 : 404;
         if (found.count)
-            tell_candidates(&found, text, &response->body);
+            add_candidates(&found, text, &response->body);
         else
-            tell_nobody(what, text, &response->body);
+            add_no_candidate(what, text, &response->body);
         return;
     }
     if (json)

@@ -239,7 +239,7 @@ static void count_time(struct gt_extender *e, uint64_t since_ns)
 
 /* ---- a body ---- */
 
-static int eat(void *arg, const char *data, size_t len)
+static int consume(void *arg, const char *data, size_t len)
 {
     struct extender_question *question = arg;
     if (question->unready)
@@ -348,7 +348,8 @@ static struct extender_question *open_question(struct gt_extender *e, enum verb 
     return question;
 }
 
-bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request, struct gt_http_eater *ret)
+bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request,
+                      struct gt_http_consumer *ret)
 {
     enum verb verb = verb_of(request->path);
     if (verb == VERBS || !is_json(request->content_type) || forbids(e, verb, request))
@@ -356,8 +357,12 @@ bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *reque
     struct extender_question *question = open_question(e, verb);
     if (!question)
         return false;
-    *ret = (struct gt_http_eater){
-        .eater = question, .eat = eat, .done = done, .free = put_back, .held = held, .body_max = body_max};
+    *ret = (struct gt_http_consumer){.consumer = question,
+                                     .consume = consume,
+                                     .done = done,
+                                     .free = put_back,
+                                     .held = held,
+                                     .body_max = body_max};
     return true;
 }
 

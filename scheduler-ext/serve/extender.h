@@ -33,7 +33,7 @@ void gt_extender_set_ready(struct gt_extender *extender, bool ready);
 
 /* As gt_http_on_body: false where the path is none of the extender's. */
 bool gt_extender_take(struct gt_extender *extender, const struct gt_http_request *request,
-                      struct gt_http_eater *ret);
+                      struct gt_http_consumer *ret);
 
 /* A request for one of its paths that gt_extender_take() did not take, with its body if it has one; false: it
  * is none of them. */

@@ -21,9 +21,9 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
 }
 
 /* What nobody is promised, also where no plan would go: a scheduler may. */
-static uint64_t unpromised(const struct gt_cluster_node *node, uint64_t heard)
+static uint64_t unpromised(const struct gt_cluster_node *node, uint64_t remote)
 {
-    return node->free & node->healthy & ~node->assumed & ~heard;
+    return node->free & node->healthy & ~node->assumed & ~remote;
 }
 
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,
@@ -38,13 +38,13 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return GT_FEASIBLE;
     if (placement && gt_placement_is_kept(placement, pod->known, node))
         return GT_NODE_KEPT;
-    uint64_t heard = placement ? gt_placement_remote_gpus(placement, node) : 0;
-    if (bits(unpromised(&known, heard)) >= pod->gpus)
+    uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) : 0;
+    if (bits(unpromised(&known, remote)) >= pod->gpus)
         return GT_FEASIBLE;
     /* Without room even if nothing were promised: the scheduler says so itself, or knows of GPUs that have
-     * become free since the node told us. */
-    return bits(known.free & known.healthy) >= pod->gpus && known.assumed | heard ? GT_GPUS_RESERVED
-                                                                                  : GT_FEASIBLE;
+     * become free since the node reported. */
+    return bits(known.free & known.healthy) >= pod->gpus && known.assumed | remote ? GT_GPUS_RESERVED
+                                                                                   : GT_FEASIBLE;
 }
 
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
@@ -52,18 +52,18 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
                            struct gt_buf *to)
 {
     struct gt_cluster_node known;
-    uint32_t told = feasibility == GT_PLANNED_ELSEWHERE ? pod->planned : node;
-    if (!gt_cluster_get_node(gt_cache_cluster(cache), told, &known))
+    uint32_t shown = feasibility == GT_PLANNED_ELSEWHERE ? pod->planned : node;
+    if (!gt_cluster_get_node(gt_cache_cluster(cache), shown, &known))
         return;
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
     else if (feasibility == GT_NODE_KEPT)
         gt_buf_puts(to, "gputopo keeps this node for a larger job that has waited for long");
     else if (feasibility == GT_GPUS_RESERVED) {
-        uint64_t heard = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
+        uint64_t remote = placement ? gt_placement_remote_gpus(placement, node) & known.free : 0;
         gt_buf_printf(to,
                       "%u of the free GPUs are promised to planned or starting pods, %u are left, %u needed",
-                      bits(known.assumed | heard), bits(unpromised(&known, heard)), pod->gpus);
+                      bits(known.assumed | remote), bits(unpromised(&known, remote)), pod->gpus);
     }
 }
 

@@ -48,8 +48,8 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
 /*
  * The values of nodes, in the order of the names: what gpu-aware says (score.h), for a planned pod +INFINITY
  * on its node; NAN where the node is unknown, has no room, or is not the planned one. `left` NULL, or for
- * each node how many GPUs the scheduler has left by its own count (negative: not told), which is less than we
- * know of when it has placed pods a moment ago. `ids` gets the node ids.
+ * each node how many GPUs the scheduler has left by its own count (negative: not known), which is less than
+ * we know of when it has placed pods a moment ago. `ids` gets the node ids.
  */
 void gt_node_values(struct gt_cache *cache, const struct gt_extender_pod *pod, const char *const *names,
                     const int32_t *left, uint32_t count, double *ret_values, uint32_t *ret_ids);

@@ -25,8 +25,8 @@ enum gt_refusal {
 struct gt_assessed_node {
     uint32_t id;
     double value, score_part, loss_part;
-    double sum;    /* what Volcano is told */
-    uint8_t ten;   /* what kube-scheduler is told */
+    double sum;    /* as Volcano gets it */
+    uint8_t ten;   /* as kube-scheduler gets it */
     uint64_t mask; /* the GPUs that the agent would choose */
 };
 

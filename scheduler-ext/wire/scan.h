@@ -23,7 +23,7 @@
  * "byte 118: Pod.metadata.name: expected a string, found a number".
  *
  * A member that is null counts as absent. A wanted member that comes twice in one object is refused. A value
- * of another kind than its shape's is refused, or told as GT_SCAN_OTHER where the shape allows any.
+ * of another kind than its shape's is refused, or reported as GT_SCAN_OTHER where the shape allows any.
  */
 
 enum {
@@ -49,8 +49,8 @@ struct gt_scan_member;
 
 struct gt_scan_shape {
     enum gt_scan_kind kind;
-    unsigned id;   /* told to the callback; 0: an object or array that needs no events */
-    bool any_kind; /* a value of another kind is told, and passed over */
+    unsigned id;   /* passed to the callback; 0: an object or array that needs no events */
+    bool any_kind; /* a value of another kind is reported, and passed over */
     const struct gt_scan_member *members; /* OBJECT: up to the one without a name */
     bool any_case;                        /* OBJECT: ASCII letters of its keys match in either case */
     const struct gt_scan_shape *of; /* ARRAY, MAP: what each value is; an item of an array is not null */

@@ -29,7 +29,7 @@ struct gt_masks_way {
 /* The ways that this machine can go, fastest first, ended by one without a name. */
 const struct gt_masks_way *gt_masks_ways(void);
 
-/* For tests and benchmarks: a scanner takes the first way unless told otherwise. */
+/* For tests and benchmarks: a scanner takes the first way unless another is set. */
 void gt_scan_set_masks(struct gt_scan *scan, gt_masks_fn *fn);
 
 #endif

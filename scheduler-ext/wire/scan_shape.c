@@ -32,7 +32,7 @@ int gt_scan_fail(struct gt_scan *s, unsigned at, int errnum, struct gt_err **err
                    path.len ? ": " : "", text.data ? text.data : "");
 }
 
-static int tell(struct gt_scan *s, unsigned at, struct gt_scan_event *event, struct gt_err **err)
+static int emit(struct gt_scan *s, unsigned at, struct gt_scan_event *event, struct gt_err **err)
 {
     struct gt_err *inner = NULL;
     const struct gt_frame *frame = &s->frames[s->depth];
@@ -75,7 +75,7 @@ static int mismatch(struct gt_scan *s, unsigned at, const struct gt_scan_shape *
     if (!shape->any_kind)
         return gt_scan_fail(s, at, EINVAL, err, "expected %s, found %s", kind_name(shape->kind), name);
     struct gt_scan_event event = {.what = GT_SCAN_OTHER, .id = shape->id, .found = found};
-    int r = tell(s, at, &event, err);
+    int r = emit(s, at, &event, err);
     return r < 0 ? r : 0;
 }
 
@@ -97,7 +97,7 @@ int gt_shape_open(struct gt_scan *s, unsigned at, bool object, bool *ret_skip, s
         return gt_scan_fail(s, at, EMSGSIZE, err, "nested deeper than %d", GT_SCAN_SHAPES_MAX);
     if (shape->id) {
         struct gt_scan_event event = {.what = GT_SCAN_OPEN, .id = shape->id};
-        int r = tell(s, at, &event, err);
+        int r = emit(s, at, &event, err);
         if (r < 0)
             return r;
     }
@@ -113,7 +113,7 @@ int gt_shape_close(struct gt_scan *s, unsigned at, struct gt_err **err)
         return 0;
     s->frames[s->depth].member = NULL;
     struct gt_scan_event event = {.what = GT_SCAN_CLOSE, .id = shape->id};
-    return tell(s, at, &event, err);
+    return emit(s, at, &event, err);
 }
 
 static bool same_key(const char *a, const char *b, size_t len, bool any_case)
@@ -157,7 +157,7 @@ int gt_shape_key(struct gt_scan *s, unsigned at, struct gt_err **err)
         return find_member(s, at, frame, err);
     struct gt_scan_event event = {
         .what = GT_SCAN_KEY, .id = frame->shape->id, .text = s->text.data, .len = s->text.len};
-    int r = tell(s, at, &event, err);
+    int r = emit(s, at, &event, err);
     if (r > 0)
         frame->want = frame->shape->of;
     return r < 0 ? r : 0;
@@ -187,7 +187,7 @@ int gt_shape_string(struct gt_scan *s, unsigned at, struct gt_err **err)
     s->text.data[s->text.len] = '\0';
     struct gt_scan_event event = {
         .what = GT_SCAN_VALUE, .id = shape->id, .is_text = true, .text = s->text.data, .len = s->text.len};
-    return tell(s, at, &event, err);
+    return emit(s, at, &event, err);
 }
 
 int gt_shape_scalar(struct gt_scan *s, unsigned at, enum gt_scalar kind, struct gt_err **err)
@@ -214,5 +214,5 @@ int gt_shape_scalar(struct gt_scan *s, unsigned at, enum gt_scalar kind, struct 
                                   .yes = kind == GT_SCALAR_TRUE,
                                   .text = s->text.data,
                                   .len = s->text.len};
-    return tell(s, at, &event, err);
+    return emit(s, at, &event, err);
 }

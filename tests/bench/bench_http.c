@@ -4,7 +4,7 @@
  *
  *     bench_http BUFFER [CERTIFICATE KEY]
  *
- * POST /collect has its body collected and gets 15 KB back, POST /eat has it taken in pieces and gets 2
+ * POST /collect has its body collected and gets 15 KB back, POST /consume has it taken in pieces and gets 2
  * bytes. Prints its port and runs until SIGTERM.
  */
 #include <signal.h>
@@ -26,25 +26,25 @@ static void handle(void *arg, const struct gt_http_request *request, struct gt_h
     gt_buf_add(&response->body, answer, request->method == GT_HTTP_POST ? sizeof(answer) : 2);
 }
 
-static int eat(void *eater, const char *data, size_t len)
+static int consume(void *consumer, const char *data, size_t len)
 {
-    (void)eater;
+    (void)consumer;
     eaten += len + (data[0] == '{');
     return 0;
 }
 
-static void done(void *eater, struct gt_http_response *response)
+static void done(void *consumer, struct gt_http_response *response)
 {
-    (void)eater;
+    (void)consumer;
     gt_buf_puts(&response->body, "{}");
 }
 
-static bool on_body(void *arg, const struct gt_http_request *request, struct gt_http_eater *ret)
+static bool on_body(void *arg, const struct gt_http_request *request, struct gt_http_consumer *ret)
 {
     (void)arg;
     bool eats = strcmp(request->path, "/eat") == 0;
     if (eats)
-        *ret = (struct gt_http_eater){.eat = eat, .done = done, .body_max = EATEN};
+        *ret = (struct gt_http_consumer){.consume = consume, .done = done, .body_max = EATEN};
     return eats;
 }
 

@@ -6,8 +6,8 @@
  *     /echo            what the request was, as JSON (a POST collected)
  *     /small           the same, with a limit of 100 bytes
  *     /big?N           N bytes
- *     /eat?MAX,STOP    POST: the body in pieces, at most MAX bytes, "enough" after STOP (0: never)
- *     /keep            the same as /eat, and all of it counts as held
+ *     /consume?MAX,STOP    POST: the body in pieces, at most MAX bytes, "enough" after STOP (0: never)
+ *     /keep            the same as /consume, and all of it counts as held
  *     /stats           counters of the server and of the eaters
  */
 #include <argp.h>
@@ -101,37 +101,37 @@ struct mouth {
     bool keeps; /* says that it holds what it was given */
 };
 
-static int eat(void *eater, const char *data, size_t len)
+static int consume(void *consumer, const char *data, size_t len)
 {
-    struct mouth *mouth = eater;
+    struct mouth *mouth = consumer;
     mouth->sum = sum_of(mouth->sum, data, len);
     mouth->len += len;
     eaten_total += len;
     return mouth->stop && mouth->len >= mouth->stop ? -1 : 0;
 }
 
-static void done(void *eater, struct gt_http_response *response)
+static void done(void *consumer, struct gt_http_response *response)
 {
-    const struct mouth *mouth = eater;
+    const struct mouth *mouth = consumer;
     eaters_done++;
     response->status = mouth->stop && mouth->len >= mouth->stop ? 422 : 200;
     gt_buf_printf(&response->body, "{\"len\": %" PRIu64 ", \"sum\": \"%" PRIu64 "\"}\n", mouth->len,
                   mouth->sum);
 }
 
-static size_t held(const void *eater)
+static size_t held(const void *consumer)
 {
-    const struct mouth *mouth = eater;
+    const struct mouth *mouth = consumer;
     return mouth->keeps ? (size_t)mouth->len : 0;
 }
 
-static void free_mouth(void *eater)
+static void free_mouth(void *consumer)
 {
     eaters_freed++;
-    free(eater);
+    free(consumer);
 }
 
-static bool on_body(void *arg, const struct gt_http_request *request, struct gt_http_eater *ret)
+static bool on_body(void *arg, const struct gt_http_request *request, struct gt_http_consumer *ret)
 {
     (void)arg;
     if (strcmp(request->path, "/small") == 0)
@@ -142,12 +142,12 @@ static bool on_body(void *arg, const struct gt_http_request *request, struct gt_
     if (!mouth)
         return false;
     eaters_made++;
-    *ret = (struct gt_http_eater){.eater = mouth,
-                                  .eat = eat,
-                                  .done = done,
-                                  .free = free_mouth,
-                                  .held = held,
-                                  .body_max = ret->body_max};
+    *ret = (struct gt_http_consumer){.consumer = mouth,
+                                     .consume = consume,
+                                     .done = done,
+                                     .free = free_mouth,
+                                     .held = held,
+                                     .body_max = ret->body_max};
     mouth->keeps = strcmp(request->path, "/keep") == 0;
     if (request->query) {
         char *end;

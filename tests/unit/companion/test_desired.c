@@ -50,7 +50,7 @@ static void test_holds(void **state)
     assert_false(holds(desired, "{\"conditions\":\"none\"}"));
 }
 
-static void expect_strays(const char *desired, const char *have, const char *patch)
+static void expect_extra_fields(const char *desired, const char *have, const char *patch)
 {
     cJSON *a = cJSON_Parse(desired), *b = cJSON_Parse(have), *found = gt_desired_extras(a, b);
     char *text = found ? cJSON_PrintUnformatted(found) : NULL;
@@ -64,15 +64,15 @@ static void expect_strays(const char *desired, const char *have, const char *pat
     cJSON_Delete(found);
 }
 
-static void test_strays(void **state)
+static void test_extra_fields(void **state)
 {
     (void)state;
-    expect_strays("{\"a\":1}", "{\"a\":2}", NULL);
-    expect_strays("{\"a\":1}", "{\"a\":1,\"b\":{\"c\":1}}", "{\"b\":null}");
-    expect_strays("{\"a\":{\"x\":1}}", "{\"a\":{\"x\":1,\"y\":2}}", "{\"a\":{\"y\":null}}");
-    expect_strays("{\"a\":{\"x\":1}}", "{\"a\":[1]}", NULL); /* the apply replaces it */
-    expect_strays("{\"a\":1}", "{\"a\":1,\"observedAt\":\"x\",\"conditions\":[]}", NULL);
-    expect_strays("{\"a\":1}", "7", NULL);
+    expect_extra_fields("{\"a\":1}", "{\"a\":2}", NULL);
+    expect_extra_fields("{\"a\":1}", "{\"a\":1,\"b\":{\"c\":1}}", "{\"b\":null}");
+    expect_extra_fields("{\"a\":{\"x\":1}}", "{\"a\":{\"x\":1,\"y\":2}}", "{\"a\":{\"y\":null}}");
+    expect_extra_fields("{\"a\":{\"x\":1}}", "{\"a\":[1]}", NULL); /* the apply replaces it */
+    expect_extra_fields("{\"a\":1}", "{\"a\":1,\"observedAt\":\"x\",\"conditions\":[]}", NULL);
+    expect_extra_fields("{\"a\":1}", "7", NULL);
 }
 
 static void test_stamp(void **state)
@@ -102,7 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_holds),
-        cmocka_unit_test(test_strays),
+        cmocka_unit_test(test_extra_fields),
         cmocka_unit_test(test_stamp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,16 +42,16 @@ static unsigned post_as(struct door *door, const char *path, const char *type, c
 {
     struct gt_http_request request = {.method = GT_HTTP_POST, .path = path, .content_type = type};
     struct gt_http_response response = {.status = 200, .body = GT_BUF(1 << 20)};
-    struct gt_http_eater eater;
+    struct gt_http_consumer consumer;
     size_t len = strlen(body);
-    if (!gt_extender_take(door->extender, &request, &eater)) {
+    if (!gt_extender_take(door->extender, &request, &consumer)) {
         assert_true(gt_extender_serve(door->extender, &request, &response));
     } else {
         int r = 0;
         for (size_t at = 0; at < len && r == 0; at += cut)
-            r = eater.eat(eater.eater, body + at, len - at < cut ? len - at : cut);
-        eater.done(eater.eater, &response);
-        eater.free(eater.eater);
+            r = consumer.consume(consumer.consumer, body + at, len - at < cut ? len - at : cut);
+        consumer.done(consumer.consumer, &response);
+        consumer.free(consumer.consumer);
     }
     assert_false(response.body.failed);
     *answer = response.body;
@@ -329,8 +329,8 @@ static void test_methods_and_paths(void **state)
                                     .content_type = "application/json"};
     assert_true(gt_extender_serve(door->extender, &get, &response));
     assert_int_equal(response.status, 405);
-    struct gt_http_eater eater;
-    assert_false(gt_extender_take(door->extender, &other, &eater));
+    struct gt_http_consumer consumer;
+    assert_false(gt_extender_take(door->extender, &other, &consumer));
     assert_false(gt_extender_serve(door->extender, &other, &response));
     gt_buf_done(&response.body);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/crowd.h"
+#include "http/connections.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -73,7 +73,7 @@ void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote)
 
 static enum rank rank_of(const struct gt_http_peer *peer, uint64_t now)
 {
-    uint64_t quiet = now - peer->heard_ms;
+    uint64_t quiet = now - peer->received_ms;
     if (!peer->served && peer->stage == AT_HEADER)
         return quiet < SILENT_SPARE_MS ? FRESH : SILENT;
     if (!peer->in_request)
@@ -90,7 +90,7 @@ static bool goes_before(const struct gt_http_peer *a, enum rank rank_a, const st
         return rank_a < rank_b;
     if (a->remote != b->remote && a->remote->connections != b->remote->connections)
         return a->remote->connections > b->remote->connections;
-    return a->heard_ms < b->heard_ms;
+    return a->received_ms < b->received_ms;
 }
 
 struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote)

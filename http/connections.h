@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_HTTP_CROWD_H
-#define GPUTOPO_HTTP_CROWD_H
+#ifndef GPUTOPO_HTTP_CONNECTIONS_H
+#define GPUTOPO_HTTP_CONNECTIONS_H
 
 #include <sys/socket.h>
 
 #include "http/internal.h"
 
-/* Who has the connections of a server, and which of them goes when there are too many. */
+/* The connections of a server by client, and which of them is closed when there are too many. */
 
 /* One address of clients: an IPv4 address, or the first 64 bits of an IPv6 address. */
 struct gt_http_remote {
@@ -22,12 +22,12 @@ struct gt_http_remote {
 struct gt_http_remote *gt_http_remote_get(struct gt_http *http, const struct sockaddr *address);
 void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
 
-/* The connection that goes first, NULL: all are at work. `remote`: only of this one; NULL: of all. */
+/* The connection to close first, NULL: all are at work. `remote`: only of this one; NULL: of all. */
 struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
 
 /* How much more of the budget the peer may take. */
 size_t gt_http_headroom(const struct gt_http_peer *peer);
-/* Says that the peer holds so much now; false: that is too much, and what it had before still counts. */
+/* Sets how much the peer holds now; false: that is too much, and what it had before still counts. */
 bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
 
 /* Shuts the socket down; the library notices and cleans up. It no longer counts. */

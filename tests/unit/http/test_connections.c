@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "http/crowd.h"
+#include "http/connections.h"
 
 static struct gt_http_remote *remote_of(struct gt_http *http, const char *text)
 {
@@ -54,27 +54,27 @@ static void test_addresses_are_told_apart(void **state)
 
 enum kind { SILENT, IDLE, STALLED, YOUNG, JUST_IDLE, WORKS };
 
-struct crowd {
+struct clients {
     struct gt_http http;
     struct gt_http_remote hog, guest;
     struct gt_http_peer peers[8];
     unsigned count;
 };
 
-static struct gt_http_peer *add(struct crowd *crowd, struct gt_http_remote *remote, enum kind kind,
+static struct gt_http_peer *add(struct clients *clients, struct gt_http_remote *remote, enum kind kind,
                                 uint64_t quiet_ms)
 {
-    struct gt_http_peer *peer = &crowd->peers[crowd->count++];
+    struct gt_http_peer *peer = &clients->peers[clients->count++];
     bool in_request = kind == STALLED || kind == WORKS;
-    *peer = (struct gt_http_peer){.http = &crowd->http,
+    *peer = (struct gt_http_peer){.http = &clients->http,
                                   .remote = remote,
-                                  .next = crowd->http.peers,
+                                  .next = clients->http.peers,
                                   .served = kind == IDLE || kind == JUST_IDLE,
                                   .in_request = in_request,
                                   .stage = in_request ? AT_COLLECT : AT_HEADER,
                                   .since_ms = gt_clock_ms() - quiet_ms,
-                                  .heard_ms = gt_clock_ms() - quiet_ms};
-    crowd->http.peers = peer;
+                                  .received_ms = gt_clock_ms() - quiet_ms};
+    clients->http.peers = peer;
     remote->connections++;
     return peer;
 }
@@ -82,55 +82,55 @@ static struct gt_http_peer *add(struct crowd *crowd, struct gt_http_remote *remo
 /* A body that comes byte by byte is no work; one that comes as fast as a network carries it is. */
 static void test_bodies_that_drip(void **state)
 {
-    struct crowd crowd = {0};
+    struct clients clients = {0};
     (void)state;
-    struct gt_http_peer *large = add(&crowd, &crowd.guest, WORKS, 0),
-                        *drips = add(&crowd, &crowd.hog, WORKS, 0);
+    struct gt_http_peer *large = add(&clients, &clients.guest, WORKS, 0),
+                        *drips = add(&clients, &clients.hog, WORKS, 0);
     large->since_ms -= 5000;
     large->received = 10 << 20;
     drips->since_ms -= 5000;
     drips->received = 5;
-    assert_ptr_equal(gt_http_victim(&crowd.http, NULL), drips);
+    assert_ptr_equal(gt_http_victim(&clients.http, NULL), drips);
     gt_http_cut(drips);
-    assert_null(gt_http_victim(&crowd.http, NULL));
+    assert_null(gt_http_victim(&clients.http, NULL));
 }
 
 /* Each in turn, the one before being cut. */
 static void test_order(void **state)
 {
-    struct crowd crowd = {0};
+    struct clients clients = {0};
     (void)state;
-    struct gt_http_peer *at_work = add(&crowd, &crowd.guest, WORKS, 0);
-    struct gt_http_peer *young_guest = add(&crowd, &crowd.guest, YOUNG, 100);
-    struct gt_http_peer *just_idle = add(&crowd, &crowd.hog, JUST_IDLE, 50);
-    struct gt_http_peer *young = add(&crowd, &crowd.hog, YOUNG, 20);
-    struct gt_http_peer *stalled = add(&crowd, &crowd.hog, STALLED, 60000);
-    struct gt_http_peer *idle = add(&crowd, &crowd.guest, IDLE, 30000);
-    struct gt_http_peer *silent_guest = add(&crowd, &crowd.guest, SILENT, 20000);
-    struct gt_http_peer *silent = add(&crowd, &crowd.hog, SILENT, 10000);
-    crowd.hog.connections += 100; /* elsewhere */
+    struct gt_http_peer *at_work = add(&clients, &clients.guest, WORKS, 0);
+    struct gt_http_peer *young_guest = add(&clients, &clients.guest, YOUNG, 100);
+    struct gt_http_peer *just_idle = add(&clients, &clients.hog, JUST_IDLE, 50);
+    struct gt_http_peer *young = add(&clients, &clients.hog, YOUNG, 20);
+    struct gt_http_peer *stalled = add(&clients, &clients.hog, STALLED, 60000);
+    struct gt_http_peer *idle = add(&clients, &clients.guest, IDLE, 30000);
+    struct gt_http_peer *silent_guest = add(&clients, &clients.guest, SILENT, 20000);
+    struct gt_http_peer *silent = add(&clients, &clients.hog, SILENT, 10000);
+    clients.hog.connections += 100; /* elsewhere */
     struct gt_http_peer *const order[] = {silent, silent_guest, idle, stalled, just_idle, young, young_guest};
-    assert_ptr_equal(gt_http_victim(&crowd.http, &crowd.guest), silent_guest);
+    assert_ptr_equal(gt_http_victim(&clients.http, &clients.guest), silent_guest);
     for (size_t i = 0; i < GT_COUNT(order); i++) {
-        struct gt_http_peer *victim = gt_http_victim(&crowd.http, NULL);
+        struct gt_http_peer *victim = gt_http_victim(&clients.http, NULL);
         if (victim != order[i])
             fail_msg("number %zu is another", i);
         victim->cut = true;
     }
-    assert_null(gt_http_victim(&crowd.http, NULL));
+    assert_null(gt_http_victim(&clients.http, NULL));
     assert_false(at_work->cut);
 }
 
 static void test_the_oldest_of_equals(void **state)
 {
-    struct crowd crowd = {0};
+    struct clients clients = {0};
     (void)state;
-    struct gt_http_peer *first = add(&crowd, &crowd.hog, SILENT, 500);
-    struct gt_http_peer *second = add(&crowd, &crowd.hog, SILENT, 500);
-    second->heard_ms = first->heard_ms;
-    assert_ptr_equal(gt_http_victim(&crowd.http, NULL), first);
-    first->heard_ms++;
-    assert_ptr_equal(gt_http_victim(&crowd.http, NULL), second);
+    struct gt_http_peer *first = add(&clients, &clients.hog, SILENT, 500);
+    struct gt_http_peer *second = add(&clients, &clients.hog, SILENT, 500);
+    second->received_ms = first->received_ms;
+    assert_ptr_equal(gt_http_victim(&clients.http, NULL), first);
+    first->received_ms++;
+    assert_ptr_equal(gt_http_victim(&clients.http, NULL), second);
 }
 
 int main(void)
