@@ -20,13 +20,15 @@ import yaml
 
 from companion_api import GPUS, JOBS, PER_SUPERNODE, PODGROUPS, PODS, Api, RealServer, Watch
 from daemon_driver import Daemon, free_port, wait_for
-from kube_driver import make_certificate
+from kube_driver import kubeconfig, make_certificate
 from placement_driver import indexed_pod, template
 from real_api import SEARCH
 
 POD_GPUS, GANG = 2, 8  # throughput: jobs of 8 pods, 16 GPUs in one supernode
 AHEAD = 16  # as they are made: so many jobs have their first pod before the other pods of the first of them come
-WEBHOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../daemonset/components/placement/webhook.yaml")
+DAEMONSET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../daemonset")
+WEBHOOK, POLICIES = f"{DAEMONSET}/components/placement/webhook.yaml", f"{DAEMONSET}/base/policy.yaml"
+ACCOUNT = "system:serviceaccount:gputopo-system:gputopo-scheduler"  # by which the policies know the companion
 BOUND_S = 90
 VOLCANO_CONF = """actions: "allocate, backfill"
 tiers:
@@ -73,8 +75,13 @@ class Bench:
 
     @contextlib.contextmanager
     def companion(self, part, *more):
+        """The companion in the name of its account, and the policies of the installation."""
+        make_certificate(self.folder, "companion", f"/O=system:masters/CN={ACCOUNT}")
+        config = kubeconfig(f"{self.folder}/companion.kubeconfig", self.api.url, "certificate-authority: ca.crt",
+                            "client-certificate: companion.crt, client-key: companion.key")
+        self.api.kubectl("create", "-f", POLICIES)
         companion = Daemon(os.path.join(self.binaries, "gputopo-scheduler"), f"--only={part}", "--leader-elect=false",
-                           "--kubeconfig", self.api.kubeconfig, "--namespace=default", *more)
+                           "--kubeconfig", config, "--namespace=default", *more)
 
         def ready():
             with contextlib.suppress(OSError):
@@ -85,6 +92,7 @@ class Bench:
             yield companion
         finally:
             companion.stop()
+            self.api.kubectl("delete", "-f", POLICIES)
 
     @contextlib.contextmanager
     def webhook(self):
