@@ -288,37 +288,7 @@ static bool give_place(const struct gt_webhook *webhook, const struct review *re
     return given;
 }
 
-int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
-                      struct gt_err **err)
-{
-    auto_review struct review review = {0};
-    auto_seen struct seen_pod seen = {0};
-    auto_verdict struct review_verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
-    bool doubt;
-    int r = read_review(body, len, webhook->resource, &review, err);
-    if (r < 0)
-        return r;
-    if (is_new_pod(&review))
-        see_pod(webhook, &review, &seen);
-    const struct gt_pod *pod = &seen.pod;
-    if (pod->invalid) {
-        remove_plan(pod->annotations, &verdict.patch);
-    } else if (pod->gpus.total) {
-        bool grouped = is_grouped(webhook, &seen, &doubt);
-        verdict.warning =
-            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
-        bool waits = grouped && !pod->node_name && !pod->gated;
-        if (!waits || doubt || !give_place(webhook, &review, &seen, &verdict.patch)) {
-            remove_plan(pod->annotations, &verdict.patch);
-            if (waits)
-                add_gate(pod->gate_count, &verdict.patch);
-        }
-    }
-    r = gt_buf_check(&verdict.patch, "patch", err);
-    return r < 0 ? r : write_answer(&review, &verdict, answer, err);
-}
-
-/* ---- rules ---- */
+/* ---- rules for pods ---- */
 
 /* What can be said of one pod: its sizes, against those of its owner's templates and its own GPUs. */
 static int check_pod(const struct seen_pod *seen, struct gt_err **err)
@@ -355,30 +325,54 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
     return r;
 }
 
+static void judge_pod(struct seen_pod *seen, struct gt_err **refusal)
+{
+    if (seen->unknown)
+        *refusal = gt_steal(seen->unknown);
+    else if (seen->broken)
+        gt_fail(refusal, EINVAL, "%s", seen->broken);
+    else
+        check_pod(seen, refusal);
+}
+
+int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                      struct gt_err **err)
+{
+    auto_review struct review review = {0};
+    auto_seen struct seen_pod seen = {0};
+    auto_verdict struct review_verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
+    bool doubt;
+    int r = read_review(body, len, webhook->resource, &review, err);
+    if (r < 0)
+        return r;
+    if (is_new_pod(&review))
+        see_pod(webhook, &review, &seen);
+    const struct gt_pod *pod = &seen.pod;
+    if (pod->invalid) {
+        remove_plan(pod->annotations, &verdict.patch);
+    } else if (pod->gpus.total) {
+        bool grouped = is_grouped(webhook, &seen, &doubt);
+        verdict.warning =
+            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
+        bool waits = grouped && !pod->node_name && !pod->gated;
+        if (!waits || doubt || !give_place(webhook, &review, &seen, &verdict.patch)) {
+            remove_plan(pod->annotations, &verdict.patch);
+            if (waits)
+                add_gate(pod->gate_count, &verdict.patch);
+            if (grouped && !doubt)
+                judge_pod(&seen, &verdict.refusal);
+        }
+    }
+    r = gt_buf_check(&verdict.patch, "patch", err);
+    return r < 0 ? r : write_answer(&review, &verdict, answer, err);
+}
+
+/* ---- rules for owners ---- */
+
 static int check_owner(const struct gt_owner *owner, struct gt_err **err)
 {
     gt_auto_job struct gt_job *job = NULL;
     return gt_owner_check(owner, &job, err);
-}
-
-static void judge_pod(const struct gt_webhook *webhook, const struct review *review,
-                      struct review_verdict *verdict)
-{
-    auto_seen struct seen_pod seen = {0};
-    bool doubt;
-    see_pod(webhook, review, &seen);
-    if (seen.pod.invalid || !seen.pod.gpus.total)
-        return; /* what the API server refuses itself, or none of ours */
-    bool grouped = is_grouped(webhook, &seen, &doubt) && !doubt;
-    verdict->warning = warning_for(&seen, grouped);
-    if (!grouped)
-        return;
-    if (seen.unknown)
-        verdict->refusal = gt_steal(seen.unknown);
-    else if (seen.broken)
-        gt_fail(&verdict->refusal, EINVAL, "%s", seen.broken);
-    else
-        check_pod(&seen, &verdict->refusal);
 }
 
 /* Nobody is kept from giving GPUs back, for a Deployment that rolls does so in steps. */
@@ -426,9 +420,7 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     const char *sub = gt_get_string(review.request, "subResource");
     enum gt_owner_kind kind = gt_owner_kind_of(gt_get_string(gt_get(review.request, "kind"), "group"),
                                                gt_get_string(gt_get(review.request, "kind"), "kind"));
-    if (is_new_pod(&review))
-        judge_pod(webhook, &review, &verdict);
-    else if (kind != GT_OWNER_KINDS && !*sub)
+    if (kind != GT_OWNER_KINDS && !*sub)
         judge_owner(webhook, &review, kind, &verdict);
     return write_answer(&review, &verdict, answer, err);
 }

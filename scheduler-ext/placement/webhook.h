@@ -23,14 +23,15 @@ enum { GT_WEBHOOK_BODY_MAX = 4 << 20 };
  * Adds the gate to a new pod that asks for GPUs and whose job has a group size on any template; where its job
  * is planned and a place is kept for it, it gets its plan instead. Plans that others wrote on it go. Where
  * the pod's owner is of a kind that has templates, but not known yet, the pod is gated in doubt: the
- * controller lifts a gate that was not needed, and nobody could add one later. -EINVAL where the body is no
- * AdmissionReview: nothing is appended, the request is answered with status 400.
+ * controller lifts a gate that was not needed, and nobody could add one later. A pod that breaks a rule of
+ * the annotations is refused with its sentence: to ask once costs the API server half as much as twice.
+ * -EINVAL where the body is no AdmissionReview: nothing is appended, the request is answered with status 400.
  */
 int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                       struct gt_err **err);
 
-/* Refuses new pods, and new or changed owners, that break a rule of the annotations, with its sentence. What
- * was broken before may be changed, and anything may be deleted. */
+/* Refuses new or changed owners that break a rule. What was broken before may be changed, and anything may be
+ * deleted. */
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                         struct gt_err **err);
 
