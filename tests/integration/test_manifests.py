@@ -249,7 +249,10 @@ class Permissions(unittest.TestCase):
             self.assertIn(f"| {name} |", PERMISSIONS)
             users = re.findall(r"system:serviceaccount:gputopo-system:(\S+?)\"", json.dumps(spec).replace("\\", ""))
             self.assertLessEqual(set(users), {"gputopo-agent", "gputopo-scheduler"}, name)
-            self.assertEqual(bool(users), name != "gputopo-probe-resource", "that one is about everybody")
+            self.assertTrue(users, name)
+            text = json.dumps(spec["matchConditions"])
+            for rule in spec["validations"] if name == "gputopo-pods" else []:  # only what breaks one is looked at again
+                self.assertIn(json.dumps(f"({rule['expression']})")[1:-1], text)
 
     def test_the_policy_allows_what_the_agent_writes(self):
         text = (DAEMONSET / "base/policy.yaml").read_text()
