@@ -165,6 +165,7 @@ struct cache_pod {
 struct cache_job {
     struct gt_cache_job pub; /* first */
     uint32_t hash;
+    uint64_t audited; /* the round of audit.c that has looked at it */
 };
 
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);

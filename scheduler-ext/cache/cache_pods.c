@@ -208,7 +208,8 @@ static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct 
         cache->refused++;
     uint64_t digest = gt_digest_mix_text(gt_digest_mix_text(cache->seed, from->plan_node), from->plan_gpus);
     pod->told = plan ? digest | 1 : 0;
-    if (pod->overrides && (!plan || pod->told == pod->overridden)) {
+    /* Where a pod is on a node nobody can plan it any more: its object is right. */
+    if (pod->overrides && !from->node_name && (!plan || pod->told == pod->overridden)) {
         if (!plan)
             pod->overridden = 0;
         gt_cache_free_plan(cache, plan);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "scheduler-ext/cache/audit_internal.h"
+
+enum { MASK_TEXT = 256 };
+
+/* ---- pods of a node ---- */
+
+static const char *mask_text(char text[static MASK_TEXT], uint64_t mask)
+{
+    gt_auto_buf struct gt_buf list = GT_BUF(MASK_TEXT - 1);
+    gt_text_add_mask(&list, mask);
+    gt_text_copy(text, MASK_TEXT, list.data && !list.failed ? list.data : "?");
+    return text;
+}
+
+static uint64_t key_of(const struct gt_audit *audit, const struct cache_pod *pod)
+{
+    return gt_digest_mix_text(audit->cache->seed, pod->pub.uid);
+}
+
+/* GPUs that it uses beside its plan, on the node of its plan. */
+static uint64_t strays(const struct cache_pod *pod)
+{
+    return pod->at ? pod->owned & ~pod->resolved : 0;
+}
+
+/* Whether the object tells of a plan. What the planner has in mind and nobody has written is none. */
+static bool is_planned(const struct cache_pod *pod)
+{
+    return pod->plan && !pod->overrides;
+}
+
+static void check_place(struct gt_audit *audit, const struct cache_pod *pod)
+{
+    char used[MASK_TEXT], planned[MASK_TEXT];
+    const struct gt_pod_meta *meta = &pod->pub.meta;
+    if (!pod->at || !is_planned(pod))
+        return;
+    if (pod->plan->node != pod->at)
+        gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
+                     "pod %s/%s is on node %s, its plan is for node %s", meta->namespace_, meta->name,
+                     pod->at->name, pod->plan->node->name);
+    else if (strays(pod))
+        gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
+                     "pod %s/%s uses GPUs %s of node %s, its plan is for %s", meta->namespace_, meta->name,
+                     mask_text(used, pod->owned), pod->at->name, mask_text(planned, pod->resolved));
+}
+
+/* Others may be planned for the GPUs of a plan that was given up, of one whose pod has other GPUs, and of a
+ * pod that will never start. */
+static bool has_claim(const struct cache_pod *pod, const struct cache_node *node)
+{
+    return is_planned(pod) && pod->plan->node == node && !pod->pub.refused && !strays(pod) &&
+           (pod->at || !pod->pub.deleting);
+}
+
+/* An older pod of the node that is planned for one of those GPUs. */
+static const struct cache_pod *rival_of(const struct cache_pod *pod, const struct cache_node *node)
+{
+    for (const struct cache_pod *other = node->pods; other != pod; other = other->node_next)
+        if (has_claim(other, node) && other->resolved & pod->resolved)
+            return other;
+    return NULL;
+}
+
+static void check_claims(struct gt_audit *audit, const struct cache_node *node)
+{
+    uint64_t claimed = 0;
+    char shared[MASK_TEXT];
+    for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
+        if (!has_claim(pod, node))
+            continue;
+        const struct cache_pod *other = pod->resolved & claimed ? rival_of(pod, node) : NULL;
+        if (other)
+            gt_audit_see(audit, GT_FINDING_DOUBLE_PLANNED, key_of(audit, pod), pod,
+                         "GPUs %s of node %s are in the plans of two pods, %s/%s and %s/%s",
+                         mask_text(shared, pod->resolved & other->resolved), node->name,
+                         pod->pub.meta.namespace_, pod->pub.meta.name, other->pub.meta.namespace_,
+                         other->pub.meta.name);
+        claimed |= pod->resolved;
+    }
+}
+
+/* ---- rounds ---- */
+
+static void look_at(struct gt_audit *audit, uint32_t pods)
+{
+    audit->left -= pods < audit->left ? pods : audit->left;
+}
+
+static void check_node(struct gt_audit *audit, const struct cache_node *node)
+{
+    check_claims(audit, node);
+    for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
+        struct cache_job *job = (struct cache_job *)pod->pub.job;
+        check_place(audit, pod);
+        look_at(audit, 1);
+        if (!pod->at || job->audited == audit->round)
+            continue;
+        job->audited = audit->round;
+        gt_audit_units(audit, &job->pub);
+        look_at(audit, job->pub.pod_count);
+    }
+}
+
+bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms)
+{
+    const struct gt_table *nodes = &audit->cache->nodes;
+    audit->now_ms = now_ms;
+    audit->left = pods;
+    if (!audit->in_round) {
+        audit->in_round = true;
+        audit->slot = 0;
+        audit->round++;
+    }
+    for (; audit->slot < nodes->size && audit->left; audit->slot++) {
+        look_at(audit, 1);
+        if (nodes->items[audit->slot])
+            check_node(audit, nodes->items[audit->slot]);
+    }
+    if (audit->slot < nodes->size)
+        return false;
+    audit->in_round = false;
+    gt_audit_end_round(audit);
+    return true;
+}
+
+int gt_audit_new(struct gt_cache *cache, struct gt_audit **ret, struct gt_err **err)
+{
+    struct gt_audit *audit = calloc(1, sizeof(*audit));
+    if (!audit)
+        return gt_fail_sys(err, ENOMEM, "audit");
+    audit->cache = cache;
+    *ret = audit;
+    return 0;
+}
+
+void gt_audit_free(struct gt_audit *audit)
+{
+    if (!audit)
+        return;
+    for (uint32_t i = 0; i < audit->count; i++)
+        gt_audit_free_finding(audit->findings[i]);
+    free(audit->seats);
+    free(audit);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_CACHE_AUDIT_INTERNAL_H
+#define GPUTOPO_CACHE_AUDIT_INTERNAL_H
+
+#include "scheduler-ext/cache/audit.h"
+#include "scheduler-ext/cache/cache_internal.h"
+
+enum { AUDIT_NOTE_MAX = 1000 }; /* an Event's */
+
+struct audit_finding {
+    struct gt_finding pub; /* first; its texts lie in `texts` */
+    uint64_t key;
+    uint64_t since_ms;
+    uint64_t round;  /* the last one that saw it */
+    unsigned missed; /* rounds since then */
+    bool stands;
+    char *texts;
+};
+
+struct audit_seat { /* where a pod of a unit is */
+    uint32_t unit, rank, supernode;
+    const struct cache_pod *pod;
+};
+
+struct gt_audit {
+    struct gt_cache *cache;
+    uint32_t slot; /* of the table of nodes: the next one */
+    uint32_t left; /* pods that this step may still look at */
+    uint64_t round, now_ms;
+    bool in_round;
+    struct audit_seat *seats; /* of one job */
+    uint32_t seat_capacity;
+    struct audit_finding *findings[GT_AUDIT_FINDINGS_MAX];
+    uint32_t count;
+    uint32_t standing[GT_FINDING_KINDS];
+};
+
+/* ---- audit_findings.c ---- */
+
+/* Sees a finding. `key` tells it from others of its kind; the note is written where it is a new one. */
+void gt_audit_see(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
+                  const struct cache_pod *pod, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+void gt_audit_end_round(struct gt_audit *audit);
+void gt_audit_free_finding(struct audit_finding *finding);
+
+/* ---- audit_units.c ---- */
+
+void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/text.h"
+#include "scheduler-ext/cache/audit_internal.h"
+#include "scheduler-ext/jobs/rules.h"
+
+/*
+ * Whether the pods of a job that are on nodes lie together. Which unit a pod is of, and its rank, is what its
+ * plan says. Ranks of a unit are consecutive; which of them is the first is known only as far as the ranks at
+ * hand tell, so an atom counts as torn where it is with every first rank that is possible.
+ */
+enum { FIRSTS_MAX = 256 }; /* first ranks that are tried; of a unit that lacks more pods nothing is said */
+
+struct unit {
+    const struct audit_seat *seats; /* by rank */
+    uint32_t count;
+    uint32_t pods, atom; /* of the whole unit; atom 0: it is hard */
+};
+
+static bool read_number(const struct gt_pod_meta *meta, const char *key, uint32_t *ret)
+{
+    uint64_t number;
+    const char *text = gt_pod_annotation(meta, key);
+    if (!text || !gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &number))
+        return false;
+    *ret = (uint32_t)number;
+    return true;
+}
+
+static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struct audit_seat *ret)
+{
+    struct gt_cluster_node node;
+    if (!pod->at || pod->pub.deleting || !gt_cluster_get_node(audit->cache->cluster, pod->at->id, &node) ||
+        !read_number(&pod->pub.meta, GT_PLAN_ANNOTATION_UNIT, &ret->unit) ||
+        !read_number(&pod->pub.meta, GT_PLAN_ANNOTATION_RANK, &ret->rank))
+        return false;
+    ret->supernode = node.supernode;
+    ret->pod = pod;
+    return true;
+}
+
+static bool reserve(struct gt_audit *audit, uint32_t count)
+{
+    if (count <= audit->seat_capacity)
+        return true;
+    struct audit_seat *seats = calloc(count, sizeof(*seats));
+    if (!seats)
+        return false;
+    free(audit->seats);
+    audit->seats = seats;
+    audit->seat_capacity = count;
+    return true;
+}
+
+/* Those of the job that are on nodes; 0 also where all are in one supernode. */
+static uint32_t find_seats(struct gt_audit *audit, const struct gt_cache_job *job)
+{
+    uint32_t count = 0;
+    bool apart = false;
+    if (job->pod_count < 2 || !reserve(audit, job->pod_count))
+        return 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod && count < job->pod_count; pod = pod->next) {
+        count += sit(audit, (const struct cache_pod *)pod, &audit->seats[count]);
+        apart = apart || (count && audit->seats[count - 1].supernode != audit->seats[0].supernode);
+    }
+    return apart ? count : 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct audit_seat *x = a, *y = b;
+    if (x->unit != y->unit)
+        return x->unit < y->unit ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* One pod speaks for all. */
+static bool read_sizes(const struct gt_cache_job *job, struct gt_job_sizes *ret)
+{
+    struct gt_job_texts texts = {.where = ""};
+    for (const struct gt_cache_pod *pod = job->pods; pod && !(texts.group && texts.atomic); pod = pod->next) {
+        texts.group = texts.group ? texts.group : gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP);
+        texts.atomic = texts.atomic ? texts.atomic : gt_pod_annotation(&pod->meta, GT_ANNOTATION_ATOMIC);
+    }
+    return gt_job_sizes_read(&texts, 1, ret, NULL) >= 0 && ret->group;
+}
+
+/* The first two neighbours in one atom that are apart, if its unit's first rank is `first`; NULL: none. */
+static const struct audit_seat *tear(const struct unit *unit, uint32_t first)
+{
+    for (uint32_t i = 0; i + 1 < unit->count; i++) {
+        const struct audit_seat *at = &unit->seats[i];
+        if (at[0].supernode != at[1].supernode &&
+            (!unit->atom || (at[0].rank - first) / unit->atom == (at[1].rank - first) / unit->atom))
+            return at;
+    }
+    return NULL;
+}
+
+static const struct audit_seat *tear_for_certain(const struct unit *unit)
+{
+    uint32_t lowest = unit->seats[0].rank, highest = unit->seats[unit->count - 1].rank;
+    if (!unit->atom)
+        return tear(unit, lowest);
+    if (highest - lowest >= unit->pods)
+        return NULL; /* its ranks are not consecutive */
+    uint32_t first = highest + 1 > unit->pods ? highest + 1 - unit->pods : 0;
+    const struct audit_seat *torn = NULL;
+    if (lowest - first >= FIRSTS_MAX)
+        return NULL;
+    for (; first <= lowest; first++) {
+        torn = tear(unit, first);
+        if (!torn)
+            return NULL;
+    }
+    return torn;
+}
+
+static const char *supernode_name(const struct gt_audit *audit, uint32_t id)
+{
+    struct gt_cluster_supernode supernode;
+    return gt_cluster_get_supernode(audit->cache->cluster, id, &supernode) ? supernode.name : "?";
+}
+
+static void check_unit(struct gt_audit *audit, const struct gt_job_sizes *sizes,
+                       const struct gt_cache_job *job, struct unit *unit)
+{
+    uint32_t gpus = unit->seats->pod->pub.gpus;
+    bool soft = sizes->atomic && sizes->atomic < sizes->group;
+    if (soft && (!gpus || sizes->atomic % gpus || sizes->group % sizes->atomic))
+        return; /* no atoms: the rules forbid it */
+    unit->pods = soft ? sizes->group / gpus : unit->count;
+    unit->atom = soft ? sizes->atomic / gpus : 0;
+    const struct audit_seat *torn = tear_for_certain(unit);
+    if (!torn)
+        return;
+    uint64_t key = gt_digest_mix(gt_digest_mix_text(audit->cache->seed, job->key), torn->unit);
+    gt_audit_see(audit, GT_FINDING_UNIT_TORN, key, torn->pod,
+                 "%sunit %u of job %s is in two supernodes: rank %u, pod %s, on node %s in %s; rank %u, pod "
+                 "%s, on node %s in %s",
+                 soft ? "an atom of " : "", torn->unit, job->key, torn[0].rank, torn[0].pod->pub.meta.name,
+                 torn[0].pod->at->name, supernode_name(audit, torn[0].supernode), torn[1].rank,
+                 torn[1].pod->pub.meta.name, torn[1].pod->at->name, supernode_name(audit, torn[1].supernode));
+}
+
+void gt_audit_units(struct gt_audit *audit, const struct gt_cache_job *job)
+{
+    struct gt_job_sizes sizes;
+    uint32_t count = find_seats(audit, job);
+    if (!count || !read_sizes(job, &sizes))
+        return;
+    qsort(audit->seats, count, sizeof(*audit->seats), by_rank);
+    for (uint32_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && audit->seats[end].unit == audit->seats[first].unit;)
+            end++;
+        check_unit(audit, &sizes, job, &(struct unit){.seats = &audit->seats[first], .count = end - first});
+    }
+}
