@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "base/prometheus.h"
 #include "base/text.h"
+#include "scheduler-ext/companion/audit_watch.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"
@@ -19,6 +20,7 @@ struct placement_part {
     struct gt_owners *owners;
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
+    struct gt_audit_watch *audit;
     struct gt_source *sync_timer;
     bool leads, started, owner_failing[GT_OWNER_KINDS];
     bool serves_https;   /* without it there is no webhook */
@@ -57,6 +59,7 @@ static void part_lead(void *self, bool leads)
 {
     struct placement_part *part = self;
     part->leads = leads;
+    gt_audit_watch_lead(part->audit, leads);
     start_or_stop(part);
 }
 
@@ -239,6 +242,7 @@ static void part_free(void *self)
         return;
     gt_informers_remove_handlers(part->informers, part);
     gt_source_free(part->sync_timer);
+    gt_audit_watch_free(part->audit);
     gt_owner_watch_free(part->watch);
     gt_placement_free(part->placement);
     gt_owners_free(part->owners);
@@ -284,6 +288,8 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     int r = gt_owners_new(GT_RESOURCE_GPU, &part->owners, err);
     if (r >= 0)
         r = start_controller(env, part, err);
+    if (r >= 0)
+        r = gt_audit_watch_new(env, &part->audit, err);
     if (r < 0)
         return r;
     gt_informers_add_handlers(env->informers, &(struct gt_cache_handlers){.saw_pod = saw_pod,
@@ -358,6 +364,7 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_placement_counters(part->placement, &counters);
     write_decisions(&counters, to);
     write_jobs(&counters, to);
+    gt_audit_watch_metrics(part->audit, to);
     gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
                    "GPUs kept for pods of placed jobs that are not made yet.", counters.reserved_gpus);
     gt_prom_number(to, "gputopo_placement_kept_nodes", "gauge",

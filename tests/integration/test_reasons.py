@@ -5,6 +5,7 @@
 Usage: test_reasons.py GPUTOPO_SCHEDULER GPUTOPO [unittest arguments]
 """
 
+import json
 import os
 import resource
 import shutil
@@ -17,7 +18,7 @@ from api_double import StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
-from placement_driver import gates, indexed_pod, node_status, supernode_status, template, topology
+from placement_driver import PLAN, gates, indexed_pod, node_status, supernode_status, template, topology
 
 SCHEDULER, GPUTOPO = sys.argv.pop(1), sys.argv.pop(1)
 PODS = "/api/v1/namespaces/ns/pods"
@@ -139,6 +140,39 @@ class Reasons(unittest.TestCase):
             self.add_pod(f"{name}-0", **indexed_pod(name, 0))
             self.assertTrue(wait_for(lambda who=f"{name}-0": not gates(self.pod(who))))
             self.assertTrue(wait_for(lambda want=(name, kind, "NoGroup", note): want in self.events()), self.events())
+
+    def test_audit(self):
+        """What the planner did not do and somebody did: told of the pod and its owner, in the metric, until it is gone."""
+        def forged(name, index, node, gpus, planned=None):
+            what = indexed_pod(name, index, gpus=gpus, group=2 * gpus, gated=False, nodeName=node)
+            ids = [f"GPU-{planned or node}-{i}" for i in range(gpus)]
+            what["metadata"]["annotations"].update({f"{PLAN}node": planned or node, f"{PLAN}gpus": json.dumps({"main": ids}),
+                                                    f"{PLAN}unit": "0", f"{PLAN}rank": str(index)})
+            self.add_pod(f"{name}-{index}", **what)
+
+        def findings():
+            told = self.companion.metrics()
+            return [told[f'gputopo_placement_findings{{kind="{kind}"}}'] for kind in ("UnitTorn", "DoublePlanned", "Misplaced")]
+
+        self.start()
+        for index, node in enumerate(("r1-n00", "r2-n00")):
+            forged("torn", index, node, 8)
+        for name in ("one", "two"):
+            forged(name, 0, "r1-n01", 4)
+        forged("moved", 0, "r1-n02", 4, planned="r1-n03")
+        self.assertEqual(findings(), [0, 0, 0])
+        self.assertTrue(wait_for(lambda: findings() == [1, 1, 1]), findings())
+        for reason, pod, note in (
+                ("UnitTorn", "torn-0", "unit 0 of job ns/Job/torn is in two supernodes: rank 0, pod torn-0, on node r1-n00 in r1; "
+                 "rank 1, pod torn-1, on node r2-n00 in r2"),
+                ("DoublePlanned", "two-0", "GPUs 0-3 of node r1-n01 are in the plans of two pods, ns/two-0 and ns/one-0"),
+                ("Misplaced", "moved-0", "pod ns/moved-0 is on node r1-n02, its plan is for node r1-n03")):
+            for name in (pod, pod[:-2]):
+                self.assertTrue(wait_for(lambda want=(name, "Warning", reason, note): want in self.events()), self.events())
+            self.assertIn((reason, note), [(line["reason"], line["what"]) for line in self.companion.events("a placement is wrong")])
+        for name in ("torn-1", "one-0", "moved-0"):
+            self.api.remove(PODS, name)
+        self.assertTrue(wait_for(lambda: findings() == [0, 0, 0]), findings())
 
 
 unittest.main(verbosity=2)

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/audit_watch.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prometheus.h"
+#include "scheduler-ext/cache/audit.h"
+
+/* A step takes less than a millisecond; a round of 100,000 pods a second or two. */
+enum { AUDIT_PODS = 2000, AUDIT_STEP_MS = 20, AUDIT_ROUND_MS = 5000 };
+
+struct gt_audit_watch {
+    const struct gt_part_env *env;
+    struct gt_audit *audit;
+    struct gt_source *timer;
+    bool leads;
+};
+
+static void record(const struct gt_audit_watch *watch, const struct gt_finding *finding)
+{
+    struct gt_kube_event event = {.api_version = "v1",
+                                  .kind = "Pod",
+                                  .namespace_ = finding->namespace_,
+                                  .name = finding->pod,
+                                  .uid = finding->uid,
+                                  .warning = true,
+                                  .reason = gt_finding_kind_name(finding->kind),
+                                  .action = "Audit",
+                                  .note = finding->note};
+    gt_warning("a placement is wrong", GT_STR("reason", event.reason), GT_STR("what", finding->note));
+    gt_kube_record(watch->env->recorder, &event);
+    if (!finding->owner_api_version || !finding->owner_kind || !finding->owner_name)
+        return;
+    event.api_version = finding->owner_api_version;
+    event.kind = finding->owner_kind;
+    event.name = finding->owner_name;
+    event.uid = finding->owner_uid;
+    gt_kube_record(watch->env->recorder, &event);
+}
+
+static void tell(struct gt_audit_watch *watch)
+{
+    for (struct gt_finding *at = NULL; (at = gt_audit_next(watch->audit, at));)
+        if (!at->told) {
+            at->told = true;
+            record(watch, at);
+        }
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_audit_watch *watch = arg;
+    bool done = !gt_informers_is_synced(watch->env->informers, NULL);
+    if (!done && gt_audit_step(watch->audit, AUDIT_PODS, gt_clock_ms())) {
+        done = true;
+        if (watch->leads)
+            tell(watch);
+    }
+    gt_source_arm(watch->timer, done ? AUDIT_ROUND_MS : AUDIT_STEP_MS);
+}
+
+void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads)
+{
+    watch->leads = leads;
+    for (struct gt_finding *at = NULL; leads && (at = gt_audit_next(watch->audit, at));)
+        at->told = false;
+}
+
+void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to)
+{
+    static const char name[] = "gputopo_placement_findings";
+    gt_prom_head(to, name, "gauge", "Placements found to be wrong, by kind.");
+    for (unsigned i = 0; i < GT_FINDING_KINDS; i++)
+        gt_buf_printf(to, "%s{kind=\"%s\"} %u\n", name, gt_finding_kind_name((enum gt_finding_kind)i),
+                      gt_audit_count(watch->audit, (enum gt_finding_kind)i));
+}
+
+void gt_audit_watch_free(struct gt_audit_watch *watch)
+{
+    if (!watch)
+        return;
+    gt_source_free(watch->timer);
+    gt_audit_free(watch->audit);
+    free(watch);
+}
+GT_DEFINE_CLEANUP(struct gt_audit_watch *, gt_audit_watch_free)
+
+int gt_audit_watch_new(const struct gt_part_env *env, struct gt_audit_watch **ret, struct gt_err **err)
+{
+    GT_CLEANUP(gt_audit_watch_free) struct gt_audit_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch)
+        return gt_fail_sys(err, ENOMEM, "audit");
+    watch->env = env;
+    int r = gt_audit_new(gt_informers_cache(env->informers), &watch->audit, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(env->loop, on_timer, watch, &watch->timer, err);
+    if (r < 0)
+        return r;
+    gt_source_arm(watch->timer, AUDIT_ROUND_MS);
+    *ret = gt_steal(watch);
+    return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_AUDIT_WATCH_H
+#define GPUTOPO_COMPANION_AUDIT_WATCH_H
+
+#include "scheduler-ext/companion/part.h"
+
+/*
+ * Runs the detector of placements gone wrong (scheduler-ext/cache/audit.h) on every replica; each has the
+ * metric. The one that leads writes the log and Events on the pod and its owner.
+ */
+struct gt_audit_watch;
+
+int gt_audit_watch_new(const struct gt_part_env *env, struct gt_audit_watch **ret, struct gt_err **err);
+void gt_audit_watch_free(struct gt_audit_watch *watch); /* NULL is allowed */
+/* Who begins to lead tells all that stands. */
+void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads);
+void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to);
+
+#endif
