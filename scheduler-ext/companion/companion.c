@@ -44,6 +44,12 @@ static void read_note(void *arg, const char *note)
             gt_parts[i]->read_note(companion->parts[i], note);
 }
 
+static bool is_leading(void *arg)
+{
+    const struct gt_companion *companion = arg;
+    return companion->leads && (!companion->elect || gt_elect_is_current(companion->elect));
+}
+
 static void on_released(void *arg)
 {
     struct gt_companion *companion = arg;
@@ -148,7 +154,9 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
                                           .recorder = companion->recorder,
                                           .options = companion->options,
                                           .namespace_ = own ? own : gt_kube_namespace(companion->kube),
-                                          .instance = companion->instance};
+                                          .instance = companion->instance,
+                                          .is_leading = is_leading,
+                                          .leading_arg = companion};
     int r = make_informers(companion, err);
     if (r < 0)
         return r;

@@ -153,6 +153,11 @@ void gt_elect_release(struct gt_elect *elect)
     gt_leader_release(elect->leader);
 }
 
+bool gt_elect_is_current(const struct gt_elect *elect)
+{
+    return gt_leader_is_current(elect->leader);
+}
+
 void gt_elect_stats(const struct gt_elect *elect, struct gt_leader_stats *ret)
 {
     gt_leader_stats(elect->leader, ret);

@@ -28,6 +28,7 @@ GT_DEFINE_CLEANUP(struct gt_elect *, gt_elect_free)
 #define gt_auto_elect GT_CLEANUP(gt_elect_free)
 
 void gt_elect_release(struct gt_elect *elect);
+bool gt_elect_is_current(const struct gt_elect *elect);
 void gt_elect_stats(const struct gt_elect *elect, struct gt_leader_stats *ret);
 
 #endif

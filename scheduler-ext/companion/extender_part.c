@@ -80,7 +80,7 @@ static bool part_take(void *self, const struct gt_http_request *request, struct 
 const struct gt_part gt_extender_part = {
     .name = "extender",
     .help = "scores nodes for kube-scheduler and Volcano",
-    .kinds = GT_INFORMER_ALL,
+    .kinds = GT_INFORMER_CLUSTER,
     .new = part_new,
     .free = part_free,
     .ready = part_ready,

@@ -21,6 +21,7 @@ static const struct {
     [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL},
     [GT_INFORMER_NODES] = {"nodes", &gt_kube_nodes, NULL},
     [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed"},
+    [GT_INFORMER_PLACEMENTS] = {GT_PLURAL_GPU_PLACEMENT, &gt_kube_gpu_placements, NULL},
 };
 
 struct channel { /* an informer's way back */
@@ -108,6 +109,9 @@ static void came(void *arg, cJSON *object)
         NOTIFY(informers, saw_node, informers->handlers[i_].arg, object);
         gt_cache_node(informers->cache, object);
         break;
+    case GT_INFORMER_PLACEMENTS:
+        TELL(informers, saw_placement, informers->handlers[i_].arg, object);
+        break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
         came_pod(informers, object, false);
@@ -139,6 +143,9 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         break;
     case GT_INFORMER_NODES:
         gt_cache_node_gone(informers->cache, name);
+        break;
+    case GT_INFORMER_PLACEMENTS:
+        TELL(informers, saw_placement_gone, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:

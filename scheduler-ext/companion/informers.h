@@ -13,11 +13,14 @@ struct gt_informers;
 enum gt_informer_kind {
     GT_INFORMER_TOPOLOGIES, /* NodeGPUTopologies */
     GT_INFORMER_SUPERNODES,
-    GT_INFORMER_NODES, /* their metadata alone, where no pods are followed */
-    GT_INFORMER_PODS,  /* that have not ended */
+    GT_INFORMER_NODES,      /* their metadata alone, where no pods are followed */
+    GT_INFORMER_PODS,       /* that have not ended */
+    GT_INFORMER_PLACEMENTS, /* GPUPlacements; the cache does without them */
     GT_INFORMER_KINDS,
 };
-enum { GT_INFORMER_ALL = (1 << GT_INFORMER_KINDS) - 1 }; /* a bit for each kind */
+enum {
+    GT_INFORMER_CLUSTER = (1 << GT_INFORMER_PLACEMENTS) - 1
+}; /* a bit for each kind that the cache takes */
 
 struct gt_informers_spec {
     unsigned kinds; /* a bit for each that is needed */
@@ -35,6 +38,8 @@ struct gt_cache_handlers {
     void (*saw_pod)(void *arg, const struct gt_pod *pod);
     void (*made_pod)(void *arg, const struct gt_pod *pod); /* one that was not there when all was listed */
     void (*saw_pod_gone)(void *arg, const char *namespace_, const char *name);
+    void (*saw_placement)(void *arg, const cJSON *object);
+    void (*saw_placement_gone)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);

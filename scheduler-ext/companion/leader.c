@@ -208,12 +208,16 @@ static void look(struct gt_leader *leader)
     send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
 }
 
+bool gt_leader_is_current(const struct gt_leader *leader)
+{
+    return leader->leads && leader->port.now_ms(leader->port.arg) - leader->renewed_ms < GT_LEADER_RENEW_MS;
+}
+
 void gt_leader_run(struct gt_leader *leader)
 {
     if (leader->releasing)
         return;
-    uint64_t now = leader->port.now_ms(leader->port.arg);
-    if (leader->leads && now - leader->renewed_ms >= GT_LEADER_RENEW_MS) {
+    if (leader->leads && !gt_leader_is_current(leader)) {
         withdraw(leader);
         leader->is_stale = true;
         set_leads(leader, false);

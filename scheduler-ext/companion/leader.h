@@ -65,6 +65,9 @@ void gt_leader_run(struct gt_leader *leader);
 /* Leads no more and gives the lease back, so that another one need not wait; then on_released(), once. */
 void gt_leader_release(struct gt_leader *leader);
 
+/* Whether it leads by the clock: a process that was halted may find other work before its timer. */
+bool gt_leader_is_current(const struct gt_leader *leader);
+
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret);
 
 #endif

@@ -21,6 +21,9 @@ struct gt_part_env {
     const char *instance;                 /* this process among its replicas */
     struct gt_informers *informers;       /* for a part that needs the cache, else NULL */
     const struct gt_placement *placement; /* of the part that places; NULL: it is off, or comes later */
+    /* Whether this replica leads by the clock, asked before each write that must not come late. */
+    bool (*is_leading)(void *arg);
+    void *leading_arg;
 };
 
 /*

@@ -95,6 +95,16 @@ static void saw_pod_gone(void *arg, const char *namespace_, const char *name)
     gt_placement_saw_pod_gone(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
+static void saw_placement(void *arg, const cJSON *object)
+{
+    gt_placement_saw_object(((struct placement_part *)arg)->placement, object);
+}
+
+static void saw_placement_gone(void *arg, const char *namespace_, const char *name)
+{
+    gt_placement_saw_object_gone(((struct placement_part *)arg)->placement, namespace_, name);
+}
+
 static void on_pod(void *arg, struct gt_cache_pod *pod)
 {
     gt_placement_on_pod(((struct placement_part *)arg)->placement, pod);
@@ -260,6 +270,8 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
         .owners = part->owners,
         .options = env->options->placement,
         .on_note = on_note,
+        .may_write = env->is_leading,
+        .may_write_arg = env->leading_arg,
     };
     struct gt_owner_watch_spec watch = {.kube = env->kube,
                                         .owners = part->owners,
@@ -292,14 +304,17 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
         r = gt_audit_watch_new(env, &part->audit, err);
     if (r < 0)
         return r;
-    gt_informers_add_handlers(env->informers, &(struct gt_cache_handlers){.saw_pod = saw_pod,
-                                                                          .made_pod = made_pod,
-                                                                          .saw_pod_gone = saw_pod_gone,
-                                                                          .on_pod = on_pod,
-                                                                          .on_pod_gone = on_pod_gone,
-                                                                          .on_refused = on_refused,
-                                                                          .on_capacity = on_capacity,
-                                                                          .arg = part});
+    gt_informers_add_handlers(env->informers,
+                              &(struct gt_cache_handlers){.saw_pod = saw_pod,
+                                                          .made_pod = made_pod,
+                                                          .saw_pod_gone = saw_pod_gone,
+                                                          .saw_placement = saw_placement,
+                                                          .saw_placement_gone = saw_placement_gone,
+                                                          .on_pod = on_pod,
+                                                          .on_pod_gone = on_pod_gone,
+                                                          .on_refused = on_refused,
+                                                          .on_capacity = on_capacity,
+                                                          .arg = part});
     *ret = gt_steal(made);
     return 0;
 }
@@ -379,7 +394,10 @@ static void part_metrics(const void *self, struct gt_buf *to)
                    "Pods whose place was taken before they were bound.", counters.lost);
     gt_prom_number(to, "gputopo_placement_pods_recreated_total", "counter",
                    "Of them, those that were deleted for their owner to make again.", counters.recreated);
-    gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods.", counters.writes);
+    gt_prom_number(to, "gputopo_placement_objects_written_total", "counter", "Writes to GPUPlacements.",
+                   counters.objects_written);
+    gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods and GPUPlacements.",
+                   counters.writes);
     gt_prom_number(to, "gputopo_placement_write_failures_total", "counter", "Of them, those that failed.",
                    counters.write_failures);
     gt_prom_number(to, "gputopo_placement_conflicts_total", "counter",
@@ -399,7 +417,7 @@ static void part_metrics(const void *self, struct gt_buf *to)
 const struct gt_part gt_placement_part = {
     .name = "placement",
     .help = "plans the gated pods of jobs with groups; its webhook sets the gates",
-    .kinds = GT_INFORMER_ALL,
+    .kinds = GT_INFORMER_CLUSTER | 1U << GT_INFORMER_PLACEMENTS,
     .new = part_new,
     .free = part_free,
     .ready = part_ready,

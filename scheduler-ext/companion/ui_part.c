@@ -193,7 +193,7 @@ static bool part_serve(void *self, const struct gt_http_request *request, struct
 const struct gt_part gt_ui_part = {
     .name = "ui",
     .help = "answers people: the page /ui, /debug/model and /explain",
-    .kinds = GT_INFORMER_ALL,
+    .kinds = GT_INFORMER_CLUSTER,
     .new = part_new,
     .free = part_free,
     .lead = part_lead,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "scheduler-ext/placement/content.h"
 #include "scheduler-ext/placement/state.h"
 
 /* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is
@@ -76,14 +77,16 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     auto_place struct kept_place place = {0};
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     struct gt_cluster_node info;
-    if (!placement->started || !find_place(placement, meta, identity, api_version, &place) ||
+    if (!gt_placement_may_write(placement) || !find_place(placement, meta, identity, api_version, &place) ||
         !is_settled(placement, place.pjob))
         return false;
     struct gt_reservation *reservation = &place.pjob->reservations.reservations[place.at];
     const struct gt_cache_pod *model = model_of(place.pjob, meta, identity);
     uint32_t node = gt_reservations_node(&place.pjob->reservations, cluster, place.at), unit = 0;
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
-        reservation->mask & ~info.healthy)
+        reservation->mask & ~info.healthy ||
+        !gt_placement_is_acknowledged(cluster, place.pjob->object, place.job->members[place.at].rank, node,
+                                      reservation->mask))
         return false;
     const struct gt_job_units *units = &place.job->units;
     while (unit < units->count && place.at >= units->units[unit].first + units->units[unit].pods)
@@ -92,6 +95,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         gt_plan_texts_make(placement->spec.cache, model, node, reservation->mask, unit,
                            place.job->members[place.at].rank, &ret->texts, NULL) < 0)
         return false;
+    ret->offered_ms = &place.pjob->offered_ms;
     ret->promised_ms = &reservation->promised_ms;
     ret->promised = reservation->promised_ms > gt_clock_ms();
     return true;
@@ -99,7 +103,8 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
 
 void gt_placement_promise(struct gt_placement_offer *offer)
 {
-    *offer->promised_ms = gt_clock_ms() + PROMISE_MS;
+    *offer->offered_ms = gt_clock_ms();
+    *offer->promised_ms = *offer->offered_ms + PROMISE_MS;
 }
 
 /* Before the cache sees it: the place is no longer kept for it, but its own. */

@@ -31,7 +31,7 @@ static void unblock(struct reconcile *reconcile, const struct gt_plan_failure *f
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         struct record *record = member->state == GT_MEMBER_LIFTED && member->unit == failure->unit
-                                    ? gt_reconcile_writable(reconcile, member->pod)
+                                    ? gt_record_writable(reconcile->pjob, member->pod, reconcile->now)
                                     : NULL;
         if (record)
             gt_reconcile_recreate(reconcile, member->pod, record);
@@ -96,7 +96,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     case GT_DECISION_WAITS:
         placement->counters.blocked[failure.reason]++;
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, reason_name(failure.reason), said);
-        gt_placement_report(pjob, reconcile->view, false);
+        gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
         unblock(reconcile, &failure);
         placement->room = placement->room || reconcile->view->gave_up;
         return GT_QUEUE_BLOCKED;

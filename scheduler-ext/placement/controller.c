@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "kube/status.h"
+#include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
@@ -41,6 +43,7 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
         pjob->next->previous = pjob;
     placement->jobs = pjob;
     job->user = pjob;
+    gt_placement_attach(pjob);
     return pjob;
 }
 
@@ -72,6 +75,8 @@ static void drop(struct pjob *pjob)
     if (gt_reservations_gpus(&pjob->reservations))
         gt_queue_wake(placement->queue);
     gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
+    if (pjob->object)
+        pjob->object->job = NULL;
     pjob->job->user = NULL;
     free(pjob->text);
     free(pjob->plan);
@@ -108,10 +113,46 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_po
     /* It may have taken its time to end: its GPUs are free from now on. */
     if (pod->deleting && gt_backoff_job_until(&placement->backoffs, pod->job->key))
         gt_backoff_job(&placement->backoffs, pod->job->key, gt_clock_ms() + placement->times.eviction_ms);
-    if (!pod->job->pod_count)
-        drop(pjob);
-    else
+    if (pod->job->pod_count) {
         gt_placement_mark(pjob);
+    } else {
+        placement->has_orphans = true;
+        drop(pjob);
+    }
+}
+
+void gt_placement_saw_object(struct gt_placement *placement, const cJSON *json)
+{
+    struct gt_gpu_placement *content = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    struct placement_object *object = gt_placement_object_get(
+        &placement->objects, gt_kube_meta(json, "namespace"), gt_kube_meta(json, "name"));
+    if (!object)
+        return;
+    if (gt_gpu_placement_read(json, &content, &error) < 0) {
+        if (placement->spec.on_note)
+            placement->spec.on_note(placement->spec.arg, true, object->name, gt_err_text(error));
+        return;
+    }
+    if (gt_placement_object_saw(object, content, gt_clock_ms()) && placement->started) {
+        if (object->job)
+            gt_placement_mark(object->job);
+        else
+            placement->has_orphans = true;
+        gt_placement_wake(placement);
+    }
+}
+
+void gt_placement_saw_object_gone(struct gt_placement *placement, const char *namespace_, const char *name)
+{
+    struct placement_object *object = gt_placement_object_find(&placement->objects, namespace_, name);
+    if (!object)
+        return;
+    gt_placement_object_saw(object, NULL, gt_clock_ms());
+    if (placement->started && object->job)
+        gt_placement_mark(object->job);
+    else if (!object->write && !object->job)
+        gt_placement_object_drop(&placement->objects, object);
 }
 
 void gt_placement_on_capacity(struct gt_placement *placement)
@@ -154,7 +195,7 @@ static void on_same(void *arg, void *job, void *like)
     struct pjob *pjob = job;
     const struct pjob *other = like;
     gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, other->reason, other->text ? other->text : "");
-    gt_placement_report(pjob, NULL, false);
+    gt_placement_report(pjob, NULL, NULL, false);
 }
 
 static bool on_hold(void *arg, void *job)
@@ -245,7 +286,11 @@ static void on_turn(void *arg)
         gt_queue_wake(placement->queue);
         mark_keepers(placement);
         placement->next_wake_ms = now + placement->times.retry_ms;
+        placement->has_orphans = true;
     }
+    if (placement->has_orphans)
+        gt_placement_collect(placement);
+    placement->has_orphans = false;
     if (now >= placement->no_gpus_ms)
         look_at_strays(placement, now);
     mark_due(placement, now);
@@ -316,6 +361,7 @@ void gt_placement_free(struct gt_placement *placement)
     if (!placement)
         return;
     gt_placement_stop(placement);
+    gt_placement_objects_done(&placement->objects);
     gt_records_done(placement);
     if (placement->queue)
         gt_queue_free(placement->queue);
@@ -330,6 +376,7 @@ void gt_placement_start(struct gt_placement *placement)
     if (placement->started)
         return;
     placement->started = true;
+    placement->term_ms = gt_clock_ms();
     gt_remote_reservations_done(&placement->remote);
     placement->next_due_ms = UINT64_MAX;
     placement->no_gpus_ms = 0;
@@ -369,6 +416,7 @@ void gt_placement_stop(struct gt_placement *placement)
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i] && placement->records[i]->write)
             gt_write_drop(placement->records[i]->write); /* of pods without GPUs */
+    gt_placement_forget_acknowledged(placement);
     placement->in_turn = false;
     gt_source_disarm(placement->timer);
 }

@@ -11,8 +11,8 @@
 /*
  * The placement controller (docs/reference/placement-controller.md): plans the gated pods of jobs with
  * groups, writes the plans, and lifts the gates. It acts between gt_placement_start() and
- * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the pods'
- * annotations.
+ * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the
+ * jobs' GPUPlacements and in the pods' annotations.
  *
  * All on the loop's thread. Who feeds the cache also tells the controller, in this order for each object:
  * gt_placement_saw_pod(), then gt_cache_pod(); the cache's callbacks are handed on to gt_placement_on_*().
@@ -56,6 +56,8 @@ struct gt_placement_spec {
     /* Something that an operator may want to read in the log. May be NULL. */
     void (*on_note)(void *arg, bool warning, const char *job, const char *text);
     void *arg;
+    bool (*may_write)(void *arg); /* asked before each write; NULL: always */
+    void *may_write_arg;
 };
 
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err);
@@ -71,6 +73,9 @@ void gt_placement_stop(struct gt_placement *placement);
 
 void gt_placement_saw_pod(struct gt_placement *placement, const struct gt_pod *pod);
 void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *namespace_, const char *name);
+/* Of the informer of GPUPlacements, also while it does not act. */
+void gt_placement_saw_object(struct gt_placement *placement, const cJSON *object);
+void gt_placement_saw_object_gone(struct gt_placement *placement, const char *namespace_, const char *name);
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
@@ -85,7 +90,8 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind ki
 struct gt_placement_offer {
     struct gt_plan_texts texts; /* gt_plan_texts_done() them */
     bool promised;              /* to another one, a moment ago */
-    uint64_t *promised_ms;      /* for gt_placement_promise(), until the controller runs again */
+    uint64_t *promised_ms;      /* for gt_placement_promise(), until the controller runs again; as the next */
+    uint64_t *offered_ms;
 };
 /* False where it has none: the controller does not act here, the job has no plan yet, or it is not known that
  * the pod would suit the place. */
@@ -153,6 +159,7 @@ struct gt_placement_counters {
     uint64_t refused;                         /* by a rule */
     uint64_t lost, recreated;                 /* pods */
     uint64_t writes, conflicts, write_failures;
+    uint64_t objects_written;                              /* GPUPlacements */
     uint64_t reconciles;                                   /* at a job, for whatever reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* each try, and the sum */
     uint32_t jobs[GT_PLACEMENT_STATES];

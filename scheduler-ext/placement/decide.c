@@ -34,19 +34,8 @@ static bool is_to_place(const struct gt_job_view_member *member)
 static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
                          const struct gt_cluster *cluster, uint32_t at)
 {
-    const struct gt_job_view_member *member = &view->members[at];
-    switch (member->state) {
-    case GT_MEMBER_PLACED:
-        return member->pod->node;
-    case GT_MEMBER_LIFTED:
-    case GT_MEMBER_LOST: /* it can go nowhere else */
-    case GT_MEMBER_PLANNED:
-        return member->pod->plan_node;
-    case GT_MEMBER_RESERVED:
-        return gt_reservations_node(reservations, cluster, at);
-    default:
-        return GT_NONE;
-    }
+    uint64_t mask;
+    return gt_job_view_place(view, reservations, cluster, at, &mask);
 }
 
 /* Pods of one role are made from one template: one of each is asked. */
@@ -169,9 +158,7 @@ static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct 
     gt_reservations_release(reservations, cluster, at);
     if (gt_cache_plan_pod(cache, pod, node, mask, NULL) < 0)
         return false;
-    view->members[at].state = GT_MEMBER_PLANNED;
-    view->states[GT_MEMBER_TO_PLACE]--;
-    view->states[GT_MEMBER_PLANNED]++;
+    gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
     return true;
 }
 
@@ -261,11 +248,13 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
     return GT_DECISION_PLACED;
 }
 
-/* Gives up what is only promised: plans of gated pods, and places of pods that are not made. */
-static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
+/* Gives up what is only promised, of the members from `first` on, `count` of them: plans of gated pods, and
+ * places of pods that are not made. */
+static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                    uint32_t first, uint32_t count)
 {
     bool any = false;
-    for (uint32_t i = 0; i < view->count; i++) {
+    for (uint32_t i = first; i < first + count && i < view->count; i++) {
         struct gt_job_view_member *member = &view->members[i];
         enum gt_member_state to;
         if (member->state == GT_MEMBER_PLANNED) {
@@ -277,9 +266,7 @@ static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_
         } else {
             continue;
         }
-        view->states[member->state]--;
-        view->states[to]++;
-        member->state = to;
+        gt_job_view_set_state(view, i, to);
         view->gave_up = any = true;
     }
     return any;
@@ -305,16 +292,19 @@ static bool is_torn(struct gt_cache *cache, const struct gt_job_view *view,
 bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
 {
     const struct gt_job_units *units = &view->job->units;
-    if (gt_job_view_has_begun(view))
-        return false;
+    bool begun = gt_job_view_has_begun(view), mended = false;
     for (uint32_t u = 0; u < units->count; u++) {
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
-        for (uint32_t at = 0; at < unit->pods; at += run)
-            if (is_torn(cache, view, reservations, unit->first + at, run))
-                return give_up(cache, view, reservations);
+        for (uint32_t at = unit->first; at < unit->first + unit->pods; at += run) {
+            if (!is_torn(cache, view, reservations, at, run))
+                continue;
+            if (!begun)
+                return give_up(cache, view, reservations, 0, view->count);
+            mended = give_up(cache, view, reservations, at, run) || mended;
+        }
     }
-    return false;
+    return mended;
 }
 
 enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
@@ -327,7 +317,7 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
     enum gt_decision decision = try_once(cache, view, reservations, spec, ret_failure, text);
-    if (decision == GT_DECISION_WAITS && give_up(cache, view, reservations)) {
+    if (decision == GT_DECISION_WAITS && give_up(cache, view, reservations, 0, view->count)) {
         gt_buf_consume(text, text->len);
         decision = try_once(cache, view, reservations, spec, ret_failure, text);
     }

@@ -28,9 +28,9 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
                            struct gt_plan_failure *ret_failure, struct gt_buf *text);
 
 /*
- * Before the first gate of a job goes: gives up a plan whose runs do not lie together, and says whether it
- * was so. Such a one is left where a leader ended while it wrote a new plan over an old one: pods have some
- * of each.
+ * Gives up promises that would tear a run, and says whether there were any: before the first gate of a job
+ * goes all of its promises, afterwards those of the run. Pods have some of an older plan and some of a newer
+ * one where a write of the older one came late.
  */
 bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations);
 

@@ -91,6 +91,7 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
         .gated = pod->gated,
         .planned = gt_pod_is_planned(pod),
         .nominated = pod->nominated_node ? gt_digest_keyed(pod->nominated_node) : 0,
+        .fence = pod->fence,
         .unschedulable = gt_pod_condition_is(pod->scheduled, "False", "Unschedulable"),
     };
     if (!pod->uid || !pod->resource_version)
@@ -390,13 +391,23 @@ void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_text
         gt_buf_puts(to, "null}}");
 }
 
-void gt_patch_delete(const struct gt_pod_object *object, struct gt_buf *to)
+void gt_patch_fence(const struct gt_pod_object *object, uint64_t epoch, struct gt_buf *to)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRIu64, epoch);
+    begin(object, to);
+    gt_json_begin(to, "annotations", '{');
+    gt_json_add_text(to, GT_PLAN_ANNOTATION_EPOCH, text);
+    gt_buf_puts(to, "}}}");
+}
+
+void gt_patch_delete(const char *uid, const char *version, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "v1");
     gt_json_add_text(to, "kind", "DeleteOptions");
     gt_json_begin(to, "preconditions", '{');
-    gt_json_add_text(to, "uid", object->uid);
-    gt_json_add_text(to, "resourceVersion", object->version);
+    gt_json_add_text(to, "uid", uid);
+    gt_json_add_text(to, "resourceVersion", version);
     gt_buf_puts(to, "}}");
 }

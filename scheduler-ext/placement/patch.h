@@ -18,6 +18,7 @@ struct gt_pod_object {
     char *conditions;   /* other conditions than ours, JSON without the brackets; NULL: none */
     uint64_t condition; /* digest of our condition, as of gt_condition_digest(); 0: none */
     uint64_t nominated; /* digest of status.nominatedNodeName; 0: none */
+    uint64_t fence;     /* no plan of an older epoch is written to it; 0: none */
     bool planned;       /* it has the plan's annotations */
     bool gated, others; /* by our gate; by others that have to go first */
     bool unschedulable; /* the scheduler says so */
@@ -58,7 +59,9 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
                         const char *node, uint64_t now_s, struct gt_buf *to);
 /* `texts` NULL: there is no plan, the gate alone goes. */
 void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_texts *texts, struct gt_buf *to);
+/* Plans of epochs before this one are not written to the pod any more. */
+void gt_patch_fence(const struct gt_pod_object *object, uint64_t epoch, struct gt_buf *to);
 /* DeleteOptions. */
-void gt_patch_delete(const struct gt_pod_object *object, struct gt_buf *to);
+void gt_patch_delete(const char *uid, const char *version, struct gt_buf *to);
 
 #endif

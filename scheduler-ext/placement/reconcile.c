@@ -4,22 +4,16 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/time_text.h"
+#include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/content.h"
 #include "scheduler-ext/placement/queue.h"
-#include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:
  * what is to be done next is done. */
 
 enum { RECONCILE_REST = 16 }; /* after a reconcile a job rests for so many times as long as its view took */
-
-static void due(struct pjob *pjob, uint64_t when)
-{
-    if (when < pjob->due_ms)
-        pjob->due_ms = when;
-    if (when < pjob->placement->next_due_ms)
-        pjob->placement->next_due_ms = when;
-}
 
 static void leave_queue(struct pjob *pjob)
 {
@@ -32,20 +26,6 @@ static void leave_queue(struct pjob *pjob)
 static struct record *record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
-}
-
-/* A pod that may be written to now. */
-struct record *gt_reconcile_writable(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
-{
-    struct record *record = record_of(reconcile, pod);
-    if (!record || record->write || record->deleted || record->unread ||
-        strcmp(record->object.uid, pod->uid) != 0)
-        return NULL;
-    if (record->stale_until_ms > reconcile->now && record->stale == gt_digest_keyed(record->object.version)) {
-        due(reconcile->pjob, record->stale_until_ms);
-        return NULL;
-    }
-    return record;
 }
 
 static void find_owner(struct reconcile *reconcile)
@@ -80,6 +60,21 @@ static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
     return record && record->lifted;
 }
 
+/* A new leader goes on with what the job's object says. */
+static void adopt(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_placement *placement = reconcile->placement;
+    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    if (pjob->adopted || !content)
+        return;
+    int64_t left = gt_time_of_text(content->promised_until) - (int64_t)gt_placement_now_s();
+    pjob->adopted = reconcile->owner || !reconcile->expected;
+    gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->reservations,
+                       pjob->object, reconcile->now + placement->times.missing_ms,
+                       left > 0 ? reconcile->now + (uint64_t)left * 1000 : 0);
+}
+
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
@@ -106,7 +101,8 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         reconcile->placement->room = true;
     if (r < 0)
         return r;
-    due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
+    adopt(reconcile);
+    gt_placement_due(reconcile->pjob, gt_reservations_next_end(&reconcile->pjob->reservations));
     reconcile->pjob->wants = gt_reservations_wanted(&reconcile->pjob->reservations);
     reconcile->pjob->keeps = gt_reservations_gpus(&reconcile->pjob->reservations) > 0;
     return r;
@@ -164,7 +160,7 @@ static bool lacks_pods(struct reconcile *reconcile)
             return false;
         snprintf(text, sizeof(text), "%u of its pods have ended, and nothing says which: more may come",
                  reconcile->owner->ended);
-        due(reconcile->pjob, until);
+        gt_placement_due(reconcile->pjob, until);
     }
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
     return true;
@@ -185,14 +181,14 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
     if (yields > reconcile->now) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
                                "its pods were evicted for others, which are let in first");
-        due(pjob, yields);
+        gt_placement_due(pjob, yields);
         return false;
     }
     bool alone = reconcile->view->job->kind == GT_JOB_POD;
     if (!reconcile->owner && !alone && reconcile->now < settled(reconcile)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown",
                                "the object that makes its pods is not known: more pods may come");
-        due(pjob, settled(reconcile));
+        gt_placement_due(pjob, settled(reconcile));
         return false;
     }
     return true;
@@ -239,7 +235,7 @@ static void enqueue(struct reconcile *reconcile)
         pjob->waits_ms = reconcile->now;
     entry.since_ms = pjob->waits_ms;
     if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
-        due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+        gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return;
     }
     pjob->queued = true;
@@ -256,7 +252,7 @@ static bool is_refused(struct reconcile *reconcile, const struct record *record)
         return false;
     if (reconcile->now - record->unschedulable_ms >= limit)
         return true;
-    due(reconcile->pjob, record->unschedulable_ms + limit);
+    gt_placement_due(reconcile->pjob, record->unschedulable_ms + limit);
     return false;
 }
 
@@ -286,7 +282,7 @@ static void handle_lost(struct reconcile *reconcile)
         if (!gated(reconcile->view) &&
             !reconcile->view->states[GT_MEMBER_TO_RESERVE]) /* else it says what it waits for */
             gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_LOST, reason, text);
-        struct record *record = gt_reconcile_writable(reconcile, member->pod);
+        struct record *record = gt_record_writable(reconcile->pjob, member->pod, reconcile->now);
         if (!record)
             continue;
         if (refused)
@@ -318,7 +314,7 @@ static bool may_lift(struct reconcile *reconcile)
         return true;
     if (!pjob->lift_ms)
         pjob->lift_ms = reconcile->now + reconcile->placement->times.gang_ms;
-    due(pjob, pjob->lift_ms);
+    gt_placement_due(pjob, pjob->lift_ms);
     return reconcile->now >= pjob->lift_ms;
 }
 
@@ -377,7 +373,7 @@ static void hint_made(struct reconcile *reconcile)
         struct gt_plan_texts texts;
         if (member->state != GT_MEMBER_LIFTED || !wants_hint(pod->scheduler))
             continue;
-        struct record *record = gt_reconcile_writable(reconcile, pod);
+        struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
         if (!record || record->hinted || record->object.nominated ||
             gt_plan_texts_make(reconcile->placement->spec.cache, pod, pod->plan_node, pod->plan_mask,
                                member->unit, reconcile->view->job->members[i].rank, &texts, NULL) < 0)
@@ -396,14 +392,15 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
         if (view->members[i].state != GT_MEMBER_PLANNED)
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
-        struct record *record = gt_reconcile_writable(reconcile, pod);
+        struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
         if (record ? !tell_planned(reconcile, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
             ready = false;
     }
     for (uint32_t i = 0; ready && i < view->count; i++) {
-        struct record *record = view->members[i].state == GT_MEMBER_PLANNED
-                                    ? gt_reconcile_writable(reconcile, view->members[i].pod)
-                                    : NULL;
+        struct record *record =
+            view->members[i].state == GT_MEMBER_PLANNED
+                ? gt_record_writable(reconcile->pjob, view->members[i].pod, reconcile->now)
+                : NULL;
         if (record)
             gt_write_lift(reconcile->pjob, record, &texts[i]);
     }
@@ -413,7 +410,7 @@ static void write_plans(struct reconcile *reconcile)
 {
     gt_auto_free struct gt_plan_texts *texts = calloc((size_t)reconcile->view->count + 1, sizeof(*texts));
     if (!texts)
-        due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
+        gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     else if (make_texts(reconcile, texts))
         lift_gates(reconcile, texts);
     for (uint32_t i = 0; texts && i < reconcile->view->count; i++)
@@ -431,9 +428,13 @@ static void bring_in(struct reconcile *reconcile)
         pjob->refusal_told = false;
         if (!reconcile->lost)
             gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "", "");
+        if (gt_placement_acknowledge(reconcile))
+            gt_placement_publish(pjob, reconcile->view, reconcile->owner);
         return;
     }
     gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
+    if (!gt_placement_acknowledge(reconcile))
+        return;
     if (may_lift(reconcile))
         write_plans(reconcile);
     else
@@ -462,8 +463,9 @@ static void let_go(struct reconcile *reconcile)
         gt_placement_event(pjob, first, warning != NULL, "NoGroup", "Place", pjob->text);
     pjob->told_digest = 1;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
-        struct record *record =
-            pod->state == GT_CACHE_GATED && !pod->deleting ? gt_reconcile_writable(reconcile, pod) : NULL;
+        struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
+                                    ? gt_record_writable(reconcile->pjob, pod, reconcile->now)
+                                    : NULL;
         if (record && !record->lifted)
             gt_write_lift(pjob, record, NULL);
     }
@@ -479,7 +481,7 @@ static void refuse(struct pjob *pjob, const char *text)
     if (pjob->state != GT_PLACEMENT_REFUSED)
         pjob->placement->counters.refused++;
     gt_placement_set_state(pjob, GT_PLACEMENT_REFUSED, "RuleBroken", text);
-    gt_placement_report(pjob, NULL, true);
+    gt_placement_report(pjob, NULL, NULL, true);
 }
 
 /* What passes by itself in a moment is not worth a write. */
@@ -487,9 +489,9 @@ static void tell_if_it_lasts(struct reconcile *reconcile)
 {
     uint64_t when = reconcile->pjob->since_ms + reconcile->placement->times.settle_ms;
     if (reconcile->now >= when)
-        gt_placement_report(reconcile->pjob, reconcile->view, false);
+        gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
     else
-        due(reconcile->pjob, when);
+        gt_placement_due(reconcile->pjob, when);
 }
 
 static void reconcile_job(struct reconcile *reconcile)
@@ -525,7 +527,7 @@ void gt_placement_reconcile(struct pjob *pjob)
         return;
     uint64_t when = pjob->retry_ms > pjob->rest_ms ? pjob->retry_ms : pjob->rest_ms;
     if (when > reconcile.now) {
-        due(pjob, when);
+        gt_placement_due(pjob, when);
         return;
     }
     pjob->retry_ms = 0;
@@ -537,14 +539,14 @@ void gt_placement_reconcile(struct pjob *pjob)
         if (r == -ENOMEM) { /* which is no rule of the job's */
             leave_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));
-            due(pjob, reconcile.now + pjob->placement->times.retry_ms);
+            gt_placement_due(pjob, reconcile.now + pjob->placement->times.retry_ms);
             return;
         }
         /* Without its object a job that is still being made looks broken: wait for its other pods. */
         if (!reconcile.owner && reconcile.now < settled(&reconcile)) {
             leave_queue(pjob);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown", gt_err_text(error));
-            due(pjob, settled(&reconcile));
+            gt_placement_due(pjob, settled(&reconcile));
             return;
         }
         refuse(pjob, gt_err_text(error));

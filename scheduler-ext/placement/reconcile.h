@@ -17,7 +17,8 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
 
 /* ---- report.c ---- */
 /* Tells people why a job waits. `view` NULL: the job has none, since it breaks a rule. */
-void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning);
+void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,
+                         bool warning);
 
 /* ---- for both ways ---- */
 
@@ -41,8 +42,6 @@ void gt_reconcile_done(struct reconcile *reconcile);
 #define auto_reconcile __attribute__((cleanup(gt_reconcile_done)))
 /* Whether enough of the job is known to plan it; otherwise its state says what is missing. */
 bool gt_reconcile_is_ready(struct reconcile *reconcile);
-/* A pod that may be written to now; NULL: not now. */
-struct record *gt_reconcile_writable(const struct reconcile *reconcile, const struct gt_cache_pod *pod);
 /* Deletes a pod that is on no node, where that is wanted and somebody will make it again. */
 bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod,
                            struct record *record);

@@ -14,6 +14,19 @@ struct record *gt_record_find(const struct gt_placement *placement, const char *
     return entry ? placement->records[entry->mark] : NULL;
 }
 
+struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *pod, uint64_t now)
+{
+    struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
+    if (!record || record->write || record->deleted || record->unread ||
+        strcmp(record->object.uid, pod->uid) != 0)
+        return NULL;
+    if (record->stale_until_ms > now && record->stale == gt_digest_keyed(record->object.version)) {
+        gt_placement_due(pjob, record->stale_until_ms);
+        return NULL;
+    }
+    return record;
+}
+
 static bool grow(struct gt_placement *placement)
 {
     uint32_t capacity = placement->record_capacity ? placement->record_capacity * 2 : 64;

@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/write.h"
 
-/* Tells people why a job waits: in a condition of its first pods, in an event, and in the log. */
+/* Tells people why a job waits: in its GPUPlacement, in a condition of its first pods, in an event, and in
+ * the log. */
 
 enum {
     CONDITIONS_MAX = 16,        /* pods of a job whose condition tells why it waits */
@@ -28,7 +29,8 @@ static void tell_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool aga
         gt_write_condition(pjob, record, &condition);
 }
 
-void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool warning)
+void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,
+                         bool warning)
 {
     uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
@@ -50,6 +52,7 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, bool
         told++;
         tell_pod(pjob, pod, again);
     }
+    gt_placement_publish(pjob, view, owner);
     if (digest != pjob->told_digest)
         gt_placement_event(pjob, first, warning, pjob->reason, "Place", pjob->text);
     pjob->told_digest = digest;

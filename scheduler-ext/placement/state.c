@@ -14,6 +14,12 @@ uint64_t gt_placement_now_s(void)
     return (uint64_t)now.tv_sec;
 }
 
+bool gt_placement_may_write(const struct gt_placement *placement)
+{
+    const struct gt_placement_spec *spec = &placement->spec;
+    return placement->started && (!spec->may_write || spec->may_write(spec->may_write_arg));
+}
+
 void gt_placement_wake(struct gt_placement *placement)
 {
     if (!placement->in_turn)
@@ -28,6 +34,14 @@ void gt_placement_mark(struct pjob *pjob)
     pjob->next_marked = pjob->placement->marked;
     pjob->placement->marked = pjob;
     gt_placement_wake(pjob->placement);
+}
+
+void gt_placement_due(struct pjob *pjob, uint64_t when)
+{
+    if (when < pjob->due_ms)
+        pjob->due_ms = when;
+    if (when < pjob->placement->next_due_ms)
+        pjob->placement->next_due_ms = when;
 }
 
 void gt_placement_mark_no_gpus(struct gt_placement *placement)

@@ -6,6 +6,7 @@
 #include "kube/index.h"
 #include "scheduler-ext/placement/backoff.h"
 #include "scheduler-ext/placement/controller.h"
+#include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/patch.h"
 #include "scheduler-ext/placement/ranks.h"
 #include "scheduler-ext/placement/reservations.h"
@@ -48,6 +49,10 @@ struct pjob {
     bool wants; /* some of its reservations do */
     bool keeps; /* some of its reservations are kept */
     struct gt_reservations reservations;
+    struct placement_object *object; /* NULL: no memory */
+    bool adopted;                    /* what the object planned before this leader's term was taken over */
+    uint64_t offered_ms;   /* the last offer of a reserved place to a pod that is being made; 0: none */
+    uint64_t published_ms; /* the object said last why it waits */
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
     uint64_t new_pod_ms;
@@ -86,6 +91,9 @@ struct gt_placement {
     struct pjob *jobs, *marked;
     struct gt_queue *queue;
     struct gt_ranks ranks;
+    struct placement_objects objects;
+    uint64_t term_ms; /* when it began to act */
+    bool has_orphans; /* a job went: its object is to be deleted */
     struct gt_index index;
     struct record **records; /* by an entry's mark */
     uint32_t *gaps;
@@ -104,10 +112,15 @@ struct gt_placement {
 
 uint64_t gt_placement_now_s(void);
 
+/* Whether it acts, also by the clock. */
+bool gt_placement_may_write(const struct gt_placement *placement);
+
 /* The next turn comes at once. */
 void gt_placement_wake(struct gt_placement *placement);
 /* The job is reconciled in the next turn; pods without GPUs are. */
 void gt_placement_mark(struct pjob *pjob);
+/* It is reconciled at this time at the latest. */
+void gt_placement_due(struct pjob *pjob, uint64_t when);
 void gt_placement_mark_no_gpus(struct gt_placement *placement);
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
@@ -132,6 +145,8 @@ static inline const char *gt_record_name(const struct record *record)
 
 /* ---- records.c ---- */
 struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);
+/* That of a pod that may be written to now; NULL: not now. */
+struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *pod, uint64_t now);
 void gt_records_done(struct gt_placement *placement);
 
 /* ---- lease_note.c ---- */

@@ -138,8 +138,7 @@ static void take_reservations(struct gt_reservation *reservation, const struct g
         .mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask};
 }
 
-/* Whether nobody will come for a member that is missing. */
-static bool has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
+bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
 {
     return owner && (view->missing <= owner->ended || gt_owner_has_ended(owner, view->job->members[at].rank));
 }
@@ -156,7 +155,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             gt_reservations_release(reservations, cluster, i); /* it has come with a place of its own */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
-                   (!pod && has_ended(view, spec->owner, i)))
+                   (!pod && gt_job_view_has_ended(view, spec->owner, i)))
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
                  view->states[GT_MEMBER_PLACED] &&
@@ -217,10 +216,11 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
             enum gt_reservation_state reservation = reservations->reservations[i].state;
             if (member->pod)
                 continue;
-            member->state = reservation == GT_RESERVATION_HELD ? GT_MEMBER_RESERVED
-                            : wants && reservation != GT_RESERVATION_WANTED && !has_ended(view, owner, i)
-                                ? GT_MEMBER_TO_RESERVE
-                                : GT_MEMBER_ABSENT;
+            member->state =
+                reservation == GT_RESERVATION_HELD ? GT_MEMBER_RESERVED
+                : wants && reservation != GT_RESERVATION_WANTED && !gt_job_view_has_ended(view, owner, i)
+                    ? GT_MEMBER_TO_RESERVE
+                    : GT_MEMBER_ABSENT;
             view->states[member->state]++;
         }
     }
@@ -233,6 +233,36 @@ static void set_units(struct gt_job_view *view)
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
             view->members[i].unit = u;
     }
+}
+
+uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                           const struct gt_cluster *cluster, uint32_t at, uint64_t *ret_mask)
+{
+    const struct gt_job_view_member *member = &view->members[at];
+    const struct gt_cache_pod *pod = member->pod;
+    *ret_mask = 0;
+    switch (member->state) {
+    case GT_MEMBER_PLACED:
+        *ret_mask = pod->plan != GT_CACHE_PLAN_NONE && pod->plan_node == pod->node ? pod->plan_mask : 0;
+        return pod->node;
+    case GT_MEMBER_LIFTED:
+    case GT_MEMBER_LOST: /* it can go nowhere else */
+    case GT_MEMBER_PLANNED:
+        *ret_mask = pod->plan_mask;
+        return pod->plan_node;
+    case GT_MEMBER_RESERVED:
+        *ret_mask = reservations->reservations[at].mask;
+        return gt_reservations_node(reservations, cluster, at);
+    default:
+        return GT_NONE;
+    }
+}
+
+void gt_job_view_set_state(struct gt_job_view *view, uint32_t at, enum gt_member_state state)
+{
+    view->states[view->members[at].state]--;
+    view->states[state]++;
+    view->members[at].state = state;
 }
 
 int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const struct gt_job_view_spec *given,

@@ -66,6 +66,15 @@ void gt_job_view_free(struct gt_job_view *view);
 GT_DEFINE_CLEANUP(struct gt_job_view *, gt_job_view_free)
 #define gt_auto_job_view GT_CLEANUP(gt_job_view_free)
 
+/* Where a member is, or is planned or promised to be; GT_NONE: nowhere that is known. *ret_mask are its GPUs,
+ * 0 where they are not known. */
+uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                           const struct gt_cluster *cluster, uint32_t at, uint64_t *ret_mask);
+void gt_job_view_set_state(struct gt_job_view *view, uint32_t at, enum gt_member_state state);
+
+/* Whether nobody will come for a member that is missing. `owner` may be NULL. */
+bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at);
+
 /* Whether a pod takes part in the plans of its job: it is not about to go. */
 static inline bool gt_job_view_counts(const struct gt_cache_pod *pod)
 {

@@ -19,11 +19,14 @@ enum {
 
 struct write {
     struct gt_placement *placement;
-    struct record *record;
-    struct pjob *job; /* NULL: of a pod without GPUs */
+    struct record *record;           /* NULL: it is to an object */
+    struct placement_object *object; /* NULL: it is to a pod */
+    struct pjob *job;                /* NULL: of a pod without GPUs, or of an object without a job */
     enum write_kind kind;
-    bool plans;                 /* LIFT: with a plan */
+    bool plans;                 /* LIFT, OBJECT: with a plan */
+    bool creates;               /* OBJECT: there is none yet */
     bool before_lift;           /* CONDITION: the gate goes when it is written */
+    uint64_t fence;             /* FENCE: the epoch */
     uint64_t digest, nominated; /* CONDITION: what the object holds then */
     uint64_t version;           /* digest of the one that it was made with */
     struct gt_buf body;
@@ -34,12 +37,19 @@ struct write {
 
 static bool only_tells(const struct write *write)
 {
-    return write->kind == WRITE_CONDITION && !write->before_lift;
+    return (write->kind == WRITE_CONDITION && !write->before_lift) ||
+           (write->kind == WRITE_OBJECT && !write->plans) || write->kind == WRITE_OBJECT_DELETE;
 }
 
 static struct write_line *line_of(const struct write *write)
 {
     return only_tells(write) ? &write->placement->telling : &write->placement->acting;
+}
+
+/* Where it is noted that one is waiting, or on its way. */
+static struct write **place_of(const struct write *write)
+{
+    return write->record ? &write->record->write : &write->object->write;
 }
 
 static void leave_line(struct write *write)
@@ -71,7 +81,7 @@ static void free_write(struct write *write)
         write->job->writes = write->job_next;
     if (write->job_next)
         write->job_next->job_previous = write->job_previous;
-    write->record->write = NULL;
+    *place_of(write) = NULL;
     gt_buf_done(&write->body);
     free(write);
 }
@@ -92,14 +102,14 @@ void gt_write_drop(struct write *write)
 /* `what` has its kind, and for whom it is. */
 static struct write *new_write(const struct write *what)
 {
-    if (what->record->write)
+    if (*place_of(what))
         return NULL;
     struct write *write = calloc(1, sizeof(*write));
     if (!write)
         return NULL;
     *write = *what;
-    write->body.max = BODY_MAX;
-    write->version = gt_digest_keyed(write->record->object.version);
+    write->body.max = write->record ? BODY_MAX : GT_GPU_PLACEMENT_TEXT_MAX;
+    write->version = write->record ? gt_digest_keyed(write->record->object.version) : 0;
     struct write_line *line = line_of(write);
     write->previous = line->last;
     if (write->previous)
@@ -108,7 +118,7 @@ static struct write *new_write(const struct write *what)
         line->first = write;
     line->last = write;
     write->placement->writes_waiting++;
-    write->record->write = write;
+    *place_of(write) = write;
     if (!write->job)
         return write;
     write->job_next = write->job->writes;
@@ -176,7 +186,45 @@ void gt_write_delete(struct pjob *pjob, struct record *record)
     struct write *write = new_write(
         &(struct write){.placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_DELETE});
     if (write)
-        gt_patch_delete(&record->object, &write->body);
+        gt_patch_delete(record->object.uid, record->object.version, &write->body);
+}
+
+void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch)
+{
+    struct write *write = new_write(&(struct write){
+        .placement = pjob->placement, .record = record, .job = pjob, .kind = WRITE_FENCE, .fence = epoch});
+    if (write)
+        gt_patch_fence(&record->object, epoch, &write->body);
+}
+
+void gt_write_object(struct pjob *pjob, const struct gt_gpu_placement *content, bool with_plan)
+{
+    struct write *write = new_write(&(struct write){.placement = pjob->placement,
+                                                    .object = pjob->object,
+                                                    .job = pjob,
+                                                    .kind = WRITE_OBJECT,
+                                                    .creates = !content->uid[0],
+                                                    .plans = with_plan});
+    if (!write)
+        return;
+    if (write->creates)
+        gt_gpu_placement_write(content, &write->body);
+    else
+        gt_gpu_placement_write_patch(content, with_plan, &write->body);
+}
+
+void gt_write_object_get(struct pjob *pjob)
+{
+    new_write(&(struct write){
+        .placement = pjob->placement, .object = pjob->object, .job = pjob, .kind = WRITE_OBJECT_GET});
+}
+
+void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object)
+{
+    struct write *write =
+        new_write(&(struct write){.placement = placement, .object = object, .kind = WRITE_OBJECT_DELETE});
+    if (write)
+        gt_patch_delete(object->content->uid, object->content->resource_version, &write->body);
 }
 
 /* ---- answers ---- */
@@ -219,6 +267,8 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         return; /* the watch has told of that one, and will not again: writes with this one would all fail */
     if (write->kind == WRITE_LIFT) {
         record->lifted = true;
+    } else if (write->kind == WRITE_FENCE) {
+        record->object.fence = write->fence;
     } else {
         record->object.condition = write->digest;
         record->object.nominated = write->nominated;
@@ -231,7 +281,10 @@ static void tell(const struct write *write, const char *text)
     struct gt_placement *placement = write->placement;
     if (placement->spec.on_note)
         placement->spec.on_note(placement->spec.arg, true,
-                                write->job ? write->job->job->key : gt_record_name(write->record), text);
+                                write->job      ? write->job->job->key
+                                : write->record ? gt_record_name(write->record)
+                                                : write->object->name,
+                                text);
 }
 
 /* Not again before the pod has changed, or so much time has passed. */
@@ -291,13 +344,87 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
     }
 }
 
+/* ---- answers about an object ---- */
+
+/* It is not known what the API server has: it is asked before the next write. */
+static void object_unsure(struct write *write, uint64_t rest_ms)
+{
+    write->object->is_unsure = true;
+    write->object->rest_ms = rest_ms ? gt_clock_ms() + rest_ms : 0;
+}
+
+static void note_object(struct write *write, const struct gt_kube_answer *answer)
+{
+    struct placement_object *object = write->object;
+    struct gt_gpu_placement *content = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    bool gone = write->kind == WRITE_OBJECT_DELETE;
+    if (!gone && gt_gpu_placement_read(answer->object, &content, &error) < 0) {
+        tell(write, gt_err_text(error));
+        object_unsure(write, write->placement->times.retry_ms);
+        return;
+    }
+    object->refusals = 0;
+    object->rest_ms = 0;
+    gt_placement_object_answered(object, content,
+                                 write->kind == WRITE_OBJECT && (write->plans || object->acknowledged),
+                                 gt_clock_ms());
+    write->placement->counters.objects_written += write->kind == WRITE_OBJECT;
+}
+
+static void note_object_refusal(struct write *write, const struct gt_err *error)
+{
+    struct placement_object *object = write->object;
+    struct pjob *pjob = write->job;
+    write->placement->counters.write_failures++;
+    object_unsure(write,
+                  gt_backoff_step(object->refusals++, write->placement->times.retry_ms, REFUSED_MAX_MS));
+    if (pjob && !pjob->refusal_told)
+        gt_placement_event(pjob, pjob->job->pods, true, "WriteRefused", "Place", gt_err_text(error));
+    else if (!pjob && object->refusals == 1)
+        tell(write, gt_err_text(error));
+    if (pjob)
+        pjob->refusal_told = true;
+}
+
+static void note_object_failure(struct write *write, const struct gt_kube_answer *answer)
+{
+    bool reads = write->kind == WRITE_OBJECT_GET;
+    switch (answer->status) {
+    case 404:
+        if (reads || write->kind == WRITE_OBJECT_DELETE)
+            gt_placement_object_answered(write->object, NULL, false, gt_clock_ms());
+        else
+            object_unsure(write, write->creates ? write->placement->times.retry_ms : 0);
+        break;
+    case 409:
+        write->placement->counters.conflicts++;
+        object_unsure(write, 0);
+        break;
+    case 400:
+    case 403:
+    case 413:
+    case 422:
+        note_object_refusal(write, answer->error);
+        break;
+    default:
+        write->placement->counters.write_failures++;
+        object_unsure(write, write->placement->times.retry_ms);
+        tell(write, gt_err_text(answer->error));
+    }
+}
+
 static void on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct write *write = arg;
     struct gt_placement *placement = write->placement;
     struct pjob *pjob = write->job;
     leave_flight(write);
-    if (answer->error)
+    if (write->object && answer->error)
+        note_object_failure(write, answer);
+    else if (write->object)
+        note_object(write, answer);
+    else if (answer->error)
         note_failure(write, answer);
     else
         note_success(write, answer);
@@ -307,19 +434,38 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
     gt_writes_send(placement);
 }
 
-static int send_one(struct write *write, struct gt_err **err)
+static struct gt_kube_request request_to_pod(const struct write *write)
 {
-    const struct record *record = write->record;
-    const struct gt_kube_request request = {
+    return (struct gt_kube_request){
         .verb = write->kind == WRITE_DELETE ? GT_KUBE_DELETE : GT_KUBE_MERGE_PATCH,
         .resource = &gt_kube_pods,
-        .namespace_ = gt_record_namespace(record),
-        .name = gt_record_name(record),
+        .namespace_ = gt_record_namespace(write->record),
+        .name = gt_record_name(write->record),
         .subresource = write->kind == WRITE_CONDITION ? "status" : NULL,
         .body = write->body.data,
         .field_manager = write->kind == WRITE_DELETE ? NULL : GT_MANAGER_COMPANION,
         .metadata_only = write->kind != WRITE_DELETE,
     };
+}
+
+static struct gt_kube_request request_to_object(const struct write *write)
+{
+    static const enum gt_kube_verb verbs[] = {[WRITE_OBJECT] = GT_KUBE_MERGE_PATCH,
+                                              [WRITE_OBJECT_GET] = GT_KUBE_GET,
+                                              [WRITE_OBJECT_DELETE] = GT_KUBE_DELETE};
+    return (struct gt_kube_request){
+        .verb = write->creates ? GT_KUBE_CREATE : verbs[write->kind],
+        .resource = &gt_kube_gpu_placements,
+        .namespace_ = write->object->namespace_,
+        .name = write->creates ? NULL : write->object->name,
+        .body = write->kind == WRITE_OBJECT_GET ? NULL : write->body.data,
+        .field_manager = write->kind == WRITE_OBJECT ? GT_MANAGER_COMPANION : NULL,
+    };
+}
+
+static int send_one(struct write *write, struct gt_err **err)
+{
+    const struct gt_kube_request request = write->record ? request_to_pod(write) : request_to_object(write);
     int r = gt_buf_check(&write->body, "patch", err);
     return r < 0 ? r
                  : gt_kube_start(write->placement->spec.kube, &request, on_answer, write, &write->call, err);
@@ -337,12 +483,15 @@ static struct write *next_write(const struct gt_placement *placement)
 void gt_writes_send(struct gt_placement *placement)
 {
     struct write *write;
-    while ((write = next_write(placement))) {
+    while ((write = next_write(placement)) && gt_placement_may_write(placement)) {
         struct pjob *pjob = write->job;
         gt_auto_err struct gt_err *error = NULL;
         leave_line(write);
         if (send_one(write, &error) < 0) {
-            note_trouble(write, error);
+            if (write->record)
+                note_trouble(write, error);
+            else
+                note_object_refusal(write, error);
             free_write(write);
             if (pjob)
                 gt_placement_mark(pjob);

@@ -4,9 +4,19 @@
 
 #include "scheduler-ext/placement/state.h"
 
-/* Writes to pods: one at a time for each, in the order in which they were asked for. Where one is asked for
- * while another is not answered, or there is no memory, nothing happens: the job is reconciled again. */
-enum write_kind { WRITE_LIFT, WRITE_CONDITION, WRITE_DELETE };
+/* Writes to pods and GPUPlacements: one at a time for each, in the order in which they were asked for. Where
+ * one is asked for while another is not answered, or there is no memory, nothing happens: the job is
+ * reconciled again. */
+enum write_kind {
+    WRITE_LIFT,
+    WRITE_CONDITION,
+    WRITE_FENCE,
+    WRITE_DELETE,
+    /* Of a GPUPlacement: */
+    WRITE_OBJECT,
+    WRITE_OBJECT_GET,
+    WRITE_OBJECT_DELETE,
+};
 
 void gt_write_lift_no_gpus(struct gt_placement *placement, struct record *record);
 /* `texts` NULL: there is no plan. */
@@ -18,6 +28,14 @@ void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_
 void gt_write_stray_condition(struct gt_placement *placement, struct record *record,
                               const struct gt_condition_text *condition);
 void gt_write_delete(struct pjob *pjob, struct record *record);
+/* Plans of epochs before this one come too late from now on. */
+void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch);
+
+/* Creates the job's object, or changes the one that is known to be there: with its plan, or all but that. */
+void gt_write_object(struct pjob *pjob, const struct gt_gpu_placement *content, bool with_plan);
+/* Reads it again. */
+void gt_write_object_get(struct pjob *pjob);
+void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object);
 
 /* The watch tells that a write of this kind has worked. If that is the one whose answer is still to come, it
  * is counted now. `write` may be NULL. */

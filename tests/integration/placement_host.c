@@ -36,7 +36,7 @@ static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v
                                      supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
                                                    false};
 
-enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_POD, KINDS };
+enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_PLACEMENT, KIND_POD, KINDS };
 
 static struct host {
     struct gt_loop *loop;
@@ -84,6 +84,9 @@ static void on_object(void *arg, cJSON *object)
     case KIND_SUPERNODE:
         gt_cache_supernode(host.cache, object);
         break;
+    case KIND_PLACEMENT:
+        gt_placement_saw_object(host.placement, object);
+        break;
     default:
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
         gt_placement_saw_pod(host.placement, &pod);
@@ -104,6 +107,9 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
         break;
     case KIND_SUPERNODE:
         gt_cache_supernode_gone(host.cache, name);
+        break;
+    case KIND_PLACEMENT:
+        gt_placement_saw_object_gone(host.placement, namespace_, name);
         break;
     default:
         gt_placement_saw_pod_gone(host.placement, namespace_, name);
@@ -360,7 +366,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
 static int start_informers(struct gt_err **err)
 {
     static const struct gt_kube_resource *const resources[KINDS] = {&topologies, &gt_kube_nodes, &supernodes,
-                                                                    &gt_kube_pods};
+                                                                    &gt_kube_gpu_placements, &gt_kube_pods};
     for (unsigned i = 0; i < KINDS; i++) {
         host.followers[i].kind = i;
         const struct gt_kube_informer_spec spec = {.selection = {.resource = resources[i]},

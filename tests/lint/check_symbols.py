@@ -18,10 +18,6 @@ KEPT = {
     "gt_scan_set_masks": "a test goes every way that the machine can go",
     "gt_http_port": "a test that listens at any port asks which it got",
     "gt_probe_client_deadline": "a test cannot wait as long as a vendor library may take",
-    **dict.fromkeys([
-        "gt_gpu_placement_free", "gt_gpu_placement_name", "gt_gpu_placement_read", "gt_gpu_placement_write",
-        "gt_gpu_placement_write_patch",
-    ], "the placement controller uses it with the next change"),
 }
 
 

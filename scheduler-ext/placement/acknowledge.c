@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/acknowledge.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/time_text.h"
+#include "scheduler-ext/placement/content.h"
+#include "scheduler-ext/placement/write.h"
+
+enum { PUBLISH_AGAIN_MS = 60000 }; /* the same reason in other words */
+
+/* ---- the object of a job ---- */
+
+/* "ns/PyTorchJob/demo" and "ns/Owned/ReplicaSet/demo": the kind is what stands before the name. */
+static bool name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_len)
+{
+    const char *first = strchr(key, '/'), *last = strrchr(key, '/'), *kind = last;
+    char text[64];
+    if (!first || first == last)
+        return false;
+    while (kind[-1] != '/')
+        kind--;
+    snprintf(text, sizeof(text), "%.*s", (int)(last - kind), kind);
+    gt_gpu_placement_name(text, last + 1, name);
+    *ret_namespace_len = (size_t)(first - key);
+    return name->data && !name->failed;
+}
+
+void gt_placement_attach(struct pjob *pjob)
+{
+    gt_auto_buf struct gt_buf name = GT_BUF(1024);
+    size_t len;
+    if (!name_of(pjob->job->key, &name, &len))
+        return;
+    gt_auto_free char *namespace_ = strndup(pjob->job->key, len);
+    if (namespace_)
+        pjob->object = gt_placement_object_get(&pjob->placement->objects, namespace_, name.data);
+    if (pjob->object)
+        pjob->object->job = pjob;
+}
+
+void gt_placement_forget_acknowledged(struct gt_placement *placement)
+{
+    size_t slot = 0;
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
+        object->acknowledged = false;
+        object->rest_ms = 0;
+        object->refusals = 0;
+        if (object->write)
+            gt_write_drop(object->write);
+    }
+}
+
+void gt_placement_collect(struct gt_placement *placement)
+{
+    size_t slot = 0;
+    uint64_t now = gt_clock_ms();
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
+        if (object->write || object->rest_ms > now)
+            continue;
+        if (object->content && !gt_cache_find_job(placement->spec.cache, object->content->job)) {
+            gt_write_object_delete(placement, object);
+        } else if (!object->content && !object->job) {
+            gt_placement_object_drop(&placement->objects, object);
+            slot--; /* another one may be there now */
+        }
+    }
+}
+
+/* ---- what is to be written ---- */
+
+static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
+{
+    switch (state) {
+    case GT_PLACEMENT_WAITS:
+        return GT_GPU_PLACEMENT_WAITING;
+    case GT_PLACEMENT_REFUSED:
+        return GT_GPU_PLACEMENT_REFUSED;
+    case GT_PLACEMENT_WRITES:
+    case GT_PLACEMENT_PLACED:
+    case GT_PLACEMENT_LOST:
+        return GT_GPU_PLACEMENT_PLACED;
+    default:
+        return GT_GPU_PLACEMENT_PENDING;
+    }
+}
+
+/* A time of gt_clock_ms() as a text. */
+static void time_text(uint64_t when, uint64_t now, char to[static GT_TIME_TEXT_SIZE])
+{
+    int64_t distance = (int64_t)(when - now) / 1000;
+    gt_time_text((int64_t)gt_placement_now_s() + distance, to);
+}
+
+/* Texts that the object borrows. */
+struct object_times {
+    char waiting[GT_TIME_TEXT_SIZE], planned[GT_TIME_TEXT_SIZE], promised[GT_TIME_TEXT_SIZE];
+};
+
+static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
+{
+    const struct placement_object *object = pjob->object;
+    to->namespace_ = object->namespace_;
+    to->name = object->name;
+    to->job = pjob->job->key;
+    to->uid = object->content ? object->content->uid : "";
+    to->resource_version = object->content ? object->content->resource_version : "";
+    to->on_lost_plan = pjob->placement->spec.options.lost_plan == GT_LOST_RECREATE ? "Recreate" : "Report";
+    to->phase = phase_of(pjob->state);
+    to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->reason;
+    to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->text ? "" : pjob->text;
+    to->epoch = object->epoch;
+    to->planned_at = object->content ? object->content->planned_at : "";
+    to->promised_until = object->content ? object->content->promised_until : "";
+    if (pjob->waits_ms) {
+        time_text(pjob->waits_ms, gt_clock_ms(), times->waiting);
+        to->waiting_since = times->waiting;
+    }
+}
+
+static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
+{
+    struct pjob *pjob = reconcile->pjob;
+    auto_placement_content struct placement_content content = {0};
+    gt_auto_err struct gt_err *error = NULL;
+    struct object_times times;
+    if (gt_placement_content_make(reconcile->placement->spec.cache, pjob->job, reconcile->view,
+                                  reconcile->owner, &pjob->reservations, &content, &error) < 0) {
+        gt_placement_fail(pjob, gt_err_text(error));
+        return false;
+    }
+    uint64_t end = gt_reservations_next_end(&pjob->reservations);
+    add_state(pjob, &content.object, &times);
+    content.object.epoch = epoch;
+    time_text(reconcile->now, reconcile->now, times.planned);
+    content.object.planned_at = times.planned;
+    content.object.promised_until = "";
+    if (reconcile->view->states[GT_MEMBER_RESERVED] && end != UINT64_MAX) {
+        time_text(end, reconcile->now, times.promised);
+        content.object.promised_until = times.promised;
+    }
+    gt_write_object(pjob, &content.object, true);
+    return true;
+}
+
+static bool is_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
+{
+    return told->phase == now->phase && strcmp(told->reason, now->reason) == 0;
+}
+
+void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner)
+{
+    struct placement_object *object = pjob->object;
+    auto_placement_content struct placement_content content = {0};
+    struct object_times times;
+    uint64_t now = gt_clock_ms();
+    if (!object || object->write || object->is_unsure || object->rest_ms > now)
+        return;
+    if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner, &pjob->reservations,
+                                  &content, NULL) < 0)
+        return;
+    add_state(pjob, &content.object, &times);
+    const struct gt_gpu_placement *told = object->content;
+    if (told && is_told(told, &content.object) &&
+        (strcmp(told->message, content.object.message) == 0 || now - pjob->published_ms < PUBLISH_AGAIN_MS))
+        return;
+    pjob->published_ms = now;
+    gt_write_object(pjob, &content.object, false);
+}
+
+/* ---- whether it is written ---- */
+
+struct comparison {
+    bool changed; /* the object names other places, or lacks some */
+    bool leaves;  /* a reserved one moves to another supernode */
+    bool waits;   /* for fences */
+    uint64_t epoch;
+};
+
+/* Whether the place of a member is only a promise, which the object must name. */
+static bool is_promise(const struct gt_job_view_member *member)
+{
+    return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED;
+}
+
+static enum placement_match match_of(const struct reconcile *reconcile, uint32_t at)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    uint64_t mask;
+    uint32_t node = gt_job_view_place(reconcile->view, &reconcile->pjob->reservations, cluster, at, &mask);
+    if (node == GT_NONE || !mask)
+        return PLACEMENT_MATCHES; /* nothing that could be named */
+    return gt_placement_match(cluster, reconcile->pjob->object, reconcile->view->job->members[at].rank, node,
+                              mask);
+}
+
+static uint64_t next_epoch(const struct reconcile *reconcile)
+{
+    uint64_t epoch = reconcile->pjob->object->epoch + 1;
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
+        const struct record *record =
+            pod ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name) : NULL;
+        if (record && record->object.fence > epoch)
+            epoch = record->object.fence;
+    }
+    return epoch;
+}
+
+/* A write of an older plan to this pod fails from now on, if there is one on its way. */
+static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *pod, uint64_t epoch)
+{
+    struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
+    if (record && record->object.fence >= epoch)
+        return true;
+    if (record)
+        gt_write_fence(reconcile->pjob, record, epoch);
+    return false;
+}
+
+static void compare(struct reconcile *reconcile, struct comparison *ret)
+{
+    bool facts_too = !reconcile->pjob->object->acknowledged; /* else they were written from here */
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        if (!is_promise(member) && !facts_too)
+            continue;
+        enum placement_match match = match_of(reconcile, i);
+        ret->changed = ret->changed || match != PLACEMENT_MATCHES;
+        if (match == PLACEMENT_MATCHES || match == PLACEMENT_UNNAMED)
+            continue;
+        if (member->state == GT_MEMBER_PLANNED)
+            ret->waits = !is_fenced(reconcile, member->pod, ret->epoch) || ret->waits;
+        ret->leaves = ret->leaves || (member->state == GT_MEMBER_RESERVED && match == PLACEMENT_LEFT);
+    }
+}
+
+bool gt_placement_acknowledge(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct placement_object *object = pjob->object;
+    const struct gt_job_view *view = reconcile->view;
+    if (!object || object->write)
+        return false;
+    if (object->rest_ms > reconcile->now) {
+        gt_placement_due(pjob, object->rest_ms);
+        return false;
+    }
+    if (object->is_unsure) {
+        gt_write_object_get(pjob);
+        return false;
+    }
+    struct comparison comparison = {.epoch = next_epoch(reconcile)};
+    compare(reconcile, &comparison);
+    bool promises = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
+    if (!comparison.changed && object->content && (object->acknowledged || !promises))
+        return true;
+    uint64_t moves_ms = (pjob->offered_ms > reconcile->placement->term_ms ? pjob->offered_ms
+                                                                          : reconcile->placement->term_ms) +
+                        GT_PLACEMENT_REQUEST_MS;
+    if (comparison.leaves && reconcile->now < moves_ms) {
+        gt_placement_due(pjob, moves_ms);
+        comparison.waits = true;
+    }
+    if (!comparison.waits && !write_plan(reconcile, comparison.epoch))
+        gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    return false;
+}

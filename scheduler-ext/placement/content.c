@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/content.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+enum {
+    UNIT_TEXTS_MAX = 1 << 20,
+    SUPERNODES_NAMED_MAX = 16, /* of a unit */
+    WHERE_NAMED_MAX = 3,       /* of a job, in one column of a table */
+    WHERE_MAX = 1024,
+};
+
+static const char *supernode_name(const struct gt_cluster *cluster, uint32_t node)
+{
+    struct gt_cluster_node info;
+    struct gt_cluster_supernode super;
+    return gt_cluster_get_node(cluster, node, &info) &&
+                   gt_cluster_get_supernode(cluster, info.supernode, &super)
+               ? super.name
+               : "";
+}
+
+/* ---- what is asked ---- */
+
+static uint32_t gpus_of(const unsigned *gpus, unsigned containers)
+{
+    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers});
+}
+
+static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t pods, uint32_t gpus,
+                         const struct gt_job_sizes *sizes)
+{
+    struct gt_gpu_placement_template *templates =
+        (struct gt_gpu_placement_template *)(uintptr_t)to->templates;
+    struct gt_gpu_placement_template *last = to->template_count ? &templates[to->template_count - 1] : NULL;
+    if (!gpus || !pods)
+        return;
+    if (last && last->gpus == gpus && strcmp(last->role, role) == 0)
+        last->pods += pods;
+    else if (to->template_count < GT_GPU_PLACEMENT_TEMPLATES_MAX)
+        templates[to->template_count++] =
+            (struct gt_gpu_placement_template){role, pods, gpus, sizes->group, sizes->atomic};
+}
+
+static void add_templates(const struct gt_job_view *view, const struct gt_owner *owner,
+                          struct gt_gpu_placement *to)
+{
+    for (unsigned t = 0; owner && t < owner->spec.count; t++) {
+        const struct gt_job_template *template = &owner->spec.templates[t];
+        add_template(to, template->role ? template->role : "", template->replicas,
+                     gpus_of(template->gpus, template->containers), &view->job->sizes);
+    }
+    for (uint32_t i = 0; !owner && i < view->count; i++)
+        add_template(to, "", 1, gt_job_pod_gpus(&view->job->members[i].gpus), &view->job->sizes);
+}
+
+/* ---- the plan ---- */
+
+/* Where a node stands in the table, by its id in the cluster. */
+struct node_table {
+    uint32_t *at; /* [node]: place + 1 */
+    const char **names;
+    uint32_t count;
+};
+
+static uint32_t place_in(struct node_table *table, uint32_t node, const char *name)
+{
+    if (!table->at[node]) {
+        table->names[table->count] = name;
+        table->at[node] = ++table->count;
+    }
+    return table->at[node] - 1;
+}
+
+static bool names_tell_ranks(const struct gt_job_view *view)
+{
+    return view->job->kind != GT_JOB_OWNED;
+}
+
+static int add_places(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                      const struct gt_reservations *reservations, struct placement_content *to,
+                      struct gt_err **err)
+{
+    gt_auto_free uint32_t *at = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*at));
+    struct node_table table = {.at = at, .names = to->nodes};
+    if (!at)
+        return gt_fail_sys(err, ENOMEM, "placement");
+    for (uint32_t i = 0; i < view->count; i++) {
+        uint64_t mask;
+        struct gt_cluster_node info;
+        uint32_t node = gt_job_view_place(view, reservations, cluster, i, &mask);
+        if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
+            continue;
+        if (to->object.pod_count == GT_GPU_PLACEMENT_PODS_MAX)
+            return gt_fail(err, E2BIG, "its plan has more than %d pods, which is as many as a %s holds",
+                           GT_GPU_PLACEMENT_PODS_MAX, GT_KIND_GPU_PLACEMENT);
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        to->pods[to->object.pod_count++] =
+            (struct gt_gpu_placement_pod){.rank = view->job->members[i].rank,
+                                          .unit = view->members[i].unit,
+                                          .node = place_in(&table, node, info.name),
+                                          .gpus = mask,
+                                          .name = pod && !names_tell_ranks(view) ? pod->meta.name : NULL};
+    }
+    to->object.node_count = table.count;
+    return 0;
+}
+
+static bool is_listed(const char *const *names, unsigned count, const char *name)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The different supernodes of the pods of a unit, at most `max`; *ret_more are further ones. */
+static unsigned supernodes_of(const struct gt_cluster *cluster, const struct placement_content *content,
+                              uint32_t unit, unsigned max, const char **ret, unsigned *ret_more)
+{
+    unsigned count = 0;
+    const char *last = "";
+    *ret_more = 0;
+    for (uint32_t i = 0; i < content->object.pod_count; i++) {
+        const struct gt_gpu_placement_pod *pod = &content->pods[i];
+        if (unit != GT_NONE && pod->unit != unit)
+            continue;
+        const char *name = supernode_name(cluster, gt_cluster_find_node(cluster, content->nodes[pod->node]));
+        if (!*name || name == last || is_listed(ret, count, name))
+            continue;
+        last = name;
+        if (count < max)
+            ret[count++] = name;
+        else
+            ++*ret_more;
+    }
+    return count;
+}
+
+/* ---- both ---- */
+
+static void add_names(const char *const *names, unsigned count, const char *separator, struct gt_buf *to)
+{
+    for (unsigned i = 0; i < count; i++)
+        gt_buf_printf(to, "%s%s", i ? separator : "", names[i]);
+}
+
+static void add_where(const struct gt_cluster *cluster, struct placement_content *content)
+{
+    const char *names[WHERE_NAMED_MAX];
+    unsigned more, count = supernodes_of(cluster, content, GT_NONE, WHERE_NAMED_MAX, names, &more);
+    add_names(names, count, ", ", &content->where);
+    if (more)
+        gt_buf_puts(&content->where, " and more");
+    content->object.where = content->where.data ? content->where.data : "";
+}
+
+static int add_units(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                     struct placement_content *content, struct gt_err **err)
+{
+    uint32_t count = content->object.pod_count ? view->job->units.count : 0;
+    gt_auto_free size_t *starts = calloc((size_t)count + 1, sizeof(*starts));
+    uint32_t first = 0;
+    if (!starts)
+        return gt_fail_sys(err, ENOMEM, "placement");
+    for (uint32_t u = 0; u < count; u++) {
+        const char *names[SUPERNODES_NAMED_MAX];
+        struct placement_content part = {.nodes = content->nodes, .pods = content->pods + first};
+        while (first + part.object.pod_count < content->object.pod_count &&
+               content->pods[first + part.object.pod_count].unit == u)
+            part.object.pod_count++;
+        first += part.object.pod_count;
+        unsigned more, found = supernodes_of(cluster, &part, u, SUPERNODES_NAMED_MAX, names, &more);
+        starts[u] = content->texts.len;
+        add_names(names, found, ",", &content->texts);
+        gt_buf_add(&content->texts, "", 1);
+    }
+    int r = gt_buf_check(&content->texts, "placement", err);
+    for (uint32_t u = 0; u < count && r >= 0; u++)
+        content->units[u] = content->texts.data + starts[u];
+    content->object.unit_count = count;
+    return r;
+}
+
+/* The object that made the pods, where the job has its name. */
+static void add_job(const struct gt_cache_job *job, struct gt_gpu_placement *to)
+{
+    to->job = job->key;
+    to->priority = INT32_MIN;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        to->namespace_ = pod->meta.namespace_;
+        to->priority = pod->priority > to->priority ? pod->priority : to->priority;
+        if (to->owner_kind[0] || !pod->meta.owner_kind || !pod->meta.owner_name || !pod->owner_uid ||
+            !pod->owner_api_version || strcmp(pod->meta.owner_name, pod->identity.job) != 0)
+            continue;
+        to->owner_api_version = pod->owner_api_version;
+        to->owner_kind = pod->meta.owner_kind;
+        to->owner_name = pod->meta.owner_name;
+        to->owner_uid = pod->owner_uid;
+    }
+}
+
+static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                    const struct gt_owner *owner, const struct gt_reservations *reservations,
+                    struct placement_content *to, struct gt_err **err)
+{
+    size_t count = (size_t)view->count + 1;
+    to->object.nodes = to->nodes = calloc(count, sizeof(*to->nodes));
+    to->object.units = to->units = calloc(count, sizeof(*to->units));
+    to->object.pods = to->pods = calloc(count, sizeof(*to->pods));
+    to->object.templates = to->templates = calloc(GT_GPU_PLACEMENT_TEMPLATES_MAX, sizeof(*to->templates));
+    if (!to->nodes || !to->units || !to->pods || !to->templates)
+        return gt_fail_sys(err, ENOMEM, "placement");
+    add_templates(view, owner, &to->object);
+    int r = add_places(cluster, view, reservations, to, err);
+    if (r >= 0)
+        r = add_units(cluster, view, to, err);
+    if (r >= 0)
+        add_where(cluster, to);
+    return r;
+}
+
+int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job *job,
+                              const struct gt_job_view *view, const struct gt_owner *owner,
+                              const struct gt_reservations *reservations, struct placement_content *ret,
+                              struct gt_err **err)
+{
+    *ret = (struct placement_content){.object = {.uid = "",
+                                                 .resource_version = "",
+                                                 .name = "",
+                                                 .namespace_ = "",
+                                                 .owner_api_version = "",
+                                                 .owner_kind = "",
+                                                 .owner_name = "",
+                                                 .owner_uid = "",
+                                                 .on_lost_plan = "",
+                                                 .reason = "",
+                                                 .message = "",
+                                                 .behind = "",
+                                                 .where = "",
+                                                 .promised_until = "",
+                                                 .waiting_since = "",
+                                                 .planned_at = ""},
+                                      .texts = GT_BUF(UNIT_TEXTS_MAX),
+                                      .where = GT_BUF(WHERE_MAX)};
+    add_job(job, &ret->object);
+    return view ? add_view(gt_cache_cluster(cache), view, owner, reservations, ret, err) : 0;
+}
+
+void gt_placement_content_done(struct placement_content *content)
+{
+    free(content->nodes);
+    free(content->units);
+    free(content->pods);
+    free(content->templates);
+    gt_buf_done(&content->texts);
+    gt_buf_done(&content->where);
+}
+
+/* ---- and back ---- */
+
+static uint32_t supernode_at(const struct gt_cluster *cluster, uint32_t node)
+{
+    struct gt_cluster_node info;
+    return gt_cluster_get_node(cluster, node, &info) ? info.supernode : GT_NONE;
+}
+
+enum placement_match gt_placement_match(const struct gt_cluster *cluster,
+                                        const struct placement_object *object, uint32_t rank, uint32_t node,
+                                        uint64_t mask)
+{
+    const struct gt_gpu_placement_pod *place = gt_placement_object_place(object, rank);
+    if (!place)
+        return PLACEMENT_UNNAMED;
+    uint32_t named = gt_cluster_find_node(cluster, object->content->nodes[place->node]);
+    if (named == node && place->gpus == mask)
+        return PLACEMENT_MATCHES;
+    return named != GT_NONE && supernode_at(cluster, named) == supernode_at(cluster, node) ? PLACEMENT_MOVED
+                                                                                           : PLACEMENT_LEFT;
+}
+
+bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_object *object,
+                                  uint32_t rank, uint32_t node, uint64_t mask)
+{
+    return object && object->acknowledged &&
+           gt_placement_match(cluster, object, rank, node, mask) == PLACEMENT_MATCHES;
+}
+
+static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t at, uint32_t node,
+                      uint64_t mask)
+{
+    struct gt_cache_pod *pod = view->members[at].pod;
+    if (gt_bit_count(mask) == pod->gpus && gt_cache_plan_pod(cache, pod, node, mask, NULL) >= 0)
+        gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
+}
+
+static void adopt_place(const struct gt_cluster *cluster, struct gt_job_view *view,
+                        struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
+                        uint64_t until)
+{
+    struct gt_cluster_node info;
+    if (!gt_cluster_get_node(cluster, node, &info) || mask & ~info.available)
+        return;
+    gt_reservations_reserve(reservations, cluster, at, node, mask, until);
+    gt_job_view_set_state(view, at, GT_MEMBER_RESERVED);
+}
+
+void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
+                        struct gt_reservations *reservations, const struct placement_object *object,
+                        uint64_t until, uint64_t promised_until)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    if (!object || !object->content || !view->grouped)
+        return;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct gt_gpu_placement_pod *place =
+            gt_placement_object_place(object, view->job->members[i].rank);
+        uint32_t node = place ? gt_cluster_find_node(cluster, object->content->nodes[place->node]) : GT_NONE;
+        if (node == GT_NONE)
+            continue;
+        switch (view->members[i].state) {
+        case GT_MEMBER_TO_PLACE:
+            adopt_pod(cache, view, i, node, place->gpus);
+            break;
+        case GT_MEMBER_TO_RESERVE:
+            adopt_place(cluster, view, reservations, i, node, place->gpus, until);
+            break;
+        case GT_MEMBER_ABSENT:
+            if (promised_until && !gt_job_view_has_ended(view, owner, i))
+                adopt_place(cluster, view, reservations, i, node, place->gpus, promised_until);
+            break;
+        default:
+            break;
+        }
+    }
+    gt_reservations_sync(reservations, cluster, 0);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_CONTENT_H
+#define GPUTOPO_PLACEMENT_CONTENT_H
+
+#include "scheduler-ext/placement/objects.h"
+#include "scheduler-ext/placement/view.h"
+
+/* From the view of a job to its GPUPlacement, and back. No I/O, no clock. */
+
+struct placement_content {
+    struct gt_gpu_placement object; /* texts are borrowed from the view, the cache, the owner, or are below */
+    const char **nodes, **units;
+    struct gt_gpu_placement_pod *pods;
+    struct gt_gpu_placement_template *templates;
+    struct gt_buf texts; /* of the units, one behind the other */
+    struct gt_buf where;
+};
+
+/* What is asked, and the plan; name, phase, reason, message, epoch and times are the caller's to fill in.
+ * `view` NULL: neither is known. placement_content_done() in any case. -E2BIG where it has more pods than an
+ * object holds. */
+int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job *job,
+                              const struct gt_job_view *view, const struct gt_owner *owner,
+                              const struct gt_reservations *reservations, struct placement_content *ret,
+                              struct gt_err **err);
+void gt_placement_content_done(struct placement_content *content);
+#define auto_placement_content __attribute__((cleanup(gt_placement_content_done)))
+
+/* How a member's place stands to the one that the object names. */
+enum placement_match {
+    PLACEMENT_MATCHES,
+    PLACEMENT_UNNAMED, /* the object names none */
+    PLACEMENT_MOVED,   /* another, in the same supernode */
+    PLACEMENT_LEFT,    /* another, elsewhere */
+};
+enum placement_match gt_placement_match(const struct gt_cluster *cluster,
+                                        const struct placement_object *object, uint32_t rank, uint32_t node,
+                                        uint64_t mask);
+
+/* Whether the object names just this place, as this leader wrote it and the API server has acknowledged. */
+bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_object *object,
+                                  uint32_t rank, uint32_t node, uint64_t mask);
+
+/*
+ * Takes over the plan of the object, where its places can still be had: gated pods without a plan are
+ * planned, and places are reserved for pods that are not made: until `until` where the job wants them anyhow,
+ * and until `promised_until` of the object where it has begun. For a new leader.
+ */
+void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
+                        struct gt_reservations *reservations, const struct placement_object *object,
+                        uint64_t until, uint64_t promised_until);
+
+#endif

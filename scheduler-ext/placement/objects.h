@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_PLACEMENT_OBJECTS_H
+#define GPUTOPO_PLACEMENT_OBJECTS_H
+
+#include "api/gpu_placement.h"
+#include "base/table.h"
+
+/*
+ * The GPUPlacements of the cluster, by namespace and name, as the API server has them: from the informer and
+ * from the answers to our own writes, whichever is newer. No I/O; times are the caller's, in milliseconds.
+ */
+enum { GT_PLACEMENT_OBJECTS_MAX = 1 << 17 };
+
+struct write;
+
+struct placement_object {
+    char *namespace_, *name;          /* owned */
+    struct gt_gpu_placement *content; /* NULL: the API server has none, as far as we know */
+    uint64_t epoch;                   /* the highest that was seen under this name since the process began */
+    bool acknowledged;                /* `content` is what this leader wrote in its term */
+    bool is_unsure;    /* a write of ours may or may not have got through: it has to be read again */
+    uint64_t ahead_ms; /* an answer was before the watch: until then older versions are passed over; 0: not */
+    uint64_t rest_ms;  /* the API server refused a write: none before then */
+    unsigned refusals; /* one after the other */
+    struct write *write; /* waiting, or on its way */
+    void *job;           /* the placement controller's; NULL: no pod of the job is there */
+};
+
+struct placement_objects {
+    struct gt_table table;
+};
+
+/* NULL where it is not there. */
+struct placement_object *gt_placement_object_find(const struct placement_objects *objects,
+                                                  const char *namespace_, const char *name);
+/* Finds it, or makes an empty one; NULL: too many, or no memory. */
+struct placement_object *gt_placement_object_get(struct placement_objects *objects, const char *namespace_,
+                                                 const char *name);
+/* What the watch tells; takes `content` over. False: we know something newer. */
+bool gt_placement_object_saw(struct placement_object *object, struct gt_gpu_placement *content, uint64_t now);
+/* What an answer to our own request tells; takes `content` over, NULL: it is not there. `written`: it is what
+ * we wrote. */
+void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
+                                  bool written, uint64_t now);
+/* Takes it out and frees it. */
+void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object);
+/* One after the other; `*slot` is 0 at first. NULL: no more. None may be added
+ * meanwhile; where the last one was dropped, `*slot` goes one back. */
+struct placement_object *gt_placement_objects_next(const struct placement_objects *objects, size_t *slot);
+void gt_placement_objects_done(struct placement_objects *objects);
+
+/* The place of a pod in the plan; NULL: the object has none for that rank. */
+const struct gt_gpu_placement_pod *gt_placement_object_place(const struct placement_object *object,
+                                                             uint32_t rank);
+
+#endif

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster in the double of the API server, and the placement controller on it, for the tests of both."""
+
+import base64
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+from api_double import ApiDouble, ApiError
+from daemon_driver import PATIENCE, wait_for
+from kube_driver import kubeconfig
+from placement_driver import (PLAN, Host, gates, indexed_pod, node_status, planned_node, supernode_status, template,
+                              topology)
+
+HOST = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
+PODS = "/api/v1/namespaces/ns/pods"
+TOPOLOGIES = "/apis/topology.metax-tech.com/v1alpha1/nodegputopologies"
+SUPERNODES = "/apis/topology.metax-tech.com/v1alpha1/supernodes"
+PLACEMENTS = "/apis/topology.metax-tech.com/v1alpha1/namespaces/ns/gpuplacements"
+JOBS = "/apis/batch/v1/namespaces/ns/jobs"
+
+
+class PodDouble(ApiDouble):
+    """Beyond the double: a patch's uid and resourceVersion are preconditions, a subresource changes the status and
+    metadata alone, and gates are only removed, as in the real one (test_placement_real.py)."""
+
+    def changed_to(self, collection, name, old, new):
+        if self.patching:
+            given, status = self.patching
+            for key in ("uid", "resourceVersion"):
+                if given.get("metadata", {}).get(key, old["metadata"][key]) != old["metadata"][key]:
+                    raise ApiError(409, f'Operation cannot be fulfilled on {collection[2]} "{name}": {key} has changed')
+        if self.patching and collection[2] == "pods":
+            if status:
+                new["spec"] = old["spec"]
+            else:
+                new["status"] = old.get("status", {})
+                had = gates(old)
+                if any(gate not in had for gate in gates(new)):
+                    raise ApiError(422, "spec.schedulingGates: Forbidden: only deletion is allowed")
+                if old["spec"].get("affinity") != new["spec"].get("affinity") and not had:
+                    raise ApiError(422, "spec: Forbidden: pod updates may not change fields")
+        if self.patching:
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        return super().changed_to(collection, name, old, new)
+
+    patching = None
+    meddle = None     # is called before a write is served
+    hold_back = None  # and this one before it is answered
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.finished = []  # (path, status) of writes, in the order in which they were served
+
+    def serve(self, request):
+        if request.method == "GET":
+            return self.served(request)
+        if self.meddle:
+            self.meddle(request)
+        code = 0
+        try:
+            code, body = self.served(request)
+        except ApiError as error:
+            code = error.code
+            raise
+        finally:
+            self.finished.append((request.path, code))
+        if self.hold_back:
+            self.hold_back(request)
+        return code, body
+
+    def served(self, request):
+        with self.lock:
+            self.patching = None
+            if request.method == "PATCH":
+                self.patching = (json.loads(request.body), request.path.endswith("/status"))
+            elif request.method == "DELETE" and request.body:
+                collection, name, _ = self.place(request.path)
+                wants = json.loads(request.body).get("preconditions", {})
+                old = self.objects.get((collection, name))
+                if old and any(old["metadata"][k] != v for k, v in wants.items()):
+                    raise ApiError(409, "the precondition does not hold")
+            return super().serve(request)
+
+
+class PlacementCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.api = PodDouble(self.folder)
+        self.addCleanup(self.api.stop)
+        self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt",
+                                 "token: token-1")
+        self.host = None
+        self.nodes = []
+
+    def tearDown(self):
+        if self.host:
+            code, errors = self.host.close()
+            self.assertEqual((code, errors), (0, ""))
+
+    def start(self, **options):
+        self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, **options})
+        self.assertTrue(self.host.order("start")["started"])
+        return self.host
+
+    def world(self, supernodes, nodes_each=4, gpus=8):
+        """Supernodes s0, s1... of nodes s0-n0, s0-n1..."""
+        for s in range(supernodes):
+            members = [f"s{s}-n{n}" for n in range(nodes_each)]
+            for node in members:
+                self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}},
+                             spec={}, status=node_status(gpus))
+                self.api.add(TOPOLOGIES, node, status=topology(node, gpus))
+            self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
+            self.nodes += members
+
+    def add_pod(self, name, pod):
+        self.api.add(PODS, name, **{"status": {"phase": "Pending"}, **pod, "metadata": {
+            "creationTimestamp": "2026-01-01T00:00:00Z", **pod["metadata"]}})
+
+    def pod(self, name):
+        with self.api.lock:
+            collection, _, _ = self.api.place(PODS + "/x")
+            return self.api.objects.get((collection, name))
+
+    def is_lifted(self, *names):
+        return all(self.pod(name) and not gates(self.pod(name)) for name in names)
+
+    def wait_lifted(self, *names, seconds=PATIENCE):
+        if not wait_for(lambda: self.is_lifted(*names), seconds):
+            self.fail(f"not lifted: {[(n, self.pod(n)) for n in names if not self.is_lifted(n)]}, "
+                      f"{self.host.counters()}, {self.host.notes[-5:]}")
+
+    def bind(self, name):
+        """As a scheduler and the node's agent would: onto its planned node, with its planned GPUs."""
+        pod = self.pod(name)
+        node = planned_node(pod)
+        ids = [i for container in json.loads(pod["metadata"]["annotations"][PLAN + "gpus"]).values()
+               for i in container]
+        self.run_on(name, node, [int(i.rsplit("-", 1)[1]) for i in ids])
+
+    def run_on(self, name, node, gpus):
+        pod = dict(self.pod(name))
+        self.api.add(PODS, name, **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} |
+                     {"spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running"}})
+        with self.api.lock:
+            collection, _, _ = self.api.place(TOPOLOGIES + "/x")
+            status = self.api.objects[collection, node]["status"]
+            used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
+        self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]),
+                                                       used + [(gpu, "ns", name) for gpu in gpus]))
+
+    def end(self, name):
+        """The pod goes, and the node's agent notices."""
+        node = self.pod(name)["spec"].get("nodeName")
+        self.api.remove(PODS, name)
+        if node:
+            self.free(node, name)
+
+    def free(self, node, name):
+        with self.api.lock:
+            collection, _, _ = self.api.place(TOPOLOGIES + "/x")
+            status = self.api.objects[collection, node]["status"]
+        used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
+        self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]), used))
+
+    def condition(self, name):
+        for condition in (self.pod(name) or {}).get("status", {}).get("conditions", []):
+            if condition["type"] == "GPUPlacement":
+                return condition
+        return None
+
+    def add_job(self, name, pods, group=None, gpus=8, atomic=None):
+        self.api.add(JOBS, name, spec={"completionMode": "Indexed", "completions": pods, "parallelism": pods,
+                                       "template": template(gpus, group, atomic)})
+
+    def add_gang(self, name, pods, group, gpus=8, **more):
+        self.add_job(name, pods, group, gpus)
+        for i in range(pods):
+            self.add_pod(f"{name}-{i}", indexed_pod(name, i, gpus=gpus, group=group, **more))
+        return [f"{name}-{i}" for i in range(pods)]
+
+    def review(self, order, pod, operation="CREATE", dry_run=False):
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "operation": operation, "namespace": "ns", "dryRun": dry_run, "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "object": pod}}
+        answer = self.host.order(f"{order} {json.dumps(body)}")
+        response = answer["response"]
+        self.assertEqual(response["uid"], "u")
+        return response, json.loads(base64.b64decode(response["patch"])) if "patch" in response else None
