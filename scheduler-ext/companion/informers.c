@@ -110,7 +110,7 @@ static void came(void *arg, cJSON *object)
         gt_cache_node(informers->cache, object);
         break;
     case GT_INFORMER_PLACEMENTS:
-        TELL(informers, saw_placement, informers->handlers[i_].arg, object);
+        NOTIFY(informers, saw_placement, informers->handlers[i_].arg, object);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -145,7 +145,7 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         gt_cache_node_gone(informers->cache, name);
         break;
     case GT_INFORMER_PLACEMENTS:
-        TELL(informers, saw_placement_gone, informers->handlers[i_].arg, namespace_, name);
+        NOTIFY(informers, saw_placement_gone, informers->handlers[i_].arg, namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
