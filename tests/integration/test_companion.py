@@ -103,6 +103,13 @@ class Case(unittest.TestCase):
         wait_for(lambda: self.members() == want, seconds)
         self.assertEqual(self.members(), want)
 
+    def pass_rounds(self, companion):
+        """Two more rounds, each for one more node: what the first one decided is written before the second."""
+        for _ in range(2):
+            alone = companion.metrics()['gputopo_nodes{state="alone"}']
+            self.add_mesh(f"alone-{alone:.0f}")
+            self.wait(lambda before=alone: companion.metrics()['gputopo_nodes{state="alone"}'] == before + 1)
+
     def settle(self):
         """Nothing is written any more."""
         def writes():
@@ -242,8 +249,7 @@ class Joining(Case):
         for _ in range(5):  # heartbeats: nothing that counts has changed
             self.api.add(TOPOLOGIES, "n1", status={**report("uuid-n1", "uuid-n2", free=8),
                                                    "observedAt": "2026-02-01T00:00:00Z"})
-            time.sleep(0.3)
-        time.sleep(2)
+        self.pass_rounds(companion)
         self.assertEqual(len(self.written()), before)
         observed = next(iter(self.statuses().values()))["observedAt"]
         time.sleep(1)
@@ -381,7 +387,7 @@ class Configuration(Case):
             self.wait(lambda: companion.metrics()["gputopo_supernode_config_error"] == 0)
         self.api.add(CONFIGMAPS, "gputopo-supernodes", data={"other.yaml": "groups: []"})
         self.wait(lambda: companion.metrics()["gputopo_supernode_config_error"] == 1)
-        time.sleep(1.5)
+        self.pass_rounds(companion)
         self.assertEqual(self.members(), want)
         # another process, which has never seen the good one
         companion.stop()
@@ -389,7 +395,7 @@ class Configuration(Case):
         again = self.start()
         self.wait(lambda: again.leads() and again.metrics()["gputopo_supernode_config_error"] == 1)
         self.wait(lambda: again.metrics()["gputopo_joins_total"] >= 1)
-        time.sleep(2)
+        self.pass_rounds(again)
         self.assertEqual(self.members(), want)
         self.assertTrue([r for r, _ in again.said() if r == "BadConfiguration"])
 
@@ -548,7 +554,7 @@ class Conflicts(Case):
         companion = self.start()
         self.wait(lambda: self.members().get("ours") == ["n2"])
         self.wait(lambda: [note for reason, note in companion.said() if reason == "NameTaken" and "theirs" in note])
-        time.sleep(1.5)
+        self.pass_rounds(companion)
         self.assertEqual(self.statuses()["theirs"], theirs)
         self.assertEqual(self.statuses()["unrelated"], theirs)
         self.assertFalse([r for r in self.written() if "theirs" in r.path or "unrelated" in r.path])
@@ -807,7 +813,7 @@ class Leading(Case):
         self.add_mesh("n1", "n2", free=2)
         self.api.fail(Status(403), times=10000, path="leases")
         companion = self.start()
-        time.sleep(3)
+        self.wait(lambda: len([r for r in self.api.asked() if "leases" in r.path]) >= 3)
         self.assertEqual(self.objects(), {})
         self.assertFalse([r for r in self.api.asked() if r.method != "GET" and "leases" not in r.path])
         self.wait(lambda: companion.events("the lease cannot be written or read"))

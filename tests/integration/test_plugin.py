@@ -546,9 +546,16 @@ class OtherPlugins(Case):
         self.other_plugin(kubelet, "GPU-x", name="again.sock")
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
+    def wait_checks(self, kubelet, count):
+        """So many checks more of what the kubelet offers have begun, and all but the last are worked out."""
+        def done():
+            return len([method for _, method, _ in list(kubelet.book.calls) if method == "GetAllocatableResources"])
+        before = done()
+        self.assertTrue(wait_for(lambda: done() >= before + count))
+
     def test_one_that_came_later_has_gone_and_taken_our_devices_along(self):
         kubelet, host = self.pair(check_ms=200)
-        time.sleep(1)
+        self.wait_checks(kubelet, 3)
         self.assertEqual(host.count("failed"), 0, "nothing is lost")
         kubelet.book.lost = first = kubelet.plugin
         self.assertTrue(kubelet.wait(lambda: kubelet.plugin not in (None, first)))
@@ -562,7 +569,7 @@ class OtherPlugins(Case):
         self.assertTrue(host.wait("failed"))
         self.assertEqual(host.last("failed")["why"], "another device plugin has taken over metax-tech.com/gpu: "
                                                      "the kubelet has 2 devices of it")
-        time.sleep(1)
+        self.wait_checks(kubelet, 3)
         self.assertEqual((host.count("failed"), len(kubelet.registrations)), (1, 1), "said once, and no fight")
         before = host.count("registered")
         kubelet.book.lost, kubelet.book.others = None, []

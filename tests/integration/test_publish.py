@@ -417,7 +417,6 @@ class Change(Case):
         kubelet.admit("train", 4)
         self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 4))
         self.assertTrue(wait_for(lambda: len(self.api.requests) == before + 2))
-        time.sleep(2)
         annotations, usage = sorted(self.api.requests[before:], key=lambda r: r.path)
         self.assertEqual((usage.query["fieldManager"], annotations.path), ("gputopo-agent-usage", NODES + "/n1"))
         self.assertLess(len(usage.body), 1000)
@@ -428,11 +427,13 @@ class Change(Case):
         kubelet.release("train")
         self.assertTrue(wait_for(lambda: self.status()["freeCount"] == 8))
         self.assertEqual(self.status()["owners"], [])
+        self.assertTrue(wait_for(lambda: len(self.api.requests) >= before + 4))
+        self.assertEqual(len(self.api.requests), before + 4, "two for each change, and nothing in between")
 
     def test_no_change_no_write(self):
         _, agent = self.start_with_use()
-        before = len(self.writes())
-        time.sleep(12)  # the kubelet is asked meanwhile
+        before, listed = len(self.writes()), agent.metrics()['gputopo_podresources_lists_total{result="done"}']
+        self.assertTrue(wait_for(lambda: agent.metrics()['gputopo_podresources_lists_total{result="done"}'] >= listed + 3))
         self.assertEqual(len(self.writes()), before, agent.lines)
 
     def test_heartbeat(self):
@@ -529,7 +530,9 @@ class Faults(Case):
         agent = self.start("--no-device-plugin", "--heartbeat", "2")
         self.assertTrue(wait_for(lambda: len(self.node()["metadata"]["labels"]) == 3))
         self.assertEqual(self.node()["metadata"]["labels"], {**LABELS, "metax-tech.com/gpu.product": "theirs"})
-        time.sleep(5)
+        for _ in range(2):
+            observed = self.status()["observedAt"]
+            self.assertTrue(wait_for(lambda before=observed: self.status()["observedAt"] != before), agent.lines)
         said = agent.events("a label of the Node is somebody else's, left to them")
         self.assertEqual([line["label"] for line in said], ["metax-tech.com/gpu.product"])
 
