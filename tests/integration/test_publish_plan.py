@@ -333,7 +333,8 @@ class NotHonoured(Case):
         wanted = [0, 7] if got != [0, 7] else [1, 6]
         self.plan("p", wanted)
         self.assertTrue(wait_for(lambda: self.got("otherwise") == 1), self.agent.lines)
-        time.sleep(6)  # another look at the book
+        lists = len(self.kubelet.book.lists())
+        self.assertTrue(wait_for(lambda: len(self.kubelet.book.lists()) >= lists + 2))
         self.assertEqual(self.got("otherwise"), 1, "told once")
         self.assertEqual(len(self.agent.events("a container has other GPUs than planned")), 1)
 
