@@ -16,7 +16,7 @@
 #include "base/version.h"
 #include "topology/model/render.h"
 
-/* In all, the process ends within two seconds; a scan that hangs is left before, with a word of its own. */
+/* The process ends within two seconds; a scan that hangs is abandoned before that, with a log line. */
 enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
 
 static const char uuid_variable[] = "METAX_GPU_UUIDS";
@@ -32,7 +32,7 @@ static void log_start(struct gt_agent *agent)
     gt_agent_api_complain(agent);
 }
 
-/* A recording or a root that cannot be read is to be answered with that one line alone. */
+/* For a recording or a root that cannot be read, that error is the only output. */
 static bool must_be_read(const struct gt_agent_options *options)
 {
     return options->from || options->root;
@@ -53,7 +53,7 @@ static void on_told(void *arg, bool warning, const char *reason, const char *not
     gt_agent_record_event(arg, warning, reason, "%s", note);
 }
 
-/* Serves this inventory, whose reference it takes, from now on. */
+/* Serves this inventory from now on; takes the reference. */
 static void take(struct gt_agent *agent, struct gt_inventory *inventory)
 {
     bool first = !agent->inventory;
@@ -126,7 +126,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     arm_timers(agent, result);
     if (!agent->inventory)
         gt_source_arm(agent->rescan_timer,
-                      FIRST_AGAIN_MS); /* nothing is known: soon, whatever the interval */
+                      FIRST_AGAIN_MS); /* nothing is known: scan soon, whatever the interval */
 }
 
 static void on_rescan(void *arg)
@@ -336,7 +336,7 @@ int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err
     if (r < 0)
         return r;
     struct gt_scan_options scan = scan_options(options, &faults, probe, no_probe_why);
-    if (options->from) /* of another machine: what is in /dev here says nothing about it */
+    if (options->from) /* of another machine: /dev here is not its own */
         scan.dev_root = NULL;
     r = gt_scan(&scan, &node, NULL, err);
     if (r < 0)

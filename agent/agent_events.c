@@ -46,7 +46,7 @@ static void on_vendor_event(void *arg, uint32_t events)
 {
     struct gt_agent *agent = arg;
     (void)events;
-    /* The scan drains it; until then it would wake us all the time. */
+    /* The scan drains it; until then it would wake the loop again and again. */
     gt_source_free(gt_steal(agent->probe_source));
     agent->vendor_events++;
     gt_debug("vendor event");

@@ -80,7 +80,7 @@ static void on_error(void *arg, const struct gt_err *error)
         hand_over(agent); /* so that no pod waits for a plan that cannot come */
 }
 
-/* A watch that goes on where it was says nothing until a pod changes. */
+/* A watch that resumes sends nothing until a pod changes. */
 static void on_look(void *arg)
 {
     struct gt_agent *agent = arg;

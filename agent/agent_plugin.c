@@ -23,11 +23,11 @@ static void on_registered(void *arg)
 static void on_registration_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
-    /* The back-off may last for days where there is no kubelet: the same reason is said once. */
+    /* Without a kubelet the back-off may last for days: the same reason is logged once. */
     bool again = strncmp(agent->registration_error, why, sizeof(agent->registration_error) - 1) == 0;
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration failed", GT_STR("why", why),
            GT_INT("retry_ms", retry_ms));
-    /* One failure is usual while a kubelet starts; the second in a row is for people. */
+    /* One failure is usual while a kubelet starts; the second in a row becomes an Event. */
     if (agent->registration_error[0] && !agent->reported_unregistered) {
         gt_agent_record_event(
             agent, true, "PluginNotRegistered",

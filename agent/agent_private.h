@@ -37,7 +37,7 @@ struct gt_agent {
     uint64_t event_scan_ms; /* when events last had a scan */
 
     struct gt_inventory *inventory; /* NULL before the first scan */
-    bool early;                     /* it is served, but not published: the vendor library is to come */
+    bool early; /* it is served, but not published: the vendor library's answer is still to come */
     struct gt_scan_counts scans;
     struct gt_health_counts health_counts;
     struct gt_call_times calls;
@@ -120,10 +120,10 @@ enum gt_agent_source {
 };
 int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_sync_stop(struct gt_agent *agent);
-/* These sources have answered, or will not. */
+/* These sources have answered, or are not waited for. */
 void gt_agent_synced(struct gt_agent *agent, unsigned sources);
 
-/* agent_shares.c: the signs that the vendor's plugin shares the GPUs. The kubelet's words come from
+/* agent_shares.c: the signs that the vendor's plugin shares the GPUs. Those of the kubelet come from
  * agent_usage.c; the Node's annotation is read while there is an API server. */
 int gt_agent_shares_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_shares_stop(struct gt_agent *agent);

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "kube/client.h"
 
-/* The signs that the vendor's plugin shares the GPUs: the kubelet's words come with who uses what, the Node's
- * annotation is asked for here. */
+/* The signs that the vendor's plugin shares the GPUs: those of the kubelet come with its lists, the Node's
+ * annotation is read here. */
 
 enum { NODE_CHECK_MS = 60000, NODE_CHECK_JITTER_MS = 12000 };
 
@@ -66,7 +66,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
 static void check_node(void *arg)
 {
     struct gt_agent *agent = arg;
-    gt_source_disarm(agent->node_timer); /* one question at a time: the answer arms it */
+    gt_source_disarm(agent->node_timer); /* one request at a time: the answer arms it */
     const struct gt_kube_request request = {
         .verb = GT_KUBE_GET,
         .resource = &gt_kube_nodes,

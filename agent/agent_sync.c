@@ -2,9 +2,8 @@
 #include "agent/agent_private.h"
 
 /*
- * What the agent waits for at its start. A GPU that a container holds by an ID of before must not be offered
- * by another one, nor a shared one as a whole one, not even for a moment: the first answer of each source,
- * whatever it is, is waited for.
+ * What the agent waits for at its start: the first answer of each source, also a failure. Else it might offer
+ * a GPU under a new ID that a container holds by an old one, or a shared GPU as a whole one.
  */
 
 enum { FIRST_ANSWERS_MS = 2000 };

@@ -20,7 +20,7 @@ static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_own
            strcmp(a->container, b->container) == 0;
 }
 
-/* Whether the device is in the same hands there, GPU of the node or not. */
+/* Whether the same container holds the device there, GPU of the node or not. */
 static bool holds(const struct gt_usage *usage, const struct gt_usage_owner *owner)
 {
     for (unsigned i = 0; i < usage->gpu_count + usage->unknown_devices; i++)
@@ -100,8 +100,8 @@ static bool matters(const struct gt_inventory *inventory, const struct gt_in_use
     return false;
 }
 
-/* GPUs that were served by their place, because the vendor library was silent then, get their UUID as ID as
- * soon as it is known and nobody holds them. True: there is one. */
+/* GPUs without known UUID are served by their PCI address. They get their UUID as ID when it is known and no
+ * container holds them. True: there is one. */
 static bool retire_temporary_ids(struct gt_agent *agent, struct gt_in_use *in_use)
 {
     const struct gt_inventory *inventory = agent->inventory;
@@ -154,9 +154,9 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     struct gt_agent *agent = arg;
     gt_agent_synced(agent, GT_SYNC_HELD | GT_SYNC_OFFERED);
     if (!agent->inventory)
-        return; /* an agent that cannot even scan ends with one line; the next failure is said */
+        return; /* an agent that cannot scan ends with one line; the next failure is logged */
     bool again = agent->usage_error[0] != '\0';
-    /* While a kubelet restarts one reason follows the other: that it cannot be asked is said once. */
+    /* While a kubelet restarts the reason changes: that it does not answer is logged once. */
     gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask the kubelet who uses the GPUs",
            GT_STR("why", why), GT_INT("retry_ms", retry_ms));
     snprintf(agent->usage_error, sizeof(agent->usage_error), "%s", why);

@@ -157,7 +157,7 @@ void gt_conditions_adopt(struct gt_agent_condition conditions[static GT_TOPOLOGY
     gt_conditions_read(gt_get(object, "status"), gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, found);
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         struct gt_agent_condition *to = &conditions[i];
-        /* What a hand has put there may be anything. */
+        /* Somebody may have edited it: it may have any form. */
         if (to->reason || !gt_time_of_text(found[i].since) ||
             !gt_text_copy(to->since, sizeof(to->since), found[i].since))
             continue;

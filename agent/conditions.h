@@ -6,7 +6,7 @@
 #include "base/time_text.h"
 #include "deviceplugin/inventory.h"
 
-/* The conditions of a NodeGPUTopology: what is well and what is not, for people and programs. */
+/* The conditions of a NodeGPUTopology. */
 struct gt_agent_condition {
     enum gt_condition_status status;
     const char *reason; /* a literal, one word */
@@ -30,8 +30,8 @@ struct gt_condition_facts {
 void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                           const struct gt_condition_facts *facts, const char *now);
 
-/* Takes over since when each has its status from an object that an agent before us wrote. Nothing is done for
- * those that have been worked out already. */
+/* Takes lastTransitionTime of each from the object that an earlier agent wrote. Conditions that have been
+ * worked out already stay. */
 void gt_conditions_adopt(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],
                          const cJSON *object);
 

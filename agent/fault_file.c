@@ -33,7 +33,7 @@ static const struct number_key flapping_keys[] = {
     {"holdMaxSeconds", offsetof(struct gt_flapping_rule, hold_max_s), 1, GT_FAULT_SECONDS_MAX},
 };
 
-/* Which keys a signal of this kind and a rule of this sort make use of, for those who read a table. */
+/* The keys that have an effect for this kind of signal and rule; a written table has only these. */
 static bool is_of_use(const char *key, enum gt_signal signal, const struct gt_fault_rule *rule)
 {
     if (strcmp(key, "threshold") == 0)
@@ -108,7 +108,7 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
                 place->path, place->where, item->string);
     }
     if (r >= 0 && gt_signal_kind(signal) == GT_SIGNAL_COUNTER && rule->when == GT_FAULT_AT_ONCE) {
-        rule->when = GT_FAULT_AFTER; /* a counter is never "there": one step is what comes nearest */
+        rule->when = GT_FAULT_AFTER; /* a counter is never "there": one step counts instead */
         rule->times = 1;
     }
     return r;

@@ -6,10 +6,10 @@
 #include "topology/model/health.h"
 
 /*
- * Which GPUs are unhealthy, and why, in a file, so that an agent that starts anew does not offer them before
- * it has checked them. It lies below the kubelet's device-plugins directory (the kubelet removes the plain
- * files there at its start, and no directories) and counts until the machine boots: `boot` is the kernel's
- * boot ID. docs/reference/health.md.
+ * A file with the unhealthy GPUs and the reasons, so that a restarted agent does not offer them before it has
+ * checked them. It lies below the kubelet's device-plugins directory (the kubelet removes the plain files
+ * there at its start, and no directories) and counts until the machine boots: `boot` is the kernel's boot ID.
+ * docs/reference/health.md.
  */
 struct gt_health_file {
     char *dir, *path;

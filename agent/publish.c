@@ -26,8 +26,8 @@ static void arm_heartbeat(struct gt_publish *publish)
                             gt_publish_random(publish, 2 * fifth + 1);
 }
 
-/* An object is made where there is something to say; where there is not, only one that is there is kept
- * right. The Node itself is there always. */
+/* An object is made for a node that has GPUs; without GPUs only an existing one is updated. The Node always
+ * exists. */
 static bool makes_object(const struct gt_publish *publish)
 {
     return publish->options.node_only || publish->exists || publish->source.wanted(publish->source.arg);
@@ -66,7 +66,7 @@ static void schedule(struct gt_publish *publish)
     for (unsigned i = 0; i < GT_PUBLISH_LANES && publish->busy == GT_PUBLISH_LANES; i++)
         if (is_due(publish, (enum gt_publish_lane)i) && time_of(publish, (enum gt_publish_lane)i) < at)
             at = time_of(publish, (enum gt_publish_lane)i);
-    /* A text on its way that is no longer right may have to be taken back. */
+    /* A request on its way with an outdated text may have to be withdrawn. */
     if (publish->busy != GT_PUBLISH_LANES && publish->lanes[publish->busy].changed &&
         moment + GT_PUBLISH_INTERVAL_MS < at)
         at = moment + GT_PUBLISH_INTERVAL_MS;
@@ -135,7 +135,7 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
         return;
     publish->port.now_text(publish->port.arg, at);
     if (which != GT_PUBLISH_OWNER && !make(publish, which, at, &body)) {
-        gt_publish_fail_lane(publish, which, NULL); /* no memory, or a text beyond all measure */
+        gt_publish_fail_lane(publish, which, NULL); /* no memory, or a text above the limit */
         return;
     }
     request.body = body.data;
@@ -150,8 +150,8 @@ static void start(struct gt_publish *publish, enum gt_publish_lane which)
     }
 }
 
-/* A request that has been waiting for the API server with a text of yesterday is taken back, so that what is
- * written when it returns is written once. */
+/* Withdraws a request that waits for the API server with an outdated text, so that the new text is written
+ * once. */
 static void take_back(struct gt_publish *publish)
 {
     enum gt_publish_lane which = publish->busy;
@@ -214,7 +214,7 @@ void gt_publish_begin(struct gt_publish *publish)
     if (publish->begun)
         return;
     publish->begun = true;
-    /* The kubelet takes the GPUs in meanwhile, as a rule: one write instead of two. */
+    /* The kubelet usually registers the GPUs meanwhile: one write instead of two. */
     publish->away_until = gt_publish_now(publish) + GT_PUBLISH_INTERVAL_MS +
                           gt_publish_random(publish, publish->options.heartbeat_ms / 30 + 1);
     arm_heartbeat(publish);

@@ -7,8 +7,8 @@
 #include "kube/client.h"
 
 /*
- * When something is written to the API server, and what next: the part of publishing that has no clock, no
- * connection and no knowledge of GPUs of its own (docs/reference/publishing.md). All on the loop's thread.
+ * Decides what is written to the API server next, and when. Knows no clock, no connection and no GPUs
+ * (docs/reference/publishing.md). All on the loop's thread.
  *
  * There are six lanes, and one request at a time. The first two are there to be done once, the others are
  * written again when their text has changed, at most once a second each, and at every heartbeat.
@@ -43,7 +43,7 @@ struct gt_publish_source {
 
 enum { GT_PUBLISH_TIME_SIZE = GT_TIME_TEXT_SIZE };
 
-/* The world outside. */
+/* The clock, timer and connection, as callbacks. */
 struct gt_publish_port {
     uint64_t (*now_ms)(void *arg);                     /* only goes forward */
     void (*now_text)(void *arg, char *to);             /* "2026-01-31T12:00:00Z", GT_PUBLISH_TIME_SIZE */

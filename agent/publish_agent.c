@@ -71,8 +71,8 @@ static int port_send(void *arg, const struct gt_kube_request *request, gt_kube_d
     return gt_kube_start(publish->kube, request, on_answer, publish, &publish->call, err);
 }
 
-/* While the client has nothing under way, ours waits. Others share it, so that it may be busy with theirs:
- * then this is asked again in a second. */
+/* Whether our request waits for a retry: the client has nothing under way. It may be busy with requests of
+ * others; then this is checked again in a second. */
 static bool port_is_idle(void *arg)
 {
     const struct gt_agent_publish *publish = arg;
@@ -180,7 +180,7 @@ static bool source_conflict(void *arg, enum gt_publish_lane lane, const cJSON *s
     if (lane != GT_PUBLISH_LABELS || publish->labels_left_out == all)
         return false;
     if (!refused)
-        refused = all & ~publish->labels_left_out; /* it names none that we know: leave them all */
+        refused = all & ~publish->labels_left_out; /* it names no label of ours: leave all of them */
     for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++)
         if (refused >> i & 1)
             gt_info("a label of the Node is somebody else's, left to them",
@@ -197,7 +197,7 @@ static void on_timer(void *arg)
     gt_publish_run(publish->engine);
 }
 
-/* What stands in the cluster from before is truer than what is found without the vendor library. */
+/* The published state is better than one that is found without the vendor library. */
 static bool is_changed(const struct gt_agent_publish *publish)
 {
     return publish && publish->agent->inventory && !publish->agent->early;

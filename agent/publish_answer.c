@@ -27,7 +27,7 @@ static void log_failure(struct lane *lane, enum gt_publish_lane which, const str
            GT_STR("what", gt_publish_lane_name(which)), GT_STR("why", gt_err_text(error)));
 }
 
-/* The API server said no. */
+/* The API server refused the request. */
 void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error)
 {
     struct lane *lane = &publish->lanes[which];
@@ -39,7 +39,8 @@ void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which
         log_failure(lane, which, error);
 }
 
-/* It said nothing of use. `status` 429 comes here only where it asked for longer than the request had. */
+/* The API server gave no usable answer. `status` is 429 only if Retry-After was longer than the request's
+ * deadline. */
 void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
                         unsigned status)
 {
@@ -66,7 +67,7 @@ static void is_back(struct gt_publish *publish)
     publish->away_until = 0;
 }
 
-/* The Node or the object is not what it was: begin with the Node. */
+/* The Node or the object was deleted or made again: begin with the Node. */
 static void start_over(struct gt_publish *publish)
 {
     publish->lanes[GT_PUBLISH_OWNER].done = false;

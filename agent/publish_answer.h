@@ -11,8 +11,8 @@ void gt_publish_take_answer(struct gt_publish *publish, enum gt_publish_lane whi
 /* The lane could not be written: it waits, longer each time. `error` NULL: nothing to log. */
 void gt_publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error);
 
-/* The API server said nothing of use: everything waits. `status` 429 only where it asked for longer than the
- * request had. */
+/* The API server gave no usable answer: everything waits. `status` is 429 only if Retry-After was longer than
+ * the request's deadline. */
 void gt_publish_go_away(struct gt_publish *publish, enum gt_publish_lane which, const struct gt_err *error,
                         unsigned status);
 

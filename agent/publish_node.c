@@ -62,7 +62,7 @@ static bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* What may not stand in a label's value becomes '-'; it begins and ends with a letter or digit. */
+/* Characters that a label's value must not have become '-'; it begins and ends with a letter or digit. */
 static void clean(const char *text, char to[static LABEL_MAX + 1])
 {
     size_t len = 0;

@@ -7,7 +7,7 @@
 
 /*
  * The bodies of what is published, whole server-side apply requests as JSON. `usage` is what is known of who
- * uses what; where it is not known, free is taken as: healthy. See docs/reference/publishing.md.
+ * uses what; if it is not known, all healthy GPUs count as free. See docs/reference/publishing.md.
  */
 
 /* Scores and losses of one class and one free mask; worked out once, since above 16 GPUs a search with a time

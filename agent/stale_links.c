@@ -36,7 +36,7 @@ static bool keep_link(const struct gt_node *before, const struct gt_node *node, 
     return true;
 }
 
-/* Who knows no GPU knows no server. */
+/* Without GPUs no server is known. */
 static bool is_silent(const struct gt_node *node)
 {
     for (unsigned i = 0; i < node->gpu_count; i++)

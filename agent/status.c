@@ -28,7 +28,7 @@ bool gt_status_ready(const struct gt_status *status, struct gt_buf *to)
     }
     if (!status->inventory->device_count) {
         not_advertised = gt_node_not_advertised(status->inventory->node);
-        /* Nothing to do is done: a rollout must not wait for this node. */
+        /* A node with no GPU to advertise is ready: a rollout must not wait for it. */
         gt_buf_printf(to, "ok: %s\n",
                       not_advertised ? not_advertised : "this node has no GPU, nothing is advertised");
         return true;

@@ -18,7 +18,7 @@ struct gt_status {
 
 enum { GT_SCAN_STUCK_S = 120, GT_HANDLER_STUCK_S = 10 };
 
-/* Whether the agent lives; one line of plain words into `to`. */
+/* Whether the agent works (/healthz); one line into `to`. */
 bool gt_status_healthy(const struct gt_status *status, struct gt_buf *to);
 
 /* Whether it serves the kubelet; one line that says why not. */

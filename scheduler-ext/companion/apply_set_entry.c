@@ -157,7 +157,7 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
     struct gt_apply_set_seen seen = {0};
     if (object && !see(entry->set, object, &seen))
         return; /* the watch will tell */
-    /* Somebody else's write may have followed, and nobody tells of that again. */
+    /* Somebody else's write may have followed, and the watch will not send it again. */
     if (was_observed(entry, &seen)) {
         seen_done(&seen);
         gt_apply_set_caught_up(entry);

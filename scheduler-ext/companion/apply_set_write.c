@@ -97,7 +97,7 @@ static int create(struct gt_apply_set_entry *entry, struct gt_err **err)
     return start(entry, GT_KUBE_CREATE, false, body_of(entry, NULL, labels, is_status ? NULL : root), err);
 }
 
-/* What was deleted and made again by somebody else meanwhile stays. */
+/* An object that somebody else has deleted and made again meanwhile stays. */
 static int erase(struct gt_apply_set_entry *entry, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4 << 10);

@@ -90,7 +90,7 @@ static int take_signals(struct gt_companion *companion, struct gt_err **err)
     return r;
 }
 
-/* Host and a random part, as client-go's: a pod that was restarted is somebody else. */
+/* Host and a random part, as client-go's: a restarted pod has another identity. */
 static int make_instance(struct gt_companion *companion, struct gt_err **err)
 {
     char host[128] = {0};

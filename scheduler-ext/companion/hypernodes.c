@@ -89,8 +89,8 @@ static void add_held(struct gt_holders *holders, const char *member, const char 
         (struct held){.member = a, .holder = b, .is_node = is_node, .foreign = foreign};
 }
 
-/* Volcano takes Go's expressions. What POSIX's extended ones mean likewise is understood; repetitions with a
- * number are not, since they may cost anything. */
+/* Volcano takes Go's expressions. Those are understood that mean the same as a POSIX extended expression;
+ * repetitions with a number are not, since their cost has no limit. */
 static bool is_understood(const char *text)
 {
     return strlen(text) <= PATTERN_LEN_MAX && !strpbrk(text, "\\{}") && !strstr(text, "(?") &&
@@ -100,7 +100,7 @@ static bool is_understood(const char *text)
 /* `text` NULL: one that selects otherwise. */
 static void add_pattern(struct gt_holders *holders, const char *holder, bool is_node, const char *text)
 {
-    /* One more than fits holds everything as well: nothing is taken that might be somebody's. */
+    /* One more than fits counts as the holder of everything, so that nothing of somebody else is taken. */
     bool last = holders->pattern_count == PATTERNS_MAX;
     struct pattern *p = &holders->patterns[last ? PATTERNS_MAX - 1 : holders->pattern_count];
     if (last && !p->is_all)

@@ -11,7 +11,7 @@ struct gt_leader {
     struct gt_leader_port port;
     bool leads, busy, releasing;
     bool known;    /* `lease` is what the server had at its last answer */
-    bool is_stale; /* somebody has written since: it has to be read again */
+    bool is_stale; /* somebody has written it since: it has to be read again */
     struct gt_kube_lease lease;
     uint64_t seen_ms;    /* when `lease` was first seen as it is */
     uint64_t asked_ms;   /* when the request on its way was made */
@@ -188,7 +188,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     leader->busy = false;
     if (answer->status == 404) {
         leader->known = false;
-        set_leads(leader, false); /* somebody has deleted it: another one may have it by now */
+        set_leads(leader, false); /* somebody has deleted it: another replica may hold it by now */
         claim(leader, GT_KUBE_CREATE, (struct gt_kube_lease){0});
     } else if (answer->error)
         fail(leader, gt_err_text(answer->error));

@@ -345,7 +345,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .log_level = GT_LOG_INFO,
         .log_format = GT_LOG_TEXT,
     };
-    /* The file counts less than the command line, wherever it stands there: its name is looked for first. */
+    /* The command line overrides the file, wherever the file is named there: so its name is read first. */
     struct gt_companion_options first = options;
     int r = gt_options_read(&command, argc, argv, &first, NULL, err);
     if (r >= 0 && first.config_file)

@@ -82,7 +82,7 @@ static bool go_on(struct ui_part *part, uint64_t ms)
     return true;
 }
 
-/* What nobody has asked for in a while goes. */
+/* Frees a snapshot that was not requested for a while. */
 static void forget(struct ui_part *part)
 {
     uint64_t now = gt_clock_ms();

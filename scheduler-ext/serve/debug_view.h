@@ -24,7 +24,7 @@ void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *j
 /* That state in one word, or where the controller has none how far its pods are: "gated", "pending",
  * "starting", "running". */
 const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_placement_job *info);
-/* Whether that is all right, so that nobody need look at it. */
+/* Whether the job needs no attention. */
 bool gt_debug_is_settled(const struct gt_cache_job *job, const struct gt_placement_job *info);
 
 const char *gt_debug_pod_state(const struct gt_cache_pod *pod);

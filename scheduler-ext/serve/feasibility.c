@@ -20,7 +20,7 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
     pod->planned = known && known->plan == GT_CACHE_PLAN_HELD ? known->plan_node : GT_NONE;
 }
 
-/* What nobody is promised, also where no plan would go: a scheduler may. */
+/* GPUs that are promised to no job, also on a node that no plan would use: a scheduler may. */
 static uint64_t unpromised(const struct gt_cluster_node *node, uint64_t remote)
 {
     return node->free & node->healthy & ~node->assumed & ~remote;
