@@ -136,25 +136,25 @@ static void keeps_its_limits(void **state)
     assert_int_equal(set(table, "more", "1", "{\"c\": [\"GPU-a\"]}"), 1);
 }
 
-struct remote_reservations {
+struct mismatch_seen {
     unsigned count;
     char container[32], planned[128], actual[128];
 };
 
-static void hear(void *arg, const struct gt_plan_mismatch *mismatch)
+static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
 {
-    struct remote_reservations *heard = arg;
-    heard->count++;
-    snprintf(heard->container, sizeof(heard->container), "%s", mismatch->container);
-    snprintf(heard->planned, sizeof(heard->planned), "%s", mismatch->planned);
-    snprintf(heard->actual, sizeof(heard->actual), "%s", mismatch->actual);
+    struct mismatch_seen *seen = arg;
+    seen->count++;
+    snprintf(seen->container, sizeof(seen->container), "%s", mismatch->container);
+    snprintf(seen->planned, sizeof(seen->planned), "%s", mismatch->planned);
+    snprintf(seen->actual, sizeof(seen->actual), "%s", mismatch->actual);
 }
 
 static void compare(struct gt_plan_table *table, const struct gt_holder *holders, unsigned count,
-                    bool settling, struct remote_reservations *heard)
+                    bool settling, struct mismatch_seen *seen)
 {
     const struct gt_holdings holdings = {.holders = holders, .count = count, .settling = settling};
-    gt_plan_table_compare(table, &holdings, hear, heard);
+    gt_plan_table_compare(table, &holdings, on_mismatch, seen);
 }
 
 static void compares(void **state)
@@ -163,40 +163,40 @@ static void compares(void **state)
         {"default", "p", "c", "GPU-b"}, {"default", "p", "c", "GPU-a"}, {"other", "p", "c", "GPU-x"}};
     const struct gt_holder wrong[] = {{"default", "p", "c", "GPU-a"}, {"default", "p", "c", "GPU-x"}};
     const struct gt_holder fewer[] = {{"default", "p", "c", "GPU-a"}};
-    struct remote_reservations heard = {0};
+    struct mismatch_seen seen = {0};
     (void)state;
     gt_auto_plan_table struct gt_plan_table *table = new_table();
     assert_int_equal(set(table, "p", "1", "{\"c\": [\"GPU-a\", \"GPU-b\"], \"init\": [\"GPU-a\"]}"), 1);
-    compare(table, right, 0, false, &heard);
-    compare(table, right, 3, false, &heard);
-    compare(table, right, 3, false, &heard);
-    compare(table, wrong, 2, false, &heard); /* it was told: this does not happen */
+    compare(table, right, 0, false, &seen);
+    compare(table, right, 3, false, &seen);
+    compare(table, right, 3, false, &seen);
+    compare(table, wrong, 2, false, &seen); /* it was told: this does not happen */
     assert_int_equal(counts_of(table).as_planned, 1);
     assert_int_equal(counts_of(table).otherwise, 0);
     /* the same name, another pod: what is listed first may still be of the one before */
     assert_int_equal(set(table, "p", "2", "{\"c\": [\"GPU-a\", \"GPU-b\"]}"), 1);
-    compare(table, wrong, 2, false, &heard);
-    compare(table, wrong, 0, false, &heard);
-    compare(table, right, 3, false, &heard);
+    compare(table, wrong, 2, false, &seen);
+    compare(table, wrong, 0, false, &seen);
+    compare(table, right, 3, false, &seen);
     assert_int_equal(counts_of(table).as_planned, 2);
-    assert_int_equal(heard.count, 0);
+    assert_int_equal(seen.count, 0);
     /* in earnest */
     assert_int_equal(set(table, "p", "3", "{\"c\": [\"GPU-a\", \"GPU-b\"]}"), 1);
-    compare(table, wrong, 2, true, &heard);
-    compare(table, wrong, 2, true, &heard);
-    compare(table, wrong, 2, false, &heard);
-    assert_int_equal(heard.count, 0);
-    compare(table, wrong, 2, false, &heard);
-    compare(table, wrong, 2, false, &heard);
-    assert_int_equal(heard.count, 1);
+    compare(table, wrong, 2, true, &seen);
+    compare(table, wrong, 2, true, &seen);
+    compare(table, wrong, 2, false, &seen);
+    assert_int_equal(seen.count, 0);
+    compare(table, wrong, 2, false, &seen);
+    compare(table, wrong, 2, false, &seen);
+    assert_int_equal(seen.count, 1);
     assert_int_equal(counts_of(table).otherwise, 1);
-    assert_string_equal(heard.container, "c");
-    assert_string_equal(heard.planned, "GPU-a,GPU-b");
-    assert_string_equal(heard.actual, "GPU-a,GPU-x");
+    assert_string_equal(seen.container, "c");
+    assert_string_equal(seen.planned, "GPU-a,GPU-b");
+    assert_string_equal(seen.actual, "GPU-a,GPU-x");
     assert_int_equal(set(table, "p", "4", "{\"c\": [\"GPU-a\", \"GPU-b\"]}"), 1);
-    compare(table, fewer, 1, false, &heard);
-    compare(table, fewer, 1, false, &heard);
-    assert_int_equal(heard.count, 2);
+    compare(table, fewer, 1, false, &seen);
+    compare(table, fewer, 1, false, &seen);
+    assert_int_equal(seen.count, 2);
 }
 
 int main(void)
