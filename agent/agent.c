@@ -48,7 +48,7 @@ static void arm_timers(struct gt_agent *agent, const struct gt_scan_result *resu
         gt_source_arm(agent->health_timer, (uint64_t)options->health_s * 1000);
 }
 
-static void on_told(void *arg, bool warning, const char *reason, const char *note)
+static void on_change(void *arg, bool warning, const char *reason, const char *note)
 {
     gt_agent_record_event(arg, warning, reason, "%s", note);
 }
@@ -60,7 +60,7 @@ static void take(struct gt_agent *agent, struct gt_inventory *inventory)
     if (first && must_be_read(agent->options))
         log_start(agent);
     inventory = gt_agent_cdi_check(agent, inventory);
-    unsigned changes = gt_changes_log(agent->inventory, inventory, on_told, agent);
+    unsigned changes = gt_changes_log(agent->inventory, inventory, on_change, agent);
     gt_inventory_unref(agent->inventory);
     agent->inventory = inventory;
     if (agent->plugin)

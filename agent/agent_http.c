@@ -78,12 +78,12 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
     gt_http_metrics(listeners, GT_COUNT(listeners), &response->body);
 }
 
-static void serve_status(struct gt_agent *agent, bool (*judge)(const struct gt_status *, struct gt_buf *),
+static void serve_status(struct gt_agent *agent, bool (*is_well)(const struct gt_status *, struct gt_buf *),
                          struct gt_http_response *response)
 {
     char socket[PATH_MAX];
     struct gt_status status = status_of(agent, &socket);
-    response->status = judge(&status, &response->body) ? 200 : 503;
+    response->status = is_well(&status, &response->body) ? 200 : 503;
 }
 
 static void serve_usage(struct gt_agent *agent, struct gt_http_response *response)

@@ -81,7 +81,7 @@ static void on_error(void *arg, const struct gt_err *error)
 }
 
 /* A watch that resumes sends nothing until a pod changes. */
-static void on_look(void *arg)
+static void on_check(void *arg)
 {
     struct gt_agent *agent = arg;
     if (is_current(agent))
@@ -106,7 +106,7 @@ int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err)
     };
     int r = gt_plan_table_new(&agent->plans, err);
     if (r >= 0)
-        r = gt_loop_add_timer(agent->loop, on_look, agent, &agent->plans_timer, err);
+        r = gt_loop_add_timer(agent->loop, on_check, agent, &agent->plans_timer, err);
     if (r >= 0)
         r = gt_kube_informer_start(agent->kube, &spec, &agent->pods, err);
     return r;

@@ -48,7 +48,7 @@ struct gt_scanner {
     uint64_t digest;              /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;                   /* the first scan was */
     uint64_t reported_ms;         /* when a scan last kept no link of before, 0 never */
-    int64_t told_s;               /* the same as Unix time */
+    int64_t reported_s;           /* the same as Unix time */
 };
 
 static uint64_t in_ms(unsigned milliseconds)
@@ -130,10 +130,10 @@ static int keep_links(struct gt_scanner *scanner, struct gt_node *node, struct g
     bool kept = false;
     int r = may_keep_links(scanner) ? gt_stale_links_keep(scanner->found, node, &kept, err) : 0;
     if (kept)
-        node->links_reported_s = scanner->told_s;
+        node->links_reported_s = scanner->reported_s;
     else {
         scanner->reported_ms = gt_clock_ms();
-        scanner->told_s = (int64_t)time(NULL);
+        scanner->reported_s = (int64_t)time(NULL);
     }
     return r;
 }

@@ -73,7 +73,8 @@ const char *gt_pod_annotation(const struct gt_pod_meta *pod, const char *key)
     return find(pod->annotations, pod->annotation_count, key);
 }
 
-/* No name or index is longer than GT_POD_VALUE_MAX, so one that is means nothing; of a size the user is told.
+/* No name or index is longer than GT_POD_VALUE_MAX, so one that is means nothing; of a size the user is
+ * value.
  */
 static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
 {
@@ -88,9 +89,9 @@ static unsigned read_pairs(const cJSON *object, struct gt_pair *to, bool *bad)
             continue;
         bool is_text = cJSON_IsString(item) && item->valuestring;
         bool fits = is_text && strnlen(item->valuestring, GT_POD_VALUE_MAX + 1) <= GT_POD_VALUE_MAX;
-        const char *told = fits ? item->valuestring : is_text ? "(too long)" : "(no text)";
+        const char *value = fits ? item->valuestring : is_text ? "(too long)" : "(no text)";
         if (fits || key < SIZES)
-            to[count++] = (struct gt_pair){keys[key].text, told};
+            to[count++] = (struct gt_pair){keys[key].text, value};
         *bad = *bad || (!is_text && key >= SIZES);
     }
     return count;

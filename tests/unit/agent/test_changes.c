@@ -30,7 +30,7 @@ static struct gt_inventory *inventory(enum gt_link_kind kind, enum gt_link_state
     return made;
 }
 
-static void on_told(void *arg, bool warning, const char *reason, const char *note)
+static void on_change(void *arg, bool warning, const char *reason, const char *note)
 {
     char *said = arg;
     (void)warning;
@@ -41,7 +41,7 @@ static void on_told(void *arg, bool warning, const char *reason, const char *not
 static void expect_told(struct gt_inventory *before, struct gt_inventory *after, const char *expected)
 {
     char said[SAID_MAX] = "";
-    gt_changes_log(before, after, on_told, said);
+    gt_changes_log(before, after, on_change, said);
     assert_string_equal(said, expected);
 }
 

@@ -12,40 +12,40 @@
 
 /* The doors as a scheduler sees them: a request's bytes in, status and answer out. */
 
-struct door {
+struct host {
     struct gt_cache *cache;
     struct gt_extender *extender;
 };
 
 static int set_up(void **state)
 {
-    static struct door door;
+    static struct host host;
     struct gt_extender_spec spec = {.weights = GT_AWARE_DEFAULT};
-    spec.cache = door.cache = new_cache(NULL);
-    assert_int_equal(gt_extender_new(&spec, &door.extender, NULL), 0);
-    gt_extender_set_ready(door.extender, true);
-    *state = &door;
+    spec.cache = host.cache = new_cache(NULL);
+    assert_int_equal(gt_extender_new(&spec, &host.extender, NULL), 0);
+    gt_extender_set_ready(host.extender, true);
+    *state = &host;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct door *door = *state;
-    gt_extender_free(door->extender);
-    gt_cache_free(door->cache);
+    struct host *host = *state;
+    gt_extender_free(host->extender);
+    gt_cache_free(host->cache);
     return 0;
 }
 
 /* Posts a body in pieces of `cut` bytes; the answer is the caller's. */
-static unsigned post_as(struct door *door, const char *path, const char *type, const char *body, size_t cut,
+static unsigned post_as(struct host *host, const char *path, const char *type, const char *body, size_t cut,
                         struct gt_buf *answer)
 {
     struct gt_http_request request = {.method = GT_HTTP_POST, .path = path, .content_type = type};
     struct gt_http_response response = {.status = 200, .body = GT_BUF(1 << 20)};
     struct gt_http_consumer consumer;
     size_t len = strlen(body);
-    if (!gt_extender_take(door->extender, &request, &consumer)) {
-        assert_true(gt_extender_serve(door->extender, &request, &response));
+    if (!gt_extender_take(host->extender, &request, &consumer)) {
+        assert_true(gt_extender_serve(host->extender, &request, &response));
     } else {
         int r = 0;
         for (size_t at = 0; at < len && r == 0; at += cut)
@@ -58,28 +58,28 @@ static unsigned post_as(struct door *door, const char *path, const char *type, c
     return response.status;
 }
 
-static cJSON *post(struct door *door, const char *path, const char *body)
+static cJSON *post(struct host *host, const char *path, const char *body)
 {
     for (size_t cut = 1; cut < 64; cut += 31) { /* the same however it is cut */
         struct gt_buf piece = {0}, whole = {0};
-        assert_int_equal(post_as(door, path, "application/json", body, cut, &piece), 200);
-        assert_int_equal(post_as(door, path, "application/json; charset=utf-8", body, 1 << 20, &whole), 200);
+        assert_int_equal(post_as(host, path, "application/json", body, cut, &piece), 200);
+        assert_int_equal(post_as(host, path, "application/json; charset=utf-8", body, 1 << 20, &whole), 200);
         assert_string_equal(piece.data, whole.data);
         gt_buf_done(&piece);
         gt_buf_done(&whole);
     }
     gt_auto_buf struct gt_buf answer = {0};
-    post_as(door, path, "application/json", body, 1 << 20, &answer);
+    post_as(host, path, "application/json", body, 1 << 20, &answer);
     cJSON *json = cJSON_Parse(answer.data);
     assert_non_null(json);
     return json;
 }
 
-static void assert_refused(struct door *door, const char *path, const char *type, const char *body,
+static void assert_refused(struct host *host, const char *path, const char *type, const char *body,
                            unsigned status, const char *word)
 {
     gt_auto_buf struct gt_buf answer = {0};
-    unsigned got = post_as(door, path, type, body, 7, &answer);
+    unsigned got = post_as(host, path, type, body, 7, &answer);
     if (got != status || !answer.data || !strstr(answer.data, word))
         fail_msg("%s: %u %s, expected %u with \"%s\"", body, got, answer.data ? answer.data : "", status,
                  word);
@@ -107,13 +107,13 @@ static int score_of(const cJSON *list, const char *node)
 /* The node whose free GPUs equal the request wins, alone; a node that is not known has the least. */
 static void test_exact_match_wins(void **state)
 {
-    struct door *door = *state;
-    give_plain_node(door->cache, "n1");
-    give_plain_node(door->cache, "n2");
-    give_plain_node(door->cache, "n3");
-    give_topology(door->cache, TOPOLOGY(.name = "n2", .gpus = 8, .unnamed = 0x0f), 1);
-    give_topology(door->cache, TOPOLOGY(.name = "n3", .gpus = 8, .unnamed = 0x07), 1);
-    cJSON *list = post(door, "/kube-scheduler/prioritize", ARGS("p", "4", "\"n1\",\"n2\",\"n3\",\"new\""));
+    struct host *host = *state;
+    give_plain_node(host->cache, "n1");
+    give_plain_node(host->cache, "n2");
+    give_plain_node(host->cache, "n3");
+    give_topology(host->cache, TOPOLOGY(.name = "n2", .gpus = 8, .unnamed = 0x0f), 1);
+    give_topology(host->cache, TOPOLOGY(.name = "n3", .gpus = 8, .unnamed = 0x07), 1);
+    cJSON *list = post(host, "/kube-scheduler/prioritize", ARGS("p", "4", "\"n1\",\"n2\",\"n3\",\"new\""));
     assert_int_equal(cJSON_GetArraySize(list), 4);
     assert_int_equal(score_of(list, "n2"), 10);
     assert_in_range(score_of(list, "n1"), 1, 9);
@@ -121,7 +121,7 @@ static void test_exact_match_wins(void **state)
     assert_int_equal(score_of(list, "new"), 0);
     cJSON_Delete(list);
     /* 8 are on one node only */
-    list = post(door, "/kube-scheduler/prioritize", ARGS("p", "8", "\"n1\",\"n2\""));
+    list = post(host, "/kube-scheduler/prioritize", ARGS("p", "8", "\"n1\",\"n2\""));
     assert_int_equal(score_of(list, "n1"), 10);
     assert_int_equal(score_of(list, "n2"), 0);
     cJSON_Delete(list);
@@ -136,11 +136,11 @@ static const char *failed_text(const cJSON *answer, const char *map, const char 
 /* GPUs promised to a planned pod are kept from others, and the planned pod goes to its node only. */
 static void test_promises_are_kept(void **state)
 {
-    struct door *door = *state;
-    give_plain_node(door->cache, "n1");
-    give_plain_node(door->cache, "n2");
-    give_pod(door->cache, POD(.name = "planned", .gpus = 6, .plan_node = "n1", .plan_mask = 0x3f));
-    cJSON *answer = post(door, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"new\""));
+    struct host *host = *state;
+    give_plain_node(host->cache, "n1");
+    give_plain_node(host->cache, "n2");
+    give_pod(host->cache, POD(.name = "planned", .gpus = 6, .plan_node = "n1", .plan_mask = 0x3f));
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"new\""));
     const cJSON *names = cJSON_GetObjectItem(answer, "NodeNames");
     assert_int_equal(cJSON_GetArraySize(names), 2);
     assert_string_equal(cJSON_GetArrayItem(names, 0)->valuestring, "n2");
@@ -149,11 +149,11 @@ static void test_promises_are_kept(void **state)
                         "6 of the free GPUs are promised to planned or starting pods, 2 are left, 4 needed");
     cJSON_Delete(answer);
 
-    answer = post(door, "/kube-scheduler/filter", ARGS("other", "2", "\"n1\",\"n2\""));
+    answer = post(host, "/kube-scheduler/filter", ARGS("other", "2", "\"n1\",\"n2\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 2);
     cJSON_Delete(answer);
 
-    answer = post(door, "/kube-scheduler/filter", ARGS("planned", "6", "\"n1\",\"n2\""));
+    answer = post(host, "/kube-scheduler/filter", ARGS("planned", "6", "\"n1\",\"n2\""));
     names = cJSON_GetObjectItem(answer, "NodeNames");
     assert_int_equal(cJSON_GetArraySize(names), 1);
     assert_string_equal(cJSON_GetArrayItem(names, 0)->valuestring, "n1");
@@ -161,7 +161,7 @@ static void test_promises_are_kept(void **state)
                         "gputopo planned this pod for node n1");
     cJSON_Delete(answer);
 
-    answer = post(door, "/kube-scheduler/prioritize", ARGS("planned", "6", "\"n2\",\"n1\""));
+    answer = post(host, "/kube-scheduler/prioritize", ARGS("planned", "6", "\"n2\",\"n1\""));
     assert_int_equal(score_of(answer, "n1"), 10);
     assert_int_equal(score_of(answer, "n2"), 0);
     cJSON_Delete(answer);
@@ -171,36 +171,36 @@ static void test_promises_are_kept(void **state)
  * nodes. A pod that has come to such a place in the meantime has it. */
 static void test_what_another_replica_keeps(void **state)
 {
-    struct door *door = *state;
+    struct host *host = *state;
     struct gt_loop *loop;
     struct gt_owners *owners;
     struct gt_placement *placement;
     assert_int_equal(gt_loop_new(&loop, NULL), 0);
     assert_int_equal(gt_owners_new("metax-tech.com/gpu", &owners, NULL), 0);
-    const struct gt_placement_spec controller = {.loop = loop, .cache = door->cache, .owners = owners};
+    const struct gt_placement_spec controller = {.loop = loop, .cache = host->cache, .owners = owners};
     assert_int_equal(gt_placement_new(&controller, &placement, NULL), 0);
     struct gt_extender_spec spec = {
-        .cache = door->cache, .placement = placement, .weights = GT_AWARE_DEFAULT};
-    gt_extender_free(door->extender);
-    assert_int_equal(gt_extender_new(&spec, &door->extender, NULL), 0);
-    gt_extender_set_ready(door->extender, true);
-    give_plain_node(door->cache, "n1");
-    give_plain_node(door->cache, "n2");
-    give_plain_node(door->cache, "n3");
+        .cache = host->cache, .placement = placement, .weights = GT_AWARE_DEFAULT};
+    gt_extender_free(host->extender);
+    assert_int_equal(gt_extender_new(&spec, &host->extender, NULL), 0);
+    gt_extender_set_ready(host->extender, true);
+    give_plain_node(host->cache, "n1");
+    give_plain_node(host->cache, "n2");
+    give_plain_node(host->cache, "n3");
     gt_placement_read_note(placement, "n1=0-3 n2=* n1=4,5 nobody=1 n3=x =  n3");
-    cJSON *answer = post(door, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"n3\""));
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"n3\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 1);
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
                         "6 of the free GPUs are promised to planned or starting pods, 2 are left, 4 needed");
     assert_string_equal(failed_text(answer, "FailedNodes", "n2"),
                         "gputopo keeps this node for a larger job that has waited for long");
     cJSON_Delete(answer);
-    give_pod(door->cache, POD(.name = "planned", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f));
-    answer = post(door, "/kube-scheduler/filter", ARGS("planned", "4", "\"n1\",\"n3\""));
+    give_pod(host->cache, POD(.name = "planned", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f));
+    answer = post(host, "/kube-scheduler/filter", ARGS("planned", "4", "\"n1\",\"n3\""));
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "NodeNames"), 0)->valuestring, "n1");
     cJSON_Delete(answer);
     gt_placement_read_note(placement, "");
-    answer = post(door, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"n3\""));
+    answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\",\"n3\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 3);
     cJSON_Delete(answer);
     gt_placement_free(placement);
@@ -211,10 +211,10 @@ static void test_what_another_replica_keeps(void **state)
 /* Too few GPUs whatever was promised: the scheduler counts better, and sooner, than the node reports. */
 static void test_a_full_node_is_left_to_the_scheduler(void **state)
 {
-    struct door *door = *state;
-    give_plain_node(door->cache, "n1");
-    give_topology(door->cache, TOPOLOGY(.name = "n1", .gpus = 8, .unnamed = 0xff), 1);
-    cJSON *answer = post(door, "/kube-scheduler/filter", ARGS("p", "4", "\"n1\""));
+    struct host *host = *state;
+    give_plain_node(host->cache, "n1");
+    give_topology(host->cache, TOPOLOGY(.name = "n1", .gpus = 8, .unnamed = 0xff), 1);
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("p", "4", "\"n1\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 1);
     cJSON_Delete(answer);
 }
@@ -223,15 +223,15 @@ static void test_a_full_node_is_left_to_the_scheduler(void **state)
  * has. */
 static void test_a_silent_node_is_left_to_the_scheduler(void **state)
 {
-    struct door *door = *state;
-    give_plain_node(door->cache, "n1");
-    gt_cache_tick(door->cache, UINT64_C(1) << 40);
-    give_pod(door->cache, POD(.name = "first", .gpus = 1, .node = "n1"));
-    assert_int_equal(cluster_node(door->cache, "n1").available, 0);
-    cJSON *answer = post(door, "/kube-scheduler/filter", ARGS("p", "7", "\"n1\""));
+    struct host *host = *state;
+    give_plain_node(host->cache, "n1");
+    gt_cache_tick(host->cache, UINT64_C(1) << 40);
+    give_pod(host->cache, POD(.name = "first", .gpus = 1, .node = "n1"));
+    assert_int_equal(cluster_node(host->cache, "n1").available, 0);
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS("p", "7", "\"n1\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 1);
     cJSON_Delete(answer);
-    answer = post(door, "/kube-scheduler/filter", ARGS("p", "8", "\"n1\""));
+    answer = post(host, "/kube-scheduler/filter", ARGS("p", "8", "\"n1\""));
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
                         "1 of the free GPUs are promised to planned or starting pods, 7 are left, 8 needed");
     cJSON_Delete(answer);
@@ -252,38 +252,38 @@ static double sum_of(const cJSON *answer, const char *node)
 /* What Volcano has given away in this session counts, though no node has reported it. */
 static void test_volcano(void **state)
 {
-    struct door *door = *state;
-    give_plain_node(door->cache, "n1");
-    give_plain_node(door->cache, "n2");
-    give_pod(door->cache, POD(.name = "planned", .gpus = 6, .plan_node = "n1", .plan_mask = 0x3f));
+    struct host *host = *state;
+    give_plain_node(host->cache, "n1");
+    give_plain_node(host->cache, "n2");
+    give_pod(host->cache, POD(.name = "planned", .gpus = 6, .plan_node = "n1", .plan_mask = 0x3f));
     cJSON *answer =
-        post(door, "/volcano/predicate", "{" TASK("o", "4000") ",\"node\":" VOLCANO_NODE("n1", "8000") "}");
+        post(host, "/volcano/predicate", "{" TASK("o", "4000") ",\"node\":" VOLCANO_NODE("n1", "8000") "}");
     assert_non_null(strstr(cJSON_GetObjectItem(answer, "status")->valuestring, "6 of the free GPUs"));
     assert_int_equal(cJSON_GetObjectItem(answer, "code")->valueint, 2);
     cJSON_Delete(answer);
     answer =
-        post(door, "/volcano/predicate", "{" TASK("o", "4000") ",\"node\":" VOLCANO_NODE("n2", "8000") "}");
+        post(host, "/volcano/predicate", "{" TASK("o", "4000") ",\"node\":" VOLCANO_NODE("n2", "8000") "}");
     const cJSON *status = cJSON_GetObjectItem(answer, "status");
     assert_true(!status || !status->valuestring || !status->valuestring[0]);
     cJSON_Delete(answer);
-    answer = post(door, "/volcano/predicate",
+    answer = post(host, "/volcano/predicate",
                   "{" TASK("planned", "6000") ",\"node\":" VOLCANO_NODE("n2", "8000") "}");
     assert_int_equal(cJSON_GetObjectItem(answer, "code")->valueint, 3);
     cJSON_Delete(answer);
 
     /* n1 has 2 left; n2 has 8, or 2 by Volcano's own count */
     answer = post(
-        door, "/volcano/prioritize",
+        host, "/volcano/prioritize",
         "{" TASK("o", "2000") ",\"nodes\":[" VOLCANO_NODE("n1", "8000") "," VOLCANO_NODE("n2", "8000") "]}");
     assert_true(sum_of(answer, "n1") > sum_of(answer, "n2"));
     double whole = sum_of(answer, "n2");
     cJSON_Delete(answer);
     answer = post(
-        door, "/volcano/prioritize",
+        host, "/volcano/prioritize",
         "{" TASK("o", "2000") ",\"nodes\":[" VOLCANO_NODE("n1", "8000") "," VOLCANO_NODE("n2", "2000") "]}");
     assert_true(sum_of(answer, "n2") > whole);
     cJSON_Delete(answer);
-    answer = post(door, "/volcano/prioritize",
+    answer = post(host, "/volcano/prioritize",
                   "{" TASK("planned", "6000") ",\"nodes\":[" VOLCANO_NODE("n1", "8000") "," VOLCANO_NODE(
                       "n2", "8000") "]}");
     assert_true(sum_of(answer, "n1") == 1e6);
@@ -293,45 +293,45 @@ static void test_volcano(void **state)
 
 static void test_bad_input(void **state)
 {
-    struct door *door = *state;
-    give_plain_node(door->cache, "n1");
+    struct host *host = *state;
+    give_plain_node(host->cache, "n1");
     const char *filter = "/kube-scheduler/filter", *json = "application/json";
-    assert_refused(door, filter, "text/plain", "{}", 415, "application/json");
-    assert_refused(door, filter, NULL, "{}", 415, "application/json");
-    assert_refused(door, filter, json, "", 400, "");
-    assert_refused(door, filter, json, "{\"Pod\":", 400, "byte");
-    assert_refused(door, filter, json, "[]", 400, "expected");
-    assert_refused(door, filter, json, ARGS("p", "-4", "\"n1\""), 400, "-4");
-    assert_refused(door, filter, json, ARGS("p", "0.5", "\"n1\""), 400, "0.5");
-    assert_refused(door, filter, json, ARGS("p", "1e30", "\"n1\""), 400, "1e30");
-    assert_refused(door, filter, json, ARGS("p", "4", "\"\""), 400, "name");
-    assert_refused(door, "/volcano/prioritize", json, "{\"nodes\":[]}", 400, "task");
+    assert_refused(host, filter, "text/plain", "{}", 415, "application/json");
+    assert_refused(host, filter, NULL, "{}", 415, "application/json");
+    assert_refused(host, filter, json, "", 400, "");
+    assert_refused(host, filter, json, "{\"Pod\":", 400, "byte");
+    assert_refused(host, filter, json, "[]", 400, "expected");
+    assert_refused(host, filter, json, ARGS("p", "-4", "\"n1\""), 400, "-4");
+    assert_refused(host, filter, json, ARGS("p", "0.5", "\"n1\""), 400, "0.5");
+    assert_refused(host, filter, json, ARGS("p", "1e30", "\"n1\""), 400, "1e30");
+    assert_refused(host, filter, json, ARGS("p", "4", "\"\""), 400, "name");
+    assert_refused(host, "/volcano/prioritize", json, "{\"nodes\":[]}", 400, "task");
     /* and the next one is served */
-    cJSON *answer = post(door, filter, ARGS("p", "4", "\"n1\""));
+    cJSON *answer = post(host, filter, ARGS("p", "4", "\"n1\""));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "NodeNames")), 1);
     cJSON_Delete(answer);
-    gt_extender_set_ready(door->extender, false);
-    assert_refused(door, filter, json, ARGS("p", "4", "\"n1\""), 503, "has not read the cluster yet");
+    gt_extender_set_ready(host->extender, false);
+    assert_refused(host, filter, json, ARGS("p", "4", "\"n1\""), 503, "has not read the cluster yet");
 
     gt_auto_buf struct gt_buf metrics = GT_BUF(1 << 16);
-    gt_extender_metrics(door->extender, &metrics);
+    gt_extender_metrics(host->extender, &metrics);
     assert_non_null(strstr(metrics.data, "{path=\"/kube-scheduler/filter\",result=\"refused\"} 7"));
     assert_non_null(strstr(metrics.data, "{path=\"/kube-scheduler/filter\",result=\"not_ready\"} 1"));
 }
 
 static void test_methods_and_paths(void **state)
 {
-    struct door *door = *state;
+    struct host *host = *state;
     struct gt_http_response response = {.status = 200, .body = GT_BUF(1 << 10)};
     struct gt_http_request get = {.method = GT_HTTP_GET, .path = "/volcano/predicate"},
                            other = {.method = GT_HTTP_POST,
                                     .path = "/volcano",
                                     .content_type = "application/json"};
-    assert_true(gt_extender_serve(door->extender, &get, &response));
+    assert_true(gt_extender_serve(host->extender, &get, &response));
     assert_int_equal(response.status, 405);
     struct gt_http_consumer consumer;
-    assert_false(gt_extender_take(door->extender, &other, &consumer));
-    assert_false(gt_extender_serve(door->extender, &other, &response));
+    assert_false(gt_extender_take(host->extender, &other, &consumer));
+    assert_false(gt_extender_serve(host->extender, &other, &response));
     gt_buf_done(&response.body);
 }
 
