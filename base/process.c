@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/options.h"
 
 /* Fields of /proc/self/stat behind the command, counted from 0 (the state). */
 enum { FIELD_UTIME = 11, FIELD_STIME = 12, FIELD_START = 19, FIELD_RSS = 21, FIELDS = 22 };
@@ -61,13 +62,6 @@ bool gt_process_read(struct gt_process *ret)
     return true;
 }
 
-void gt_process_keep_small(void)
-{
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_THRESHOLD, 128 << 10);
-    mallopt(M_TRIM_THRESHOLD, 128 << 10);
-}
-
 uint64_t gt_process_descriptors(uint64_t wanted)
 {
     struct rlimit limit;
@@ -91,4 +85,24 @@ int gt_process_need_descriptors(uint64_t needed, struct gt_err **err)
                    "the limit of open files (ulimit -n, LimitNOFILE=) is %" PRIu64 ", at least %" PRIu64
                    " are needed",
                    there, needed);
+}
+
+/* For many threads that seldom allocate, and peaks now and then: one arena, and what a peak has used goes
+ * back. */
+static void keep_small(void)
+{
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    mallopt(M_TRIM_THRESHOLD, 128 << 10);
+}
+
+int gt_process_run(const char *program, uint64_t descriptors,
+                   int (*run)(const void *options, struct gt_err **err), const void *options)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    keep_small();
+    int r = gt_process_need_descriptors(descriptors, &err);
+    if (r == 0)
+        r = run(options, &err);
+    return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;
 }

@@ -14,10 +14,6 @@ struct gt_process {
 };
 bool gt_process_read(struct gt_process *ret);
 
-/* For many threads that seldom allocate, and peaks now and then: one arena, and what a peak has used goes
- * back. */
-void gt_process_keep_small(void);
-
 /* How many descriptors the process may have; the soft limit is first raised to `wanted`, as far as the hard
  * one goes. */
 uint64_t gt_process_descriptors(uint64_t wanted);
@@ -25,5 +21,10 @@ uint64_t gt_process_descriptors(uint64_t wanted);
 /* The same where a program cannot do with less than `needed`: -EMFILE with one line that names the limit.
  * Before libraries begin that abort without descriptors, as gRPC does. */
 int gt_process_need_descriptors(uint64_t needed, struct gt_err **err);
+
+/* What main() of a daemon does once its options are read: keeps small, has `descriptors` of them and runs.
+ * Says what went wrong; returns the exit code. */
+int gt_process_run(const char *program, uint64_t descriptors,
+                   int (*run)(const void *options, struct gt_err **err), const void *options);
 
 #endif

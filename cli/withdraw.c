@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "api/pod.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "cli/api.h"
@@ -55,20 +56,17 @@ static bool is_written(const cJSON *object)
     return false;
 }
 
-static const cJSON *gates_of(const cJSON *pod)
+/* Those of a pod that waits behind ours; NULL: it does not, or is no pod. */
+static const cJSON *gates_of(const cJSON *object)
 {
-    return gt_get_at(pod, "spec", "schedulingGates");
+    struct gt_pod pod;
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    return pod.gated ? pod.gates : NULL;
 }
 
-static bool is_gated(const cJSON *pod)
+static bool is_gated(const cJSON *object)
 {
-    const cJSON *one;
-    cJSON_ArrayForEach(one, gates_of(pod))
-    {
-        if (strcmp(gt_get_string(one, "name"), GT_GATE) == 0)
-            return true;
-    }
-    return false;
+    return gates_of(object);
 }
 
 /* ---- what there is ---- */

@@ -9,9 +9,13 @@ static const char program[] = GT_COMPANION_NAME;
 /* Its endpoints take no more connections than a quarter of what there is. */
 enum { COMPANION_DESCRIPTORS = 128 };
 
-static int run(const struct gt_companion_options *options)
+static int run(const void *options, struct gt_err **err)
 {
-    gt_auto_err struct gt_err *err = NULL;
+    return gt_companion_run(options, err);
+}
+
+static int start(const struct gt_companion_options *options)
+{
     if (options->help) {
         gt_auto_buf struct gt_buf text = GT_BUF(16 << 10);
         gt_companion_options_help(&text);
@@ -20,20 +24,16 @@ static int run(const struct gt_companion_options *options)
     if (options->version)
         return gt_exit_with_version(program);
     gt_log_setup(options->log_level, options->log_format);
-    int r = gt_process_need_descriptors(COMPANION_DESCRIPTORS, &err);
-    if (r == 0)
-        r = gt_companion_run(options, &err);
-    return r < 0 ? gt_exit_with(program, err, GT_EXIT_FAILED) : 0;
+    return gt_process_run(program, COMPANION_DESCRIPTORS, run, options);
 }
 
 int main(int argc, char **argv)
 {
     struct gt_companion_options options;
     gt_auto_err struct gt_err *err = NULL;
-    gt_process_keep_small();
     if (gt_companion_options_read(argc, argv, &options, &err) < 0)
         return gt_exit_with(program, err, GT_EXIT_USAGE);
-    int code = run(&options);
+    int code = start(&options);
     gt_companion_options_done(&options);
     return code;
 }
