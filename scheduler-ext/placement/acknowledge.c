@@ -8,7 +8,10 @@
 #include "scheduler-ext/placement/content.h"
 #include "scheduler-ext/placement/write.h"
 
-enum { PUBLISH_AGAIN_MS = 60000 }; /* the same reason in other words */
+enum {
+    PUBLISH_AGAIN_MS = 60000, /* the same reason in other words */
+    NAME_MAX_BYTES = 1024,
+};
 
 /* ---- the object of a job ---- */
 
@@ -27,17 +30,51 @@ static bool name_of(const char *key, struct gt_buf *name, size_t *ret_namespace_
     return name->data && !name->failed;
 }
 
+static char *namespace_of(const char *key, struct gt_buf *name)
+{
+    size_t len;
+    return name_of(key, name, &len) ? strndup(key, len) : NULL;
+}
+
 void gt_placement_attach(struct pjob *pjob)
 {
-    gt_auto_buf struct gt_buf name = GT_BUF(1024);
-    size_t len;
-    if (!name_of(pjob->job->key, &name, &len))
-        return;
-    gt_auto_free char *namespace_ = strndup(pjob->job->key, len);
+    gt_auto_buf struct gt_buf name = GT_BUF(NAME_MAX_BYTES);
+    gt_auto_free char *namespace_ = namespace_of(pjob->job->key, &name);
     if (namespace_)
         pjob->object = gt_placement_object_get(&pjob->placement->objects, namespace_, name.data);
     if (pjob->object)
         pjob->object->job = pjob;
+}
+
+static enum gt_placement_state state_of(enum gt_gpu_placement_phase phase)
+{
+    switch (phase) {
+    case GT_GPU_PLACEMENT_WAITING:
+        return GT_PLACEMENT_WAITS;
+    case GT_GPU_PLACEMENT_REFUSED:
+        return GT_PLACEMENT_REFUSED;
+    case GT_GPU_PLACEMENT_PLACED:
+        return GT_PLACEMENT_PLACED;
+    default:
+        return GT_PLACEMENT_GATHERS;
+    }
+}
+
+void gt_placement_read_job(const struct gt_placement *placement, const char *key, struct gt_placement_job *to)
+{
+    gt_auto_buf struct gt_buf name = GT_BUF(NAME_MAX_BYTES);
+    gt_auto_free char *namespace_ = namespace_of(key, &name);
+    const struct placement_object *object =
+        namespace_ ? gt_placement_object_find(&placement->objects, namespace_, name.data) : NULL;
+    if (!object || !object->content)
+        return;
+    to->state = state_of(object->content->phase);
+    to->reason = object->content->reason;
+    to->text = object->content->message;
+    int64_t since = gt_time_of_text(to->state == GT_PLACEMENT_WAITS ? object->content->waiting_since
+                                                                    : object->content->planned_at);
+    int64_t passed = since ? (int64_t)gt_placement_now_s() - since : 0;
+    to->since_ms = gt_clock_ms() - (passed > 0 ? (uint64_t)passed * 1000 : 0);
 }
 
 void gt_placement_forget_acknowledged(struct gt_placement *placement)
@@ -111,6 +148,9 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->reason;
     to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->text ? "" : pjob->text;
     to->epoch = object->epoch;
+    const struct pjob *before =
+        to->phase == GT_GPU_PLACEMENT_WAITING ? gt_queue_before(pjob->placement->queue, pjob) : NULL;
+    to->behind = before ? before->job->key : "";
     to->planned_at = object->content ? object->content->planned_at : "";
     to->promised_until = object->content ? object->content->promised_until : "";
     if (pjob->waits_ms) {

@@ -32,6 +32,10 @@ void gt_placement_forget_acknowledged(struct gt_placement *placement);
 /* Deletes the objects of jobs that have no pods any more. */
 void gt_placement_collect(struct gt_placement *placement);
 
+/* What the object says of a job; nothing where there is none. For a replica that does not act. */
+void gt_placement_read_job(const struct gt_placement *placement, const char *key,
+                           struct gt_placement_job *to);
+
 /* The object of a new job is found; none is made. */
 void gt_placement_attach(struct pjob *pjob);
 

@@ -428,6 +428,8 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
 {
     const struct pjob *pjob = placement->started ? job->user : NULL;
     *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
+    if (!placement->started)
+        gt_placement_read_job(placement, job->key, ret);
     if (!pjob)
         return;
     ret->state = pjob->state;

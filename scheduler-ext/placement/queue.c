@@ -202,6 +202,12 @@ uint32_t gt_queue_place(const struct gt_queue *queue, const void *job)
     return item ? place_for(queue, &item->entry) : UINT32_MAX;
 }
 
+void *gt_queue_before(const struct gt_queue *queue, const void *job)
+{
+    uint32_t place = gt_queue_place(queue, job);
+    return place && place < queue->count ? queue->items[place - 1]->entry.job : NULL;
+}
+
 void gt_queue_wake(struct gt_queue *queue)
 {
     queue->woken = true;

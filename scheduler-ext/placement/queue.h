@@ -61,6 +61,9 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job);
 /* Its place in the order, from 0; UINT32_MAX where it is not there. */
 uint32_t gt_queue_place(const struct gt_queue *queue, const void *job);
 
+/* The job before it in the order; NULL: it is the first, or not there. */
+void *gt_queue_before(const struct gt_queue *queue, const void *job);
+
 /* Something has changed: another round is worth it. */
 void gt_queue_wake(struct gt_queue *queue);
 /* Runs for at most about `budget_ms`. True: more is to be done, call again. */
