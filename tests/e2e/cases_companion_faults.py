@@ -4,9 +4,9 @@ import contextlib
 import json
 import subprocess
 
-from harness import install
+from harness import audit, install
 from harness.controlplane import ControlPlane
-from harness.placed import GATE, annotation, gpus_of, job, pod_template, rack_of
+from harness.placed import GATE, PLAN, annotation, gpus_of, job, pod_template, rack_of, read_metric
 from harness.report import quick
 from harness.waiting import Failed, same, until
 
@@ -277,6 +277,42 @@ class CompanionFaultCases:
             same(sum(gpus_of(pod) for pod in every if pod["spec"].get("nodeName")), 128 if stuck else 256, "GPUs of all pods together")
         return json.dumps(places) + (f"; stuck until there was room: {stuck}" if stuck else "")
 
+    def findings(self):
+        text = self.placed.ask("/metrics")
+        return [read_metric(text, f'gputopo_placement_findings{{kind="{kind}"}}') for kind in audit.KINDS]
+
+    @staticmethod
+    def forged(name, index, node, gpus, planned=None, **spec):
+        """A pod with a plan that nobody made, as the policy lets somebody make it while the webhook does not answer."""
+        planned = planned or node
+        key = "batch.kubernetes.io/job-completion-index"
+        pod = pod_template(gpus, group=2 * gpus, labels={"batch.kubernetes.io/job-name": name, key: str(index)}, affinity={
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [planned]}]}]}}}, **spec)
+        pod["metadata"].update(name=f"{name}-{index}", namespace="default")
+        pod["metadata"]["annotations"].update({
+            key: str(index), f"{PLAN}node": planned, f"{PLAN}unit": "0", f"{PLAN}rank": str(index),
+            f"{PLAN}gpus": json.dumps({"main": [f"GPU-{planned}-{gpu}" for gpu in range(gpus)]})})
+        return {"apiVersion": "v1", "kind": "Pod", **pod}
+
+    def audited(self):
+        """A unit in two racks, a GPU in two plans, a pod on another node than planned: each is told, and forgotten when it has gone."""
+        same(self.findings(), [0, 0, 0], "what the audit has found so far")
+        with self.without_companion():
+            for pod in (self.forged("torn", 0, "hollow-1-0", 8, nodeName="hollow-1-0"),
+                        self.forged("torn", 1, "hollow-2-0", 8, nodeName="hollow-2-0"),
+                        self.forged("one", 0, "hollow-3-0", 4, nodeName="hollow-3-0"),
+                        self.forged("two", 0, "hollow-3-0", 4, schedulerName=NOBODY),
+                        self.forged("moved", 0, "hollow-4-0", 8, planned="hollow-4-1", nodeName="hollow-4-0")):
+                self.placed.create(pod)
+        until("each to be found", lambda: self.findings() == [1, 1, 1] or (False, self.findings()))
+        for words in (("UnitTorn", "hollow-1-0 in rack-1", "hollow-2-0 in rack-2"), ("DoublePlanned", "default/one-0", "default/two-0"),
+                      ("Misplaced", "default/moved-0 is on node hollow-4-0", "for node hollow-4-1")):
+            self.placed.event(*words)
+        self.placed.clean()
+        until("them to be forgotten", lambda: self.findings() == [0, 0, 0] or (False, self.findings()))
+        audit.forget(self.cluster)
+
     def rotated(self):
         """The certificate is renewed under the same CA: the webhook goes on, without a restart."""
         before = (self.placed.tls / "tls.crt").read_text()
@@ -306,5 +342,6 @@ class CompanionFaultCases:
         case("the nodes' objects are stale", self.stale)
         if self.volcano:
             case("two schedulers race for the same GPUs", self.racing)
+        case("placements that are wrong are found", self.audited)
         case("the certificate is renewed", self.rotated)
         self.placed.clean()

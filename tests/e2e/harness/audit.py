@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the companion's audit has found (docs/reference/placement-controller.md): no case may leave a placement wrong, unless it means to."""
+import re
+
+from .waiting import Failed
+
+KINDS = ("UnitTorn", "DoublePlanned", "Misplaced")
+
+
+def events(cluster):
+    return cluster.get("events.events.k8s.io", "-A")["items"]
+
+
+def found(cluster):
+    """{(reason, sentence)}, of the whole time: Events outlive companions. Without pods whose kubelet was told of them before their
+    agent, so that other GPUs were chosen; the agent says so."""
+    told = events(cluster)
+    excused = {pod for item in told if item["reason"] == "PlanNotHonoured" for pod in re.findall(r" of pod (\S+) has the GPUs ", item["note"])}
+    return {(item["reason"], item["note"]) for item in told if item.get("action") == "Audit"
+            and not (re.match(r"pod (\S+) uses GPUs ", item["note"]) and item["note"].split()[1] in excused)}
+
+
+def check(cluster):
+    wrong = found(cluster)
+    if wrong:
+        raise Failed("; ".join(f"{reason}: {note}" for reason, note in sorted(wrong)))
+
+
+def forget(cluster, namespace="default"):
+    for kind in KINDS:
+        cluster.kubectl("delete", "events.events.k8s.io", "-n", namespace, f"--field-selector=reason={kind}")
