@@ -17,6 +17,7 @@ os.environ["GPUTOPO_KUBE_BIN"] = os.pathsep.join(filter(None, [
     os.environ.get("GPUTOPO_KUBE_BIN"), *sorted(glob.glob(f"{CACHE}/kubernetes-*[0-9a-f]")),
     *sorted(glob.glob(f"{CACHE}/volcano-[0-9a-f]*"))]))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
+from crds import CRDS  # noqa: E402
 from placement_driver import GATE, RESOURCE, TOPOLOGY_API, supernode_status, topology  # noqa: E402
 from real_api import RealServer  # noqa: E402
 
@@ -25,6 +26,7 @@ GROUP, VERSION = TOPOLOGY_API.split("/")
 TOPOLOGIES, SUPERNODES = f"/apis/{TOPOLOGY_API}/nodegputopologies", f"/apis/{TOPOLOGY_API}/supernodes"
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
+PLACEMENTS = f"/apis/{TOPOLOGY_API}/namespaces/default/gpuplacements"
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
@@ -112,6 +114,7 @@ class Api(RealServer):
     def fill(self, nodes):
         for plural, kind in (("nodegputopologies", "NodeGPUTopology"), ("supernodes", "Supernode")):
             self.kubectl("create", "-f", "-", text=json.dumps(definition(plural, kind)))
+        self.kubectl("create", "-f", f"{CRDS}/gpuplacements.yaml")
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         names = [node_name(n) for n in range(nodes)]
         requests = [(NODES, node(name)) for name in names]
@@ -140,7 +143,7 @@ class Api(RealServer):
         return True
 
     def clear(self):
-        for path in (PODS, JOBS, PODGROUPS):
+        for path in (PODS, JOBS, PODGROUPS, PLACEMENTS):
             connection = self.connect()
             connection.request("DELETE", path, json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0,
                                                            "propagationPolicy": "Background"}), {"Content-Type": "application/json"})
