@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "scheduler-ext/core/internal.h"
+#include "scheduler-ext/core/pod_gpus.h"
 
 /* ---- making and growing ---- */
 
@@ -31,6 +32,7 @@ void gt_cluster_free(struct gt_cluster *cluster)
     if (!cluster)
         return;
     gt_score_done(cluster);
+    gt_pod_gpus_done(cluster);
     gt_names_done(&cluster->node_names, cluster->node_capacity);
     gt_names_done(&cluster->super_names, cluster->super_capacity);
     for (uint32_t i = 0; i < cluster->class_count; i++)
@@ -154,6 +156,7 @@ int gt_cluster_add_class(struct gt_cluster *cluster, const struct gt_class *clas
         if (id == cluster->class_count)
             return gt_fail(err, E2BIG, "cluster: more than %d hardware classes", GT_CLUSTER_CLASSES_MAX);
         gt_score_forget_class(cluster, id);
+        gt_pod_gpus_forget_class(cluster, id);
         gt_class_unref(cluster->classes[id]);
     } else
         cluster->class_count++;
@@ -453,5 +456,6 @@ size_t gt_cluster_bytes(const struct gt_cluster *cluster)
     return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +
            gt_names_bytes(&cluster->node_names, cluster->node_capacity) +
            gt_names_bytes(&cluster->super_names, cluster->super_capacity) +
-           cluster->assumption_capacity * sizeof(struct assumption) + cluster->values_bytes;
+           cluster->assumption_capacity * sizeof(struct assumption) + cluster->values_bytes +
+           cluster->pod_tables_bytes;
 }

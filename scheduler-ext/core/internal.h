@@ -12,6 +12,7 @@ enum {
     SLOT_SIZES = 8,     /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
     SPREAD_SCRATCH = 6, /* numbers a supernode for a unit that is spread */
     SUPER_SCRATCH = 10, /* those, and for the room that plans in the making leave */
+    POD_TABLES = 16,    /* of pod_gpus.c; of 16 GPUs each takes half a MiB */
     SUPERS_MAX = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX,
 };
 
@@ -89,8 +90,8 @@ struct gt_cluster {
     /* Plans in the making (plan_draft.c) see some nodes otherwise than they are. */
     uint64_t *draft_changed;        /* a bit a node: one of those, of the last plan */
     uint32_t draft_low, draft_high; /* which words have such bits: from `low` on, below `high` */
-    uint64_t *draft_available;      /* [node], of those */
-    uint8_t *draft_count;           /* [node]: bits of that; of the others as `count` */
+    uint64_t *draft_available;      /* [node], of those, before pods take any */
+    uint8_t *draft_count;           /* [node]: what they leave of that; of the others as `count` */
 
     enum gt_rule rule;
     unsigned slot_sizes, chain_count;
@@ -98,6 +99,9 @@ struct gt_cluster {
 
     struct gt_class *classes[GT_CLUSTER_CLASSES_MAX];
     uint32_t class_nodes[GT_CLUSTER_CLASSES_MAX];
+
+    struct pod_table *pod_tables[POD_TABLES]; /* pod_gpus.c; NULL: not in use */
+    size_t pod_tables_bytes;
 
     struct assumption *assumptions;
     uint32_t assumption_count, assumption_capacity, assumption_free, assumptions_live;

@@ -155,6 +155,8 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
         if (!mixed || ret_failure->reason != GT_PLAN_NO_SUPERNODE || !place_all(&job, BY_POD, &second))
             return false;
     }
+    if (job.any_open)
+        gt_give_gpus(&job);
     for (uint32_t u = 0; u < job.unit_count; u++)
         describe_unit(&job, &job.units[u]);
     return true;

@@ -19,15 +19,18 @@
  * for a single unit the same, but before the fullest the one where it reaches into the room of the fewest
  * larger sizes; for several alike the room of the fewest larger sizes, then the fullest that holds all that
  * are left, else the one that takes most. A unit smaller than a node goes to the fullest node in use that
- * holds it, if there is one. Inside a supernode a unit takes the fewest nodes, best fit; on a node the GPUs
- * that the loss table chooses.
+ * holds it, if there is one. Inside a supernode a unit takes the fewest nodes, best fit; on a node the job's
+ * pods get their GPUs together (pod_gpus.h).
  */
 enum { GT_PLAN_PODS_MAX = 1 << 17 };
 
 struct gt_plan_pod { /* in rank order */
     bool running;    /* in: it has its place, node is where; its unit (or atom) stays in that supernode */
     uint32_t node;   /* in for a running pod (GT_NONE: unknown, it binds nothing), else out */
-    uint64_t mask;   /* out: its GPUs; not touched for a running pod */
+    uint64_t mask;   /* in for a running pod: its GPUs (0: unknown), others come near them; else out */
+
+    uint8_t gpus;       /* scratch of the plan: how many it gets, 0: it has them */
+    uint32_t run, next; /* likewise: the first pod of its run; the next one on its node */
 };
 
 struct gt_plan_unit {

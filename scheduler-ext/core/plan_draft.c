@@ -9,10 +9,10 @@
  * are have a bit; the slots of the pod sizes in play are copied, and corrected by those nodes.
  */
 
-static void set_available(struct job *job, uint32_t node, uint64_t mask)
+static void set_available(struct job *job, uint32_t node, uint64_t mask, unsigned after)
 {
     struct gt_cluster *cluster = job->cluster;
-    unsigned before = cluster->draft_count[node], after = gt_core_bits(mask), size = cluster->size[node];
+    unsigned before = cluster->draft_count[node], size = cluster->size[node];
     uint32_t word = node / 64;
     cluster->draft_changed[word] |= UINT64_C(1) << node % 64;
     cluster->draft_low = word < cluster->draft_low ? word : cluster->draft_low;
@@ -31,9 +31,9 @@ static void set_available(struct job *job, uint32_t node, uint64_t mask)
     }
 }
 
-void gt_draft_take(struct job *job, uint32_t node, uint64_t mask)
+void gt_draft_take(struct job *job, uint32_t node, unsigned gpus)
 {
-    set_available(job, node, gt_draft_available(job, node) & ~mask);
+    set_available(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
 }
 
 /* The nodes that are seen otherwise than they are. */
@@ -55,6 +55,7 @@ void gt_draft_begin(struct job *job)
 {
     struct gt_cluster *cluster = job->cluster;
     const struct gt_node_set changed = changed_nodes(cluster);
+    job->any_open = false;
     for (uint32_t n = gt_node_set_next(&changed, cluster->draft_low * 64); n != GT_NONE;
          n = gt_node_set_next(&changed, n + 1))
         cluster->draft_count[n] = cluster->count[n];
@@ -67,11 +68,12 @@ void gt_draft_begin(struct job *job)
     for (unsigned i = 0; i < ROOMS; i++)
         job->rooms[i].gpus = 0;
     for (uint32_t n = 0; job->freed && n < cluster->node_count; n++)
-        if (job->freed[n] && cluster->usable[n])
-            set_available(job, n,
-                          (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n]);
+        if (job->freed[n] && cluster->usable[n]) {
+            uint64_t mask = (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n];
+            set_available(job, n, mask, gt_core_bits(mask));
+        }
     for (uint32_t n = next_excluded(job, 0); n != GT_NONE; n = next_excluded(job, n + 1))
-        set_available(job, n, 0);
+        set_available(job, n, 0, 0);
 }
 
 /* The room of whole supernodes without the nodes that are left out. */

@@ -32,6 +32,7 @@ struct job {
     const struct gt_node_set *excluded;
     const uint64_t *freed;
     bool any_running;
+    bool any_open; /* a pod does not take all GPUs of its node */
 
     struct room rooms[ROOMS];
     /* As in the cluster. */
@@ -45,9 +46,10 @@ void gt_draft_begin(struct job *job);
 /* Counts the slots for pods of `gpus`, kept until the next call for the same place. NULL: no such pod fits
  * anywhere, or no memory to count. */
 const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus);
-/* Takes GPUs of a node for a pod. */
-void gt_draft_take(struct job *job, uint32_t node, uint64_t mask);
+/* Takes so many GPUs of a node for pods; which ones is decided when all pods have a node. */
+void gt_draft_take(struct job *job, uint32_t node, unsigned gpus);
 
+/* What was available when the draft began. */
 static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
 {
     const struct gt_cluster *cluster = job->cluster;
@@ -55,7 +57,7 @@ static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
                                                               : cluster->available[node];
 }
 
-/* How many those are. */
+/* How many are left of those. */
 static inline unsigned gt_draft_count(const struct job *job, uint32_t node)
 {
     return job->cluster->draft_count[node];

@@ -46,24 +46,17 @@ static uint32_t take_node(struct nodes *nodes, uint32_t need, uint32_t *ret_slot
     return node;
 }
 
-/* Gives `count` pods their GPUs on one node: the best set for all of them, then split. */
 void gt_place_on_node(struct job *job, uint32_t node, unsigned gpus, struct gt_plan_pod *pods, uint32_t count)
 {
-    enum { NODE_SEARCH_LIMIT_US = 1000 }; /* above 16 GPUs */
-    const struct gt_class *class = job->cluster->classes[job->cluster->class[node]];
-    struct gt_choice choice = {.mask = gt_draft_available(job, node)};
-    if (gt_draft_count(job, node) > count * gpus)
-        gt_choose(class, choice.mask, 0, count * gpus, NODE_SEARCH_LIMIT_US, &choice);
-    gt_draft_take(job, node, choice.mask);
-    uint64_t rest = choice.mask;
+    uint64_t available = gt_draft_available(job, node);
+    bool takes_all = count == 1 && gt_core_bits(available) == gpus;
+    gt_draft_take(job, node, count * gpus);
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_choice own = {.mask = rest};
-        if (i + 1 < count)
-            gt_choose(class, rest, 0, gpus, NODE_SEARCH_LIMIT_US, &own);
         pods[i].node = node;
-        pods[i].mask = own.mask;
-        rest &= ~own.mask;
+        pods[i].mask = available;
+        pods[i].gpus = takes_all ? 0 : (uint8_t)gpus;
     }
+    job->any_open |= !takes_all;
 }
 
 bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t first, uint32_t count)

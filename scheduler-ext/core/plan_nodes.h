@@ -10,8 +10,12 @@
  * placed stays taken. */
 bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t first, uint32_t count);
 
-/* The first of `count` pods and those after it, on one node that holds them. */
+/* The first of `count` pods and those after it, on one node that holds them. Which GPUs they get stays open,
+ * but where one takes all. */
 void gt_place_on_node(struct job *job, uint32_t node, unsigned gpus, struct gt_plan_pod *pods,
                       uint32_t count);
+
+/* When all pods have a node: gives GPUs to those that have none (pod_gpus.h). */
+void gt_give_gpus(struct job *job);
 
 #endif

@@ -38,6 +38,16 @@ static uint32_t place_of(const struct gt_job_view *view, const struct gt_reserva
     return gt_job_view_place(view, reservations, cluster, at, &mask);
 }
 
+/* The GPUs of a member that has its place; 0: not known. */
+static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                        uint32_t at)
+{
+    const struct gt_cache_pod *pod = view->members[at].pod;
+    if (pod)
+        return pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT ? pod->plan_mask : 0;
+    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
+}
+
 /* Pods of one role are made from one template: one of each is asked. */
 static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
                                 const struct gt_cache_pod *to[static GT_JOB_ROLES_MAX])
@@ -107,7 +117,8 @@ static int attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
             pods[i].node = GT_NONE;
         else
             pods[i] = (struct gt_plan_pod){.running = true,
-                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i)};
+                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i),
+                                           .mask = gpus_of(view, reservations, i)};
     return exclude(cache, view, avoid, ret, err);
 }
 

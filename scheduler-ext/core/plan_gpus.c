@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/plan_nodes.h"
+
+#include "scheduler-ext/core/pod_gpus.h"
+
+/* The end of a plan: every pod has a node, and on each node the pods get their GPUs all at once. */
+
+static bool is_known(const struct job *job, const struct gt_plan_pod *pod)
+{
+    return (pod->running || pod->gpus) && gt_core_has_node(job->cluster, pod->node);
+}
+
+/* Links the pods of each node in rank order, but for those that have their GPUs; first[node] is where they
+ * begin. */
+static void link_pods(struct job *job, uint32_t *first)
+{
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        uint32_t size = gt_unit_run(unit);
+        for (uint32_t i = unit->first, run = i; i < unit->first + unit->pods; i++) {
+            struct gt_plan_pod *pod = &job->pods[i];
+            run = i - run == size ? i : run;
+            pod->run = run;
+            if (is_known(job, pod))
+                first[pod->node] = GT_NONE;
+        }
+    }
+    for (uint32_t i = job->pod_count; i-- > 0;) {
+        struct gt_plan_pod *pod = &job->pods[i];
+        if (!is_known(job, pod))
+            continue;
+        pod->next = first[pod->node];
+        first[pod->node] = i;
+    }
+}
+
+/* The pods of a node from `first` on: those of one run are a party. ret_first[i] is the first pod of party i.
+ */
+static void find_parties(const struct job *job, uint32_t first, struct pod_gpus_question *question,
+                         uint32_t *ret_first)
+{
+    uint32_t run = GT_NONE;
+    for (uint32_t i = first; i != GT_NONE; i = job->pods[i].next) {
+        const struct gt_plan_pod *pod = &job->pods[i];
+        if (pod->running) {
+            question->held |= pod->mask;
+            continue;
+        }
+        if (pod->run != run) {
+            ret_first[question->parties] = i;
+            question->party[question->parties++] = (struct pod_party){.gpus = pod->gpus};
+        }
+        run = pod->run;
+        question->party[question->parties - 1].pods++;
+    }
+}
+
+/* Larger pods first, then more of them; equal parties stay in rank order. */
+static void sort_parties(struct pod_gpus_question *question, uint32_t *first)
+{
+    struct pod_party *party = question->party;
+    for (unsigned i = 1; i < question->parties; i++)
+        for (unsigned at = i; at > 0; at--) {
+            struct pod_party a = party[at - 1], b = party[at];
+            uint32_t of_a = first[at - 1];
+            if (a.gpus > b.gpus || (a.gpus == b.gpus && a.pods >= b.pods))
+                break;
+            party[at - 1] = b;
+            party[at] = a;
+            first[at - 1] = first[at];
+            first[at] = of_a;
+        }
+}
+
+static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
+{
+    struct gt_cluster *cluster = job->cluster;
+    struct pod_gpus_question question = {.class = cluster->class[node],
+                                         .free = gt_draft_available(job, node)};
+    uint32_t first[PARTIES_MAX];
+    uint64_t masks[GT_GPUS_MAX], *mask = masks;
+    find_parties(job, first_pod, &question, first);
+    question.held &= gt_core_all(cluster, node) & ~question.free;
+    sort_parties(&question, first);
+    gt_choose_pod_gpus(cluster, &question, masks);
+    for (unsigned q = 0; q < question.parties; q++) {
+        uint32_t i = first[q];
+        for (unsigned left = question.party[q].pods; left; i = job->pods[i].next)
+            if (!job->pods[i].running) {
+                job->pods[i].mask = *mask++;
+                left--;
+            }
+    }
+}
+
+void gt_give_gpus(struct job *job)
+{
+    uint32_t *first = job->cluster->same;
+    link_pods(job, first);
+    for (uint32_t i = 0; i < job->pod_count; i++) {
+        const struct gt_plan_pod *pod = &job->pods[i];
+        uint32_t node = pod->node;
+        if (pod->running || !pod->gpus || first[node] == GT_NONE)
+            continue;
+        give_gpus(job, node, first[node]);
+        first[node] = GT_NONE;
+    }
+}

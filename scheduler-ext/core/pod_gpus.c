@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/pod_gpus.h"
+
+#include <string.h>
+
+/*
+ * Up to 16 GPUs. A list of items is laid on a set of GPUs: the pods of one party, or all parties. For each
+ * set V of just as many GPUs as the last j items of the list ask for, a table has the most that they can have
+ * on V: most[V] = the highest value(A) + most[V \ A] over the sets A in V for the first of these items. A
+ * pod's value is its S. A party's value is the sum of its pods, which the party's own table has, then its S.
+ * No table depends on what is free, so a free mask costs one walk over its sets of the right size.
+ */
+enum { POD_ITEMS_MAX = GT_TABLE_GPUS_MAX, ANSWERS = 256 };
+
+/* An item with 0 pods is a pod itself. */
+struct pod_items {
+    uint32_t class, count;
+    struct pod_party item[POD_ITEMS_MAX];
+};
+
+struct pod_answer {
+    uint32_t key; /* free, and above it held; 0: none is kept */
+    uint16_t masks[POD_ITEMS_MAX];
+};
+
+struct pod_table {
+    struct pod_items items;
+    uint64_t used; /* the clock when it was asked for last */
+    size_t bytes;
+    struct pod_answer answers[ANSWERS];
+    uint64_t most[]; /* [set] */
+};
+
+/* ---- sets ---- */
+
+static uint32_t lowest_of(uint32_t all, unsigned count)
+{
+    uint32_t taken = 0;
+    for (; count; count--, all &= all - 1)
+        taken |= all & -all;
+    return taken;
+}
+
+/* The next higher set in `all` that has as many; 0: there is none. `set` is not empty. */
+static uint32_t next_within(uint32_t set, uint32_t all)
+{
+    uint32_t next = ((set | ~all) + (set & -set)) & all, lost = set & ~next;
+    if (!next)
+        return 0;
+    for (lost &= lost - 1; lost; lost &= lost - 1, all &= all - 1)
+        next |= all & -all;
+    return next;
+}
+
+/* ---- tables ---- */
+
+static unsigned size_of(const struct pod_party *item)
+{
+    return item->pods > 1 ? (unsigned)item->pods * item->gpus : item->gpus;
+}
+
+static uint64_t value_of(const struct gt_class *class, const struct pod_party *item,
+                         const struct pod_table *own, uint32_t set)
+{
+    uint64_t sum = gt_class_sum(class, set);
+    if (!item->pods)
+        return sum;
+    return (own ? own->most[set] : sum) << 32 | sum;
+}
+
+static bool is_alike(const struct pod_party *a, const struct pod_party *b)
+{
+    return a->pods == b->pods && a->gpus == b->gpus;
+}
+
+static void fill(const struct gt_class *class, struct pod_table *table, struct pod_table *const *own)
+{
+    const struct pod_items *items = &table->items;
+    uint32_t all = (UINT32_C(1) << gt_class_gpus(class)) - 1;
+    unsigned size = 0;
+    table->most[0] = 0;
+    for (uint32_t i = items->count; i-- > 0;) {
+        const struct pod_party *item = &items->item[i];
+        unsigned k = size_of(item);
+        /* Where the rest is all alike, the lowest GPU may as well be the first one's. */
+        bool alike = is_alike(item, &items->item[items->count - 1]);
+        size += k;
+        for (uint32_t set = lowest_of(all, size); set; set = next_within(set, all)) {
+            uint32_t low = alike ? set & -set : 0, open = set ^ low;
+            uint32_t more = lowest_of(open, k - alike);
+            uint64_t most = 0;
+            do {
+                uint64_t value = value_of(class, item, own[i], low | more) + table->most[open ^ more];
+                most = value > most ? value : most;
+            } while (more && (more = next_within(more, open)));
+            table->most[set] = most;
+        }
+    }
+}
+
+static struct pod_table *table_for(struct gt_cluster *cluster, const struct pod_items *items);
+
+/* The own tables of the parties among the items, NULL for the others. False without memory. */
+static bool own_tables(struct gt_cluster *cluster, const struct pod_items *items,
+                       struct pod_table *ret[static POD_ITEMS_MAX])
+{
+    for (uint32_t i = 0; i < items->count; i++) {
+        const struct pod_party *party = &items->item[i];
+        struct pod_items pods = {.class = items->class, .count = party->pods};
+        ret[i] = NULL;
+        if (party->pods < 2)
+            continue;
+        for (uint32_t p = 0; p < pods.count; p++)
+            pods.item[p] = (struct pod_party){.gpus = party->gpus};
+        ret[i] = i && is_alike(party, party - 1) ? ret[i - 1] : table_for(cluster, &pods);
+        if (!ret[i])
+            return false;
+    }
+    return true;
+}
+
+static void drop(struct gt_cluster *cluster, struct pod_table **table)
+{
+    if (!*table)
+        return;
+    cluster->pod_tables_bytes -= (*table)->bytes;
+    free(*table);
+    *table = NULL;
+}
+
+static struct pod_table *new_table(struct gt_cluster *cluster, const struct pod_items *items)
+{
+    const struct gt_class *class = cluster->classes[items->class];
+    size_t bytes = sizeof(struct pod_table) + (sizeof(uint64_t) << gt_class_gpus(class));
+    struct pod_table *own[POD_ITEMS_MAX], *table, **place = &cluster->pod_tables[0];
+    if (!own_tables(cluster, items, own) || !(table = calloc(1, bytes)))
+        return NULL;
+    /* Those of the parties were asked for last: they stay. */
+    for (unsigned i = 1; i < POD_TABLES && *place; i++)
+        if (!cluster->pod_tables[i] || cluster->pod_tables[i]->used < (*place)->used)
+            place = &cluster->pod_tables[i];
+    drop(cluster, place);
+    table->items = *items;
+    table->bytes = bytes;
+    cluster->pod_tables_bytes += bytes;
+    fill(class, table, own);
+    return *place = table;
+}
+
+/* NULL without memory. */
+static struct pod_table *table_for(struct gt_cluster *cluster, const struct pod_items *items)
+{
+    struct pod_table *table = NULL;
+    for (unsigned i = 0; i < POD_TABLES && !table; i++)
+        if (cluster->pod_tables[i] && memcmp(&cluster->pod_tables[i]->items, items, sizeof(*items)) == 0)
+            table = cluster->pod_tables[i];
+    if (!table)
+        table = new_table(cluster, items);
+    if (table)
+        table->used = ++cluster->clock;
+    return table;
+}
+
+void gt_pod_gpus_forget_class(struct gt_cluster *cluster, uint32_t class)
+{
+    for (unsigned i = 0; i < POD_TABLES; i++)
+        if (cluster->pod_tables[i] && cluster->pod_tables[i]->items.class == class)
+            drop(cluster, &cluster->pod_tables[i]);
+}
+
+void gt_pod_gpus_done(struct gt_cluster *cluster)
+{
+    for (unsigned i = 0; i < POD_TABLES; i++)
+        drop(cluster, &cluster->pod_tables[i]);
+}
+
+/* ---- the choice ---- */
+
+/* The best set for all items together. */
+static uint32_t choose_all(const struct gt_class *class, const struct pod_table *table, uint32_t free,
+                           uint32_t held)
+{
+    uint64_t best = 0, best_second = 0;
+    uint32_t chosen = 0;
+    unsigned size = 0;
+    for (uint32_t i = 0; i < table->items.count; i++)
+        size += size_of(&table->items.item[i]);
+    bool is_party = !table->items.item[0].pods;
+    for (uint32_t set = lowest_of(free, size); set; set = next_within(set, free)) {
+        uint64_t first = is_party ? table->most[set] << 32 | gt_class_sum(class, set) : table->most[set];
+        if (chosen && first < best)
+            continue;
+        uint64_t second = (uint64_t)gt_class_sum(class, set | held) << 32 | gt_class_sum(class, free ^ set);
+        if (chosen && first == best && second <= best_second)
+            continue;
+        best = first;
+        best_second = second;
+        chosen = set;
+    }
+    return chosen;
+}
+
+/* Lays the items on a set, each on the lowest mask with which the rest can have the most. Returns the end of
+ * what it wrote. */
+static uint16_t *lay(const struct gt_class *class, const struct pod_table *table,
+                     struct pod_table *const *own, uint32_t set, uint16_t *ret)
+{
+    static struct pod_table *const pods[POD_ITEMS_MAX];
+    for (uint32_t i = 0; i < table->items.count; i++) {
+        const struct pod_party *item = &table->items.item[i];
+        uint32_t mask = lowest_of(set, size_of(item));
+        while (value_of(class, item, own[i], mask) + table->most[set ^ mask] != table->most[set])
+            mask = next_within(mask, set);
+        if (own[i])
+            ret = lay(class, own[i], pods, mask, ret);
+        else
+            *ret++ = (uint16_t)mask;
+        set ^= mask;
+    }
+    return ret;
+}
+
+/* False without memory. */
+static bool choose_exact(struct gt_cluster *cluster, const struct pod_gpus_question *question,
+                         uint64_t *ret_masks)
+{
+    const struct gt_class *class = cluster->classes[question->class];
+    struct pod_items items = {.class = question->class, .count = question->parties};
+    unsigned pods = 0;
+    for (unsigned i = 0; i < question->parties; i++)
+        pods += question->party[i].pods;
+    if (question->parties > 1)
+        memcpy(items.item, question->party, question->parties * sizeof(*items.item));
+    else
+        items.count = pods;
+    for (unsigned i = 0; question->parties == 1 && i < pods; i++)
+        items.item[i] = (struct pod_party){.gpus = question->party[0].gpus};
+
+    struct pod_table *table = table_for(cluster, &items), *own[POD_ITEMS_MAX];
+    if (!table)
+        return false;
+    uint32_t free = (uint32_t)question->free, key = (uint32_t)question->held << 16 | free;
+    struct pod_answer *answer = &table->answers[(key * UINT32_C(0x9e3779b1)) >> 24];
+    if (answer->key != key) {
+        if (!own_tables(cluster, &items, own))
+            return false;
+        lay(class, table, own, choose_all(class, table, free, (uint32_t)question->held), answer->masks);
+        answer->key = key;
+    }
+    for (unsigned i = 0; i < pods; i++)
+        ret_masks[i] = answer->masks[i];
+    return true;
+}
+
+void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_question *question,
+                        uint64_t *ret_masks)
+{
+    const struct gt_class *class = cluster->classes[question->class];
+    bool alone = question->parties == 1 && question->party[0].pods == 1 && !question->held;
+    /* For one pod the search is gt_choose(), which has the answer ready. */
+    if (alone || gt_class_gpus(class) > GT_TABLE_GPUS_MAX || !choose_exact(cluster, question, ret_masks))
+        gt_search_pod_gpus(class, question, ret_masks);
+}

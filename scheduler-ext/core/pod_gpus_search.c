@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bits.h"
+#include "scheduler-ext/core/pod_gpus.h"
+
+/*
+ * Above 16 GPUs. The pods choose one after the other, the largest first. Then two GPUs change places, of two
+ * pods or of a pod and what stays free, as long as that makes the choice better.
+ */
+enum { CHOICE_LIMIT_US = 1000, PASSES = 8 };
+
+struct draft {
+    const struct gt_class *class;
+    uint64_t held, left; /* free, and given to no pod */
+    unsigned pods;
+    uint64_t pod[GT_GPUS_MAX], party[PARTIES_MAX];
+    uint8_t party_of[GT_GPUS_MAX];
+    uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX];
+};
+
+static void choose_in_turn(struct draft *draft, const struct pod_gpus_question *question)
+{
+    for (unsigned q = 0; q < question->parties; q++) {
+        draft->party[q] = 0;
+        for (unsigned i = 0; i < question->party[q].pods; i++) {
+            struct gt_choice choice = {.mask = draft->left};
+            if (gt_bit_count(draft->left) > question->party[q].gpus)
+                gt_choose(draft->class, draft->left, 0, question->party[q].gpus, CHOICE_LIMIT_US, &choice);
+            draft->party_of[draft->pods] = (uint8_t)q;
+            draft->pod[draft->pods++] = choice.mask;
+            draft->party[q] |= choice.mask;
+            draft->left &= ~choice.mask;
+        }
+    }
+}
+
+static void find_weights(struct draft *draft, uint64_t gpus)
+{
+    for (uint64_t a = gpus; a; a &= a - 1)
+        for (uint64_t b = a & (a - 1); b; b &= b - 1)
+            draft->w[gt_bit_first(a)][gt_bit_first(b)] = draft->w[gt_bit_first(b)][gt_bit_first(a)] =
+                (uint16_t)gt_class_sum(draft->class, (a & -a) | (b & -b));
+}
+
+/* What a set that loses x and gets y has more in S. */
+static int64_t gain(const struct draft *draft, uint64_t set, unsigned x, unsigned y)
+{
+    int64_t more = 0;
+    for (uint64_t rest = set & ~(UINT64_C(1) << x); rest; rest &= rest - 1)
+        more += (int64_t)draft->w[y][gt_bit_first(rest)] - draft->w[x][gt_bit_first(rest)];
+    return more;
+}
+
+/* Whether the choice is better where GPU x of pod p and GPU y change places; y is of pod `other`, or free
+ * where that is `pods`. */
+static bool is_better(const struct draft *draft, unsigned p, unsigned x, unsigned other, unsigned y)
+{
+    bool is_free = other == draft->pods;
+    int64_t more = gain(draft, draft->pod[p], x, y);
+    if (!is_free)
+        more += gain(draft, draft->pod[other], y, x);
+    if (more)
+        return more > 0;
+    unsigned q = draft->party_of[p];
+    if (is_free)
+        more = gain(draft, draft->party[q], x, y);
+    else if (draft->party_of[other] != q)
+        more = gain(draft, draft->party[q], x, y) + gain(draft, draft->party[draft->party_of[other]], y, x);
+    if (more || !is_free)
+        return more > 0;
+    uint64_t together = draft->held;
+    for (unsigned i = 0; i < draft->pods; i++)
+        together |= draft->pod[i];
+    more = gain(draft, together, x, y);
+    return more ? more > 0 : gain(draft, draft->left, y, x) > 0;
+}
+
+static void change_places(struct draft *draft, unsigned p, unsigned x, unsigned other, unsigned y)
+{
+    uint64_t both = UINT64_C(1) << x | UINT64_C(1) << y;
+    unsigned q = draft->party_of[p];
+    draft->pod[p] ^= both;
+    if (other == draft->pods) {
+        draft->left ^= both;
+        draft->party[q] ^= both;
+        return;
+    }
+    draft->pod[other] ^= both;
+    if (draft->party_of[other] == q)
+        return;
+    draft->party[q] ^= both;
+    draft->party[draft->party_of[other]] ^= both;
+}
+
+/* One try for each GPU of pod p with each of a later pod, or that is free; true: some changed places. */
+static bool improve(struct draft *draft, unsigned p)
+{
+    bool changed = false;
+    for (unsigned other = p + 1; other <= draft->pods; other++)
+        for (uint64_t own = draft->pod[p]; own; own &= own - 1) {
+            uint64_t others = other < draft->pods ? draft->pod[other] : draft->left;
+            while (others && !is_better(draft, p, gt_bit_first(own), other, gt_bit_first(others)))
+                others &= others - 1;
+            if (others) {
+                change_places(draft, p, gt_bit_first(own), other, gt_bit_first(others));
+                changed = true;
+            }
+        }
+    return changed;
+}
+
+void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_question *question,
+                        uint64_t *ret_masks)
+{
+    struct draft draft;
+    draft.class = class;
+    draft.held = question->held;
+    draft.left = question->free;
+    draft.pods = 0;
+    choose_in_turn(&draft, question);
+    bool changed = draft.pods > 1 || question->held;
+    if (changed)
+        find_weights(&draft, question->free | question->held);
+    for (unsigned pass = 0; changed && pass < PASSES; pass++) {
+        changed = false;
+        for (unsigned p = 0; p < draft.pods; p++)
+            changed |= improve(&draft, p);
+    }
+    for (unsigned p = 0; p < draft.pods; p++)
+        ret_masks[p] = draft.pod[p];
+}
