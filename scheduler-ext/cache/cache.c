@@ -57,7 +57,7 @@ void gt_cache_free(struct gt_cache *cache)
     free_pods(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
-    struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->nodes,
+    struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->namespaces, &cache->nodes,
                                        &cache->suits, &cache->taints, &cache->texts};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         gt_table_done(tables[i]);
@@ -153,8 +153,9 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
 
 size_t gt_cache_bytes(const struct gt_cache *cache)
 {
-    const struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,  &cache->nodes, &cache->supernodes,
-                                             &cache->suits, &cache->texts, &cache->taints};
+    const struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,       &cache->namespaces,
+                                             &cache->nodes, &cache->supernodes, &cache->suits,
+                                             &cache->texts, &cache->taints};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster);
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         bytes += gt_table_bytes(tables[i]);

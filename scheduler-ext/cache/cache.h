@@ -97,6 +97,14 @@ enum gt_cache_plan {
     GT_CACHE_PLAN_BROKEN, /* it runs on others, or is on another node */
 };
 
+/* A namespace, while it has pods here. */
+struct gt_cache_namespace {
+    const char *name;
+    uint64_t gpus; /* of its pods that are on a node, or whose plan is held */
+    uint32_t pod_count;
+    void *user; /* as that of a job */
+};
+
 /* A pod that asks for GPUs and has not ended. Read only; texts live as long as the pod does. */
 struct gt_cache_pod {
     struct gt_pod_meta meta; /* namespace, name, owner, GPUs a container; the labels and annotations that
@@ -128,7 +136,8 @@ struct gt_cache_pod {
     uint32_t assumption; /* GT_NONE: none; another one whenever an object was handed in */
 
     struct gt_pod_identity identity;
-    const char *identity_error; /* a sentence where jobs/ refused it; then it is a job of itself */
+    const char *identity_error;            /* a sentence where jobs/ refused it; then it is a job of itself */
+    struct gt_cache_namespace *namespace_; /* all pods of a job have the same one */
     struct gt_cache_job *job;
     struct gt_cache_pod *next; /* of the job, in no order */
 };

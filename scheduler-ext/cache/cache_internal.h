@@ -155,11 +155,17 @@ struct cache_pod {
     struct cache_pod *next_changed;
     uint32_t hash;
     uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
+    unsigned counted;          /* GPUs, in its namespace */
     unsigned need;             /* in the making: GPUs to be guessed */
     bool whole;                /* all GPUs of the plan are there */
     bool overrides;
     bool gated; /* spec: GT_GATE stands */
     bool changed;
+};
+
+struct cache_namespace {
+    struct gt_cache_namespace pub; /* first */
+    uint32_t hash;
 };
 
 struct cache_job {
@@ -171,6 +177,12 @@ struct cache_job {
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
+
+/* The namespace of that name, made if need be; the pod is put into it. */
+int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name);
+void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod);
+/* Counts there what the pod has now. */
+void gt_cache_count_gpus(struct cache_pod *pod);
 
 /* The job of a key, made if need be; the pod is put into it. */
 int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key);
@@ -210,7 +222,7 @@ struct gt_cache {
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
-    struct gt_table texts, nodes, supernodes, pods, jobs, suits, taints;
+    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, suits, taints;
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t by_id_size;
     struct cache_node *pulled; /* out of the cluster for a moment */

@@ -232,6 +232,7 @@ static void exchange(struct cache_pod *pod, struct cache_pod *new)
     pod->pub.plan_node = kept->plan_node;
     pod->pub.plan_mask = kept->plan_mask;
     pod->pub.assumption = kept->assumption;
+    pod->pub.namespace_ = kept->namespace_;
     pod->pub.job = kept->job;
     pod->pub.next = kept->next;
     pod->body = new->body;
@@ -273,7 +274,12 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
     pod->pub.state = GT_CACHE_WAITING;
     pod->pub.node = pod->pub.plan_node = pod->pub.assumption = GT_NONE;
     pod->hash = gt_cache_pod_hash(cache, new->pub.meta.namespace_, new->pub.meta.name);
+    if (gt_cache_join_namespace(cache, pod, new->pub.meta.namespace_) < 0) {
+        gt_cache_release(&cache->bytes, pod);
+        return NULL;
+    }
     if (gt_cache_join_job(cache, pod, key) < 0) {
+        gt_cache_leave_namespace(cache, pod);
         gt_cache_release(&cache->bytes, pod);
         return NULL;
     }
@@ -281,6 +287,7 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
         struct gt_cache_job *job = pod->pub.job;
         gt_cache_leave_job(pod);
         gt_cache_drop_job(cache, job);
+        gt_cache_leave_namespace(cache, pod);
         gt_cache_release(&cache->bytes, pod);
         return NULL;
     }
@@ -291,6 +298,7 @@ static struct cache_pod *make(struct gt_cache *cache, const struct cache_pod *ne
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
 {
     gt_cache_drop_job(cache, pod->pub.job);
+    gt_cache_leave_namespace(cache, pod);
     gt_cache_free_plan(cache, pod->plan);
     empty(cache, pod);
     gt_cache_release(&cache->bytes, pod);

@@ -164,8 +164,10 @@ static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_c
 {
     struct gt_cache_pod *pub = &pod->pub;
     if (pub->state == is->state && pub->plan == is->plan && pub->node == is->node &&
-        pub->plan_node == is->plan_node && pub->plan_mask == is->plan_mask)
+        pub->plan_node == is->plan_node && pub->plan_mask == is->plan_mask) {
+        gt_cache_count_gpus(pod); /* it may ask for others */
         return;
+    }
     cache->pods_in[pub->state]--;
     cache->pods_in[is->state]++;
     pub->state = is->state;
@@ -173,6 +175,7 @@ static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_c
     pub->node = is->node;
     pub->plan_node = is->plan_node;
     pub->plan_mask = is->plan_mask;
+    gt_cache_count_gpus(pod);
     gt_cache_changed(cache, pod);
 }
 

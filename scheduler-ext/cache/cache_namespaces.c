@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/* Namespaces: how many GPUs their pods have. A namespace is there while it has pods. */
+
+static bool is(const void *item, const void *key)
+{
+    return strcmp(((const struct cache_namespace *)item)->pub.name, key) == 0;
+}
+
+static struct cache_namespace *new_namespace(struct gt_cache *cache, const char *name, uint32_t hash)
+{
+    struct cache_namespace *space = gt_cache_alloc(&cache->bytes, sizeof(*space));
+    if (!space)
+        return NULL;
+    space->hash = hash;
+    space->pub.name = gt_cache_string(cache, name);
+    if (!space->pub.name || gt_table_add(&cache->namespaces, hash, space) < 0) {
+        gt_cache_string_drop(cache, space->pub.name);
+        gt_cache_release(&cache->bytes, space);
+        return NULL;
+    }
+    return space;
+}
+
+int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name)
+{
+    uint32_t hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
+    struct cache_namespace *space = gt_table_find(&cache->namespaces, hash, is, name);
+    if (!space)
+        space = new_namespace(cache, name, hash);
+    if (!space)
+        return -ENOMEM;
+    space->pub.pod_count++;
+    pod->pub.namespace_ = &space->pub;
+    return 0;
+}
+
+void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_namespace *space = (struct cache_namespace *)pod->pub.namespace_;
+    space->pub.gpus -= pod->counted;
+    if (--space->pub.pod_count)
+        return;
+    gt_table_remove(&cache->namespaces, space->hash, space);
+    gt_cache_string_drop(cache, space->pub.name);
+    gt_cache_release(&cache->bytes, space);
+}
+
+void gt_cache_count_gpus(struct cache_pod *pod)
+{
+    const struct gt_cache_pod *pub = &pod->pub;
+    bool has =
+        pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING || pub->plan == GT_CACHE_PLAN_HELD;
+    unsigned gpus = has ? pub->gpus : 0;
+    pub->namespace_->gpus += gpus;
+    pub->namespace_->gpus -= pod->counted;
+    pod->counted = gpus;
+}
