@@ -43,6 +43,15 @@ static int read_supernodes_config(const struct gt_option *option, const char *va
     return 0;
 }
 
+static int read_weights_name(const struct gt_option *option, const char *value, void *field,
+                             struct gt_err **err)
+{
+    if (!is_none(value))
+        return read_name(option, value, field, err);
+    *(const char **)field = NULL;
+    return 0;
+}
+
 static int read_label_keys(const struct gt_option *option, const char *value, void *field,
                            struct gt_err **err)
 {
@@ -195,6 +204,8 @@ static const struct gt_option table[] = {
      read_seconds, COMPANION_FIELD(placement.reserve_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-gpus", "NUMBER", "GPUs that are kept for units of which no pod is there, for each (512)",
      gt_option_number, COMPANION_FIELD(placement.reserve_gpus), .min = 1, .max = 1000000},
+    {"namespace-weights", "NAME", "ConfigMap of the weights of namespaces among waiting jobs, or none (none)",
+     read_weights_name, COMPANION_FIELD(namespace_weights), .max = OBJECT_NAME_MAX},
     {"only", "PARTS", "do these alone, a list; see below (all)", read_parts, COMPANION_FIELD(parts)},
     {"config", "FILE", "options in YAML or JSON; the command line wins", gt_option_text,
      COMPANION_FIELD(config_file)},

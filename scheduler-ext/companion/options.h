@@ -27,6 +27,7 @@ struct gt_companion_options {
     const char *extender_clients; /* names with commas between them, or "any" */
     struct gt_aware_weights weights;
     struct gt_placement_options placement;
+    const char *namespace_weights; /* name of a ConfigMap; NULL: none */
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
     const char *lease_namespace;   /* NULL: that one */

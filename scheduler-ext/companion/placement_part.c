@@ -6,6 +6,7 @@
 #include "base/prometheus.h"
 #include "base/text.h"
 #include "scheduler-ext/companion/audit_watch.h"
+#include "scheduler-ext/companion/namespace_weights.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/owner_watch.h"
@@ -21,6 +22,7 @@ struct placement_part {
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
     struct gt_audit_watch *audit;
+    struct gt_namespace_weights *weights;
     struct gt_source *sync_timer;
     bool leads, started, owner_failing[GT_OWNER_KINDS];
     bool serves_https;   /* without it there is no webhook */
@@ -144,6 +146,18 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
     gt_log(warning ? GT_LOG_WARNING : GT_LOG_INFO, text, GT_STR("job", job));
 }
 
+static uint32_t weight_of(void *arg, const char *namespace_)
+{
+    return gt_namespace_weight(((struct placement_part *)arg)->weights, namespace_);
+}
+
+static void on_weights(void *arg)
+{
+    struct placement_part *part = arg;
+    if (part->placement)
+        gt_placement_on_capacity(part->placement); /* who waits is tried again */
+}
+
 /* ---- the webhook ---- */
 
 typedef int review(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
@@ -255,6 +269,7 @@ static void part_free(void *self)
     gt_audit_watch_free(part->audit);
     gt_owner_watch_free(part->watch);
     gt_placement_free(part->placement);
+    gt_namespace_weights_free(part->weights);
     gt_owners_free(part->owners);
     free(part);
 }
@@ -269,7 +284,9 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
         .cache = gt_informers_cache(env->informers),
         .owners = part->owners,
         .options = env->options->placement,
+        .weight = weight_of,
         .on_note = on_note,
+        .arg = part,
         .may_write = env->is_leading,
         .may_write_arg = env->leading_arg,
     };
@@ -298,6 +315,9 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->not_asked = env->options->webhook_except;
     part->serves_https = env->options->https != NULL;
     int r = gt_owners_new(GT_RESOURCE_GPU, &part->owners, err);
+    if (r >= 0)
+        r = gt_namespace_weights_new(env->kube, env->namespace_, env->options->namespace_weights, on_weights,
+                                     part, &part->weights, err);
     if (r >= 0)
         r = start_controller(env, part, err);
     if (r >= 0)

@@ -23,6 +23,38 @@ const char *gt_placement_state_name(enum gt_placement_state state)
 
 enum { ROUND_BUDGET_MS = 10 };
 
+/* ---- tenants ---- */
+
+static struct tenant *join_tenant(struct gt_cache_namespace *namespace_)
+{
+    struct tenant *tenant = namespace_->user;
+    if (!tenant)
+        tenant = calloc(1, sizeof(*tenant));
+    if (!tenant)
+        return NULL;
+    tenant->namespace_ = namespace_;
+    tenant->jobs++;
+    namespace_->user = tenant;
+    return tenant;
+}
+
+static void count_reserved(struct pjob *pjob, uint32_t gpus)
+{
+    pjob->tenant->reserved += gpus;
+    pjob->tenant->reserved -= pjob->counted_gpus;
+    pjob->counted_gpus = gpus;
+}
+
+static void leave_tenant(struct pjob *pjob)
+{
+    struct tenant *tenant = pjob->tenant;
+    count_reserved(pjob, 0);
+    if (--tenant->jobs)
+        return;
+    tenant->namespace_->user = NULL;
+    free(tenant);
+}
+
 /* ---- jobs ---- */
 
 static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
@@ -30,10 +62,14 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
     if (job->user || !make)
         return job->user;
     struct pjob *pjob = calloc(1, sizeof(*pjob));
-    if (!pjob)
+    struct tenant *tenant = pjob ? join_tenant(job->pods->namespace_) : NULL;
+    if (!tenant) {
+        free(pjob);
         return NULL;
+    }
     *pjob = (struct pjob){.placement = placement,
                           .job = job,
+                          .tenant = tenant,
                           .next = placement->jobs,
                           .since_ms = gt_clock_ms(),
                           .new_pod_ms = gt_clock_ms(),
@@ -78,6 +114,7 @@ static void drop(struct pjob *pjob)
     if (pjob->object)
         pjob->object->job = NULL;
     pjob->job->user = NULL;
+    leave_tenant(pjob);
     free(pjob->text);
     free(pjob->plan);
     free(pjob);
@@ -183,10 +220,22 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind ki
 
 /* ---- the queue's questions ---- */
 
+static void on_share(void *arg, struct gt_queue_share *share)
+{
+    const struct gt_placement *placement = arg;
+    const struct tenant *tenant = (const struct tenant *)share;
+    const struct gt_placement_spec *spec = &placement->spec;
+    share->holds = tenant->namespace_->gpus + tenant->reserved;
+    share->weight = spec->weight ? spec->weight(spec->arg, tenant->namespace_->name) : 1;
+}
+
 static enum gt_queue_result on_try(void *arg, void *job, bool restricted)
 {
     (void)arg;
-    return gt_placement_try(job, restricted);
+    struct pjob *pjob = job;
+    enum gt_queue_result result = gt_placement_try(pjob, restricted);
+    count_reserved(pjob, gt_reservations_gpus(&pjob->reservations));
+    return result;
 }
 
 static void on_same(void *arg, void *job, void *like)
@@ -221,6 +270,7 @@ static void reconcile_marked(struct gt_placement *placement)
         pjob->marked = false;
         pjob->next_marked = NULL;
         gt_placement_reconcile(pjob);
+        count_reserved(pjob, gt_reservations_gpus(&pjob->reservations));
         pjob = next;
     }
 }
@@ -342,6 +392,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     placement->index.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
+                                        .share = on_share,
                                         .try = on_try,
                                         .same = on_same,
                                         .hold = on_hold,

@@ -52,6 +52,8 @@ struct gt_placement_spec {
     struct gt_cache *cache;
     const struct gt_owners *owners;
     struct gt_placement_options options;
+    /* The weight of a namespace in the order of waiting jobs, from 1 up. NULL: all are equal. */
+    uint32_t (*weight)(void *arg, const char *namespace_);
     const struct gt_placement_times *times; /* for tests; NULL: the product's */
     /* Something that an operator may want to read in the log. May be NULL. */
     void (*on_note)(void *arg, bool warning, const char *job, const char *text);

@@ -9,10 +9,15 @@
  * loop's time whenever a pod ends. */
 enum { SHAPES_MAX = 256, REST = 4 };
 
+/* Parts of a GPU in a start, so that weights up to a thousand matter; a job counts for so many GPUs at most.
+ */
+enum { START_UNIT = 1 << 10, GPUS_MAX = 1 << 30 };
+
 struct item {
     struct gt_queue_entry entry;
+    uint64_t start;    /* in the fair queue of namespaces */
     uint64_t round;    /* the last one that tried it */
-    uint64_t hopeless; /* the round that found no nodes which would help; 0: none */
+    uint64_t hopeless; /* the round that found last no nodes which would help; 0: none */
 };
 
 struct gt_queue {
@@ -21,6 +26,7 @@ struct gt_queue {
     struct item **items; /* in order, within the block */
     void *by_job;        /* of search.h, the same ones */
     uint32_t count, capacity;
+    uint32_t shares; /* namespaces that wait */
     uint64_t round;
     uint64_t wasted_ms, rest_until; /* on jobs that this round found no room for; no round before */
     bool running, woken;
@@ -48,16 +54,95 @@ void gt_queue_free(struct gt_queue *queue)
     free(queue);
 }
 
-static int order(const struct gt_queue_entry *a, const struct gt_queue_entry *b)
+static int order_by_class(const struct gt_queue_entry *a, const struct gt_queue_entry *b)
 {
     if (a->partial != b->partial)
         return a->partial ? -1 : 1;
-    if (a->priority != b->priority)
-        return a->priority > b->priority ? -1 : 1;
+    return (a->priority < b->priority) - (a->priority > b->priority);
+}
+
+static int order_by_age(const struct gt_queue_entry *a, const struct gt_queue_entry *b)
+{
     if (a->created_s != b->created_s)
         return a->created_s < b->created_s ? -1 : 1;
     return (a->number > b->number) - (a->number < b->number);
 }
+
+static int order(const struct item *a, const struct item *b)
+{
+    int by_class = order_by_class(&a->entry, &b->entry);
+    if (by_class)
+        return by_class;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return order_by_age(&a->entry, &b->entry);
+}
+
+/* ---- turns of namespaces ---- */
+
+static uint64_t start_of(const struct gt_queue_share *share)
+{
+    return (share->holds + share->gpus) * START_UNIT / (share->weight ? share->weight : 1);
+}
+
+/* Looks at what it holds, once a round. */
+static void refresh(struct gt_queue *queue, struct gt_queue_share *share)
+{
+    if (share->waiting && share->round == queue->round)
+        return;
+    share->round = queue->round;
+    share->gpus = 0;
+    queue->spec.share(queue->spec.arg, share);
+}
+
+/* Its start, behind those of its namespace that are counted already. */
+static void add_start(struct item *item)
+{
+    struct gt_queue_share *share = item->entry.share;
+    item->start = start_of(share);
+    if (!item->hopeless)
+        share->gpus += item->entry.gpus < GPUS_MAX ? item->entry.gpus : GPUS_MAX;
+}
+
+static void join_share(struct gt_queue *queue, struct item *item)
+{
+    struct gt_queue_share *share = item->entry.share;
+    if (!share->waiting)
+        refresh(queue, share);
+    queue->shares += share->waiting++ == 0;
+    add_start(item);
+}
+
+static void leave_share(struct gt_queue *queue, const struct item *item)
+{
+    queue->shares -= --item->entry.share->waiting == 0;
+}
+
+static int compare_by_age(const void *a, const void *b)
+{
+    const struct gt_queue_entry *x = &(*(struct item *const *)a)->entry,
+                                *y = &(*(struct item *const *)b)->entry;
+    int by_class = order_by_class(x, y);
+    return by_class ? by_class : order_by_age(x, y);
+}
+
+static int compare(const void *a, const void *b)
+{
+    return order(*(struct item *const *)a, *(struct item *const *)b);
+}
+
+static void take_turns(struct gt_queue *queue)
+{
+    qsort(queue->items, queue->count, sizeof(struct item *), compare_by_age);
+    for (uint32_t i = 0; i < queue->count; i++) {
+        refresh(queue, queue->items[i]->entry.share);
+        add_start(queue->items[i]);
+    }
+    if (queue->shares > 1) /* else it is the same order */
+        qsort(queue->items, queue->count, sizeof(struct item *), compare);
+}
+
+/* ---- the list ---- */
 
 static int by_job(const void *a, const void *b)
 {
@@ -73,13 +158,13 @@ static struct item *find(const struct gt_queue *queue, const void *job)
     return found ? *found : NULL;
 }
 
-/* The place of an entry: behind all that go before it. */
-static uint32_t place_for(const struct gt_queue *queue, const struct gt_queue_entry *entry)
+/* The place of an item: behind all that go before it. */
+static uint32_t place_for(const struct gt_queue *queue, const struct item *item)
 {
     uint32_t low = 0, high = queue->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (order(&queue->items[middle]->entry, entry) < 0)
+        if (order(queue->items[middle], item) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -111,7 +196,7 @@ static int make_room(struct gt_queue *queue, struct gt_err **err)
 /* Most leave at the front, and join at the end: what is shorter moves. */
 static void take_out(struct gt_queue *queue, const struct item *item)
 {
-    uint32_t at = place_for(queue, &item->entry);
+    uint32_t at = place_for(queue, item);
     if (at < queue->count / 2) {
         memmove(queue->items + 1, queue->items, sizeof(struct item *) * at);
         queue->items++;
@@ -129,7 +214,7 @@ static int put_in(struct gt_queue *queue, struct item *item, struct gt_err **err
     int r = make_room(queue, err);
     if (r < 0)
         return r;
-    uint32_t at = place_for(queue, &item->entry);
+    uint32_t at = place_for(queue, item);
     memmove(queue->items + at + 1, queue->items + at, sizeof(struct item *) * (queue->count - at));
     queue->items[at] = item;
     queue->count++;
@@ -145,8 +230,10 @@ static int add(struct gt_queue *queue, const struct gt_queue_entry *entry, struc
         free(item);
         return gt_fail_sys(err, ENOMEM, "queue");
     }
+    join_share(queue, item);
     int r = put_in(queue, item, err);
     if (r < 0) {
+        leave_share(queue, item);
         tdelete(item, &queue->by_job, by_job);
         free(item);
     }
@@ -161,7 +248,7 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
         const struct gt_queue_entry *old = &item->entry;
         if (old->partial == entry->partial && old->priority == entry->priority &&
             old->created_s == entry->created_s && old->number == entry->number &&
-            old->shape == entry->shape && old->since_ms == entry->since_ms)
+            old->shape == entry->shape && old->since_ms == entry->since_ms && old->gpus == entry->gpus)
             return 0;
         take_out(queue, item);
         item->entry = *entry;
@@ -188,6 +275,7 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
     if (!item)
         return false;
     take_out(queue, item);
+    leave_share(queue, item);
     tdelete(item, &queue->by_job, by_job);
     bool held = queue->holder == item;
     free(item);
@@ -199,7 +287,7 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
 uint32_t gt_queue_place(const struct gt_queue *queue, const void *job)
 {
     const struct item *item = find(queue, job);
-    return item ? place_for(queue, &item->entry) : UINT32_MAX;
+    return item ? place_for(queue, item) : UINT32_MAX;
 }
 
 void *gt_queue_before(const struct gt_queue *queue, const void *job)
@@ -213,20 +301,21 @@ void gt_queue_wake(struct gt_queue *queue)
     queue->woken = true;
 }
 
-static bool is_behind_holder(const struct gt_queue *queue, const struct gt_queue_entry *entry)
+static bool is_behind_holder(const struct gt_queue *queue, const struct item *item)
 {
-    return queue->holder && queue->holder->entry.job != entry->job && order(&queue->holder->entry, entry) < 0;
+    return queue->holder && queue->holder != item && order(queue->holder, item) < 0;
 }
 
 /* Becomes the holder, where it has waited for long enough and nobody before it holds. */
 static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     if (queue->spec.patience_ms == UINT64_MAX || item->entry.since_ms + queue->spec.patience_ms > now ||
-        item->hopeless == queue->round || is_behind_holder(queue, &item->entry))
+        item->hopeless == queue->round || is_behind_holder(queue, item))
         return;
     /* The holder too chooses anew in each round: nodes come and go. */
     if (queue->spec.hold(queue->spec.arg, item->entry.job)) {
         queue->holder = item;
+        item->hopeless = 0;
         return;
     }
     item->hopeless = queue->round;
@@ -234,16 +323,16 @@ static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
         drop_holder(queue);
 }
 
-static enum gt_queue_result try_one(struct gt_queue *queue, const struct gt_queue_entry *entry)
+static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *item)
 {
+    const struct gt_queue_entry *entry = &item->entry;
     uint64_t shape = entry->shape;
     unsigned slot = (unsigned)(shape % SHAPES_MAX);
     if (shape && queue->failed[slot].job && queue->failed[slot].shape == shape) {
         queue->spec.same(queue->spec.arg, entry->job, queue->failed[slot].job);
         return GT_QUEUE_BLOCKED;
     }
-    enum gt_queue_result result =
-        queue->spec.try(queue->spec.arg, entry->job, is_behind_holder(queue, entry));
+    enum gt_queue_result result = queue->spec.try(queue->spec.arg, entry->job, is_behind_holder(queue, item));
     if (result == GT_QUEUE_BLOCKED && shape) {
         queue->failed[slot].shape = shape;
         queue->failed[slot].job = entry->job;
@@ -264,8 +353,9 @@ static void begin(struct gt_queue *queue)
     queue->round++;
     queue->running = true;
     queue->woken = false;
-    queue->wasted_ms = 0;
     memset(queue->failed, 0, sizeof(queue->failed));
+    queue->wasted_ms = 0;
+    take_turns(queue);
 }
 
 bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
@@ -275,12 +365,17 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
         if (!queue->woken || !queue->count || now < queue->rest_until)
             return false;
         begin(queue);
+        if (queue->shares > 1) { /* it was sorted twice */
+            uint64_t sorted = queue->spec.now_ms(queue->spec.arg);
+            queue->wasted_ms = sorted - now;
+            now = sorted;
+        }
     }
     for (uint32_t at = next_of(queue, 0); at < queue->count; at = next_of(queue, at)) {
         struct item *item = queue->items[at];
         uint64_t before = now;
         item->round = queue->round;
-        enum gt_queue_result result = try_one(queue, &item->entry);
+        enum gt_queue_result result = try_one(queue, item);
         if (result == GT_QUEUE_DONE)
             gt_queue_remove(queue, item->entry.job);
         else if (result == GT_QUEUE_BLOCKED)

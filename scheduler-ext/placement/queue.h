@@ -11,22 +11,38 @@
  * Which waiting job is tried next, and how big ones are kept from starving. No clock, no I/O: times are the
  * caller's, in milliseconds.
  *
- * Order: jobs that run in part first, then the higher priority, then the older one. A round tries every job
- * once, in this order; smaller ones so pass a big one that does not fit. The first job in order that has been
- * waiting for `patience` becomes the holder: nodes are chosen that it would need, and who comes behind it in
- * the order may not use them. So they run empty, and the holder waits no longer than the pods that were on
- * them when they were chosen. There is one holder at a time.
+ * Order: jobs that run in part first, then the higher priority, then the one that starts earlier in a
+ * weighted fair queue of namespaces, then the older one. A job's start: the GPUs that its namespace holds,
+ * and those of the namespace's waiting jobs before it, divided by the namespace's weight. So one namespace's
+ * thousand jobs delay no other's first. Starts are computed when a round begins, and a job that comes later
+ * starts behind those of its namespace. A job that no nodes would help delays none of its namespace.
+ *
+ * A round tries every job once, in this order; smaller ones so pass a big one that does not fit. The first
+ * job in order that has been waiting for `patience` becomes the holder: nodes are chosen that it would need,
+ * and who comes behind it in the order may not use them. So they run empty, and the holder waits no longer
+ * than the pods that were on them when they were chosen. There is one holder at a time.
  */
 struct gt_queue;
 
+/* A namespace: zeroed by the caller, who keeps it while one of its jobs is in the queue. */
+struct gt_queue_share {
+    uint64_t holds;   /* GPUs; as the next, written by gt_queue_spec.share() */
+    uint32_t weight;  /* 1 or more */
+    uint32_t waiting; /* jobs; as the next, the queue's */
+    uint64_t gpus;    /* of those jobs */
+    uint64_t round;   /* it was looked at in */
+};
+
 struct gt_queue_entry {
-    void *job;          /* the caller's; its key here */
-    bool partial;       /* some of its pods run */
-    int32_t priority;   /* higher goes first */
-    uint64_t created_s; /* Unix time, older goes first */
-    uint64_t number;    /* breaks ties, different for each job */
-    uint64_t since_ms;  /* it waits since then */
-    uint64_t shape;     /* jobs of one shape fit or do not fit alike; 0: like no other */
+    void *job;                    /* the caller's; its key here */
+    struct gt_queue_share *share; /* of its namespace; always the same one for a job */
+    uint64_t gpus;                /* that it needs */
+    bool partial;                 /* some of its pods run */
+    int32_t priority;             /* higher goes first */
+    uint64_t created_s;           /* Unix time, older goes first */
+    uint64_t number;              /* breaks ties, different for each job */
+    uint64_t since_ms;            /* it waits since then */
+    uint64_t shape;               /* jobs of one shape fit or do not fit alike; 0: like no other */
 };
 
 enum gt_queue_result {
@@ -37,6 +53,8 @@ enum gt_queue_result {
 
 struct gt_queue_spec {
     uint64_t patience_ms; /* UINT64_MAX: nobody ever becomes the holder */
+    /* Writes what a namespace holds and its weight. */
+    void (*share)(void *arg, struct gt_queue_share *share);
     /* Tries one. `restricted`: it may not use the holder's nodes. It must not call the queue. */
     enum gt_queue_result (*try)(void *arg, void *job, bool restricted);
     /* It is blocked as `like` is, which has its shape; it was not tried. */

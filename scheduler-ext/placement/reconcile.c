@@ -214,11 +214,22 @@ static uint64_t shape_of(const struct reconcile *reconcile)
     return shape ? shape : 1;
 }
 
+/* All that a job needs which has no place yet. */
+static uint64_t gpus_of(const struct gt_job_view *view)
+{
+    uint64_t gpus = 0;
+    for (uint32_t u = 0; u < view->job->units.count; u++)
+        gpus += (uint64_t)view->job->units.units[u].pods * view->job->units.units[u].gpus;
+    return gpus;
+}
+
 static void enqueue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
     struct gt_queue_entry entry = {.job = pjob,
+                                   .share = &pjob->tenant->share,
+                                   .gpus = view->whole ? gpus_of(view) : 0,
                                    .partial =
                                        view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED],
                                    .priority = INT32_MIN,
@@ -230,6 +241,8 @@ static void enqueue(struct reconcile *reconcile)
             continue;
         entry.priority = pod->priority > entry.priority ? pod->priority : entry.priority;
         entry.created_s = pod->created_s < entry.created_s ? pod->created_s : entry.created_s;
+        if (!view->whole && pod->plan != GT_CACHE_PLAN_HELD && pod->node == GT_NONE)
+            entry.gpus += pod->gpus;
     }
     if (!pjob->waits_ms)
         pjob->waits_ms = reconcile->now;

@@ -8,6 +8,7 @@
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/patch.h"
+#include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/ranks.h"
 #include "scheduler-ext/placement/reservations.h"
 #include "scheduler-ext/placement/times.h"
@@ -40,9 +41,18 @@ struct write_line { /* those that wait */
     struct write *first, *last;
 };
 
+struct tenant {                  /* a namespace that has jobs here; gt_cache_namespace.user */
+    struct gt_queue_share share; /* first */
+    struct gt_cache_namespace *namespace_;
+    uint64_t reserved; /* GPUs, by reservations of its jobs */
+    uint32_t jobs;
+};
+
 struct pjob {
     struct gt_placement *placement;
     struct gt_cache_job *job;
+    struct tenant *tenant;
+    uint32_t counted_gpus; /* in tenant.reserved */
     struct pjob *next, *previous;
     struct pjob *next_marked;
     bool marked, queued;

@@ -287,6 +287,32 @@ class PlacementTest(PlacementCase):
         time.sleep(0.3)
         self.assertFalse(self.is_lifted(*old))
 
+    def test_namespaces_take_turns(self):
+        """A namespace's fifty waiting jobs do not delay the first one of another, which came last."""
+        self.world(1)
+        self.start()
+        held = self.add_gang("held", 4, 32)
+        self.wait_lifted(*held)
+        for name in held:
+            self.bind(name)
+        for i in range(50):
+            self.add_gang(f"many{i}", 1, 8)
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["waits"] == 50))
+        jobs, pods = (path.replace("/ns/", "/other/") for path in (JOBS, PODS))
+        self.api.add(jobs, "first", spec={"completionMode": "Indexed", "completions": 1, "parallelism": 1,
+                                          "template": template(8, 8)})
+        pod = indexed_pod("first", 0, gpus=8, group=8)
+        pod["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"
+        self.api.add(pods, "first-0", **{"status": {"phase": "Pending"}, **pod})
+        self.assertTrue(wait_for(lambda: self.host.job("other/Job/first").get("place") == 0),
+                        self.host.job("other/Job/first"))
+        self.end(held[0])
+        self.assertTrue(wait_for(lambda: self.host.job("other/Job/first")["state"] == "placed"))
+        self.assertEqual(self.host.counters()["jobs"]["waits"], 50)
+        # one of this namespace's is next, though it holds more: nobody else waits
+        self.end(held[1])
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["waits"] == 49))
+
     def test_big_job_does_not_starve(self):
         """Small jobs follow one another on every node; a job that needs both supernodes waits."""
         self.world(2, nodes_each=2)

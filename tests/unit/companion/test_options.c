@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "scheduler-ext/companion/options.h"
 
-enum { ARGUMENTS_MAX = 16 };
+enum { ARGUMENTS_MAX = 20 };
 
 static int parse(struct gt_companion_options *to, struct gt_err **err, const char *first, ...)
 {
@@ -49,10 +49,12 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--http=none", "--only", "supernodes", "--supernode-label=none",
                            "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
-                           "--log-format=json", "--reserve=90", "--reserve-gpus", "64", NULL),
+                           "--log-format=json", "--reserve=90", "--reserve-gpus", "64",
+                           "--namespace-weights=w", NULL),
                      0);
     assert_int_equal(options.placement.reserve_ms, 90000);
     assert_int_equal(options.placement.reserve_gpus, 64);
+    assert_string_equal(options.namespace_weights, "w");
     assert_null(options.http);
     assert_null(options.supernode_label);
     assert_string_equal(options.supernodes_config, "./x");
@@ -91,6 +93,7 @@ static void test_wrong(void **state)
         "--reserve=0",
         "--reserve-gpus=0",
         "--reserve-gpus=1.5",
+        "--namespace-weights=a/b",
         "--lease-namespace=a/b",
         "--config=",
         "--config=/nowhere/at/all",

@@ -23,6 +23,12 @@ struct job {
     const struct job *like;
 };
 
+struct space {
+    struct gt_queue_share share; /* first */
+    uint64_t holds;
+    uint32_t weight;
+};
+
 struct world {
     struct gt_queue *queue;
     uint64_t now;
@@ -33,6 +39,8 @@ struct world {
     struct job *holder;
     char order[64]; /* the first letters of those that were tried */
     bool refuse_all;
+    struct space spaces[3]; /* jobs are in the first one unless a test says otherwise */
+    unsigned looks;         /* at what namespaces hold */
 };
 
 static unsigned free_in(const struct world *world, unsigned supernode, bool restricted)
@@ -54,6 +62,15 @@ static void take(struct world *world, struct job *job, unsigned supernode, unsig
         world->busy_until[node] = world->now + job->runs;
         count--;
     }
+}
+
+static void share(void *arg, struct gt_queue_share *share)
+{
+    struct world *world = arg;
+    const struct space *space = (const struct space *)share;
+    share->holds = space->holds;
+    share->weight = space->weight ? space->weight : 1;
+    world->looks++;
 }
 
 static enum gt_queue_result try(void *arg, void *what, bool restricted)
@@ -123,8 +140,13 @@ static struct world *new_world(uint64_t patience)
 {
     struct world *world = calloc(1, sizeof(*world));
     assert_non_null(world);
-    const struct gt_queue_spec spec = {
-        .patience_ms = patience, .try = try, .same = same, .hold = hold, .now_ms = now_of, .arg = world};
+    const struct gt_queue_spec spec = {.patience_ms = patience,
+                                       .share = share,
+                                       .try = try,
+                                       .same = same,
+                                       .hold = hold,
+                                       .now_ms = now_of,
+                                       .arg = world};
     assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
     return world;
 }
@@ -142,6 +164,8 @@ static struct job *add(struct world *world, unsigned nodes, uint64_t runs, int32
     struct job *job = &world->jobs[world->job_count++];
     *job = (struct job){.nodes = nodes, .arrived = world->now, .started = UINT64_MAX, .runs = runs};
     const struct gt_queue_entry entry = {.job = job,
+                                         .share = &world->spaces[0].share,
+                                         .gpus = nodes,
                                          .partial = partial,
                                          .priority = priority,
                                          .created_s = created,
@@ -193,7 +217,8 @@ static void test_changed_entry_moves(void **state)
     world->refuse_all = true;
     add(world, 1, 1, 0, 10, false, 0);
     struct job *late = add(world, 1, 1, 0, 20, false, 0);
-    struct gt_queue_entry entry = {.job = late, .priority = 1, .created_s = 20, .number = 2};
+    struct gt_queue_entry entry = {
+        .job = late, .share = &world->spaces[0].share, .priority = 1, .created_s = 20, .number = 2};
     assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
     assert_int_equal(waiting_in(world), 2);
     assert_int_equal(gt_queue_place(world->queue, late), 0);
@@ -341,8 +366,13 @@ static void test_budget(void **state)
     (void)state;
     struct world *world = calloc(1, sizeof(*world));
     assert_non_null(world);
-    const struct gt_queue_spec spec = {
-        .patience_ms = UINT64_MAX, .try = try, .same = same, .hold = hold, .now_ms = ticking, .arg = world};
+    const struct gt_queue_spec spec = {.patience_ms = UINT64_MAX,
+                                       .share = share,
+                                       .try = try,
+                                       .same = same,
+                                       .hold = hold,
+                                       .now_ms = ticking,
+                                       .arg = world};
     assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
     world->refuse_all = true;
     for (unsigned i = 0; i < 20; i++)
@@ -363,8 +393,13 @@ static void test_rounds_in_vain_rest(void **state)
     (void)state;
     struct world *world = calloc(1, sizeof(*world));
     assert_non_null(world);
-    const struct gt_queue_spec spec = {
-        .patience_ms = UINT64_MAX, .try = try, .same = same, .hold = hold, .now_ms = ticking, .arg = world};
+    const struct gt_queue_spec spec = {.patience_ms = UINT64_MAX,
+                                       .share = share,
+                                       .try = try,
+                                       .same = same,
+                                       .hold = hold,
+                                       .now_ms = ticking,
+                                       .arg = world};
     assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
     struct job *small = add(world, 1, 1000000, 0, 1, false, 0);
     assert_false(gt_queue_run(world->queue, 1000));
@@ -387,7 +422,7 @@ static void test_rounds_in_vain_rest(void **state)
     free_world(world);
 }
 
-static double cpu_of(uint32_t count)
+static double cpu_of(uint32_t count, unsigned spaces)
 {
     struct timespec from, to;
     struct world *world = new_world(60000);
@@ -397,8 +432,12 @@ static double cpu_of(uint32_t count)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
     for (unsigned pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < count; i++) {
-            const struct gt_queue_entry entry = {
-                .job = jobs + i, .created_s = i, .number = i + 1, .since_ms = 1};
+            const struct gt_queue_entry entry = {.job = jobs + i,
+                                                 .share = &world->spaces[i % spaces].share,
+                                                 .gpus = 1,
+                                                 .created_s = i,
+                                                 .number = i + 1,
+                                                 .since_ms = 1};
             assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
         }
     for (uint32_t i = 0; i < count; i++)
@@ -416,11 +455,166 @@ static void test_many_jobs(void **state)
     double few = 1e9;
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
-        double took = cpu_of(5000);
+        double took = cpu_of(5000, 1);
         few = took < few ? took : few;
     }
-    double many = cpu_of(40000);
+    double many = cpu_of(40000, 1);
     assert_true(many < 25 * few);
+}
+
+/* ---- turns of namespaces ---- */
+
+static struct job *add_in(struct world *world, unsigned space, unsigned gpus, uint64_t created)
+{
+    struct job *job = &world->jobs[world->job_count++];
+    *job = (struct job){.nodes = gpus, .started = UINT64_MAX, .runs = 100};
+    const struct gt_queue_entry entry = {.job = job,
+                                         .share = &world->spaces[space].share,
+                                         .gpus = gpus,
+                                         .created_s = created,
+                                         .number = world->job_count,
+                                         .since_ms = world->now};
+    assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+    return job;
+}
+
+/* The order after a round in which nobody found room, by letters. */
+static const char *order_of(struct world *world)
+{
+    world->refuse_all = true;
+    memset(world->order, 0, sizeof(world->order));
+    run(world);
+    return world->order;
+}
+
+static void test_thousand_jobs_delay_nobody_else(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    for (unsigned i = 0; i < 1000; i++)
+        add_in(world, 0, 1, i);
+    const struct job *first = add_in(world, 1, 1, 5000), *second = add_in(world, 1, 1, 5001);
+    order_of(world);
+    assert_int_equal(gt_queue_place(world->queue, first), 1); /* the oldest of all has the same start */
+    assert_int_equal(gt_queue_place(world->queue, second), 3);
+    world->spaces[0].holds = 1;
+    order_of(world);
+    assert_int_equal(gt_queue_place(world->queue, first), 0);
+    assert_int_equal(gt_queue_place(world->queue, second), 2);
+    world->spaces[1].holds = 500;
+    order_of(world);
+    assert_int_equal(gt_queue_place(world->queue, first), 500);
+    free_world(world);
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    for (unsigned i = 0; i < 4; i++)
+        add_in(world, 0, 1, i); /* abcd */
+    for (unsigned i = 0; i < 6; i++)
+        add_in(world, 1, 1, 10 + i); /* efghij */
+    world->spaces[1].weight = 3;
+    assert_string_equal(order_of(world), "aefgbhijcd");
+    world->spaces[1].weight = 1;
+    assert_string_equal(order_of(world), "aebfcgdhij");
+    free_world(world);
+}
+
+/* A big job takes as much of its namespace's turn as many small ones. */
+static void test_jobs_count_by_their_gpus(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    add_in(world, 0, 8, 0);
+    add_in(world, 0, 1, 1);
+    for (unsigned i = 0; i < 10; i++)
+        add_in(world, 1, 1, 10 + i); /* c.. */
+    assert_string_equal(order_of(world), "acdefghijbkl");
+    free_world(world);
+}
+
+static void test_priority_and_partial_go_before_turns(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    world->spaces[0].holds = 1000;
+    add(world, 1, 1, 0, 30, false, 0); /* a */
+    add(world, 1, 1, 9, 20, false, 0); /* b */
+    add(world, 1, 1, -1, 10, true, 0); /* c */
+    add_in(world, 1, 1, 40);           /* d */
+    assert_string_equal(order_of(world), "cbda");
+    free_world(world);
+}
+
+/* Who comes while a round runs stands behind those of its namespace; the next round makes it right. */
+static void test_who_comes_in_a_round(void **state)
+{
+    (void)state;
+    struct world *world = calloc(1, sizeof(*world));
+    assert_non_null(world);
+    const struct gt_queue_spec spec = {.patience_ms = UINT64_MAX,
+                                       .share = share,
+                                       .try = try,
+                                       .same = same,
+                                       .hold = hold,
+                                       .now_ms = ticking,
+                                       .arg = world};
+    assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
+    world->refuse_all = true;
+    for (unsigned i = 0; i < 6; i++)
+        add_in(world, 0, 1, 10 + i); /* abcdef */
+    assert_true(gt_queue_run(world->queue, 2));
+    assert_string_equal(world->order, "ab");
+    struct job *older = add_in(world, 0, 1, 1), *other = add_in(world, 1, 1, 20);
+    assert_int_equal(gt_queue_place(world->queue, older), 7);
+    assert_int_equal(gt_queue_place(world->queue, other), 1); /* as a, and younger */
+    unsigned looks = world->looks;
+    while (gt_queue_run(world->queue, 1000))
+        continue;
+    assert_string_equal(world->order, "abhcdefg");
+    assert_int_equal(world->looks, looks);
+    world->now += 1000000;
+    order_of(world);
+    assert_string_equal(world->order, "ghabcdef");
+    assert_int_equal(world->looks, looks + 2); /* once for each namespace */
+    assert_true(gt_queue_remove(world->queue, other));
+    world->now += 1000000;
+    order_of(world);
+    assert_int_equal(world->looks, looks + 3);
+    free_world(world);
+}
+
+/* Nodes are kept for the first one in this order, and the turns of others do not wait for a job that nothing
+ * would help. */
+static void test_holder_by_turns(void **state)
+{
+    (void)state;
+    struct world *world = new_world(5);
+    world->spaces[0].holds = 10;
+    const struct job *old = add_in(world, 0, 4, 1), *young = add_in(world, 1, 4, 2);
+    world->now = 6;
+    order_of(world);
+    assert_ptr_equal(world->holder, young);
+    world->spaces[1].holds = 20;
+    order_of(world);
+    assert_ptr_equal(world->holder, old);
+    free_world(world);
+}
+
+static void test_hopeless_job_delays_none_of_its_namespace(void **state)
+{
+    (void)state;
+    struct world *world = new_world(5);
+    add_in(world, 0, NODES + 1, 1); /* a */
+    add_in(world, 0, 1, 2);         /* b */
+    add_in(world, 1, 1, 3);         /* c */
+    assert_string_equal(order_of(world), "acb");
+    world->now = 6;
+    order_of(world);
+    assert_string_equal(order_of(world), "abc");
+    free_world(world);
 }
 
 int main(void)
@@ -436,6 +630,13 @@ int main(void)
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_rounds_in_vain_rest),
         cmocka_unit_test(test_many_jobs),
+        cmocka_unit_test(test_thousand_jobs_delay_nobody_else),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_jobs_count_by_their_gpus),
+        cmocka_unit_test(test_priority_and_partial_go_before_turns),
+        cmocka_unit_test(test_who_comes_in_a_round),
+        cmocka_unit_test(test_holder_by_turns),
+        cmocka_unit_test(test_hopeless_job_delays_none_of_its_namespace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/namespace_weights.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "kube/informer.h"
+
+enum { NAMESPACE_WEIGHT_MAX = 1000 };
+
+struct weight {
+    const char *namespace_; /* in `data` */
+    uint32_t weight;
+};
+
+struct gt_namespace_weights {
+    const char *name;
+    char field[300];
+    struct gt_kube_informer *informer;
+    cJSON *data;
+    struct weight *items; /* by name */
+    size_t count;
+    uint32_t standard;
+    char watch_error[512];
+    void (*on_change)(void *arg);
+    void *arg;
+};
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const struct weight *)a)->namespace_, ((const struct weight *)b)->namespace_);
+}
+
+uint32_t gt_namespace_weight(const struct gt_namespace_weights *weights, const char *namespace_)
+{
+    const struct weight key = {.namespace_ = namespace_};
+    const struct weight *found =
+        weights->count ? bsearch(&key, weights->items, weights->count, sizeof(key), compare) : NULL;
+    return found ? found->weight : weights->standard;
+}
+
+static void clear(struct gt_namespace_weights *weights)
+{
+    cJSON_Delete(gt_steal(weights->data));
+    free(gt_steal(weights->items));
+    weights->count = 0;
+    weights->standard = 1;
+}
+
+static void take_weight(struct gt_namespace_weights *weights, const cJSON *item)
+{
+    const char *text = cJSON_GetStringValue(item);
+    uint64_t value = 0;
+    if (!text || !gt_text_to_unsigned(text, NAMESPACE_WEIGHT_MAX, &value) || !value)
+        gt_warning("a namespace's weight is no number from 1 to 1000, and is passed over",
+                   GT_STR("ConfigMap", weights->name), GT_STR("namespace", item->string),
+                   GT_STR("weight", text ? text : ""));
+    else if (strcmp(item->string, "default") == 0)
+        weights->standard = (uint32_t)value;
+    else
+        weights->items[weights->count++] = (struct weight){item->string, (uint32_t)value};
+}
+
+static void on_object(void *arg, cJSON *object)
+{
+    struct gt_namespace_weights *weights = arg;
+    const cJSON *item;
+    clear(weights);
+    weights->watch_error[0] = '\0';
+    weights->data = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(object, "data"), true);
+    int size = cJSON_GetArraySize(weights->data);
+    weights->items = size ? calloc((size_t)size, sizeof(*weights->items)) : NULL;
+    const cJSON *list = weights->items ? weights->data : NULL;
+    cJSON_ArrayForEach(item, list) take_weight(weights, item);
+    if (weights->count)
+        qsort(weights->items, weights->count, sizeof(*weights->items), compare);
+    gt_info("weights of namespaces read", GT_STR("ConfigMap", weights->name),
+            GT_INT("namespaces", weights->count));
+    weights->on_change(weights->arg);
+}
+
+static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct gt_namespace_weights *weights = arg;
+    (void)namespace_;
+    (void)name;
+    (void)object;
+    clear(weights);
+    weights->on_change(weights->arg);
+}
+
+static void on_error(void *arg, const struct gt_err *error)
+{
+    struct gt_namespace_weights *weights = arg;
+    const char *why = gt_err_text(error);
+    bool again = strncmp(weights->watch_error, why, sizeof(weights->watch_error) - 1) == 0;
+    snprintf(weights->watch_error, sizeof(weights->watch_error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "ConfigMap"),
+           GT_STR("name", weights->name), GT_STR("why", weights->watch_error));
+}
+
+void gt_namespace_weights_free(struct gt_namespace_weights *weights)
+{
+    if (!weights)
+        return;
+    gt_kube_informer_free(weights->informer);
+    clear(weights);
+    free(weights);
+}
+
+int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, const char *name,
+                             void (*on_change)(void *arg), void *arg, struct gt_namespace_weights **ret,
+                             struct gt_err **err)
+{
+    struct gt_namespace_weights *weights = calloc(1, sizeof(*weights));
+    if (!weights)
+        return gt_fail_sys(err, ENOMEM, "weights of namespaces");
+    *weights = (struct gt_namespace_weights){.name = name, .standard = 1, .on_change = on_change, .arg = arg};
+    snprintf(weights->field, sizeof(weights->field), "metadata.name=%s", name ? name : "");
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &gt_kube_configmaps,
+                      .namespace_ = namespace_,
+                      .field_selector = weights->field},
+        .on_add = on_object,
+        .on_update = on_object,
+        .on_delete = on_gone,
+        .on_error = on_error,
+        .arg = weights,
+    };
+    int r = name ? gt_kube_informer_start(kube, &spec, &weights->informer, err) : 0;
+    if (r < 0) {
+        gt_namespace_weights_free(weights);
+        return r;
+    }
+    *ret = weights;
+    return 0;
+}
