@@ -96,7 +96,9 @@ void gt_placement_collect(struct gt_placement *placement)
     for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
         if (object->write || object->rest_ms > now)
             continue;
-        if (object->content && !gt_cache_find_job(placement->spec.cache, object->content->job)) {
+        if (object->is_unsure && !object->job) {
+            gt_write_object_get(placement, object);
+        } else if (object->content && !gt_cache_find_job(placement->spec.cache, object->content->job)) {
             gt_write_object_delete(placement, object);
         } else if (!object->content && !object->job) {
             gt_placement_object_drop(&placement->objects, object);
@@ -288,7 +290,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         return false;
     }
     if (object->is_unsure) {
-        gt_write_object_get(pjob);
+        gt_write_object_get(reconcile->placement, object);
         return false;
     }
     struct comparison comparison = {.epoch = next_epoch(reconcile)};

@@ -74,6 +74,7 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
                           .since_ms = gt_clock_ms(),
                           .new_pod_ms = gt_clock_ms(),
                           .due_ms = UINT64_MAX,
+                          .adopted = placement->in_term, /* later ones begin anew */
                           .reason = ""};
     if (pjob->next)
         pjob->next->previous = pjob;
@@ -153,8 +154,11 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_po
     if (pod->job->pod_count) {
         gt_placement_mark(pjob);
     } else {
-        placement->has_orphans = true;
+        struct placement_object *object = pjob->object;
         drop(pjob);
+        if (object && object->content && !object->write && !object->is_unsure)
+            gt_write_object_delete(placement, object); /* now: who comes under its name is another job */
+        placement->has_orphans = true;
     }
 }
 
@@ -436,6 +440,7 @@ void gt_placement_start(struct gt_placement *placement)
          job = gt_cache_next_job(placement->spec.cache, job))
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
+    placement->in_term = true;
     gt_placement_wake(placement);
 }
 
@@ -456,7 +461,7 @@ void gt_placement_stop(struct gt_placement *placement)
 {
     if (!placement->started)
         return;
-    placement->started = false;
+    placement->started = placement->in_term = false;
     placement->in_turn = true; /* nothing is to be woken */
     while (placement->jobs) {
         while (placement->jobs->writes)

@@ -103,6 +103,7 @@ struct gt_placement {
     struct gt_ranks ranks;
     struct placement_objects objects;
     uint64_t term_ms; /* when it began to act */
+    bool in_term;     /* jobs that come from now on began in its term */
     bool has_orphans; /* a job went: its object is to be deleted */
     struct gt_index index;
     struct record **records; /* by an entry's mark */

@@ -91,6 +91,8 @@ void gt_write_drop(struct write *write)
     if (write->call) {
         gt_kube_cancel(write->call);
         leave_flight(write);
+        if (write->object)
+            write->object->is_unsure = true; /* it may get through all the same */
     } else {
         leave_line(write);
     }
@@ -213,10 +215,10 @@ void gt_write_object(struct pjob *pjob, const struct gt_gpu_placement *content, 
         gt_gpu_placement_write_patch(content, with_plan, &write->body);
 }
 
-void gt_write_object_get(struct pjob *pjob)
+void gt_write_object_get(struct gt_placement *placement, struct placement_object *object)
 {
     new_write(&(struct write){
-        .placement = pjob->placement, .object = pjob->object, .job = pjob, .kind = WRITE_OBJECT_GET});
+        .placement = placement, .object = object, .job = object->job, .kind = WRITE_OBJECT_GET});
 }
 
 void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object)
