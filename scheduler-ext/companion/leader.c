@@ -67,6 +67,19 @@ static void set_leads(struct gt_leader *leader, bool leads)
     leader->spec.on_lead(leader->spec.arg, leads);
 }
 
+bool gt_leader_is_current(const struct gt_leader *leader)
+{
+    return leader->leads && leader->port.now_ms(leader->port.arg) - leader->renewed_ms < GT_LEADER_RENEW_MS;
+}
+
+/* An answer may be there before the timer, in a process that was halted: somebody else may have led since, so
+ * that what follows is another term. */
+static void end_late_term(struct gt_leader *leader)
+{
+    if (leader->leads && !gt_leader_is_current(leader))
+        set_leads(leader, false);
+}
+
 static void wake(struct gt_leader *leader)
 {
     /* As client-go: candidates wait up to 1.2 times as long more, so that they do not all knock at once. */
@@ -130,6 +143,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_leader *leader = arg;
     leader->busy = false;
+    end_late_term(leader);
     if (!answer->error) {
         if (!take(leader, answer->object))
             return;
@@ -186,6 +200,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_leader *leader = arg;
     leader->busy = false;
+    end_late_term(leader);
     if (answer->status == 404) {
         leader->known = false;
         set_leads(leader, false); /* somebody has deleted it: another replica may hold it by now */
@@ -206,11 +221,6 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
 static void look(struct gt_leader *leader)
 {
     send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
-}
-
-bool gt_leader_is_current(const struct gt_leader *leader)
-{
-    return leader->leads && leader->port.now_ms(leader->port.arg) - leader->renewed_ms < GT_LEADER_RENEW_MS;
 }
 
 void gt_leader_run(struct gt_leader *leader)

@@ -98,7 +98,8 @@ void gt_placement_collect(struct gt_placement *placement)
             continue;
         if (object->is_unsure && !object->job) {
             gt_write_object_get(placement, object);
-        } else if (object->content && !gt_cache_find_job(placement->spec.cache, object->content->job)) {
+        } else if (object->content && placement->term_ms + placement->times.request_ms <= now &&
+                   !gt_cache_find_job(placement->spec.cache, object->content->job)) {
             gt_write_object_delete(placement, object);
         } else if (!object->content && !object->job) {
             gt_placement_object_drop(&placement->objects, object);
@@ -215,7 +216,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
 
 struct comparison {
     bool changed; /* the object names other places, or lacks some */
-    bool leaves;  /* a reserved one moves to another supernode */
+    bool moves;   /* a reserved one is another */
     bool waits;   /* for fences */
     uint64_t epoch;
 };
@@ -237,6 +238,8 @@ static enum placement_match match_of(const struct reconcile *reconcile, uint32_t
                               mask);
 }
 
+/* The epoch of the next plan: beyond that of the object, and of all fences but this leader's own that are
+ * still good. */
 static uint64_t next_epoch(const struct reconcile *reconcile)
 {
     uint64_t epoch = reconcile->pjob->object->epoch + 1;
@@ -244,37 +247,46 @@ static uint64_t next_epoch(const struct reconcile *reconcile)
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
         const struct record *record =
             pod ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name) : NULL;
-        if (record && record->object.fence > epoch)
-            epoch = record->object.fence;
+        uint64_t fence = record ? record->object.fence + (record->object.fence != record->own_fence) : 0;
+        epoch = record && record->object.fence && fence > epoch ? fence : epoch;
     }
     return epoch;
 }
 
-/* A write of an older plan to this pod fails from now on, if there is one on its way. */
+/* A write of an older plan to this pod fails from now on, if there is one on its way. A fence of another
+ * leader proves nothing: it may have written its plan since. */
 static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *pod, uint64_t epoch)
 {
     struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
-    if (record && record->object.fence >= epoch)
+    if (record && record->own_fence >= epoch && record->object.fence >= epoch)
         return true;
     if (record)
         gt_write_fence(reconcile->pjob, record, epoch);
     return false;
 }
 
+/* Whether there may have been a plan in an object that is not there. */
+static bool may_have_gone(const struct reconcile *reconcile)
+{
+    const struct pjob *pjob = reconcile->pjob;
+    return !pjob->object->content && (pjob->object->epoch || !pjob->began_in_term);
+}
+
 static void compare(struct reconcile *reconcile, struct comparison *ret)
 {
     bool facts_too = !reconcile->pjob->object->acknowledged; /* else they were written from here */
+    bool gone = may_have_gone(reconcile);
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (!is_promise(member) && !facts_too)
             continue;
         enum placement_match match = match_of(reconcile, i);
         ret->changed = ret->changed || match != PLACEMENT_MATCHES;
-        if (match == PLACEMENT_MATCHES || match == PLACEMENT_UNNAMED)
+        if (match == PLACEMENT_MATCHES || (match == PLACEMENT_UNNAMED && !gone))
             continue;
         if (member->state == GT_MEMBER_PLANNED)
             ret->waits = !is_fenced(reconcile, member->pod, ret->epoch) || ret->waits;
-        ret->leaves = ret->leaves || (member->state == GT_MEMBER_RESERVED && match == PLACEMENT_LEFT);
+        ret->moves = ret->moves || member->state == GT_MEMBER_RESERVED;
     }
 }
 
@@ -300,8 +312,8 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         return true;
     uint64_t moves_ms = (pjob->offered_ms > reconcile->placement->term_ms ? pjob->offered_ms
                                                                           : reconcile->placement->term_ms) +
-                        GT_PLACEMENT_REQUEST_MS;
-    if (comparison.leaves && reconcile->now < moves_ms) {
+                        reconcile->placement->times.request_ms;
+    if (comparison.moves && reconcile->now < moves_ms) {
         gt_placement_due(pjob, moves_ms);
         comparison.waits = true;
     }

@@ -12,12 +12,15 @@
  *     the object by the old leader that comes later fails, since the version is another.
  *  2. Where places change that an acknowledged plan named, a write of the old plan may be on its way to a
  *     gated pod. Each of these pods is fenced first: a write of the new epoch moves its version on, so that
- *     the older write fails. The new plan is written when all fences are acknowledged.
- *  3. Nothing can be fenced where no pod is seen: the webhook of an old leader may have let one be made with
- *     the old plan. Such a place leaves its supernode only GT_PLACEMENT_REQUEST_MS after the last offer, or
- *     after this leader's term began.
+ *     the older write fails. The new plan is written when this leader has all fences acknowledged. The same
+ *     goes for all gated pods where the object is not there though a plan may have been: it was there before,
+ *     or the job is older than this leader's term.
+ *  3. Nothing can be fenced where no pod is seen: the webhook may have let one be made with the old plan.
+ *     Such a place changes only when no request can last any more that was made before the last offer, or
+ *     before this leader's term (request_ms of times.h; the watch of pods is not as far behind).
+ *
+ * tests/model/placement_protocol.py searches the states of this protocol.
  */
-enum { GT_PLACEMENT_REQUEST_MS = 60000 }; /* no request to the API server lasts longer (--request-timeout) */
 
 /* Whether the places of gated pods, and those that are reserved, stand in the object as this leader wrote it.
  * Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
@@ -29,7 +32,8 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
 /* A new term, and its end: nothing counts as acknowledged. */
 void gt_placement_forget_acknowledged(struct gt_placement *placement);
 
-/* Deletes the objects of jobs that have no pods any more. */
+/* Deletes the objects of jobs that have no pods any more; in the first minute of a term the watch of pods may
+ * be behind that of objects. */
 void gt_placement_collect(struct gt_placement *placement);
 
 /* What the object says of a job; nothing where there is none. For a replica that does not act. */

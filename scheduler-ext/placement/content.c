@@ -262,12 +262,6 @@ void gt_placement_content_done(struct placement_content *content)
 
 /* ---- and back ---- */
 
-static uint32_t supernode_at(const struct gt_cluster *cluster, uint32_t node)
-{
-    struct gt_cluster_node info;
-    return gt_cluster_get_node(cluster, node, &info) ? info.supernode : GT_NONE;
-}
-
 enum placement_match gt_placement_match(const struct gt_cluster *cluster,
                                         const struct placement_object *object, uint32_t rank, uint32_t node,
                                         uint64_t mask)
@@ -275,17 +269,15 @@ enum placement_match gt_placement_match(const struct gt_cluster *cluster,
     const struct gt_gpu_placement_pod *place = gt_placement_object_place(object, rank);
     if (!place)
         return PLACEMENT_UNNAMED;
-    uint32_t named = gt_cluster_find_node(cluster, object->content->nodes[place->node]);
-    if (named == node && place->gpus == mask)
-        return PLACEMENT_MATCHES;
-    return named != GT_NONE && supernode_at(cluster, named) == supernode_at(cluster, node) ? PLACEMENT_MOVED
-                                                                                           : PLACEMENT_LEFT;
+    return gt_cluster_find_node(cluster, object->content->nodes[place->node]) == node && place->gpus == mask
+               ? PLACEMENT_MATCHES
+               : PLACEMENT_DIFFERS;
 }
 
 bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_object *object,
                                   uint32_t rank, uint32_t node, uint64_t mask)
 {
-    return object && object->acknowledged &&
+    return object && object->acknowledged && !object->is_unsure && !object->write &&
            gt_placement_match(cluster, object, rank, node, mask) == PLACEMENT_MATCHES;
 }
 

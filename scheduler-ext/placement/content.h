@@ -30,14 +30,14 @@ void gt_placement_content_done(struct placement_content *content);
 enum placement_match {
     PLACEMENT_MATCHES,
     PLACEMENT_UNNAMED, /* the object names none */
-    PLACEMENT_MOVED,   /* another, in the same supernode */
-    PLACEMENT_LEFT,    /* another, elsewhere */
+    PLACEMENT_DIFFERS,
 };
 enum placement_match gt_placement_match(const struct gt_cluster *cluster,
                                         const struct placement_object *object, uint32_t rank, uint32_t node,
                                         uint64_t mask);
 
-/* Whether the object names just this place, as this leader wrote it and the API server has acknowledged. */
+/* Whether the object names just this place, as this leader wrote it and the API server has acknowledged, and
+ * nothing else about it is on its way. */
 bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_object *object,
                                   uint32_t rank, uint32_t node, uint64_t mask);
 

@@ -74,7 +74,8 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
                           .since_ms = gt_clock_ms(),
                           .new_pod_ms = gt_clock_ms(),
                           .due_ms = UINT64_MAX,
-                          .adopted = placement->in_term, /* later ones begin anew */
+                          .began_in_term = placement->in_term,
+                          .adopted = placement->in_term, /* it begins anew */
                           .reason = ""};
     if (pjob->next)
         pjob->next->previous = pjob;
@@ -432,6 +433,9 @@ void gt_placement_start(struct gt_placement *placement)
         return;
     placement->started = true;
     placement->term_ms = gt_clock_ms();
+    for (uint32_t i = 0; i < placement->record_count; i++)
+        if (placement->records[i])
+            placement->records[i]->own_fence = 0;
     gt_remote_reservations_done(&placement->remote);
     placement->next_due_ms = UINT64_MAX;
     placement->no_gpus_ms = 0;

@@ -29,6 +29,7 @@ struct record {
     uint64_t stale;          /* digest of the version that the API server has a newer one of; 0: none known */
     uint64_t stale_until_ms; /* it is tried all the same after that */
     unsigned refusals;       /* writes that the API server refused, one after the other */
+    uint64_t own_fence;      /* the last one that this leader had acknowledged in its term; 0: none */
     bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
     bool hinted;             /* it had its hint from here */
     bool lost_told;          /* that its plan was lost */
@@ -60,6 +61,7 @@ struct pjob {
     bool keeps; /* some of its reservations are kept */
     struct gt_reservations reservations;
     struct placement_object *object; /* NULL: no memory */
+    bool began_in_term;              /* of this leader */
     bool adopted;                    /* what the object planned before this leader's term was taken over */
     uint64_t offered_ms;   /* the last offer of a reserved place to a pod that is being made; 0: none */
     uint64_t published_ms; /* the object said last why it waits */

@@ -13,6 +13,7 @@ struct gt_placement_times {
     uint64_t missing_ms;  /* places for pods that do not come are kept for so long */
     uint64_t return_ms;   /* the place of a pod that left a running job is kept for so long */
     uint64_t eviction_ms; /* a job whose pods a scheduler evicted for others is not planned for so long */
+    uint64_t request_ms;  /* no request to the API server lasts longer (its --request-timeout) */
     uint64_t retry_ms;    /* after a failed write, and at least so often waiting jobs are tried */
 };
 
@@ -23,6 +24,7 @@ struct gt_placement_times {
                                  .missing_ms = 600000,                                                       \
                                  .return_ms = 30000,                                                         \
                                  .eviction_ms = 15000,                                                       \
+                                 .request_ms = 60000,                                                        \
                                  .retry_ms = 10000})
 
 #endif

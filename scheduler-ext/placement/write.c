@@ -265,6 +265,8 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         return;
     }
     record->hinted = record->hinted || write->nominated;
+    if (write->kind == WRITE_FENCE)
+        record->own_fence = write->fence;
     if (gt_record_is_newer(record, version))
         return; /* the watch has told of that one, and will not again: writes with this one would all fail */
     if (write->kind == WRITE_LIFT) {
@@ -368,6 +370,8 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
     }
     object->refusals = 0;
     object->rest_ms = 0;
+    if (gone)
+        object->epoch = 0; /* no write from before can reach the pods of another job */
     gt_placement_object_answered(object, content,
                                  write->kind == WRITE_OBJECT && (write->plans || object->acknowledged),
                                  gt_clock_ms());

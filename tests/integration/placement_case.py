@@ -103,7 +103,7 @@ class PlacementCase(unittest.TestCase):
             self.assertEqual((code, errors), (0, ""))
 
     def start(self, **options):
-        self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, **options})
+        self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, "request": 1000, **options})
         self.assertTrue(self.host.order("start")["started"])
         return self.host
 

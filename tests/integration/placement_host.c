@@ -5,9 +5,9 @@
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
  * Options: recreate=1, `reservegpus`, the times of gt_placement_options and gt_placement_times in
- * milliseconds (unschedulable, patience, reserve; settle, owner, gang, missing, return, eviction, retry), and
- * `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by one JSON
- * object a line on standard output:
+ * milliseconds (unschedulable, patience, reserve; settle, owner, gang, missing, return, eviction, request,
+ * retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by
+ * one JSON object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
  *
@@ -345,6 +345,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"missing", &times->missing_ms},
                    {"return", &times->return_ms},
                    {"eviction", &times->eviction_ms},
+                   {"request", &times->request_ms},
                    {"retry", &times->retry_ms}};
     const char *value = strchr(text, '=');
     uint64_t number;

@@ -109,7 +109,7 @@ class RealPlacementTest(unittest.TestCase):
 
     def start(self, **options):
         self.host = Host(HOST, self.kubeconfig,
-                         **{"settle": 300, "gang": 300, "retry": 1000, **options})
+                         **{"settle": 300, "gang": 300, "retry": 1000, "request": 1000, **options})
         self.assertTrue(self.host.order("start")["started"])
 
     def make_pod(self, name, pod):

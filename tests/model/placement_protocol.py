@@ -26,8 +26,7 @@ LIFT, FENCE, OBJECT, OFFER = range(4)  # requests
 
 TORN = "a unit is in two supernodes"
 
-# The rules that make it safe; each can be left out. The controller does not yet keep these, which matter after the
-# object was deleted, or a place moved: fences-unnamed, own-fences, wait-moves, wait-unnamed, offer-unsure.
+# The rules that make it safe, as scheduler-ext/placement/acknowledge.h has them; each can be left out.
 RULES = {
     "object": "a plan is lifted only from an object; else pods get it from the leader's memory",
     "acknowledged": "gates go only when the answer to the object's write has come",
