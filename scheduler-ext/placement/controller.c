@@ -76,7 +76,13 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
                           .due_ms = UINT64_MAX,
                           .began_in_term = placement->in_term,
                           .adopted = placement->in_term, /* it begins anew */
+                          .account = gt_account_join(&placement->accounts, job->key, strcspn(job->key, "/")),
                           .reason = ""};
+    if (!pjob->account) {
+        free(pjob);
+        return NULL;
+    }
+    pjob->reservations.charged = &pjob->account->promised;
     if (pjob->next)
         pjob->next->previous = pjob;
     placement->jobs = pjob;
@@ -113,6 +119,7 @@ static void drop(struct pjob *pjob)
     if (gt_reservations_gpus(&pjob->reservations))
         gt_queue_wake(placement->queue);
     gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
+    gt_account_leave(&placement->accounts, pjob->account);
     if (pjob->object)
         pjob->object->job = NULL;
     pjob->job->user = NULL;
@@ -385,6 +392,7 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_gpus, 512);
+    set_default(&options->reserve_gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
 }
 

@@ -41,6 +41,10 @@ struct gt_placement_options {
     /* --reserve-gpus: then, of units of which no pod is there, at most so many GPUs of a job; 512. Less where
      * such sets are made large and filled late. */
     uint64_t reserve_gpus;
+    /* --reserve-gpus-per-namespace: so many GPUs at most are kept for pods that do not exist, of all jobs of
+     * a namespace together; 512. Any job of 64 nodes is so planned with its first pod, a larger one when the
+     * rest of its pods has come. Less where tenants are not trusted. */
+    uint64_t reserve_gpus_per_namespace;
 };
 
 struct gt_placement_times; /* times.h */

@@ -94,7 +94,8 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
                                           .now = reconcile->now,
                                           .wanted_until = wanted_until,
                                           .ahead_until = reconcile->pjob->new_pod_ms + options->reserve_ms,
-                                          .ahead_gpus = options->reserve_gpus};
+                                          .ahead_gpus = options->reserve_gpus,
+                                          .missing_gpus = gt_placement_promise_room(reconcile->pjob)};
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->reservations, &reconcile->view, err);
     if (gt_reservations_gpus(&reconcile->pjob->reservations) < kept)
@@ -191,7 +192,7 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
         gt_placement_due(pjob, settled(reconcile));
         return false;
     }
-    return true;
+    return gt_placement_may_promise(reconcile);
 }
 
 /* Jobs of one shape fit alike. Nodes that they choose, or that were refused, make them different. */

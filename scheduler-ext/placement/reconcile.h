@@ -6,6 +6,8 @@
 #include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/state.h"
 
+struct reconcile;
+
 /* Does what is to be done next for a job. */
 void gt_placement_reconcile(struct pjob *pjob);
 
@@ -19,6 +21,13 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob);
 /* Tells people why a job waits. `view` NULL: the job has none, since it breaks a rule. */
 void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner,
                          bool warning);
+
+/* ---- charge.c ---- */
+/* GPUs that its namespace may have reserved for pods of this job that do not exist. */
+uint64_t gt_placement_promise_room(const struct pjob *pjob);
+/* Whether places may be reserved for those of its pods that do not exist; otherwise its state says why not.
+ */
+bool gt_placement_may_promise(struct reconcile *reconcile);
 
 /* ---- for both ways ---- */
 

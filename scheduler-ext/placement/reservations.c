@@ -28,6 +28,19 @@ static bool is_kept(const struct gt_reservation *reservation)
     return reservation->state == GT_RESERVATION_HELD;
 }
 
+/* From here on its GPUs are kept, or are no longer. */
+static void set_kept(struct gt_reservations *reservations, uint32_t at, bool kept)
+{
+    struct gt_reservation *reservation = &reservations->reservations[at];
+    uint32_t gpus = gt_bit_count(reservation->mask);
+    if (kept == is_kept(reservation))
+        return;
+    reservation->state = kept ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
+    reservations->gpus += kept ? gpus : -gpus;
+    if (reservations->charged)
+        *reservations->charged += kept ? gpus : -(uint64_t)gpus;
+}
+
 /* The assumption that keeps it. Ids are used again, and assumptions die with their node: none is remembered.
  */
 static uint32_t assumption_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
@@ -68,7 +81,7 @@ static void keep(struct gt_reservations *reservations, struct gt_cluster *cluste
     uint32_t id = assumption_of(reservations, cluster, at);
     if (id == GT_NONE && gt_cluster_assume(cluster, reservation->node, reservation->mask, reservations->owner,
                                            UINT64_MAX, &id, NULL) == 0)
-        reservation->state = GT_RESERVATION_HELD;
+        set_kept(reservations, at, true);
     else if (is_kept(reservation) && (id == GT_NONE || !is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster, at); /* somebody took it, or a GPU of it is ill */
 }
@@ -91,12 +104,13 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 void gt_reservations_reserve(struct gt_reservations *reservations, const struct gt_cluster *cluster,
                              uint32_t at, uint32_t node, uint64_t mask, uint64_t until)
 {
+    set_kept(reservations, at, false);
     reservations->reservations[at] =
-        (struct gt_reservation){.state = GT_RESERVATION_HELD,
-                                .node = node,
+        (struct gt_reservation){.node = node,
                                 .node_digest = gt_reservations_node_digest(cluster, node),
                                 .mask = mask,
                                 .until = until};
+    set_kept(reservations, at, true);
 }
 
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
@@ -104,6 +118,7 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
     bool kept = is_kept(&reservations->reservations[at]);
     if (kept)
         gt_cluster_forget(cluster, assumption_of(reservations, cluster, at));
+    set_kept(reservations, at, false);
     reservations->reservations[at].state = GT_RESERVATION_NONE;
     return kept;
 }
@@ -117,11 +132,7 @@ void gt_reservations_set_end(struct gt_reservations *reservations, uint64_t unti
 
 uint32_t gt_reservations_gpus(const struct gt_reservations *reservations)
 {
-    uint32_t gpus = 0;
-    for (uint32_t i = 0; i < reservations->count; i++)
-        if (is_kept(&reservations->reservations[i]))
-            gpus += gt_bit_count(reservations->reservations[i].mask);
-    return gpus;
+    return reservations->gpus;
 }
 
 bool gt_reservations_wanted(const struct gt_reservations *reservations)
@@ -149,5 +160,5 @@ void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluste
     for (uint32_t i = 0; i < reservations->count; i++)
         gt_reservations_release(reservations, cluster, i);
     free(reservations->reservations);
-    *reservations = (struct gt_reservations){.owner = reservations->owner};
+    *reservations = (struct gt_reservations){.owner = reservations->owner, .charged = reservations->charged};
 }

@@ -28,7 +28,9 @@ struct gt_reservation {
 struct gt_reservations {
     struct gt_reservation *reservations;
     uint32_t count;
-    uint64_t owner; /* of the assumptions; 0: none were ever made */
+    uint32_t gpus;     /* that are kept */
+    uint64_t owner;    /* of the assumptions; 0: none were ever made */
+    uint64_t *charged; /* counts them, too; NULL: nobody is charged */
 };
 
 /* An owner number that no job of the cache has. */

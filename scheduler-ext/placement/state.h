@@ -4,6 +4,7 @@
 
 #include "base/loop.h"
 #include "kube/index.h"
+#include "scheduler-ext/placement/accounts.h"
 #include "scheduler-ext/placement/backoff.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/objects.h"
@@ -60,6 +61,7 @@ struct pjob {
     bool wants; /* some of its reservations do */
     bool keeps; /* some of its reservations are kept */
     struct gt_reservations reservations;
+    struct gt_account *account;      /* of its namespace */
     struct placement_object *object; /* NULL: no memory */
     bool began_in_term;              /* of this leader */
     bool adopted;                    /* what the object planned before this leader's term was taken over */
@@ -98,6 +100,7 @@ struct gt_placement {
     struct gt_placement_times times;
     struct remote_reservations remote; /* while it does not act */
     struct backoffs backoffs;
+    struct gt_accounts accounts;
     struct gt_source *timer;
     bool started, in_turn;
     struct pjob *jobs, *marked;

@@ -181,6 +181,19 @@ static uint64_t gpus_ahead(const struct gt_job_view *view, const struct gt_plan_
     return gpus;
 }
 
+/* GPUs of missing pods of units that have begun. */
+static uint64_t gpus_missing(const struct gt_job_view *view)
+{
+    uint64_t gpus = 0;
+    for (uint32_t u = 0; u < view->job->units.count; u++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[u];
+        bool begun = !gpus_ahead(view, unit);
+        for (uint32_t i = unit->first; begun && i < unit->first + unit->pods; i++)
+            gpus += view->members[i].pod ? 0 : unit->gpus;
+    }
+    return gpus;
+}
+
 /* A unit of which gated pods are there and no others, as a job has that grows. */
 static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *unit)
 {
@@ -206,11 +219,12 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
     bool wanted =
         known &&
         (begins || (sequential && (spec->now < spec->ahead_until || view->states[GT_MEMBER_TO_PLACE])));
-    uint64_t ahead = 0;
+    uint64_t ahead = 0, missing = sequential ? gpus_missing(view) : 0;
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         ahead += sequential ? gpus_ahead(view, unit) : 0;
-        bool wants = (wanted && ahead <= spec->ahead_gpus) || (known && is_fresh(view, unit));
+        bool fits = !ahead || (ahead <= spec->ahead_gpus && ahead + missing <= spec->missing_gpus);
+        bool wants = (wanted && fits) || (known && is_fresh(view, unit));
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
             struct gt_job_view_member *member = &view->members[i];
             enum gt_reservation_state reservation = reservations->reservations[i].state;

@@ -57,6 +57,7 @@ struct gt_job_view_spec {
      * is there as long as they have no more GPUs in all. */
     uint64_t ahead_until;
     uint64_t ahead_gpus;
+    uint64_t missing_gpus; /* and that many of all units */
 };
 
 /* `reservations` are brought in line. -EINVAL with a sentence where the job breaks a rule. */

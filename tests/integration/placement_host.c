@@ -4,10 +4,10 @@
  *
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
- * Options: recreate=1, `reservegpus`, the times of gt_placement_options and gt_placement_times in
- * milliseconds (unschedulable, patience, reserve; settle, owner, gang, missing, return, eviction, request,
- * retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by
- * one JSON object a line on standard output:
+ * Options: recreate=1, `reservegpus`, `namespacegpus`, the times of gt_placement_options and
+ * gt_placement_times in milliseconds (unschedulable, patience, reserve; settle, owner, gang, missing, return,
+ * eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a
+ * line, each answered by one JSON object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
  *
@@ -338,6 +338,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"patience", &to->patience_ms},
                    {"reserve", &to->reserve_ms},
                    {"reservegpus", &to->reserve_gpus},
+                   {"namespacegpus", &to->reserve_gpus_per_namespace},
                    {"without", &host.without_ms},
                    {"settle", &times->settle_ms},
                    {"owner", &times->owner_ms},

@@ -202,6 +202,54 @@ class PlacementTest(PlacementCase):
                             (i, self.host.counters()))
         self.assertEqual(len({planned_node(self.pod(f"set-{i}")).split("-")[0] for i in range(4)}), 1)
 
+    def test_a_namespace_is_promised_no_more_than_it_may(self):
+        """A wide job of which one pod is there holds nothing; it is planned when enough of them are."""
+        self.world(5)
+        self.start(namespacegpus=64)
+        self.add_job("wide", 128, 8, gpus=1)
+        def add(pods):
+            for i in pods:
+                self.add_pod(f"wide-{i}", indexed_pod("wide", i, gpus=1, group=8))
+        add(range(1))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/wide").get("reason") == "ReserveLimit"))
+        self.assertEqual(self.host.job("ns/Job/wide")["text"],
+                         "1 of its 128 pods are there, and 127 GPUs would be reserved for the others; its namespace may "
+                         "have 64 GPUs reserved for pods that do not exist, and has 0")
+        self.assertTrue(wait_for(lambda: self.condition("wide-0")))
+        self.assertEqual(self.condition("wide-0")["reason"], "ReserveLimit")
+        other = self.add_gang("other", 4, 32)
+        self.wait_lifted(*other)
+        for name in other:
+            self.bind(name)
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        add(range(1, 63))
+        self.assertFalse(self.is_lifted("wide-0"))
+        for name in other:
+            self.end(name)
+        add(range(63, 64))
+        self.wait_lifted(*(f"wide-{i}" for i in range(64)))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 64)
+        self.add_job("next", 2, 8)  # all is taken
+        self.add_pod("next-0", indexed_pod("next", 0, group=8))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/next").get("reason") == "ReserveLimit"))
+        add(range(64, 128))
+        self.wait_lifted("next-0", *(f"wide-{i}" for i in range(128)))
+
+    def test_statefulset_has_one_unit_whatever_the_limit(self):
+        self.world(2)
+        self.start(namespacegpus=8)
+        for name in ("one", "two"):
+            self.api.add(SETS, name, spec={"replicas": 8, "template": template(8, 16)})
+        for i in range(4):
+            self.add_pod(f"one-{i}", statefulset_pod("one", i))
+            self.wait_lifted(f"one-{i}")
+            self.bind(f"one-{i}")
+            self.assertTrue(wait_for(lambda n=i: self.host.counters()["reservedGPUs"] == 8 - n % 2 * 8), self.host.counters())
+            if i == 2:
+                self.add_pod("two-0", statefulset_pod("two", 0))
+                self.assertTrue(wait_for(lambda: self.host.job("ns/StatefulSet/two").get("reason") == "ReserveLimit"))
+        self.wait_lifted("two-0")
+
     def test_statefulset_place_outlives_a_restart(self):
         self.world(1)
         self.start()
@@ -374,7 +422,7 @@ class PlacementTest(PlacementCase):
     def test_few_pods_of_a_huge_job(self):
         """A look costs by the pods that the job will have, and each pod that comes asks for one: the fewer it gets."""
         self.world(1)
-        self.start()
+        self.start(namespacegpus=10000000)
         self.add_job("huge", 131072, 8)
         self.add_pod("huge-0", indexed_pod("huge", 0, group=8))
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/huge").get("state") == "waits"))

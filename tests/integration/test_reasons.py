@@ -112,7 +112,7 @@ class Reasons(unittest.TestCase):
         self.assertTrue(wait_for(lambda: not gates(self.pod("small-0"))))
         self.assertIsNone(self.condition("huge-0"), "explain alone says it")
         resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        self.expect("huge", "TooFewGPUs: 131072 units of 8 GPUs needed")
+        self.expect("huge", "ReserveLimit: 1 of its 131072 pods are there, and 1048568 GPUs would be reserved for the others")
 
     def test_unit_torn(self):
         self.start()

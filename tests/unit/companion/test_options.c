@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "scheduler-ext/companion/options.h"
 
-enum { ARGUMENTS_MAX = 20 };
+enum { ARGUMENTS_MAX = 24 };
 
 static int parse(struct gt_companion_options *to, struct gt_err **err, const char *first, ...)
 {
@@ -50,11 +50,12 @@ static void test_values(void **state)
                            "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
                            "--log-format=json", "--reserve=90", "--reserve-gpus", "64",
-                           "--namespace-weights=w", NULL),
+                           "--namespace-weights=w", "--reserve-gpus-per-namespace=256", NULL),
                      0);
     assert_int_equal(options.placement.reserve_ms, 90000);
     assert_int_equal(options.placement.reserve_gpus, 64);
     assert_string_equal(options.namespace_weights, "w");
+    assert_int_equal(options.placement.reserve_gpus_per_namespace, 256);
     assert_null(options.http);
     assert_null(options.supernode_label);
     assert_string_equal(options.supernodes_config, "./x");
@@ -94,6 +95,7 @@ static void test_wrong(void **state)
         "--reserve-gpus=0",
         "--reserve-gpus=1.5",
         "--namespace-weights=a/b",
+        "--reserve-gpus-per-namespace=0",
         "--lease-namespace=a/b",
         "--config=",
         "--config=/nowhere/at/all",
