@@ -287,9 +287,6 @@ static int read_status(const struct gt_at *above, const cJSON *status, struct pl
     if (r >= 0)
         r = gt_get_integer(&at, status, "epoch", UINT64_C(1) << 53, &to->epoch);
     if (r >= 0)
-        r = gt_get_integer(&at, status, "promisedGPUs", GT_GPU_PLACEMENT_PODS_MAX * GT_GPUS_MAX,
-                           &to->promised_gpus);
-    if (r >= 0)
         r = read_time(&at, status, "promisedUntil", &to->promised_until);
     if (r >= 0)
         r = read_time(&at, status, "waitingSince", &to->waiting_since);

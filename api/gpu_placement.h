@@ -64,8 +64,8 @@ struct gt_gpu_placement {
     uint32_t unit_count;
     const struct gt_gpu_placement_pod *pods; /* by rank, ascending */
     uint32_t pod_count;
-    uint64_t promised_gpus;                                  /* to pods that do not exist */
-    const char *promised_until, *waiting_since, *planned_at; /* RFC 3339 */
+    const char *promised_until; /* places of pods that do not exist; as the next, RFC 3339 */
+    const char *waiting_since, *planned_at;
 };
 
 /* -EINVAL with the path of what makes no sense. One block with its texts: gt_gpu_placement_free() it. */

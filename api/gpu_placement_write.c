@@ -171,7 +171,6 @@ static void write_status(const struct gt_gpu_placement *placement, bool patch, b
     gt_json_add_unsigned(to, "epoch", placement->epoch);
     if (with_plan)
         write_plan(placement, patch, to);
-    write_number("promisedGPUs", placement->promised_gpus, patch, to);
     write_text("promisedUntil", placement->promised_until, patch, to);
     write_text("waitingSince", placement->waiting_since, patch, to);
     write_text("plannedAt", placement->planned_at, patch, to);

@@ -85,7 +85,6 @@ static void draw(struct drawn *drawn)
         .behind = maybe("team-b/Job/other"),
         .where = maybe("sn-1, sn-2 and 3 more"),
         .epoch = (uint64_t)below(1U << 31) << below(22),
-        .promised_gpus = below(2) ? below(1000) : 0,
         .promised_until = maybe("2026-01-30T12:00:00Z"),
         .waiting_since = maybe("2026-01-30T12:00:01Z"),
         .planned_at = maybe("2026-01-30T12:00:02Z"),
@@ -145,7 +144,6 @@ static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_
     assert_string_equal(got->behind, want->behind);
     assert_string_equal(got->where, want->where);
     assert_true(got->epoch == want->epoch);
-    assert_int_equal(got->promised_gpus, want->promised_gpus);
     assert_string_equal(got->promised_until, want->promised_until);
     assert_string_equal(got->waiting_since, want->waiting_since);
     assert_string_equal(got->planned_at, want->planned_at);
