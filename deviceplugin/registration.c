@@ -18,6 +18,7 @@ enum {
     PAUSE_MAX_MS = 30000,
     STEADY_MS = 10000, /* a stream that was open so long is no failure */
     OWN_SOCKET_MS = 1000,
+    OTHER_ENDED_MS = 500,
     REGISTER_REQUEST_MAX = 4096,
     QUERY_MS = 2000, /* for what the kubelet offers of the resource */
     REGISTER_TIMEOUT_MS = 20000,
@@ -408,7 +409,10 @@ static void on_dir_changed(void *arg)
         registration->failures = 0;
         attempt(registration);
     } else if (registration->held_back && !gt_other_plugins_unchanged(registration->others)) {
-        attempt(registration);
+        /* Not at once: a kubelet that hears of our socket and of the end of the other's connection in one
+         * moment forgets our connection, and does not notice when we end. */
+        registration->held_back = false;
+        gt_source_arm(registration->timer, OTHER_ENDED_MS);
     } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
         if (gt_clock_ms() - registration->attempt_at < OWN_SOCKET_MS)
             retry_later(registration, "our socket was removed");
