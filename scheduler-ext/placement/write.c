@@ -424,6 +424,7 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
 {
     struct write *write = arg;
     struct gt_placement *placement = write->placement;
+    struct placement_object *object = write->object;
     struct pjob *pjob = write->job;
     leave_flight(write);
     if (write->object && answer->error)
@@ -435,6 +436,8 @@ static void on_answer(void *arg, struct gt_kube_answer *answer)
     else
         note_success(write, answer);
     free_write(write);
+    if (!pjob && object)
+        pjob = object->job; /* one that came while the object of its namesake was deleted waits for that */
     if (pjob && !pjob->writes)
         gt_placement_mark(pjob);
     gt_writes_send(placement);

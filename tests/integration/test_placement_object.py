@@ -272,6 +272,21 @@ class PlacementObjectTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.named() == places), self.objects())
         self.check_plan(names)
 
+    def test_job_that_comes_again_while_its_object_is_deleted(self):
+        self.world(1)
+        self.start()
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        event, waiting = self.hold("DELETE", "/gpuplacements/")
+        for name in names:
+            self.api.remove(PODS, name)
+        self.assertTrue(wait_for(lambda: waiting))
+        names = self.add_gang("a", 4, 32)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "writes"))
+        event.set()
+        self.wait_lifted(*names)
+        self.check_plan(names)
+
     def test_orphan_is_collected(self):
         self.world(1)
         self.start()
