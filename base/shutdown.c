@@ -146,8 +146,8 @@ void gt_shutdown_begin(struct gt_shutdown *shutdown, int status)
     shutdown->status = status;
     shutdown->begun = true;
     pthread_mutex_unlock(&shutdown->lock);
-    pthread_kill(shutdown->thread,
-                 SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread): it waits for that */
+    /* NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it waits for that */
+    pthread_kill(shutdown->thread, SIGTERM);
 }
 
 void gt_shutdown_free(struct gt_shutdown *shutdown)
@@ -157,8 +157,8 @@ void gt_shutdown_free(struct gt_shutdown *shutdown)
     pthread_mutex_lock(&shutdown->lock);
     shutdown->over = true;
     pthread_mutex_unlock(&shutdown->lock);
-    pthread_kill(shutdown->thread,
-                 SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread): it waits for that */
+    /* NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it waits for that */
+    pthread_kill(shutdown->thread, SIGTERM);
     pthread_join(shutdown->thread, NULL);
     gt_mailbox_free(shutdown->mailbox);
     pthread_mutex_destroy(&shutdown->lock);
