@@ -273,15 +273,23 @@ class PlacementObjectTest(PlacementCase):
         self.check_plan(names)
 
     def test_job_that_comes_again_while_its_object_is_deleted(self):
+        """The watch tells of the deletion before its answer comes."""
         self.world(1)
         self.start()
         names = self.add_gang("a", 4, 32)
         self.wait_lifted(*names)
-        event, waiting = self.hold("DELETE", "/gpuplacements/")
+        served, event = threading.Event(), threading.Event()
+        self.addCleanup(event.set)
+
+        def hold_back(request):
+            if request.method == "DELETE" and "/gpuplacements/" in request.path:
+                served.set()
+                event.wait(PATIENCE)
+        self.api.hold_back = hold_back
         for name in names:
             self.api.remove(PODS, name)
-        self.assertTrue(wait_for(lambda: waiting))
-        names = self.add_gang("a", 4, 32)
+        self.assertTrue(served.wait(PATIENCE))
+        self.add_gang("a", 4, 32)
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "writes"))
         event.set()
         self.wait_lifted(*names)
