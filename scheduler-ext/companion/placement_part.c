@@ -8,9 +8,9 @@
 #include "scheduler-ext/companion/audit_watch.h"
 #include "scheduler-ext/companion/namespace_weights.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
-#include "scheduler-ext/placement/owner_watch.h"
-#include "scheduler-ext/placement/webhook.h"
+#include "scheduler-ext/webhook/webhook.h"
 
 /* The part "placement": the controller acts on the leader, the webhook answers on every replica. */
 

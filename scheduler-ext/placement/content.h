@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_PLACEMENT_CONTENT_H
 #define GPUTOPO_PLACEMENT_CONTENT_H
 
+#include "scheduler-ext/decide/view.h"
 #include "scheduler-ext/placement/objects.h"
-#include "scheduler-ext/placement/view.h"
 
 /* From the view of a job to its GPUPlacement, and back. No I/O, no clock. */
 

@@ -5,7 +5,7 @@
 #include "kube/event.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/placement/patch.h"
 
 /*

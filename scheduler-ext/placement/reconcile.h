@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_PLACEMENT_RECONCILE_H
 #define GPUTOPO_PLACEMENT_RECONCILE_H
 
-#include "scheduler-ext/placement/decide.h"
+#include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/state.h"
 

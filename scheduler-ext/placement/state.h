@@ -4,14 +4,14 @@
 
 #include "base/loop.h"
 #include "kube/index.h"
+#include "scheduler-ext/decide/backoff.h"
+#include "scheduler-ext/decide/ranks.h"
+#include "scheduler-ext/decide/reservations.h"
 #include "scheduler-ext/placement/accounts.h"
-#include "scheduler-ext/placement/backoff.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/patch.h"
 #include "scheduler-ext/placement/queue.h"
-#include "scheduler-ext/placement/ranks.h"
-#include "scheduler-ext/placement/reservations.h"
 #include "scheduler-ext/placement/times.h"
 
 /*

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "scheduler-ext/placement/review.h"
+#include "scheduler-ext/webhook/review.h"
 
 /* What an AdmissionReview of 2 MB costs that somebody made up. One measure a line: name, value, unit, goal.
  */

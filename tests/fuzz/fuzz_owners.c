@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/owners/owners.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The kind in the first byte, and an object of it as JSON: it is refused, or what is kept of it holds

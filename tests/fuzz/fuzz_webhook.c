@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kube/base64.h"
-#include "scheduler-ext/placement/webhook.h"
+#include "scheduler-ext/webhook/webhook.h"
 #include "tests/fuzz/fuzz.h"
 
 /*

@@ -2,7 +2,7 @@
 # ($GPUTOPO_KUBE_BIN or PATH; skipped otherwise).
 if(TARGET gt_placement)
     add_executable(placement-host ${CMAKE_CURRENT_LIST_DIR}/placement_host.c)
-    target_link_libraries(placement-host PRIVATE core_checks gt_placement)
+    target_link_libraries(placement-host PRIVATE core_checks gt_webhook)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/placement
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement.py $<TARGET_FILE:placement-host>)

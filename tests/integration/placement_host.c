@@ -23,10 +23,10 @@
 #include "base/text.h"
 #include "kube/kubeconfig.h"
 #include "kube/lines.h"
+#include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
-#include "scheduler-ext/placement/owner_watch.h"
 #include "scheduler-ext/placement/times.h"
-#include "scheduler-ext/placement/webhook.h"
+#include "scheduler-ext/webhook/webhook.h"
 #include "tests/unit/core/core_checks.h"
 
 enum { LINE_MAX_BYTES = 16 << 20, TICK_MS = 200 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/backoff.h"
+#include "scheduler-ext/decide/backoff.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/decide.h"
+#include "scheduler-ext/decide/decide.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/owners/owners.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

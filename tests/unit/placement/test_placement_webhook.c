@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/webhook.h"
+#include "scheduler-ext/webhook/webhook.h"
 
 #include <errno.h>
 #include <setjmp.h>

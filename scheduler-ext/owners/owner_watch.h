@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_OWNER_WATCH_H
-#define GPUTOPO_PLACEMENT_OWNER_WATCH_H
+#ifndef GPUTOPO_OWNERS_OWNER_WATCH_H
+#define GPUTOPO_OWNERS_OWNER_WATCH_H
 
 #include "kube/informer.h"
-#include "scheduler-ext/placement/owners.h"
+#include "scheduler-ext/owners/owners.h"
 
 /*
  * Keeps the owners in line with the cluster: one informer a kind. A kind that the cluster does not have is

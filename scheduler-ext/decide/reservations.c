@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/reservations.h"
+#include "scheduler-ext/decide/reservations.h"
 
 #include <errno.h>
 #include <stdlib.h>

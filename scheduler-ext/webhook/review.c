@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/review.h"
+#include "scheduler-ext/webhook/review.h"
 
 #include <errno.h>
 #include <string.h>

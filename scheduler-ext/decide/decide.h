@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_DECIDE_H
-#define GPUTOPO_PLACEMENT_DECIDE_H
+#ifndef GPUTOPO_DECIDE_DECIDE_H
+#define GPUTOPO_DECIDE_DECIDE_H
 
-#include "scheduler-ext/placement/view.h"
+#include "scheduler-ext/decide/view.h"
 
 /* Places the members of one job that have no place, all or none. No I/O, no clock. */
 

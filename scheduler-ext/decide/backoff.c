@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/backoff.h"
+#include "scheduler-ext/decide/backoff.h"
 
 #include "base/digest.h"
-#include "scheduler-ext/placement/reservations.h"
+#include "scheduler-ext/decide/reservations.h"
 
 /* ---- jobs ---- */
 

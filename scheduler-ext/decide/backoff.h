@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_BACKOFF_H
-#define GPUTOPO_PLACEMENT_BACKOFF_H
+#ifndef GPUTOPO_DECIDE_BACKOFF_H
+#define GPUTOPO_DECIDE_BACKOFF_H
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"

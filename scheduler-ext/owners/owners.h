@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_OWNERS_H
-#define GPUTOPO_PLACEMENT_OWNERS_H
+#ifndef GPUTOPO_OWNERS_OWNERS_H
+#define GPUTOPO_OWNERS_OWNERS_H
 
 #include "api/owner.h"
 #include "scheduler-ext/jobs/job.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_RANKS_H
-#define GPUTOPO_PLACEMENT_RANKS_H
+#ifndef GPUTOPO_DECIDE_RANKS_H
+#define GPUTOPO_DECIDE_RANKS_H
 
 #include "api/pod.h"
 #include "kube/index.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_WEBHOOK_H
-#define GPUTOPO_PLACEMENT_WEBHOOK_H
+#ifndef GPUTOPO_WEBHOOK_WEBHOOK_H
+#define GPUTOPO_WEBHOOK_WEBHOOK_H
 
 #include "base/buf.h"
 #include "scheduler-ext/cache/cache.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/owner_watch.h"
+#include "scheduler-ext/owners/owner_watch.h"
 
 #include <errno.h>
 

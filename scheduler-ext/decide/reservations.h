@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_RESERVATIONS_H
-#define GPUTOPO_PLACEMENT_RESERVATIONS_H
+#ifndef GPUTOPO_DECIDE_RESERVATIONS_H
+#define GPUTOPO_DECIDE_RESERVATIONS_H
 
 #include "scheduler-ext/core/cluster.h"
 

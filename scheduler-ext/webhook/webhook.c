@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/webhook.h"
+#include "scheduler-ext/webhook/webhook.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/base64.h"
-#include "scheduler-ext/placement/review.h"
+#include "scheduler-ext/webhook/review.h"
 
 enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/view.h"
+#include "scheduler-ext/decide/view.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_REVIEW_H
-#define GPUTOPO_PLACEMENT_REVIEW_H
+#ifndef GPUTOPO_WEBHOOK_REVIEW_H
+#define GPUTOPO_WEBHOOK_REVIEW_H
 
 #include <cjson/cJSON.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/ranks.h"
+#include "scheduler-ext/decide/ranks.h"
 
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_VIEW_H
-#define GPUTOPO_PLACEMENT_VIEW_H
+#ifndef GPUTOPO_DECIDE_VIEW_H
+#define GPUTOPO_DECIDE_VIEW_H
 
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/node_set.h"
-#include "scheduler-ext/placement/owners.h"
-#include "scheduler-ext/placement/ranks.h"
-#include "scheduler-ext/placement/reservations.h"
+#include "scheduler-ext/decide/ranks.h"
+#include "scheduler-ext/decide/reservations.h"
+#include "scheduler-ext/owners/owners.h"
 
 /*
  * One job as it stands at this moment: its members in rank order, where each of them is with its placing, and

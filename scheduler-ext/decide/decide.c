@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "scheduler-ext/placement/decide.h"
+#include "scheduler-ext/decide/decide.h"
 
 /* ---- one attempt ---- */
 
