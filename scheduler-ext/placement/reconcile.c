@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/time_text.h"
+#include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/content.h"
-#include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:

@@ -2,8 +2,8 @@
 #ifndef GPUTOPO_PLACEMENT_RECONCILE_H
 #define GPUTOPO_PLACEMENT_RECONCILE_H
 
+#include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/decide.h"
-#include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/state.h"
 
 struct reconcile;

@@ -4,6 +4,7 @@
 
 #include "base/loop.h"
 #include "kube/index.h"
+#include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
@@ -11,7 +12,6 @@
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/patch.h"
-#include "scheduler-ext/placement/queue.h"
 #include "scheduler-ext/placement/times.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/queue.h"
+#include "scheduler-ext/core/queue.h"
 
 #include <errno.h>
 #include <search.h>
@@ -131,9 +131,18 @@ static int compare(const void *a, const void *b)
     return order(*(struct item *const *)a, *(struct item *const *)b);
 }
 
+static bool is_by_age(const struct gt_queue *queue)
+{
+    for (uint32_t i = 1; i < queue->count; i++)
+        if (compare_by_age(&queue->items[i - 1], &queue->items[i]) > 0)
+            return false;
+    return true;
+}
+
 static void take_turns(struct gt_queue *queue)
 {
-    qsort(queue->items, queue->count, sizeof(struct item *), compare_by_age);
+    if (!is_by_age(queue)) /* which it is where one namespace waits */
+        qsort(queue->items, queue->count, sizeof(struct item *), compare_by_age);
     for (uint32_t i = 0; i < queue->count; i++) {
         refresh(queue, queue->items[i]->entry.share);
         add_start(queue->items[i]);

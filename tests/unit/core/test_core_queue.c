@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/queue.h"
+#include "scheduler-ext/core/queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

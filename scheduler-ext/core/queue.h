@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_PLACEMENT_QUEUE_H
-#define GPUTOPO_PLACEMENT_QUEUE_H
+#ifndef GPUTOPO_CORE_QUEUE_H
+#define GPUTOPO_CORE_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
