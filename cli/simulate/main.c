@@ -5,8 +5,8 @@
 #include "cli/simulate/simulate.h"
 #include "scheduler-ext/core/score.h"
 
-static const char *const formats[] = {"table", "csv", "json", "svg", NULL}; /* as enum cli_sim_format */
-static const char *const queues[] = {"none", "fifo", "backfill", NULL};     /* as enum gt_queue_policy */
+static const char *const formats[] = {"table", "csv", "json", "svg", NULL};      /* as enum cli_sim_format */
+static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
 static const char *const ties[] = {"name", "random", NULL};
 
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
@@ -28,7 +28,8 @@ static const struct gt_option own_options[] = {
     {"jobs", "N", "how many jobs come (default 20000)", gt_option_number, SIM_FIELD(experiment.draw.jobs),
      .min = 1, .max = GT_EXPERIMENT_JOBS_MAX},
     {"no-departures", NULL, "jobs never leave", gt_option_clear, SIM_FIELD(experiment.draw.departures)},
-    {"queue", "HOW", "what does not fit: none (default: is rejected), fifo or backfill (waits)",
+    {"queue", "HOW",
+     "what does not fit: none (default: is rejected), fifo, backfill or turns of namespaces (waits)",
      gt_option_word, SIM_FIELD(experiment.group.queue), .words = queues},
     {"group", "N", "GPUs that must lie in one supernode", gt_option_number, SIM_FIELD(experiment.draw.group),
      .min = 1, .max = GT_TRACE_JOB_GPUS_MAX},

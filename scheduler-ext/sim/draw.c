@@ -9,6 +9,7 @@
 struct size {
     uint32_t gpus;
     double seconds;
+    uint32_t tenant;
 };
 
 /* One job of the source: a row drawn with replacement, or a size by its share with an exponential run time.
@@ -17,13 +18,13 @@ static struct size draw_size(const struct gt_trace *trace, struct gt_rng *rng)
 {
     if (trace->row_count) {
         const struct gt_trace_row *row = &trace->rows[gt_rng_below(rng, trace->row_count)];
-        return (struct size){row->gpus, row->duration};
+        return (struct size){row->gpus, row->duration, row->tenant};
     }
     double at = gt_rng_unit(rng);
     unsigned i = 0;
     while (i + 1 < trace->class_count && at >= trace->classes[i].share)
         at -= trace->classes[i++].share;
-    return (struct size){trace->classes[i].gpus, gt_rng_exponential(rng, trace->classes[i].seconds)};
+    return (struct size){trace->classes[i].gpus, gt_rng_exponential(rng, trace->classes[i].seconds), 0};
 }
 
 static double mean_gpu_seconds(const struct gt_trace *trace)
@@ -59,7 +60,7 @@ static struct gt_sim_job make_job(struct size size, const struct gt_trace *trace
                                   uint32_t super, const struct gt_draw *draw, struct gt_rng *rng)
 {
     uint32_t pods = (size.gpus + node - 1) / node, gpus = (size.gpus + pods - 1) / pods;
-    struct gt_sim_job job = {.duration = size.seconds, .pods = pods, .gpus = gpus};
+    struct gt_sim_job job = {.duration = size.seconds, .pods = pods, .gpus = gpus, .tenant = size.tenant};
     uint32_t limit = super / gpus ? super / gpus : 1;
     if (draw->group)
         job.unit = largest_divisor(pods, draw->group / gpus);
@@ -98,6 +99,6 @@ int gt_trace_draw(const struct gt_trace *trace, const struct gt_site *site, cons
         asked += (double)job.pods * job.gpus;
         jobs[count++] = job;
     }
-    *ret = (struct gt_jobs){jobs, count};
+    *ret = (struct gt_jobs){jobs, count, trace->tenants};
     return 0;
 }

@@ -60,6 +60,7 @@ static const struct column {
     {"links %", 8, 1, 100, false, get_link_share},
     {"wait p50 s", 11, 0, 1, false, get_wait_p50},
     {"wait p99 s", 11, 0, 1, false, get_wait_p99},
+    {"first p99 s", 11, 0, 1, false, get_wait_first_p99},
     {"decisions/s", 12, 0, 1, false, get_decisions_per_second},
 };
 

@@ -33,6 +33,7 @@ struct gt_sample { /* at equal steps of the run */
     X("linkShare", link_share)                                                                               \
     X("waitP50", wait_p50)                                                                                   \
     X("waitP99", wait_p99)                                                                                   \
+    X("waitFirstP99", wait_first_p99)                                                                        \
     X("decisionsPerSecond", decisions_per_second)
 
 struct gt_result {

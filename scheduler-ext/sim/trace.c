@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/digest.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "scheduler-ext/sim/csv.h"
 
@@ -142,7 +144,50 @@ static int read_openb(const struct gt_csv *csv, struct gt_trace_row *ret, struct
     return 0;
 }
 
-static int read_philly(const struct gt_csv *csv, struct gt_trace_row *ret, struct gt_err **err)
+/* The namespaces of a file, each with its number. */
+struct tenant_name {
+    uint32_t number;
+    char name[];
+};
+
+static bool is_named(const void *item, const void *key)
+{
+    return strcmp(((const struct tenant_name *)item)->name, key) == 0;
+}
+
+static void tenants_done(struct gt_table *tenants)
+{
+    for (uint32_t i = 0; i < tenants->size; i++)
+        free(tenants->items[i]);
+    gt_table_done(tenants);
+}
+
+static int tenant_of(struct gt_table *tenants, const struct gt_csv *csv, const char *name, uint32_t *ret,
+                     struct gt_err **err)
+{
+    uint32_t hash = gt_digest_hash(gt_digest_keyed(name));
+    struct tenant_name *tenant = gt_table_find(tenants, hash, is_named, name);
+    if (!tenant) {
+        if (tenants->count == GT_TRACE_TENANTS_MAX)
+            return gt_fail(err, E2BIG, "%s:%u: more than %d clusters", csv->file, csv->line,
+                           GT_TRACE_TENANTS_MAX);
+        tenant = malloc(sizeof(*tenant) + strlen(name) + 1);
+        if (!tenant)
+            return gt_fail_sys(err, ENOMEM, "%s", csv->file);
+        tenant->number = tenants->count;
+        memcpy(tenant->name, name, strlen(name) + 1);
+        if (gt_table_add(tenants, hash, tenant) < 0) {
+            free(tenant);
+            return gt_fail_sys(err, ENOMEM, "%s", csv->file);
+        }
+    }
+    *ret = tenant->number;
+    return 0;
+}
+
+/* The virtual cluster that a job ran in is whose job it was. */
+static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struct gt_trace_row *ret,
+                       struct gt_err **err)
 {
     enum { DURATION_MAX = 1000000000 };
     int r = gt_csv_real(csv, 1, "duration", DURATION_MAX, &ret->duration, err);
@@ -151,10 +196,11 @@ static int read_philly(const struct gt_csv *csv, struct gt_trace_row *ret, struc
     if (r >= 0 && ret->gpus == 0)
         return gt_fail(err, EINVAL, "%s:%u: num_gpus: expected 1 or more, is 0", csv->file, csv->line);
     ret->milli = 1000;
-    return r;
+    return r < 0 ? r : tenant_of(tenants, csv, csv->fields[4], &ret->tenant, err);
 }
 
-static int read_rows(struct gt_csv *csv, struct gt_trace *trace, struct gt_err **err)
+static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_trace *trace,
+                     struct gt_err **err)
 {
     uint32_t capacity = 0;
     int r = gt_csv_next(csv, err);
@@ -182,7 +228,7 @@ static int read_rows(struct gt_csv *csv, struct gt_trace *trace, struct gt_err *
             trace->rows = grown;
         }
         struct gt_trace_row row = {0};
-        r = philly ? read_philly(csv, &row, err) : read_openb(csv, &row, err);
+        r = philly ? read_philly(csv, tenants, &row, err) : read_openb(csv, &row, err);
         if (r < 0)
             return r;
         if (!philly || row.duration > 0) /* what ended at once held nothing */
@@ -190,6 +236,7 @@ static int read_rows(struct gt_csv *csv, struct gt_trace *trace, struct gt_err *
     }
     if (r < 0)
         return r;
+    trace->tenants = tenants->count;
     bool any_gpu = false;
     for (uint32_t i = 0; i < trace->row_count; i++)
         any_gpu |= trace->rows[i].gpus > 0;
@@ -202,8 +249,10 @@ int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace
     if (!trace)
         return gt_fail_sys(err, ENOMEM, "%s", file);
     struct gt_csv csv;
+    struct gt_table tenants = {0};
     gt_csv_open(&csv, file, text, len);
-    int r = read_rows(&csv, trace, err);
+    int r = read_rows(&csv, &tenants, trace, err);
+    tenants_done(&tenants);
     if (r < 0)
         return r;
     *ret = gt_steal(trace);

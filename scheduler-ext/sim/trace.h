@@ -12,6 +12,7 @@
 enum {
     GT_TRACE_JOBS_MAX = 4 << 20,
     GT_TRACE_JOB_GPUS_MAX = 1 << 16,
+    GT_TRACE_TENANTS_MAX = 1 << 16,
     GT_MIX_MAX = 16,
 };
 
@@ -21,6 +22,7 @@ struct gt_trace_row {
     uint32_t gpus;
     uint32_t milli; /* of each GPU; 1000 is the whole GPU, less only for one GPU */
     uint32_t cpu_milli, memory_mib;
+    uint32_t tenant; /* its namespace */
 };
 
 enum gt_trace_kind {
@@ -40,6 +42,7 @@ struct gt_trace {
     enum gt_trace_kind kind;
     struct gt_trace_row *rows; /* of a file */
     uint32_t row_count;
+    uint32_t tenants;                         /* of the rows; 0: they name none */
     struct gt_size_class classes[GT_MIX_MAX]; /* of a distribution */
     unsigned class_count;
 };
@@ -64,6 +67,7 @@ struct gt_sim_job {
     double submit, duration;   /* seconds; duration INFINITY: never leaves */
     uint32_t pods, unit, atom; /* atom 0: the units are hard */
     uint32_t gpus;             /* of a pod */
+    uint32_t tenant;           /* its namespace */
 };
 
 struct gt_draw {
@@ -78,6 +82,7 @@ struct gt_draw {
 struct gt_jobs {
     struct gt_sim_job *job;
     uint32_t count;
+    uint32_t tenants; /* above each job's, or 0 where all are of one */
 };
 
 /* Jobs in order of submission. */

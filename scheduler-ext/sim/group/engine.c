@@ -6,15 +6,23 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/digest.h"
+#include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/sim/group/heap.h"
 #include "scheduler-ext/sim/group/meter.h"
 
-enum { FAILED_SHAPES = 64, PROGRESS_STEP = 512, CHECK_STEP = 64 };
+enum { PROGRESS_STEP = 512, CHECK_STEP = 64 };
 
 struct running {
     struct gt_place *places; /* NULL: not running */
     uint32_t epoch;
     double ends;
+};
+
+struct sim_tenant { /* a namespace */
+    struct gt_queue_share share;
+    uint64_t holds;   /* GPUs */
+    uint32_t present; /* its jobs that run or wait */
 };
 
 struct group_run {
@@ -26,8 +34,13 @@ struct group_run {
     struct gt_heap heap;
     struct running *running; /* [job] */
     double *left;            /* [job] seconds still to run */
-    uint32_t *waiting;       /* jobs in order of arrival */
+    struct sim_tenant
+        *tenants; /* [tenant], and one that holds nothing: of all jobs where there are no turns */
+    struct gt_queue *queue;
+    struct gt_err *failed; /* in the queue's calls */
     uint32_t wait_count;
+    uint64_t arrivals;       /* that had to wait */
+    bool stop;               /* fifo: the first in line found no room in this round */
     struct gt_place *places; /* of the job that is being placed */
     struct gt_rng failures;
     struct gt_meter meter;
@@ -43,7 +56,10 @@ static void run_done(struct group_run *run)
         free(run->running[i].places);
     free(run->running);
     free(run->left);
-    free(run->waiting);
+    free(run->tenants);
+    if (run->queue)
+        gt_queue_free(run->queue);
+    gt_err_free(run->failed);
     free(run->places);
     gt_heap_done(&run->heap);
     gt_meter_done(&run->meter);
@@ -89,9 +105,9 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
         return r;
     run->running = calloc(count + 1, sizeof(*run->running));
     run->left = calloc(count + 1, sizeof(*run->left));
-    run->waiting = calloc(count + 1, sizeof(*run->waiting));
+    run->tenants = calloc((size_t)run->jobs->tenants + 1, sizeof(*run->tenants));
     run->places = calloc(setup.pods_max, sizeof(*run->places));
-    if (!run->running || !run->left || !run->waiting || !run->places)
+    if (!run->running || !run->left || !run->tenants || !run->places)
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
     for (uint32_t i = 0; i < count; i++)
         run->left[i] = run->jobs->job[i].duration;
@@ -107,6 +123,11 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
                                           .subject = node},
                         err);
     return r;
+}
+
+static struct sim_tenant *tenant_of(const struct group_run *run, uint32_t number)
+{
+    return &run->tenants[run->jobs->job[number].tenant];
 }
 
 /* ---- the policy's work, judged ---- */
@@ -151,6 +172,7 @@ static int start(struct group_run *run, uint32_t number, struct gt_err **err)
     memcpy(running->places, run->places, job->pods * sizeof(*running->places));
     running->epoch++;
     running->ends = run->now + run->left[number];
+    tenant_of(run, number)->holds += (uint64_t)job->pods * job->gpus;
     gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
     if (isfinite(running->ends))
         r = gt_heap_add(
@@ -173,37 +195,78 @@ static void release(struct group_run *run, uint32_t number)
     free(running->places);
     running->places = NULL;
     running->epoch++;
+    tenant_of(run, number)->holds -= (uint64_t)job->pods * job->gpus;
+    tenant_of(run, number)->present--;
 }
 
-static bool alike(const struct gt_sim_job *a, const struct gt_sim_job *b)
+/* ---- the jobs that wait ---- */
+
+static void share_of(void *arg, struct gt_queue_share *share)
 {
-    return a->pods == b->pods && a->unit == b->unit && a->atom == b->atom && a->gpus == b->gpus;
+    (void)arg;
+    share->holds = ((struct sim_tenant *)share)->holds; /* its first member */
+    share->weight = 1;
+}
+
+static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
+{
+    (void)restricted; /* nobody holds nodes here */
+    struct group_run *run = arg;
+    if (run->stop || run->failed)
+        return GT_QUEUE_FAILED;
+    int r = start(run, (uint32_t)((const struct gt_sim_job *)job - run->jobs->job), &run->failed);
+    run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
+    run->wait_count -= r > 0;
+    return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
+}
+
+static void same_as(void *arg, void *job, void *like)
+{
+    (void)arg;
+    (void)job;
+    (void)like;
+}
+
+/* Its times are of the machine it runs on, and here a round takes none. */
+static uint64_t no_time(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int queue_open(struct group_run *run, struct gt_err **err)
+{
+    const struct gt_queue_spec spec = {.patience_ms = UINT64_MAX,
+                                       .share = share_of,
+                                       .try = try_job,
+                                       .same = same_as,
+                                       .now_ms = no_time,
+                                       .arg = run};
+    return gt_queue_new(&spec, &run->queue, err);
+}
+
+static int wait_in_line(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    const uint32_t shape[] = {job->pods, job->unit, job->atom, job->gpus};
+    uint32_t tenant = run->options->queue == GT_QUEUE_TURNS ? job->tenant : run->jobs->tenants;
+    struct gt_queue_entry entry = {.job = (void *)(uintptr_t)job,
+                                   .share = &run->tenants[tenant].share,
+                                   .gpus = (uint64_t)job->pods * job->gpus,
+                                   .number = ++run->arrivals};
+    for (size_t i = 0; i < GT_COUNT(shape); i++)
+        entry.shape = gt_digest_mix(entry.shape, shape[i]);
+    run->wait_count++;
+    return gt_queue_put(run->queue, &entry, err);
 }
 
 /* Starts of the waiting jobs what now fits. A job like one that just failed is not tried again. */
 static int start_waiting(struct group_run *run, struct gt_err **err)
 {
-    const struct gt_sim_job *failed[FAILED_SHAPES];
-    uint32_t failed_count = 0, kept = 0;
-    bool stop = false;
-    for (uint32_t i = 0; i < run->wait_count; i++) {
-        uint32_t number = run->waiting[i];
-        const struct gt_sim_job *job = &run->jobs->job[number];
-        bool hopeless = stop;
-        for (uint32_t f = 0; f < failed_count && !hopeless; f++)
-            hopeless = alike(failed[f], job);
-        int r = hopeless ? 0 : start(run, number, err);
-        if (r < 0)
-            return r;
-        if (r > 0)
-            continue;
-        run->waiting[kept++] = number;
-        stop |= run->options->queue == GT_QUEUE_FIFO;
-        if (!hopeless && failed_count < FAILED_SHAPES)
-            failed[failed_count++] = job;
-    }
-    run->wait_count = kept;
-    return 0;
+    run->stop = false;
+    gt_queue_wake(run->queue);
+    gt_queue_run(run->queue, UINT64_MAX);
+    return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
 }
 
 /* Whether the job would fit if the cluster were empty. */
@@ -225,14 +288,15 @@ static bool fits_empty(const struct group_run *run, const struct gt_sim_job *job
 static int submit(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     bool must_wait = run->options->queue == GT_QUEUE_FIFO && run->wait_count;
+    tenant_of(run, number)->present++;
     int r = must_wait ? 0 : start(run, number, err);
     if (r != 0)
         return r < 0 ? r : 0;
     /* What can never start must not hold up those behind it. */
     if (run->options->queue != GT_QUEUE_NONE && fits_empty(run, &run->jobs->job[number]))
-        run->waiting[run->wait_count++] = number;
-    else
-        gt_meter_rejected(&run->meter);
+        return wait_in_line(run, number, err);
+    tenant_of(run, number)->present--;
+    gt_meter_rejected(&run->meter);
     return 0;
 }
 
@@ -321,7 +385,7 @@ static int go(struct group_run *run, struct gt_err **err)
         }
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
-        gt_meter_submitted(&run->meter, i);
+        gt_meter_submitted(&run->meter, i, !tenant_of(run, i)->present);
         int r = submit(run, i, err);
         if (r < 0)
             return r;
@@ -338,6 +402,8 @@ int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const s
 {
     struct group_run run = {.jobs = jobs, .policy = policy, .options = options};
     int r = run_open(&run, site, err);
+    if (r >= 0)
+        r = queue_open(&run, err);
     if (r >= 0)
         r = go(&run, err);
     if (r >= 0 && !gt_world_check(run.world))

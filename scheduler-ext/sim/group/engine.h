@@ -5,11 +5,13 @@
 #include "scheduler-ext/sim/group/policy.h"
 #include "scheduler-ext/sim/result.h"
 
-/* Runs jobs through a cluster in simulated time: arrivals, departures, failing nodes. */
+/* Runs jobs through a cluster in simulated time: arrivals, departures, failing nodes. The order of those that
+ * wait is the placement controller's own code, core/queue.h. */
 enum gt_queue_policy {
     GT_QUEUE_NONE,     /* a job that does not fit at once is rejected */
     GT_QUEUE_FIFO,     /* waits; nobody overtakes the first that waits */
     GT_QUEUE_BACKFILL, /* waits; later ones that fit go first */
+    GT_QUEUE_TURNS,    /* the same, and namespaces take turns */
 };
 
 struct gt_group_options {

@@ -20,8 +20,10 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
         meter->end = jobs->job[count - 1].submit;
     }
     meter->waits = malloc((count + 1) * sizeof(*meter->waits));
+    meter->first_waits = malloc((count + 1) * sizeof(*meter->first_waits));
     meter->ran = calloc(count + 1, sizeof(*meter->ran));
-    if (!meter->waits || !meter->ran)
+    meter->alone = calloc(count + 1, sizeof(*meter->alone));
+    if (!meter->waits || !meter->first_waits || !meter->ran || !meter->alone)
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
     return gt_links_open(&meter->links, world->site, err);
 }
@@ -29,7 +31,9 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
 void gt_meter_done(struct gt_meter *meter)
 {
     free(meter->waits);
+    free(meter->first_waits);
     free(meter->ran);
+    free(meter->alone);
     gt_links_done(&meter->links);
 }
 
@@ -103,10 +107,11 @@ static double weight(const struct gt_sim_job *job, double seconds)
     return (double)job->pods * job->gpus * (isfinite(seconds) ? seconds : 1);
 }
 
-void gt_meter_submitted(struct gt_meter *meter, uint32_t job)
+void gt_meter_submitted(struct gt_meter *meter, uint32_t job, bool alone)
 {
     double asked = weight(&meter->jobs->job[job], meter->jobs->job[job].duration);
     meter->submitted++;
+    meter->alone[job] = alone;
     meter->all_asked += asked;
     if (job >= meter->first)
         meter->asked += asked;
@@ -192,6 +197,8 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     meter->accepted += weight(job, seconds);
     if (!again)
         meter->waits[meter->wait_count++] = now - job->submit;
+    if (!again && meter->alone[number])
+        meter->first_waits[meter->first_wait_count++] = now - job->submit;
     for (uint32_t i = 0; i < job->pods; i++)
         gt_links_add(&meter->links, places[i].node, places[i].mask);
 }
@@ -224,6 +231,7 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
     while (meter->samples < GT_SERIES_MAX) /* rounding may leave the last one out */
         sample(meter, meter->end);
     qsort(meter->waits, meter->wait_count, sizeof(*meter->waits), by_value);
+    qsort(meter->first_waits, meter->first_wait_count, sizeof(*meter->first_waits), by_value);
     *ret = (struct gt_result){
         .jobs = meter->submitted,
         .placed = meter->started,
@@ -242,6 +250,7 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .link_share = gt_links_share(&meter->links),
         .wait_p50 = percentile(meter->waits, meter->wait_count, 0.5),
         .wait_p99 = percentile(meter->waits, meter->wait_count, 0.99),
+        .wait_first_p99 = percentile(meter->first_waits, meter->first_wait_count, 0.99),
         .decisions_per_second =
             meter->nanoseconds ? (double)meter->decisions * 1e9 / (double)meter->nanoseconds : 0,
         .fragmentation_size = meter->unit * meter->gpus,

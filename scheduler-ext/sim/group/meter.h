@@ -19,13 +19,14 @@ struct gt_meter {
     double spread_sum, spread_bound_sum, fragmentation_sum, link_fragmentation_sum;
     double recent_spread; /* of the units since the last sample */
     double last_spread;
-    double *waits;
-    bool *ran; /* [job] started before */
+    double *waits, *first_waits;
+    bool *ran;   /* [job] started before */
+    bool *alone; /* [job] its namespace had no other when it came */
     uint64_t nanoseconds, decisions;
     uint32_t first;      /* job after the warm-up */
     uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured at it */
     uint32_t submitted, started, rejected, interrupted;
-    uint32_t units, fragmentation_count, wait_count, recent_units, samples;
+    uint32_t units, fragmentation_count, wait_count, first_wait_count, recent_units, samples;
     uint32_t spread[GT_SPREADS]; /* units by supernodes */
     struct gt_sample series[GT_SERIES_MAX];
     struct gt_links links;
@@ -37,7 +38,8 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
 void gt_meter_done(struct gt_meter *meter);
 
 void gt_meter_advance(struct gt_meter *meter, double now);
-void gt_meter_submitted(struct gt_meter *meter, uint32_t job);
+/* `alone`: its namespace has no other job that runs or waits. */
+void gt_meter_submitted(struct gt_meter *meter, uint32_t job, bool alone);
 void gt_meter_started(struct gt_meter *meter, uint32_t job, double now, double seconds,
                       const struct gt_place *places);
 void gt_meter_rejected(struct gt_meter *meter);

@@ -30,7 +30,7 @@ static void test_by_hand(void **state)
         {.submit = 2, .duration = 4, .pods = 2, .unit = 2, .gpus = 1},  /* no supernode has 2 */
         {.submit = 10, .duration = 5, .pods = 4, .unit = 2, .gpus = 1}, /* all are free again */
     };
-    struct gt_jobs jobs = {job, GT_COUNT(job)};
+    struct gt_jobs jobs = {job, GT_COUNT(job), 1};
     struct gt_group_options options = {.check = true, .seed = 1};
     struct gt_result result;
     run_policy(site, &jobs, &gt_group_best_fit, &options, &result);
@@ -49,12 +49,41 @@ static void test_by_hand(void **state)
     gt_site_free(site);
 }
 
+/* Behind a thousand jobs of one namespace a job of another comes. In the order of age, the peers', it waits
+ * for all of them; with turns for the first GPU that becomes free. */
+static void test_turns(void **state)
+{
+    (void)state;
+    enum { MANY = 1000, NODES = 8, EACH_S = 3600 };
+    struct gt_site *site = make_site("2x4x8");
+    struct gt_sim_job job[NODES + MANY + 2];
+    for (uint32_t i = 0; i < GT_COUNT(job); i++) /* the first ones fill the cluster, and end one by one */
+        job[i] = (struct gt_sim_job){.submit = i < NODES ? i * (EACH_S / NODES) : EACH_S - 2,
+                                     .duration = EACH_S,
+                                     .pods = 1,
+                                     .unit = 1,
+                                     .gpus = 8};
+    job[NODES + MANY].submit = EACH_S - 1;
+    job[NODES + MANY].tenant = 1;
+    job[NODES + MANY + 1].submit = 2.0 * EACH_S * MANY / NODES; /* until then there is time for all */
+    struct gt_jobs jobs = {job, GT_COUNT(job), 2};
+    struct gt_group_options options = {.queue = GT_QUEUE_BACKFILL, .check = true};
+    static struct gt_result age, turns;
+    run_policy(site, &jobs, &gt_group_gputopo, &options, &age);
+    options.queue = GT_QUEUE_TURNS;
+    run_policy(site, &jobs, &gt_group_gputopo, &options, &turns);
+    assert_true(age.placed == GT_COUNT(job) && turns.placed == GT_COUNT(job));
+    assert_true(fabs(age.wait_first_p99 - ((double)EACH_S * MANY / NODES + 1)) < 1e-6);
+    assert_true(fabs(turns.wait_first_p99 - 1) < 1e-6);
+    gt_site_free(site);
+}
+
 static void test_torn_groups_are_counted(void **state)
 {
     (void)state;
     struct gt_site *site = make_site("3x1x1");
     struct gt_sim_job job = {.submit = 1, .duration = 10, .pods = 3, .unit = 3, .gpus = 1};
-    struct gt_jobs jobs = {&job, 1};
+    struct gt_jobs jobs = {&job, 1, 1};
     struct gt_group_options options = {.check = true};
     struct gt_result result;
     run_policy(site, &jobs, &gt_group_most_allocated, &options, &result);
@@ -83,7 +112,7 @@ static void test_conservation_and_determinism(void **state)
         gt_auto_jobs struct gt_jobs jobs = {0};
         assert_int_equal(gt_trace_draw(trace, site, &draw, &jobs, NULL), 0);
         for (size_t p = 0; gt_group_policies[p]; p++)
-            for (unsigned queue = 0; queue < 3; queue++) {
+            for (unsigned queue = 0; queue < 4; queue++) {
                 struct gt_group_options options = {.queue = (enum gt_queue_policy)queue,
                                                    .warm_up = 0.2,
                                                    .mtbf = queue ? 0 : 400000,
@@ -185,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_torn_groups_are_counted),
         cmocka_unit_test(test_conservation_and_determinism),
         cmocka_unit_test(test_static_is_never_below),
