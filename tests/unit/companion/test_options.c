@@ -33,6 +33,7 @@ static void test_defaults(void **state)
     assert_string_equal(options.http, "127.0.0.1:9401");
     assert_string_equal(options.supernode_label, "node-restriction.kubernetes.io/gputopo-supernode");
     assert_string_equal(options.supernodes_config, "gputopo-supernodes");
+    assert_string_equal(options.namespace_weights, "gputopo-namespace-weights");
     assert_true(options.parts & 1);
     assert_true(options.leader_elect);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
