@@ -9,13 +9,14 @@
 /*
  * The HTTP/1.1 server of the daemons, with TLS where asked for, on libmicrohttpd and driven by the event loop
  * (no thread of its own). GET, HEAD and POST; another method gets 405. Every callback runs on the loop's
- * thread and answers at once. docs/reference/http.md lists the limits and what a client gets beyond each.
+ * thread and answers at once. docs/reference/scheduler.md lists the limits and what a client gets beyond
+ * each.
  */
 struct gt_http;
 
 /* What a server has where its spec says 0. */
 enum {
-    GT_HTTP_CONNECTIONS_MAX = 64, /* one more closes another one (docs/reference/http.md says which) */
+    GT_HTTP_CONNECTIONS_MAX = 64, /* one more closes another one (connections.c says which) */
     GT_HTTP_HEADER_MAX = 8 << 10, /* bytes of buffer per connection, so also of request header */
     GT_HTTP_BODY_MAX = 4 << 20,   /* of an answer */
     GT_HTTP_HELD_MAX = 32 << 20,  /* of all requests together */

@@ -6,7 +6,7 @@
 #include "scheduler-ext/serve/feasibility.h"
 
 /*
- * The HTTP extenders, one for each scheduler (docs/reference/extenders.md):
+ * The HTTP extenders, one for each scheduler (docs/how-to/score-nodes-by-topology.md):
  *   POST /kube-scheduler/filter, /kube-scheduler/prioritize   kube-scheduler
  *   POST /volcano/predicate, /volcano/prioritize              Volcano's extender plugin
  * Bodies are read as they arrive and never kept. A body that is none is answered with 400 and one line.

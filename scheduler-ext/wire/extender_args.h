@@ -59,7 +59,7 @@ struct gt_filter_verdict {
 };
 
 /* ExtenderFilterResult: one verdict a node. Where Nodes were given and kept they are repeated, else each is
- * named only: see docs/reference/extenders.md for what the scheduler loses then. */
+ * named only: see docs/how-to/score-nodes-by-topology.md for what the scheduler loses then. */
 void gt_filter_answer(struct gt_buf *to, const struct gt_extender_args *args,
                       const struct gt_filter_verdict *verdicts);
 

@@ -6,7 +6,7 @@ Usage: test_reference.py DIRECTORY_OF_PROGRAMS [--write]
 
 Commands that README and pages show run, and print what is shown there; the picture of a node is drawn anew.
 
-Option, value, default, metric, labels and type of each row of a table are made from the programs; what a thing means is
+Option, value, default, metric and labels of each row of a table are made from the programs; what a thing means is
 written by hand, and comes from --help or # HELP for a row that is new. Without --write nothing is changed, and whatever
 --write would change is a failure.
 """
@@ -87,23 +87,22 @@ def option_tables(text, have):
 
 
 def metric_tables(text, have):
-    """A section with its tables of metrics as the program serves them: metric, type, meaning."""
+    """A section with its tables of metrics as the program serves them: metric, meaning."""
     told, lines, last = set(), [], 0
     for line in text.splitlines():
         if line.startswith("| `gputopo_"):
-            names, _, meaning = cells(line)
+            names, meaning = cells(line)
             names = [name for name in METRIC.findall(names) if name in have]
             if not names:
                 continue
-            kinds = dict.fromkeys(have[name]["type"] for name in names)
             process = ", `process_*`" if "`process_*`" in line else ""
-            line = as_row(", ".join(f"`{with_labels(name, have)}`" for name in names) + process, ", ".join(kinds), meaning)
+            line = as_row(", ".join(f"`{with_labels(name, have)}`" for name in names) + process, meaning)
         if line.startswith(("| `gputopo_", "`process_")):
             told |= set(METRIC.findall(line))
             told |= {name for name in have if name.startswith("process_")} if "process_*" in line else set()
         lines.append(line)
         last = len(lines) if line.startswith("| `gputopo_") else last
-    new = [as_row(f"`{with_labels(name, have)}`", have[name]["type"], have[name]["help"]) for name in have if name not in told]
+    new = [as_row(f"`{with_labels(name, have)}`", have[name]["help"]) for name in have if name not in told]
     return "\n".join(lines[:last] + new + lines[last:]) + "\n"
 
 
@@ -133,6 +132,14 @@ def check_parts(text, page):
     parts = set(re.findall(r"^  ([a-z]+) {2,}", text.split("\nParts:\n")[1], flags=re.M))
     for part in sorted(parts ^ set(re.findall(r"^\| `([a-z]+)` \|", page.split("## Options")[0], flags=re.M))):
         problems.append(f"docs/reference/scheduler.md: part {part}: not in both, table and --help")
+
+
+def check_types(everything):
+    """metrics.md tells the type of a metric by the end of its name."""
+    for name, metric in everything.items():
+        kind = "counter" if name.endswith("_total") else "histogram" if name.endswith(("_duration_seconds", "_decision_seconds")) else "gauge"
+        if metric["type"] != kind:
+            problems.append(f"docs/reference/metrics.md: {name} is a {metric['type']}, by its name a {kind}")
 
 
 def check_named(everything):
@@ -187,6 +194,7 @@ def main():
     check_verbs(f"{programs}/gputopo")
     check_examples(programs)
     agent, companion = serve(programs)
+    check_types({**agent, **companion})
     check_named({**agent, **companion})
     heading = "# Metrics of gputopo-scheduler\n"
     of_agent, of_companion = read("docs/reference/metrics.md").split(heading)
