@@ -139,7 +139,7 @@ def templates(objects):
 
 
 class Gap(threading.Thread):
-    """How long each node had fewer GPUs to give than 8, by its kubelet's own book, while something went on."""
+    """How long each node had fewer GPUs to give than 8, by its kubelet's usage table, while something went on."""
 
     def __init__(self, nodes):
         super().__init__(daemon=True)
@@ -149,7 +149,7 @@ class Gap(threading.Thread):
         since = {}
         while not self.end.wait(0.1):  # the kubelet answers 100 questions a second, to all together
             for number, node in self.nodes.items():
-                if len(node.book.allocatable()) < 8:
+                if len(node.usage.allocatable()) < 8:
                     since.setdefault(number, time.monotonic())
                 elif number in since:
                     self.longest[number] = max(self.longest[number], time.monotonic() - since.pop(number))
@@ -201,11 +201,11 @@ class ChartCases:
         return {item["metadata"]["name"]: item["status"]["allocatable"].get(pods.RESOURCE) for item in self.cluster.get("nodes")["items"]}
 
     def holds(self):
-        """Who has which GPUs by the kubelets' books, and the containers of the test's pods."""
-        books = {number: node.used() for number, node in self.nodes.items()}
+        """Who has which GPUs by the kubelets' usage tables, and the containers of the test's pods."""
+        used = {number: node.used() for number, node in self.nodes.items()}
         containers = {item["metadata"]["name"]: [one["containerID"] for one in item["status"].get("containerStatuses", [])]
                       for item in self.cluster.get("pods")["items"]}
-        return books, containers
+        return used, containers
 
     def rolled_out(self):
         """Helm itself waits for all nodes but maxUnavailable."""
@@ -577,7 +577,7 @@ class ChartCases:
         for mode, resource, open_kmsg in (("privileged", None, "opened"), ("device", "1", "EPERM")):
             self.release("upgrade", "agent.recordings.configMap=", "agent.nodes=pci", f"probe.mode={mode}", more=render)
             self.cluster.kubectl("rollout", "status", "daemonset/gputopo-probe", "-n", NAMESPACE, "--timeout=100s")
-            until("the UUIDs that only the vendor's library knows", lambda: self.nodes[2].book.allocatable() == set(live.uuids().values()))
+            until("the UUIDs that only the vendor's library knows", lambda: self.nodes[2].usage.allocatable() == set(live.uuids().values()))
             given = until("8 GPUs on node2", lambda: (lambda now: now.get(pods.RESOURCE) == "8" and now or (False, now))(
                 self.cluster.get("node", "node2")["status"]["allocatable"]))
             same(given.get(PROBE_RESOURCE), resource, f"the probe's resource with probe.mode={mode}")

@@ -64,7 +64,7 @@ class ClusterCases:
 
     def delete(self, *names):
         self.cluster.kubectl("delete", "pod", *names, "--wait", "--ignore-not-found")
-        until(f"{', '.join(names)} to leave the kubelet's book",
+        until(f"{', '.join(names)} to leave the kubelet's usage table",
               lambda: not any(pod in names for pod, _ in self.node.used()))
 
     def delete_all(self):
@@ -80,17 +80,17 @@ class ClusterCases:
                 for status in item["status"]["containerStatuses"]}
 
     def undisturbed(self, disturb):
-        """Runs `disturb`, waits until everything is back, and checks that containers and book are as before."""
-        containers, book = self.running(), self.node.used()
+        """Runs `disturb`, waits until everything is back, and checks that containers and usage are as before."""
+        containers, used = self.running(), self.node.used()
         registrations = self.node.agent.metric("gputopo_registrations_total")
         disturb()
         until("the plugin to be registered", lambda: self.node.agent.metric("gputopo_plugin_registered") == 1)
         self.node.registered()
         self.wait_counts(8, 8, time.time())
         # just after its start the kubelet answers an empty list before it has read its checkpoint
-        until("the assignments from before", lambda: self.node.used() == book or (False, self.node.used()), 30)
+        until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()), 30)
         same(self.running(), containers, "containers afterwards")
-        for pod, container in book:
+        for pod, container in used:
             self.node.check_container(pod, container)
         return registrations
 
@@ -163,48 +163,48 @@ class ClusterCases:
         def restart():
             self.node.agent.stop()
             self.cluster.kill_kubelet(1, "TERM")
-            until("the kubelet's book", lambda: self.book_answers())
+            until("the kubelet's usage table", lambda: self.usage_answers())
             self.node.agent.start()
         self.undisturbed(restart)
 
-    def book_answers(self):
+    def usage_answers(self):
         try:
-            return bool(self.node.book.used())
+            return bool(self.node.usage.used())
         except Exception:  # not yet listening
             return False
 
     @quick
     def who_uses_what(self):
-        """The agent, the kubelet's book, the pods as created and their containers agree; and what is left is free."""
+        """The agent, the kubelet's usage table, the pods as created and their containers agree; and what is left is free."""
         def told():
             usage = json.loads(self.node.agent.fetch("/usage") or "{}")
             held = {}
             for one in usage.get("used", []):
                 held.setdefault((one["pod"], one["container"]), []).append(one["gpu"])
-            book = self.node.used()
-            return (usage.get("known") and not usage["stale"] and held == book and usage) or (False, (usage, book))
-        usage = until("the agent and the kubelet's book to agree", told, 60)
+            used = self.node.used()
+            return (usage.get("known") and not usage["stale"] and held == used and usage) or (False, (usage, used))
+        usage = until("the agent and the kubelet's usage table to agree", told, 60)
         asked = {(item["metadata"]["name"], container["name"]): int(container["resources"]["limits"][GPU])
                  for item in self.cluster.get("pods")["items"] if item["status"]["phase"] == "Running"
                  for container in item["spec"]["containers"] if GPU in container["resources"].get("limits", {})}
-        book = self.node.used()
-        same({who: len(gpus) for who, gpus in book.items()}, asked, "GPUs by container, against the pods as created")
-        for pod, container in book:
-            same(self.node.check_container(pod, container), book[pod, container], f"GPUs of {pod}/{container}")
+        used = self.node.used()
+        same({who: len(gpus) for who, gpus in used.items()}, asked, "GPUs by container, against the pods as created")
+        for pod, container in used:
+            same(self.node.check_container(pod, container), used[pod, container], f"GPUs of {pod}/{container}")
         same(set(usage["free"]), self.node.free(), "free GPUs")
         same({one["namespace"] for one in usage["used"]}, {"default"}, "namespaces")
         same((usage["twice"], usage["strangers"]), ([], []), "GPUs held twice, and devices that are none of ours")
         same(self.node.agent.metric("gputopo_gpus_in_use"), sum(asked.values()), "GPUs in use by the metrics")
-        return f"{len(usage['used'])} GPUs in {len(book)} containers, {len(usage['free'])} free"
+        return f"{len(usage['used'])} GPUs in {len(used)} containers, {len(usage['free'])} free"
 
     @quick
     def ill_in_use(self):
         ill = self.chosen[0][0]
-        containers, book = self.running(), self.node.used()
+        containers, used = self.running(), self.node.used()
         self.node.machine.sick.add(ill)
         self.node.agent.rescan()
         self.wait_counts(8, 7)
-        same(self.node.used(), book, "assignments while a GPU is ill")
+        same(self.node.used(), used, "assignments while a GPU is ill")
         same(self.running(), containers, "containers while a GPU is ill")
         self.node.machine.sick.clear()
         self.node.agent.rescan()
@@ -229,7 +229,7 @@ class ClusterCases:
         self.node.agent.rescan()
         self.wait_counts(8, 7)
         same(self.node.agent.metric('gputopo_gpus{health="lost"}'), 1, "lost GPUs by the metrics")
-        # `gputopo loss` counts the seven that are left, so the indices are compared by the book only
+        # `gputopo loss` counts the seven that are left, so the indices are compared by the usage table only
         self.create("around-lost", 7)
         self.wait_running("around-lost")
         same(self.node.check_container("around-lost"), [0, 1, 2, 3, 4, 6, 7], "GPUs beside the lost one")
@@ -292,7 +292,7 @@ class ClusterCases:
         under_pods = [
             ("pods of 4, 2, 1, 1 see exactly the GPUs that the loss table chooses", self.sequence),
             ("a ninth GPU is refused by the scheduler", self.ninth),
-            ("the agent, the kubelet's book and the pods agree on who uses what", self.who_uses_what),
+            ("the agent, the kubelet's usage table and the pods agree on who uses what", self.who_uses_what),
             ("a killed kubelet comes back: assignments kept, allocatable 8", self.kubelet_killed),
             ("a stopped kubelet comes back: likewise", self.kubelet_stopped),
             ("the agent restarts: likewise", self.agent_restart),

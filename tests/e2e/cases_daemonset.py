@@ -209,7 +209,7 @@ class DaemonSetCases:
         """Each agent has written its node's object with the token of its pod: wiring, owners, conditions, and the Node."""
         sizes = []
         for number, node in self.nodes.items():
-            held = node.machine.indices(node.book.used()[f"gpus-{number}", "c0"])
+            held = node.machine.indices(node.usage.used()[f"gpus-{number}", "c0"])
 
             def told(number=number, held=held):
                 stored = self.stored(number)
@@ -271,7 +271,7 @@ class DaemonSetCases:
         for number, spec in ((1, "c500-8"), (2, "c550-8")):
             live = self.machines[number] = install.make_live(self.cluster, self.build, number, spec)
             node = self.nodes[number] = Node(self.cluster, self.build, live.root, 10 + number)
-            node.number, node.book = number, PodResources(self.cluster.kubelet_dir(number))
+            node.number, node.usage = number, PodResources(self.cluster.kubelet_dir(number))
             for gpu in node.machine.gpus:
                 gpu["uuid"] = live.uuids()[gpu["bdf"]]
             install.mount(self.cluster, number, node.machine.dev, DEVICES)
@@ -282,8 +282,8 @@ class DaemonSetCases:
         for number, node in self.nodes.items():
             pod, probe = self.ready_agent(number), self.ready_probe(number)
             uuids = self.machines[number].uuids()
-            until("the UUIDs that only the vendor's library knows", lambda: node.book.allocatable() == set(uuids.values())
-                  or (False, sorted(node.book.allocatable())))
+            until("the UUIDs that only the vendor's library knows", lambda: node.usage.allocatable() == set(uuids.values())
+                  or (False, sorted(node.usage.allocatable())))
             self.allocatable(number, 8)
             begun = [status["state"]["running"]["startedAt"] for item in (pod, probe) for status in item["status"]["containerStatuses"]]
             waited.append(f"node{number} {(seconds(begun[1]) - seconds(begun[0])):.0f} s")
@@ -350,17 +350,17 @@ class DaemonSetCases:
     def probe_away(self):
         """No probe: the agent goes on with what it knows, and says so; another one, and all is as before."""
         node, before = self.nodes[1], self.ready_probe(1)
-        devices = node.book.allocatable()
+        devices = node.usage.allocatable()
         self.cluster.kubectl("patch", "daemonset", "gputopo-probe", "-n", NAMESPACE, "--type=merge",
                              "-p", '{"spec": {"template": {"spec": {"nodeSelector": {"example.com/nowhere": "true"}}}}}')
         self.answering(1, ("False", "NotAnswering"))
-        same(node.book.allocatable(), devices, "GPUs without the probe")
+        same(node.usage.allocatable(), devices, "GPUs without the probe")
         self.cluster.kubectl("patch", "daemonset", "gputopo-probe", "-n", NAMESPACE, "--type=json",
                              "-p", '[{"op": "remove", "path": "/spec/template/spec/nodeSelector/example.com~1nowhere"}]')
         start = time.monotonic()
         self.ready_probe(1, before["metadata"]["uid"])
         self.answering(1)
-        same(node.book.allocatable(), devices, "GPUs after all")
+        same(node.usage.allocatable(), devices, "GPUs after all")
         return f"answering {time.monotonic() - start:.0f} s after the probe was allowed again"
 
     def probe_survives(self):
@@ -380,7 +380,7 @@ class DaemonSetCases:
         self.cluster.kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "--wait")
         self.ready_agent(1, pod["metadata"]["uid"])
         until("both resources on node1", offered)
-        same(self.nodes[1].book.allocatable(), set(self.machines[1].uuids().values()), "GPUs by the next agent")
+        same(self.nodes[1].usage.allocatable(), set(self.machines[1].uuids().values()), "GPUs by the next agent")
         self.answering(1)
         same(containers(), running, "the probes' containers")
 

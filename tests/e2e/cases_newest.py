@@ -61,14 +61,14 @@ class NewestCases:
 
     @quick
     def restart(self):
-        before, book = self.running("two"), self.node.used()
+        before, used = self.running("two"), self.node.used()
         registrations = self.node.agent.metric("gputopo_registrations_total")
         self.cluster.kill_kubelet(1, "KILL")
         until("another registration",
               lambda: (self.node.agent.metric("gputopo_registrations_total") or 0) > registrations)
         self.node.registered()
         same(self.running("two"), before, "the container after the restart")
-        until("the assignments from before", lambda: self.node.used() == book or (False, self.node.used()), 30)
+        until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()), 30)
         self.node.check_container("two-node1")
 
     def health_of(self, name):
@@ -104,14 +104,14 @@ class NewestCases:
     @quick
     def freed(self):
         self.manifest("two").unlink()
-        until("the book to be empty", lambda: not self.node.used())
+        until("the usage table to be empty", lambda: not self.node.used())
         self.node.agent.stop()
 
     def run_restarts(self):
         if (self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration)
                 and self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two)):
             plugin = PluginCases(self.report, self.cluster, self.node, "")
-            self.report.case("kubelet 1.36.3 restarts again and again: the same book, 8 devices, no descriptor more", plugin.restarts)
+            self.report.case("kubelet 1.36.3 restarts again and again: the same assignments, 8 devices, no descriptor more", plugin.restarts)
 
     def run(self):
         if not self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration):

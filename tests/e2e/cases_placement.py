@@ -15,7 +15,7 @@ class PlacementCases:
     # steps
 
     def as_planned(self, pods, container="main"):
-        """Of pods on kubelets: the kubelet's book, what the container sees and the node's object name the planned GPUs."""
+        """Of pods on kubelets: the kubelet's usage table, what the container sees and the node's object name the planned GPUs."""
         told = []
         for pod in pods:
             name, number = pod["metadata"]["name"], int(pod["spec"]["nodeName"].removeprefix("node"))

@@ -84,7 +84,7 @@ class PluginCases:
                 pass
             self.node.agent.stop()
             time.sleep(1)
-            kept = len(self.node.book.allocatable())
+            kept = len(self.node.usage.allocatable())
             start = time.monotonic()
             self.node.agent.start()
             until("the agent to register", lambda: self.node.agent.metric("gputopo_plugin_registered") == 1, 30)
@@ -98,7 +98,7 @@ class PluginCases:
         other = OtherPlugin(self.directory / "other.sock", "x-0", "x-1")
         try:
             self.register("other.sock")
-            until("the other plugin's devices", lambda: self.node.book.allocatable() == {"x-0", "x-1"})
+            until("the other plugin's devices", lambda: self.node.usage.allocatable() == {"x-0", "x-1"})
             before = self.node.agent.log.stat().st_size
             self.node.agent.begin()
 
@@ -106,7 +106,7 @@ class PluginCases:
                 return [line for line in self.node.agent.log.read_text()[before:].splitlines()
                         if "another device plugin serves 2 devices" in line and "other.sock" in line]
             until("the agent to hold back", said, 60)
-            same(self.node.book.allocatable(), {"x-0", "x-1"}, "devices while the agent holds back")
+            same(self.node.usage.allocatable(), {"x-0", "x-1"}, "devices while the agent holds back")
         finally:
             other.stop()
         self.node.registered()
@@ -120,8 +120,8 @@ class PluginCases:
 
     @quick
     def restarts(self):
-        """Killed and stopped in turn: each time the same book, and one more registration at least."""
-        book, took = self.node.used(), []
+        """Killed and stopped in turn: each time the same assignments, and one more registration at least."""
+        used, took = self.node.used(), []
         descriptors, memory = self.descriptors(), self.memory()
         for number in range(self.times):
             before, start = self.node.agent.metric("gputopo_registrations_total"), time.monotonic()
@@ -129,7 +129,7 @@ class PluginCases:
             until("another registration", lambda before=before:
                   (self.node.agent.metric("gputopo_registrations_total") or 0) > before)
             self.node.registered()
-            until("the assignments from before", lambda: self.node.used() == book or (False, self.node.used()), 30)
+            until("the assignments from before", lambda: self.node.used() == used or (False, self.node.used()), 30)
             took.append(time.monotonic() - start)
         until("the plugin to be registered", lambda: self.node.agent.metric("gputopo_plugin_registered") == 1)
         until("no more descriptors than before",
@@ -137,7 +137,7 @@ class PluginCases:
         grown = self.memory() - memory
         if grown > 100 * self.times:
             raise Failed(f"{grown} kB more memory after {self.times} restarts")
-        return (f"{len(book)} container(s) kept their GPUs, {min(took):.1f} to {max(took):.1f} s each, descriptors "
+        return (f"{len(used)} container(s) kept their GPUs, {min(took):.1f} to {max(took):.1f} s each, descriptors "
                 f"{descriptors:.0f} -> {self.descriptors():.0f}, anonymous memory {memory} -> {memory + grown} kB")
 
     def run(self):

@@ -12,13 +12,13 @@ class Node:
         self.cluster, self.number = cluster, number
         self.machine = Machine(build / "bin" / "gputopo", recording, cluster.state / f"machine{number}", number)
         self.agent = Agent(cluster, build / "bin" / "gputopo-agent", self.machine, number)
-        self.book = PodResources(cluster.kubelet_dir(number))
+        self.usage = PodResources(cluster.kubelet_dir(number))
         self.all = set(range(len(self.machine.gpus)))
         self.plain = None  # what a container without GPUs finds below /dev
 
     def used(self):
-        """{(pod, container): indices} by the kubelet's book."""
-        return {who: self.machine.indices(ids) for who, ids in self.book.used().items()}
+        """{(pod, container): indices} by the kubelet's usage table."""
+        return {who: self.machine.indices(ids) for who, ids in self.usage.used().items()}
 
     def free(self):
         taken = [index for indices in self.used().values() for index in indices]
@@ -31,7 +31,7 @@ class Node:
                      lambda: pods.read_log(self.cluster, self.number, pod, container), 60)
 
     def check_container(self, pod, container="c0"):
-        """The container sees exactly the device nodes of the GPUs that the kubelet's book gives it, nothing else
+        """The container sees exactly the device nodes of the GPUs that the kubelet's usage table gives it, nothing else
         that a container without GPUs does not see, and their IDs in its environment. Returns the indices."""
         seen, who = self.seen(pod, container), (pod, container)
         got = self.used().get(who, [])
@@ -40,7 +40,7 @@ class Node:
             names = set(self.machine.expected_nodes(got)) | ({"dri"} if got else set())
             same(set(seen.dev), set(self.plain.dev) | names, f"names below /dev in {pod}/{container}")
         if got:
-            ids = {pods_id for pods_id in self.book.used()[who]}
+            ids = {pods_id for pods_id in self.usage.used()[who]}
             told = [name for name, value in seen.env.items() if set(value.split(",")) == ids]
             if not told:
                 raise Failed(f"no variable of {pod}/{container} lists {sorted(ids)}: {seen.env}")
@@ -50,4 +50,4 @@ class Node:
         """Waits until the kubelet has this many healthy devices from the running plugin."""
         want = len(self.all) if healthy is None else healthy
         until(f"{want} devices in GetAllocatableResources",
-              lambda: len(self.book.allocatable()) == want or (False, len(self.book.allocatable())))
+              lambda: len(self.usage.allocatable()) == want or (False, len(self.usage.allocatable())))
