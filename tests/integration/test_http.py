@@ -437,7 +437,7 @@ class Refused(unittest.TestCase):
     def test_nonsense(self):
         """Requests with random damage; whatever comes of each, the server goes on."""
         seed = int(os.environ.get("GPUTOPO_SEED", time.time()))
-        print(f"\nseed {seed} (GPUTOPO_SEED)", end=" ", flush=True)
+        print(f"\nGPUTOPO_SEED={seed}", end=" ", flush=True)
         rng = random.Random(seed)
         models = [post("/echo", b"{}"), chunked("/eat?1000,3", [b"abc", b"d" * 300]), post("/eat", b"x" * 2000),
                   b"GET /echo?x HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n", b"HEAD / HTTP/1.0\r\n\r\n"]

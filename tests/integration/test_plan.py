@@ -426,8 +426,8 @@ class BruteForce(PlanCase):
         return cluster
 
     def test_random(self):
-        seed = int(os.environ.get("GPUTOPO_TEST_SEED", time.time()))
-        print("seed", seed, file=sys.stderr)
+        seed = int(os.environ.get("GPUTOPO_SEED", time.time()))
+        print(f"GPUTOPO_SEED={seed}", file=sys.stderr)
         rng = random.Random(seed)
         placed = advised = 0
         for number in range(self.ROUNDS):

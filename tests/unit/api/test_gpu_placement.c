@@ -411,11 +411,11 @@ static int print_some(unsigned count)
 
 int main(int argc, char **argv)
 {
-    const char *given = getenv("GPUTOPO_TEST_SEED");
+    const char *given = getenv("GPUTOPO_SEED");
     state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
     if (argc > 1)
         return print_some((unsigned)strtoul(argv[1], NULL, 10));
-    printf("seed: GPUTOPO_TEST_SEED=%llu\n", (unsigned long long)state_of_random);
+    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_created_is_read),
         cmocka_unit_test(a_patch_says_all_that_has_changed),

@@ -145,8 +145,8 @@ int main(void)
         cmocka_unit_test(nothing_is_written_that_is_not_read),
         cmocka_unit_test(limits),
     };
-    const char *given = getenv("GPUTOPO_TEST_SEED");
+    const char *given = getenv("GPUTOPO_SEED");
     state_of_random = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    print_message("seed: GPUTOPO_TEST_SEED=%llu\n", (unsigned long long)state_of_random);
+    print_message("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,9 +166,9 @@ static void nonsense_is_refused_with_its_path(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_TEST_SEED");
+    const char *given = getenv("GPUTOPO_SEED");
     state_of_random = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-    printf("seed: GPUTOPO_TEST_SEED=%llu\n", (unsigned long long)state_of_random);
+    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)state_of_random);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(an_object_may_be_empty_yet),

@@ -117,8 +117,9 @@ static void one_round(uint64_t *random)
 static void agrees_with_brute_force(void **state)
 {
     (void)state;
-    uint64_t seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 10) : (uint64_t)time(NULL);
-    print_message("seed %llu\n", (unsigned long long)seed);
+    uint64_t seed =
+        getenv("GPUTOPO_SEED") ? strtoull(getenv("GPUTOPO_SEED"), NULL, 10) : (uint64_t)time(NULL);
+    print_message("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
     for (unsigned i = 0; i < 3000; i++)
         one_round(&seed);
 }

@@ -266,9 +266,9 @@ static void test_bounds(void **state)
 
 int main(void)
 {
-    const char *given = getenv("GPUTOPO_TEST_SEED");
+    const char *given = getenv("GPUTOPO_SEED");
     seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    printf("seed %llu\n", (unsigned long long)seed);
+    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact),
         cmocka_unit_test(test_greedy),

@@ -66,9 +66,9 @@ uint64_t random_next(uint64_t *state)
 
 uint64_t test_seed(void)
 {
-    const char *given = getenv("GPUTOPO_TEST_SEED");
+    const char *given = getenv("GPUTOPO_SEED");
     uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
 
-    printf("seed: GPUTOPO_TEST_SEED=%" PRIu64 "\n", seed);
+    printf("GPUTOPO_SEED=%" PRIu64 "\n", seed);
     return seed;
 }

@@ -20,7 +20,7 @@ void wire_set(struct gt_weights *weights, unsigned a, unsigned b, uint16_t w);
 /* A pseudo-random number (splitmix64). */
 uint64_t random_next(uint64_t *state);
 
-/* The seed of a test run: GPUTOPO_TEST_SEED where that is set, else the clock; printed. */
+/* The seed of a test run: GPUTOPO_SEED where that is set, else the clock; printed. */
 uint64_t test_seed(void);
 
 #endif

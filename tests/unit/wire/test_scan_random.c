@@ -296,9 +296,9 @@ static void test_against_reference(void **state)
 
 int main(void)
 {
-    const char *given = getenv("SEED");
+    const char *given = getenv("GPUTOPO_SEED");
     seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    printf("SEED=%llu\n", (unsigned long long)seed);
+    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_cjson),
         cmocka_unit_test(test_against_reference),
