@@ -5,8 +5,21 @@
 #include <stddef.h>
 
 /*
- * The text that gputopo-probe and its clients exchange (docs/probe-protocol.md), without any I/O: both ends
- * and the fuzzer read it with these functions.
+ * The text that gputopo-probe and its clients exchange, without any I/O: both ends and the fuzzer read it
+ * with these functions. A stream socket; ASCII lines that end in one line feed.
+ *
+ * - `ping`: `ok 0 0`.
+ * - `scan`: `ok LENGTH RESTARTS`, then a call log (docs/probe-protocol.md) of LENGTH bytes; RESTARTS counts
+ *   the workers that were replaced.
+ * - `health`: the same with the calls about health only. An older probe hangs up: the agent then asks `scan`.
+ * - `times`: `ok LENGTH 0`, then {"times":[{"call":"mxSmlGetDeviceInfo","count":8,"ms":1.2,"longestMs":0.4},
+ *   ...]}, since the probe's start.
+ * - `watch`, with a datagram or sequenced-packet socket passed along (SCM_RIGHTS): `ok 0 0`. The probe then
+ *   sends one byte to that socket for events of the library, at most once a second, without waiting.
+ *
+ * A refused request: error TEXT. 8 clients; a further one replaces the one that has been silent longest,
+ * unless that watches. A client is dropped at once for an invalid request, and after 5 s without a request,
+ * with half a line, or when it does not read its answer.
  */
 enum {
     GT_PROBE_REQUEST_MAX = 64,      /* bytes of one request line */
