@@ -20,7 +20,7 @@ struct gt_call_times {
     } list[GT_CALL_TIMES_MAX];
 };
 
-/* Reads the probe's answer to `times` (docs/probe-protocol.md); -EINVAL for nonsense. Functions beyond the
+/* Reads the probe's answer to `times` (protocol.h); -EINVAL for nonsense. Functions beyond the
  * limit are left out. */
 int gt_call_times_read(const char *text, size_t len, struct gt_call_times *ret, struct gt_err **err);
 

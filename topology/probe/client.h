@@ -9,7 +9,7 @@
 #include "topology/probe/call_times.h"
 
 /*
- * The agent's side of gputopo-probe (protocol: docs/probe-protocol.md). Blocking, one request at a time, for
+ * The agent's side of gputopo-probe (protocol.h). Blocking, one request at a time, for
  * the scan thread. The connection is made when needed and made again after a failure.
  */
 struct gt_probe_client;
