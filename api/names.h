@@ -48,6 +48,10 @@
 #define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
 #define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"
 
+/* Volcano: a pod's PodGroup, and the name that its scheduler has unless it is told another. */
+#define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"
+#define GT_SCHEDULER_VOLCANO    "volcano"
+
 /* What gputopo-scheduler writes on a pod. */
 #define GT_GATE                  "metax-tech.com/gpu-placement"
 #define GT_CONDITION_PLACEMENT   "GPUPlacement"

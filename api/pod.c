@@ -147,6 +147,7 @@ static void read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
     to->meta.annotations = to->annotation_pairs;
     to->meta.label_count = read_pairs(gt_get(metadata, "labels"), to->label_pairs, bad);
     to->meta.annotation_count = read_pairs(to->annotations, to->annotation_pairs, bad);
+    to->pod_group = text_of(to->annotations, GT_ANNOTATION_POD_GROUP, bad);
     read_owner(metadata, to, bad);
 }
 

@@ -90,6 +90,7 @@ struct gt_pod { /* it points to itself: not to be copied */
     const char *node_name, *nominated_node;
     const char *scheduler, *priority_class;
     const char *plan_gpus, *plan_node; /* annotations of its plan */
+    const char *pod_group;             /* GT_ANNOTATION_POD_GROUP */
     int32_t priority;
     uint64_t created_s; /* Unix time */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */

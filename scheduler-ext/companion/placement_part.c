@@ -19,12 +19,13 @@ enum { SYNC_MS = 200 };
 struct placement_part {
     struct gt_informers *informers;
     struct gt_owners *owners;
+    struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
     struct gt_audit_watch *audit;
     struct gt_namespace_weights *weights;
     struct gt_source *sync_timer;
-    bool leads, started, owner_failing[GT_OWNER_KINDS];
+    bool leads, started;
     bool serves_https;   /* without it there is no webhook */
     const char *clients; /* names of the API server, of which its certificate has one; NULL: needs none */
     const char *namespace_, *not_asked; /* namespaces whose pods the webhook is not asked about */
@@ -132,12 +133,16 @@ static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_,
     gt_placement_on_owner(((struct placement_part *)arg)->placement, kind, namespace_, name);
 }
 
-static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_err *error)
+static void on_pod_group(void *arg, const char *namespace_, const char *name)
 {
-    struct placement_part *part = arg;
-    gt_log(part->owner_failing[kind] ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
-           GT_STR("kind", gt_owner_type(kind)->kind), GT_STR("error", gt_err_text(error)));
-    part->owner_failing[kind] = true;
+    gt_placement_on_pod_group(((struct placement_part *)arg)->placement, namespace_, name);
+}
+
+static void on_owner_error(void *arg, const char *kind, bool again, const struct gt_err *error)
+{
+    (void)arg;
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", kind),
+           GT_STR("error", gt_err_text(error)));
 }
 
 static void on_note(void *arg, bool warning, const char *job, const char *text)
@@ -271,6 +276,7 @@ static void part_free(void *self)
     gt_placement_free(part->placement);
     gt_namespace_weights_free(part->weights);
     gt_owners_free(part->owners);
+    gt_pod_groups_free(part->pod_groups);
     free(part);
 }
 GT_DEFINE_CLEANUP(void *, part_free)
@@ -283,6 +289,7 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
         .recorder = env->recorder,
         .cache = gt_informers_cache(env->informers),
         .owners = part->owners,
+        .pod_groups = part->pod_groups,
         .options = env->options->placement,
         .weight = weight_of,
         .on_note = on_note,
@@ -292,7 +299,9 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
     };
     struct gt_owner_watch_spec watch = {.kube = env->kube,
                                         .owners = part->owners,
+                                        .pod_groups = part->pod_groups,
                                         .on_owner = on_owner,
+                                        .on_pod_group = on_pod_group,
                                         .on_error = on_owner_error,
                                         .arg = part};
     int r = gt_placement_new(&spec, &part->placement, err);
@@ -315,6 +324,8 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->not_asked = env->options->webhook_except;
     part->serves_https = env->options->https != NULL;
     int r = gt_owners_new(GT_RESOURCE_GPU, &part->owners, err);
+    if (r >= 0)
+        r = gt_pod_groups_new(&part->pod_groups, err);
     if (r >= 0)
         r = gt_namespace_weights_new(env->kube, env->namespace_, env->options->namespace_weights, on_weights,
                                      part, &part->weights, err);

@@ -6,50 +6,69 @@
 #include "base/clock.h"
 #include "kube/status.h"
 
-enum { WITHOUT_MS = 30000 };
+enum { WITHOUT_MS = 30000, POD_GROUPS = GT_OWNER_KINDS, FOLLOWERS };
 
 struct gt_owner_watch {
     struct gt_owner_watch_spec spec;
     struct follower {
         struct gt_owner_watch *watch;
-        enum gt_owner_kind kind;
+        unsigned number; /* its enum gt_owner_kind, or POD_GROUPS */
+        const char *kind;
         struct gt_kube_resource resource;
-        uint64_t trouble_ms; /* of the first error before it was known; 0: none */
+        bool synced;
+        uint64_t trouble_ms; /* of the first error; 0: none */
         struct gt_kube_informer *informer;
-    } followers[GT_OWNER_KINDS];
+    } followers[FOLLOWERS];
 };
 
-static void tell(const struct follower *follower, const char *namespace_, const char *name)
+/* `object` NULL: it is gone. */
+static void take(struct follower *follower, const char *namespace_, const char *name, const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
+    enum gt_owner_kind kind = (enum gt_owner_kind)follower->number;
+    if (follower->number == POD_GROUPS) {
+        bool changed = object ? gt_pod_groups_put(spec->pod_groups, object)
+                              : gt_pod_groups_remove(spec->pod_groups, namespace_, name);
+        if (changed && spec->on_pod_group)
+            spec->on_pod_group(spec->arg, namespace_, name);
+        return;
+    }
+    if (object)
+        gt_owners_put(spec->owners, kind, object);
+    else
+        gt_owners_remove(spec->owners, kind, namespace_, name);
     if (spec->on_owner)
-        spec->on_owner(spec->arg, follower->kind, namespace_, name);
+        spec->on_owner(spec->arg, kind, namespace_, name);
 }
 
 static void on_object(void *arg, cJSON *object)
 {
-    struct follower *follower = arg;
-    gt_owners_put(follower->watch->spec.owners, follower->kind, object);
-    tell(follower, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+    take(arg, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"), object);
 }
 
 static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
-    struct follower *follower = arg;
     (void)object;
-    gt_owners_remove(follower->watch->spec.owners, follower->kind, namespace_, name);
-    tell(follower, namespace_, name);
+    take(arg, namespace_, name, NULL);
+}
+
+static void set_synced(struct follower *follower, bool is_there)
+{
+    const struct gt_owner_watch_spec *spec = &follower->watch->spec;
+    if (follower->number == POD_GROUPS)
+        gt_pod_groups_set_known(spec->pod_groups, is_there);
+    if (follower->synced)
+        return;
+    follower->synced = true;
+    if (follower->number != POD_GROUPS)
+        gt_owners_set_synced(spec->owners, (enum gt_owner_kind)follower->number, true);
+    if (spec->on_synced)
+        spec->on_synced(spec->arg);
 }
 
 static void on_synced(void *arg)
 {
-    const struct follower *follower = arg;
-    const struct gt_owner_watch_spec *spec = &follower->watch->spec;
-    if (gt_owners_is_synced(spec->owners, follower->kind))
-        return;
-    gt_owners_set_synced(spec->owners, follower->kind, true);
-    if (spec->on_synced)
-        spec->on_synced(spec->arg);
+    set_synced(arg, true);
 }
 
 static void on_error(void *arg, const struct gt_err *error)
@@ -57,13 +76,28 @@ static void on_error(void *arg, const struct gt_err *error)
     struct follower *follower = arg;
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     if (gt_err_code(error) == ENOENT)
-        on_synced(follower); /* the cluster has no such kind */
+        set_synced(follower, false); /* the cluster has no such kind */
     else {
-        if (!follower->trouble_ms)
+        bool again = follower->trouble_ms > 0;
+        if (!again)
             follower->trouble_ms = gt_clock_ms();
         if (spec->on_error)
-            spec->on_error(spec->arg, follower->kind, error);
+            spec->on_error(spec->arg, follower->kind, again, error);
     }
+}
+
+static int start(struct follower *follower, struct gt_err **err)
+{
+    const struct gt_kube_informer_spec informer = {
+        .selection = {.resource = &follower->resource},
+        .on_add = on_object,
+        .on_update = on_object,
+        .on_delete = on_delete,
+        .on_synced = on_synced,
+        .on_error = on_error,
+        .arg = follower,
+    };
+    return gt_kube_informer_start(follower->watch->spec.kube, &informer, &follower->informer, err);
 }
 
 int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_watch **ret,
@@ -75,22 +109,16 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
     watch->spec = *spec;
     if (!watch->spec.without_ms)
         watch->spec.without_ms = WITHOUT_MS;
-    for (unsigned i = 0; i < GT_OWNER_KINDS; i++) {
-        struct follower *follower = &watch->followers[i];
-        follower->watch = watch;
-        follower->kind = (enum gt_owner_kind)i;
-        const struct gt_owner_type *type = gt_owner_type(follower->kind);
-        follower->resource = (struct gt_kube_resource){type->group, type->version, type->plural, true};
-        const struct gt_kube_informer_spec informer = {
-            .selection = {.resource = &follower->resource},
-            .on_add = on_object,
-            .on_update = on_object,
-            .on_delete = on_delete,
-            .on_synced = on_synced,
-            .on_error = on_error,
-            .arg = follower,
-        };
-        int r = gt_kube_informer_start(spec->kube, &informer, &follower->informer, err);
+    for (unsigned i = 0; i < FOLLOWERS; i++) {
+        struct gt_owner_type type = {GT_POD_GROUP_GROUP, GT_POD_GROUP_VERSION, GT_POD_GROUP_PLURAL,
+                                     GT_POD_GROUP_KIND};
+        if (i < GT_OWNER_KINDS)
+            type = *gt_owner_type((enum gt_owner_kind)i);
+        watch->followers[i] = (struct follower){.watch = watch,
+                                                .number = i,
+                                                .kind = type.kind,
+                                                .resource = {type.group, type.version, type.plural, true}};
+        int r = start(&watch->followers[i], err);
         if (r < 0)
             return r;
     }
@@ -102,7 +130,7 @@ void gt_owner_watch_free(struct gt_owner_watch *watch)
 {
     if (!watch)
         return;
-    for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
+    for (unsigned i = 0; i < FOLLOWERS; i++)
         gt_kube_informer_free(watch->followers[i].informer);
     free(watch);
 }
@@ -114,9 +142,8 @@ static bool is_given_up(const struct follower *follower)
 
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch)
 {
-    for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
-        if (!gt_owners_is_synced(watch->spec.owners, (enum gt_owner_kind)i) &&
-            !is_given_up(&watch->followers[i]))
+    for (unsigned i = 0; i < FOLLOWERS; i++)
+        if (!watch->followers[i].synced && !is_given_up(&watch->followers[i]))
             return false;
     return true;
 }

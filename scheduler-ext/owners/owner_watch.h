@@ -4,22 +4,27 @@
 
 #include "kube/informer.h"
 #include "scheduler-ext/owners/owners.h"
+#include "scheduler-ext/owners/pod_groups.h"
 
 /*
- * Keeps the owners in line with the cluster: one informer a kind. A kind that the cluster does not have is
- * asked for again now and then, so that an operator may be installed later; until it is there it counts as
- * known to have no objects. One that cannot be listed (no permission, a broken definition) is reported and
- * asked for again, and stops nobody else. All on the loop's thread.
+ * Keeps the owners, and the PodGroups of their pods, in line with the cluster: one informer a kind. A kind
+ * that the cluster does not have is asked for again now and then, so that an operator may be installed later;
+ * until it is there it counts as known to have no objects. One that cannot be listed (no permission, a broken
+ * definition) is reported and asked for again, and stops nobody else. All on the loop's thread.
  */
 struct gt_owner_watch;
 
 struct gt_owner_watch_spec {
     struct gt_kube *kube;
     struct gt_owners *owners;
+    struct gt_pod_groups *pod_groups;
     /* An object was added, has changed, or is gone. May be NULL, as the others. */
     void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    /* A PodGroup was let in, or is not any more; it came, or is gone. */
+    void (*on_pod_group)(void *arg, const char *namespace_, const char *name);
     void (*on_synced)(void *arg); /* a kind is known, or known not to be there */
-    void (*on_error)(void *arg, enum gt_owner_kind kind, const struct gt_err *error); /* not: no such kind */
+    /* Not: no such kind. `again`: this kind had one before. */
+    void (*on_error)(void *arg, const char *kind, bool again, const struct gt_err *error);
     uint64_t without_ms; /* a kind that cannot be listed is gone on without after so long; 0: 30 s */
     void *arg;
 };

@@ -6,6 +6,7 @@
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/owners/owners.h"
+#include "scheduler-ext/owners/pod_groups.h"
 #include "scheduler-ext/placement/patch.h"
 
 /*
@@ -55,6 +56,7 @@ struct gt_placement_spec {
     struct gt_kube_recorder *recorder; /* NULL: no events */
     struct gt_cache *cache;
     const struct gt_owners *owners;
+    const struct gt_pod_groups *pod_groups; /* NULL: there are none */
     struct gt_placement_options options;
     /* The weight of a namespace in the order of waiting jobs, from 1 up. NULL: all are equal. */
     uint32_t (*weight)(void *arg, const char *namespace_);
@@ -89,6 +91,7 @@ void gt_placement_on_refused(struct gt_placement *placement, const char *namespa
 void gt_placement_on_capacity(struct gt_placement *placement);
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
                            const char *name);
+void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_, const char *name);
 
 /* ---- for the webhook ---- */
 

@@ -29,6 +29,7 @@ void gt_pod_object_done(struct gt_pod_object *object)
     free(object->version);
     free(object->gates);
     free(object->terms);
+    free(object->pod_group);
     free(object->conditions);
     *object = (struct gt_pod_object){0};
 }
@@ -102,7 +103,9 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
             gt_get_string(pod->placement, "message")});
     made.uid = strdup(pod->uid);
     made.version = strdup(pod->resource_version);
-    int r = made.uid && made.version ? 0 : gt_fail_sys(err, ENOMEM, "pod");
+    made.pod_group = pod->pod_group ? strdup(pod->pod_group) : NULL;
+    bool taken = made.uid && made.version && (made.pod_group || !pod->pod_group);
+    int r = taken ? 0 : gt_fail_sys(err, ENOMEM, "pod");
     if (r >= 0)
         r = read_lists(pod, &made, err);
     if (r < 0) {

@@ -15,6 +15,7 @@ struct gt_pod_object {
     char *uid, *version;
     char *gates;        /* other gates than ours, as JSON without the brackets; NULL: none */
     char *terms;        /* required node selector terms, JSON; NULL: none */
+    char *pod_group;    /* that it names; NULL: none */
     char *conditions;   /* other conditions than ours, JSON without the brackets; NULL: none */
     uint64_t condition; /* digest of our condition, as of gt_condition_digest(); 0: none */
     uint64_t nominated; /* digest of status.nominatedNodeName; 0: none */

@@ -176,7 +176,7 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
                                "other scheduling gates of its pods have to go first");
         return false;
     }
-    if (lacks_pods(reconcile))
+    if (lacks_pods(reconcile) || (reconcile->view->grouped && !gt_reconcile_is_admitted(reconcile)))
         return false;
     uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
     if (yields > reconcile->now) {

@@ -29,6 +29,10 @@ uint64_t gt_placement_promise_room(const struct pjob *pjob);
  */
 bool gt_placement_may_promise(struct reconcile *reconcile);
 
+/* ---- admission.c ---- */
+/* Whether the queue of another scheduler has let the job in; otherwise its state says which has not. */
+bool gt_reconcile_is_admitted(struct reconcile *reconcile);
+
 /* ---- for both ways ---- */
 
 /* Reconciles one job: reconcile.c does what follows from it, attempt.c tries a waiting job when its turn in

@@ -58,8 +58,9 @@ struct pjob {
     struct pjob *next, *previous;
     struct pjob *next_marked;
     bool marked, queued;
-    bool wants; /* some of its reservations do */
-    bool keeps; /* some of its reservations are kept */
+    bool wants;            /* some of its reservations do */
+    bool keeps;            /* some of its reservations are kept */
+    bool awaits_admission; /* of its PodGroup */
     struct gt_reservations reservations;
     struct gt_account *account;      /* of its namespace */
     struct placement_object *object; /* NULL: no memory */

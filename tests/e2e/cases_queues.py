@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues of Volcano: weight, capability and reclaim as ever with us installed, and what they mean for placed jobs."""
-from harness.placed import PLAN, pod_template
+from harness.placed import PLAN, job, pod_template
 from harness.report import quick
 from harness.waiting import same, until
 
@@ -96,6 +96,62 @@ class QueueCases:
             self.placed.clean()
             self.cluster.kubectl("delete", "queue", "small", "--wait=false")
 
+    def queued_job(self, name, queue_name):
+        """A Job of Kubernetes in a queue of Volcano, whose controller makes the PodGroup: four pods, one unit."""
+        made = job(name, 4, pod_template(8, group=32, schedulerName="volcano"))
+        made["metadata"]["annotations"] = {"scheduling.volcano.sh/group-min-member": "4"}
+        made["spec"]["template"]["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = queue_name
+        return made
+
+    def bare_gang(self, name, queue_name):
+        """Four pods without an owner, and a PodGroup made by hand."""
+        self.placed.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name},
+                            "spec": {"minMember": 4, "queue": queue_name, "minResources": {"metax-tech.com/gpu": "32"}}})
+        for at in range(4):
+            template = pod_template(8, group=8, labels={"job-name": name}, schedulerName="volcano")
+            template["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = name
+            template["metadata"]["name"] = f"{name}-{at}"
+            self.placed.create({"apiVersion": "v1", "kind": "Pod", **template})
+
+    @quick
+    def full_queue(self):
+        """Jobs wait in a full queue without a plan, longer than --unschedulable; another tenant's job runs meanwhile; then each
+        of them runs."""
+        self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))
+        self.placed.create(queue("full", weight=1, capability={"metax-tech.com/gpu": "32"}))
+        waiting = ["waits", "also", "bare"]
+        try:
+            self.placed.create(self.queued_job("holder", "full"))
+            self.placed.check_placed(self.placed.bound("job-name=holder", 4), 32)
+            for name in waiting[:2]:
+                self.placed.create(self.queued_job(name, "full"))
+            self.bare_gang("bare", "full")
+            for name in waiting:
+                self.placed.waits(f"job-name={name}", "NotAdmitted", "queue full has not let its PodGroup")
+            self.placed.create(self.queued_job("tenant", "default"))
+            self.placed.check_placed(self.placed.bound("job-name=tenant", 4), 32)
+            self.volcano.rounds(15)  # of a second each, longer than --unschedulable
+            for name in waiting:
+                self.placed.untouched(self.placed.pods(f"job-name={name}"))
+            self.cluster.kubectl("delete", "job", "holder", "--wait=false")
+            order = []
+            while waiting:
+                name = until("one of them to run", lambda: next(
+                    (name for name in waiting if all(pod["status"].get("phase") == "Running"
+                                                     for pod in self.placed.pods(f"job-name={name}").values())), None))
+                if name != "bare":
+                    self.placed.check_placed(self.placed.bound(f"job-name={name}", 4), 32)
+                order.append(name)
+                waiting.remove(name)
+                self.cluster.kubectl("delete", "job" if name != "bare" else "pods", *(
+                    [name] if name != "bare" else ["-l", "job-name=bare"]), "--wait=false")
+            return f"in the order {', '.join(order)}"
+        finally:
+            self.placed.clean()
+            self.cluster.kubectl("delete", "podgroups.scheduling.volcano.sh", "--all", "--wait=false")
+            self.cluster.kubectl("delete", "queue", "full", "--wait=false")
+            self.volcano.reload(self.volcano.with_us())
+
     def reclaimed(self):
         """A placed group loses its GPUs to the queue that they are due to; what is left of it is planned anew, or waits."""
         self.placed.create(queue("lender", weight=1, reclaimable=True))
@@ -132,4 +188,5 @@ class QueueCases:
             return self.report.case(name, run, before=self.placed.clean)
         case("queues of Volcano with weight, capability, reclaimable false and true: the same with us and without", self.unchanged)
         case("a queue's capability holds for placed jobs", self.capability)
+        case("a full queue: jobs wait in it without a plan, and then each runs", self.full_queue)
         case("reclaim: evicted pods of a placed job are planned again", self.reclaimed)

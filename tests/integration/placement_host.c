@@ -44,6 +44,7 @@ static struct host {
     struct gt_kube_recorder *recorder;
     struct gt_cache *cache;
     struct gt_owners *owners;
+    struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
     struct gt_placement *placement;
     struct gt_source *tick;
@@ -190,9 +191,16 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
     say(json);
 }
 
-static void on_owner_error(void *arg, enum gt_owner_kind kind, const struct gt_err *error)
+static void on_pod_group(void *arg, const char *namespace_, const char *name)
 {
-    on_note(arg, true, gt_owner_type(kind)->kind, gt_err_text(error));
+    (void)arg;
+    gt_placement_on_pod_group(host.placement, namespace_, name);
+}
+
+static void on_owner_error(void *arg, const char *kind, bool again, const struct gt_err *error)
+{
+    (void)again;
+    on_note(arg, true, kind, gt_err_text(error));
 }
 
 /* ---- orders ---- */
@@ -383,7 +391,9 @@ static int start_informers(struct gt_err **err)
     }
     const struct gt_owner_watch_spec watch = {.kube = host.kube,
                                               .owners = host.owners,
+                                              .pod_groups = host.pod_groups,
                                               .on_owner = on_owner,
+                                              .on_pod_group = on_pod_group,
                                               .on_error = on_owner_error,
                                               .without_ms = host.without_ms};
     return gt_owner_watch_new(&watch, &host.watch, err);
@@ -412,11 +422,14 @@ static int start(int argc, char **argv, struct gt_err **err)
         r = gt_cache_new(&cache, &host.cache, err);
     if (r == 0)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
+    if (r == 0)
+        r = gt_pod_groups_new(&host.pod_groups, err);
     spec.loop = host.loop;
     spec.kube = host.kube;
     spec.recorder = host.recorder;
     spec.cache = host.cache;
     spec.owners = host.owners;
+    spec.pod_groups = host.pod_groups;
     if (r == 0)
         r = gt_placement_new(&spec, &host.placement, err);
     if (r == 0)
@@ -442,6 +455,7 @@ static void end(void)
         gt_kube_recorder_free(host.recorder);
     if (host.owners)
         gt_owners_free(host.owners);
+    gt_pod_groups_free(host.pod_groups);
     if (host.cache)
         gt_cache_free(host.cache);
     if (host.kube)

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/owners/pod_groups.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/table.h"
+#include "kube/status.h"
+
+struct gt_pod_groups {
+    struct gt_table table;
+    bool known;
+};
+
+struct group_key {
+    const char *namespace_, *name;
+};
+
+static uint32_t hash_of(const char *namespace_, const char *name)
+{
+    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
+}
+
+static bool is_named(const void *item, const void *key)
+{
+    const struct gt_pod_group *group = item;
+    const struct group_key *wanted = key;
+    return strcmp(group->namespace_, wanted->namespace_) == 0 && strcmp(group->name, wanted->name) == 0;
+}
+
+static struct gt_pod_group *find(const struct gt_pod_groups *groups, const char *namespace_, const char *name)
+{
+    return gt_table_find(&groups->table, hash_of(namespace_, name), is_named,
+                         &(struct group_key){namespace_, name});
+}
+
+/* In one block with its texts. */
+static struct gt_pod_group *copy(const struct gt_pod_group *from)
+{
+    const char *const texts[] = {from->namespace_, from->name, from->queue};
+    size_t lens[GT_COUNT(texts)], size = sizeof(*from);
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        size += lens[i] = strlen(texts[i]) + 1;
+    struct gt_pod_group *to = malloc(size);
+    if (!to)
+        return NULL;
+    char *at = (char *)(to + 1), *copies[GT_COUNT(texts)];
+    for (unsigned i = 0; i < GT_COUNT(texts); at += lens[i++])
+        copies[i] = memcpy(at, texts[i], lens[i]);
+    *to = (struct gt_pod_group){copies[0], copies[1], copies[2], from->is_admitted};
+    return to;
+}
+
+int gt_pod_groups_new(struct gt_pod_groups **ret, struct gt_err **err)
+{
+    struct gt_pod_groups *groups = calloc(1, sizeof(*groups));
+    if (!groups)
+        return gt_fail_sys(err, ENOMEM, "PodGroups");
+    *ret = groups;
+    return 0;
+}
+
+void gt_pod_groups_free(struct gt_pod_groups *groups)
+{
+    if (!groups)
+        return;
+    for (uint32_t i = 0; i < groups->table.size; i++)
+        free(groups->table.items[i]);
+    gt_table_done(&groups->table);
+    free(groups);
+}
+
+bool gt_pod_groups_remove(struct gt_pod_groups *groups, const char *namespace_, const char *name)
+{
+    struct gt_pod_group *group = find(groups, namespace_, name);
+    if (!group)
+        return false;
+    gt_table_remove(&groups->table, hash_of(namespace_, name), group);
+    free(group);
+    return true;
+}
+
+bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
+{
+    struct gt_pod_group read;
+    if (gt_pod_group_read(object, &read, NULL) < 0)
+        return gt_pod_groups_remove(groups, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+    const struct gt_pod_group *old = find(groups, read.namespace_, read.name);
+    if (old && old->is_admitted == read.is_admitted && strcmp(old->queue, read.queue) == 0)
+        return false; /* most of its changes are counts of pods */
+    gt_pod_groups_remove(groups, read.namespace_, read.name);
+    struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? copy(&read) : NULL;
+    if (new &&gt_table_add(&groups->table, hash_of(new->namespace_, new->name), new) < 0)
+        free(new);
+    return true;
+}
+
+void gt_pod_groups_set_known(struct gt_pod_groups *groups, bool known)
+{
+    groups->known = known;
+}
+
+bool gt_pod_groups_is_known(const struct gt_pod_groups *groups)
+{
+    return groups && groups->known;
+}
+
+const struct gt_pod_group *gt_pod_groups_find(const struct gt_pod_groups *groups, const char *namespace_,
+                                              const char *name)
+{
+    return find(groups, namespace_, name);
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose queue in another scheduler has to let them in first, in the double of the API server."""
+
+import unittest
+
+from api_double import Status
+from daemon_driver import wait_for
+from placement_case import PODS, PlacementCase
+from placement_driver import gates, indexed_pod, planned_node
+
+POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
+NAME = "scheduling.k8s.io/group-name"
+
+
+class Volcano(PlacementCase):
+    def add_volcano_gang(self, name, pods=4, pod_group=None, group=32):
+        self.add_job(name, pods, group)
+        for i in range(pods):
+            pod = indexed_pod(name, i, group=group, schedulerName="volcano")
+            if pod_group:
+                pod["metadata"]["annotations"][NAME] = pod_group
+            self.add_pod(f"{name}-{i}", pod)
+        return [f"{name}-{i}" for i in range(pods)]
+
+    def set_phase(self, name, phase, queue="tenant"):
+        self.api.add(POD_GROUPS, name, spec={"minMember": 1, "queue": queue}, status={"phase": phase} if phase else {})
+
+    def wait_not_admitted(self, job, text):
+        self.assertTrue(wait_for(lambda: self.host.job(f"ns/Job/{job}").get("reason") == "NotAdmitted"),
+                        self.host.job(f"ns/Job/{job}"))
+        self.assertEqual(self.host.job(f"ns/Job/{job}")["text"], text)
+
+    def test_a_full_queue_holds_nothing(self):
+        """A job that its queue has not let in is not planned, and nothing is kept for it; then it is at once."""
+        self.world(1)
+        for phase in ("", "Pending"):
+            self.set_phase("pg", phase)
+        a = self.add_volcano_gang("a", pod_group="pg")
+        self.start()
+        self.wait_not_admitted("a", "queue tenant has not let its PodGroup pg in")
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "NotAdmitted"))
+        b = self.add_volcano_gang("b", pod_group="other")
+        self.set_phase("other", "Inqueue")
+        self.wait_lifted(*b)
+        self.assertFalse(any(gates(self.pod(name)) == [] for name in a))
+        for name in b:
+            self.bind(name)
+        for name in b:
+            self.end(name)
+        self.set_phase("pg", "Inqueue")
+        self.wait_lifted(*a)
+        self.assertEqual({planned_node(self.pod(name))[:2] for name in a}, {"s0"})
+
+    def test_no_such_pod_group(self):
+        self.world(1)
+        a = self.add_volcano_gang("a", pod_group="pg")
+        self.start()
+        self.wait_not_admitted("a", "the PodGroup pg, which pod a-0 names, does not exist")
+        self.set_phase("pg", "Running")
+        self.wait_lifted(*a)
+
+    def test_the_pod_group_is_named_later(self):
+        """Volcano's own controller makes PodGroups for pods that come without, and names them on the pods."""
+        self.world(1)
+        a = self.add_volcano_gang("a")
+        self.start(owner=600000)
+        self.wait_not_admitted("a", "pod a-0 is in no PodGroup yet")
+        self.set_phase("podgroup-1", "Inqueue")
+        for name in a:
+            pod = self.pod(name)
+            pod["metadata"]["annotations"][NAME] = "podgroup-1"
+            self.api.add(PODS, name, **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")})
+        self.wait_lifted(*a)
+
+    def test_no_controller_names_one(self):
+        self.world(1)
+        self.start(owner=300)
+        self.wait_lifted(*self.add_volcano_gang("a"))
+
+    def test_without_volcano(self):
+        """The name alone holds nobody back where the cluster has no PodGroups."""
+        self.world(1)
+        self.api.fail(Status(404, "the server could not find the requested resource"), times=100000, path="podgroups")
+        self.start()
+        self.wait_lifted(*self.add_volcano_gang("a", pod_group="pg"))
+
+    def test_a_job_without_groups(self):
+        """There is nothing to plan: the gate goes, and the queue is Volcano's business."""
+        self.world(1)
+        self.set_phase("pg", "Pending")
+        a = self.add_volcano_gang("a", pod_group="pg", group=None)
+        self.start()
+        self.wait_lifted(*a)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
