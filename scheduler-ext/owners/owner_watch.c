@@ -60,8 +60,6 @@ static void set_synced(struct follower *follower, bool is_there)
     if (follower->synced)
         return;
     follower->synced = true;
-    if (follower->number != POD_GROUPS)
-        gt_owners_set_synced(spec->owners, (enum gt_owner_kind)follower->number, true);
     if (spec->on_synced)
         spec->on_synced(spec->arg);
 }

@@ -37,7 +37,7 @@ GT_DEFINE_CLEANUP(struct gt_owner_watch *, gt_owner_watch_free)
 #define gt_auto_owner_watch GT_CLEANUP(gt_owner_watch_free)
 
 /* Whether all kinds are known, or known not to be there, or cannot be listed for so long that it goes on
- * without them: gt_owners_is_synced() of such a kind is false, its pods are gated in doubt. */
+ * without them: pods of such a kind are gated in doubt. */
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch);
 
 #endif

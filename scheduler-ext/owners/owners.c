@@ -14,10 +14,7 @@ struct owner_slot {
 
 struct gt_owners {
     const char *resource;
-    struct {
-        struct gt_index index; /* an entry's mark is a place in `slots` */
-        bool synced;
-    } kinds[GT_OWNER_KINDS];
+    struct gt_index kinds[GT_OWNER_KINDS]; /* an entry's mark is a place in `slots` */
     struct owner_slot *slots;
     uint32_t slot_count, slot_capacity;
     uint32_t *gaps;
@@ -32,7 +29,7 @@ int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **
         return gt_fail_sys(err, ENOMEM, "owners");
     owners->resource = resource;
     for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
-        owners->kinds[i].index.max = GT_OWNERS_MAX;
+        owners->kinds[i].max = GT_OWNERS_MAX;
     *ret = owners;
     return 0;
 }
@@ -52,7 +49,7 @@ void gt_owners_free(struct gt_owners *owners)
     for (uint32_t i = 0; i < owners->slot_count; i++)
         empty(&owners->slots[i]);
     for (unsigned i = 0; i < GT_OWNER_KINDS; i++)
-        gt_index_done(&owners->kinds[i].index);
+        gt_index_done(&owners->kinds[i]);
     free(owners->slots);
     free(owners->gaps);
     free(owners);
@@ -76,7 +73,7 @@ static bool grow(struct gt_owners *owners)
 void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
                       const char *name)
 {
-    struct gt_index_entry *entry = gt_index_take(&owners->kinds[kind].index, namespace_, name);
+    struct gt_index_entry *entry = gt_index_take(&owners->kinds[kind], namespace_, name);
     if (!entry)
         return;
     empty(&owners->slots[entry->mark]);
@@ -89,7 +86,7 @@ static struct owner_slot *find(const struct gt_owners *owners, enum gt_owner_kin
                                const char *namespace_, const char *name)
 {
     const struct gt_index_entry *entry =
-        kind < GT_OWNER_KINDS ? gt_index_find(&owners->kinds[kind].index, namespace_, name) : NULL;
+        kind < GT_OWNER_KINDS ? gt_index_find(&owners->kinds[kind], namespace_, name) : NULL;
     return entry ? &owners->slots[entry->mark] : NULL;
 }
 
@@ -103,7 +100,7 @@ static struct owner_slot *find_or_add(struct gt_owners *owners, enum gt_owner_ki
     if (owners->counters.owners >= GT_OWNERS_MAX ||
         (!owners->gap_count && owners->slot_count == owners->slot_capacity && !grow(owners)))
         return NULL;
-    struct gt_index_entry *entry = gt_index_add(&owners->kinds[kind].index, namespace_, name);
+    struct gt_index_entry *entry = gt_index_add(&owners->kinds[kind], namespace_, name);
     if (!entry)
         return NULL;
     entry->mark = owners->gap_count ? owners->gaps[--owners->gap_count] : owners->slot_count++;
@@ -167,16 +164,6 @@ const char *gt_owners_broken(const struct gt_owners *owners, enum gt_owner_kind 
 {
     const struct owner_slot *slot = find(owners, kind, namespace_, name);
     return slot ? slot->broken : NULL;
-}
-
-void gt_owners_set_synced(struct gt_owners *owners, enum gt_owner_kind kind, bool synced)
-{
-    owners->kinds[kind].synced = synced;
-}
-
-bool gt_owners_is_synced(const struct gt_owners *owners, enum gt_owner_kind kind)
-{
-    return owners->kinds[kind].synced;
 }
 
 enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,

@@ -28,9 +28,6 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object);
 void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
                       const char *name);
-/* All that a kind has are known: who is not among them asks for no GPUs, or was made just now. */
-void gt_owners_set_synced(struct gt_owners *owners, enum gt_owner_kind kind, bool synced);
-bool gt_owners_is_synced(const struct gt_owners *owners, enum gt_owner_kind kind);
 
 /* Which object speaks for a pod's job: its kind, and its name; GT_OWNER_KINDS where none can. */
 enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,

@@ -248,9 +248,6 @@ static void test_cache(void **state)
     assert_null(gt_owners_find(owners, GT_OWNER_JOB, "ns", "set-7"));
     put(owners, "new", "{\"template\":" POD("8", "") "}"); /* into a gap */
     assert_non_null(gt_owners_find(owners, GT_OWNER_STATEFULSET, "ns", "new"));
-    assert_false(gt_owners_is_synced(owners, GT_OWNER_STATEFULSET));
-    gt_owners_set_synced(owners, GT_OWNER_STATEFULSET, true);
-    assert_true(gt_owners_is_synced(owners, GT_OWNER_STATEFULSET));
 }
 
 static void put_generation(struct gt_owners *owners, const char *uid, unsigned generation, const char *spec)
