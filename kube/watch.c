@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json_get.h"
+#include "base/text.h"
 #include "kube/internal.h"
 #include "kube/lines.h"
 #include "kube/status.h"
@@ -14,8 +15,10 @@
 enum {
     WATCH_PATH_MAX = 64 << 10,
     ERROR_BODY_MAX = 1 << 20,
-    GRACE_S = 30,     /* a server that has not ended the watch this long after its time is dead */
-    STEADY_MS = 5000, /* a watch that lived so long was no failure of the connection */
+    GRACE_S = 30, /* a server that has not ended the watch this long after its time is dead */
+    LOOK_MS = 30000,
+    LOOK_BODY_MAX = 4 << 20, /* names of the pods of a node, at most */
+    STEADY_MS = 5000,        /* a watch that lived so long was no failure of the connection */
     VERSION_MAX = 256,
 };
 
@@ -30,8 +33,10 @@ struct gt_kube_watch {
     struct gt_backoff backoff;
     uint64_t started_ms;
     bool refreshed;
+    bool unsure;           /* whether the server still knows this version: the last stream failed */
     struct gt_err *failed; /* why this stream is ended by us */
     bool lost;             /* and not resumed */
+    bool selects;          /* some of the objects */
     bool busy, dead;
     struct gt_kube_watch_counters counters;
 };
@@ -192,8 +197,10 @@ static void end_stream(struct gt_kube_watch *watch, unsigned retry_after_s)
     gt_lines_reset(&watch->lines);
     watch->counters.connected = false;
     gt_auto_err struct gt_err *error = gt_steal(watch->failed);
-    if (error)
+    if (error) {
         watch->counters.errors++;
+        watch->unsure = true;
+    }
     watch->busy = true;
     if (watch->lost) {
         watch->dead = true;
@@ -245,10 +252,73 @@ static int connect_stream(struct gt_kube_watch *watch, struct gt_err **err)
     return gt_kube_exchange(watch->kube, &exchange, &watch->transfer, err);
 }
 
+/* ---- a server that was restored from a backup ---- */
+
+static bool is_before(const char *version, const char *other)
+{
+    uint64_t a, b;
+    return gt_text_to_unsigned(version, UINT64_MAX, &a) && gt_text_to_unsigned(other, UINT64_MAX, &b) &&
+           a < b;
+}
+
+/* A page of a list, of which the version alone counts. */
+static void on_looked(void *arg, const struct gt_transfer_result *result)
+{
+    struct gt_kube_watch *watch = arg;
+    watch->transfer = NULL;
+    if (gt_kube_count(watch->kube, result, !watch->refreshed)) {
+        watch->refreshed = true;
+        gt_source_arm(watch->timer, 0);
+        return;
+    }
+    cJSON *object;
+    gt_kube_result(result, &object, &watch->failed);
+    if (!watch->failed)
+        object = cJSON_ParseWithLength(result->body, result->body_len);
+    if (!watch->failed && is_before(gt_kube_meta(object, "resourceVersion"), watch->version)) {
+        gt_fail(&watch->failed, ESTALE, "watch: the objects have gone back from version %s to %s",
+                watch->version, gt_kube_meta(object, "resourceVersion"));
+        watch->lost = true;
+    } else if (watch->failed) {
+        gt_wrap(&watch->failed, "watch");
+    }
+    cJSON_Delete(object);
+    watch->unsure = false;
+    if (watch->failed || connect_stream(watch, &watch->failed) < 0)
+        end_stream(watch, result->retry_after);
+}
+
+/*
+ * A server whose etcd was restored from a backup has lower versions than it had. A watch from one of before
+ * then says nothing, without an error, until they are as high again, and what happens meanwhile is never
+ * told. Only a list says what the version is. With a selector a list of one object may cost the server a look
+ * at all of them, unless it answers from its cache.
+ */
+static int look_at_version(struct gt_kube_watch *watch, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf path = GT_BUF(WATCH_PATH_MAX);
+    gt_buf_puts(&path, watch->path);
+    gt_kube_query(&path, "limit", "1");
+    if (watch->selects)
+        gt_kube_query(&path, "resourceVersion", "0");
+    int r = gt_buf_check(&path, "path", err);
+    if (r < 0)
+        return r;
+    const struct gt_kube_exchange exchange = {.method = "GET",
+                                              .path = path.data,
+                                              .accept = GT_KUBE_ACCEPT_METALIST,
+                                              .timeout_ms = LOOK_MS,
+                                              .body_max = LOOK_BODY_MAX,
+                                              .on_done = on_looked,
+                                              .arg = watch};
+    return gt_kube_exchange(watch->kube, &exchange, &watch->transfer, err);
+}
+
 static void on_timer(void *arg)
 {
     struct gt_kube_watch *watch = arg;
-    if (connect_stream(watch, &watch->failed) < 0)
+    int r = watch->unsure ? look_at_version(watch, &watch->failed) : connect_stream(watch, &watch->failed);
+    if (r < 0)
         end_stream(watch, 0);
 }
 
@@ -263,6 +333,7 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
         return gt_fail_sys(err, ENOMEM, "watch");
     watch->kube = kube;
     watch->spec = *spec;
+    watch->selects = spec->selection.field_selector || spec->selection.label_selector;
     memcpy(watch->version, spec->resource_version, len + 1);
     if (!watch->spec.timeout_s)
         watch->spec.timeout_s = GT_KUBE_WATCH_TIMEOUT_S;

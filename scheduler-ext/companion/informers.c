@@ -174,6 +174,9 @@ static void synced(void *arg)
 static void failed(void *arg, const struct gt_err *error)
 {
     struct channel *channel = arg;
+    struct gt_informers *informers = channel->informers;
+    if (gt_err_code(error) == ESTALE)
+        NOTIFY(informers, on_relist, informers->handlers[i_].arg, channel->kind);
     gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
            GT_STR("resource", kinds[channel->kind].name), GT_STR("error", gt_err_text(error)));
     channel->failing = true;

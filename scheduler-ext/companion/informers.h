@@ -45,6 +45,7 @@ struct gt_cache_handlers {
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);
     void (*on_capacity)(void *arg);
     void (*on_report)(void *arg);
+    void (*on_relist)(void *arg, enum gt_informer_kind kind); /* what was known may be of a later version */
     void (*on_listed)(void *arg, enum gt_informer_kind kind); /* whenever all of a kind was listed */
     void (*on_synced)(void *arg); /* once: every informer has listed what there is */
     void *arg;

@@ -123,6 +123,12 @@ static void on_refused(void *arg, const char *namespace_, const char *name, cons
     gt_placement_on_refused(((struct placement_part *)arg)->placement, namespace_, name, why);
 }
 
+static void on_relist(void *arg, enum gt_informer_kind kind)
+{
+    if (kind == GT_INFORMER_PODS || kind == GT_INFORMER_PLACEMENTS)
+        gt_placement_on_relist(((struct placement_part *)arg)->placement);
+}
+
 static void on_capacity(void *arg)
 {
     gt_placement_on_capacity(((struct placement_part *)arg)->placement);
@@ -345,6 +351,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
                                                           .on_pod_gone = on_pod_gone,
                                                           .on_refused = on_refused,
                                                           .on_capacity = on_capacity,
+                                                          .on_relist = on_relist,
                                                           .arg = part});
     *ret = gt_steal(made);
     return 0;

@@ -204,6 +204,16 @@ void gt_placement_saw_object_gone(struct gt_placement *placement, const char *na
         gt_placement_object_drop(&placement->objects, object);
 }
 
+void gt_placement_on_relist(struct gt_placement *placement)
+{
+    size_t slot = 0;
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
+        object->relisted = true;
+    for (uint32_t i = 0; i < placement->record_count; i++)
+        if (placement->records[i])
+            placement->records[i]->relisted = true;
+}
+
 void gt_placement_on_capacity(struct gt_placement *placement)
 {
     if (!placement->started)

@@ -89,6 +89,9 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_po
 void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,
                              const char *why);
 void gt_placement_on_capacity(struct gt_placement *placement);
+/* A watch of pods or of GPUPlacements cannot be resumed, and all are listed anew: perhaps since the API
+ * server was restored from a backup, and versions have gone back. */
+void gt_placement_on_relist(struct gt_placement *placement);
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
                            const char *name);
 void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_, const char *name);

@@ -81,7 +81,8 @@ static void take(struct placement_object *object, struct gt_gpu_placement *conte
 
 bool gt_placement_object_saw(struct placement_object *object, struct gt_gpu_placement *content, uint64_t now)
 {
-    bool is_ahead = object->ahead_ms > now;
+    bool is_ahead = object->ahead_ms > now && !object->relisted;
+    object->relisted = false;
     if (content && is_same(object->content, content)) {
         object->ahead_ms = 0; /* the watch has caught up */
         gt_gpu_placement_free(content);
@@ -101,7 +102,7 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
                                   bool written, uint64_t now)
 {
     object->is_unsure = false;
-    if (content && object->content && !is_same(object->content, content) &&
+    if (content && object->content && !object->relisted && !is_same(object->content, content) &&
         version_of(content) < version_of(object->content)) {
         gt_gpu_placement_free(content); /* somebody has changed it since, and the watch was faster */
         return;

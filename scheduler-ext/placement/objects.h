@@ -20,6 +20,7 @@ struct placement_object {
     bool acknowledged;                /* `content` is what this leader wrote in its term */
     bool is_unsure;    /* a write of ours may or may not have got through: it has to be read again */
     uint64_t ahead_ms; /* an answer was before the watch: until then older versions are passed over; 0: not */
+    bool relisted;     /* what comes next counts though its version is lower; see gt_placement_on_relist() */
     uint64_t rest_ms;  /* the API server refused a write: none before then */
     unsigned refusals; /* one after the other */
     struct write *write; /* waiting, or on its way */

@@ -114,6 +114,7 @@ static void put_record(struct gt_placement *placement, const char *namespace_, c
     if (!record->object.version || strcmp(record->object.version, object->version) != 0)
         record->lifted = false;
     record->unread = NULL; /* the cache has its say after us */
+    record->relisted = false;
     gt_pod_object_done(&record->object);
     record->object = *object;
     *object = (struct gt_pod_object){0};

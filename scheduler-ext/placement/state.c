@@ -119,6 +119,6 @@ void gt_placement_report_no_gpus(struct gt_placement *placement, const struct re
 bool gt_record_is_newer(const struct record *record, const char *version)
 {
     uint64_t known, other;
-    return gt_text_to_unsigned(record->object.version, UINT64_MAX - 1, &known) &&
+    return !record->relisted && gt_text_to_unsigned(record->object.version, UINT64_MAX - 1, &known) &&
            gt_text_to_unsigned(version, UINT64_MAX - 1, &other) && known > other;
 }

@@ -34,6 +34,7 @@ struct record {
     bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
     bool hinted;             /* it had its hint from here */
     bool lost_told;          /* that its plan was lost */
+    bool relisted; /* what comes next counts though its version is lower; see gt_placement_on_relist() */
     bool no_gpus, no_gpus_told; /* it asks for no GPUs: no job of the cache has it */
     const char *unread;         /* nor has one this: why the cache did not take it; NULL: it did */
     struct write *write;        /* waiting, or on its way */

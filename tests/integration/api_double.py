@@ -504,6 +504,19 @@ class ApiDouble:
             self.history.clear()
             self.snapshots.clear()
 
+    def snapshot(self):
+        """A backup of all objects, for restore()."""
+        with self.lock:
+            return copy.deepcopy((self.version, self.objects, self.owners))
+
+    def restore(self, backup):
+        """As with etcd: the server is away for a moment, and what came after the backup has never been."""
+        self.stop()
+        with self.lock:
+            self.version, self.objects, self.owners = copy.deepcopy(backup)
+            self.compact()
+        self.start()
+
     def serve(self, request):
         with self.lock:
             collection, name, sub = self.place(request.path)

@@ -4,9 +4,11 @@
 import base64
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
+import threading
 import unittest
 
 from api_double import ApiDouble, ApiError
@@ -192,3 +194,43 @@ class PlacementCase(unittest.TestCase):
         response = answer["response"]
         self.assertEqual(response["uid"], "u")
         return response, json.loads(base64.b64decode(response["patch"])) if "patch" in response else None
+
+    def objects(self):
+        with self.api.lock:
+            collection, _, _ = self.api.place(PLACEMENTS + "/x")
+            return {name: json.loads(json.dumps(obj)) for (where, name), obj in self.api.objects.items()
+                    if where == collection}
+
+    def object(self, name="job-a"):
+        return self.objects().get(name)
+
+    def status(self, name="job-a"):
+        return (self.object(name) or {}).get("status", {})
+
+    def named(self, name="job-a"):
+        """{rank: (node, GPUs)} of the plan in the object"""
+        status = self.status(name)
+        rows = [row.split(":") for row in status.get("pods", [])]
+        return {int(row[0]): (status["nodes"][int(row[2])], row[3]) for row in rows}
+
+    def check_plan(self, names, name="job-a"):
+        """Pods and object agree, every unit lies together, and nothing is planned twice."""
+        named = self.named(name)
+        for rank, pod in enumerate(names):
+            annotations = self.pod(pod)["metadata"]["annotations"]
+            self.assertEqual(annotations[PLAN + "node"], named[rank][0], pod)
+        self.assertEqual(len(set(named.values())), len(named))
+        for unit in range(0, len(names), 4):
+            self.assertEqual(len({named[rank][0].split("-")[0] for rank in range(unit, unit + 4)}), 1, named)
+
+    def hold(self, method, pattern):
+        """Requests of the double that match are not served before the event is set; served, they count as done."""
+        event, waiting = threading.Event(), []
+        self.addCleanup(event.set)
+
+        def meddle(request):
+            if request.method == method and re.search(pattern, request.path):
+                waiting.append(request.path)
+                event.wait(PATIENCE)
+        self.api.meddle = meddle
+        return event, waiting

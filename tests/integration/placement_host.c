@@ -143,6 +143,13 @@ static void on_synced(void *arg)
     start_when_synced();
 }
 
+static void on_error(void *arg, const struct gt_err *error)
+{
+    unsigned kind = ((struct follower *)arg)->kind;
+    if (gt_err_code(error) == ESTALE && (kind == KIND_POD || kind == KIND_PLACEMENT))
+        gt_placement_on_relist(host.placement);
+}
+
 static void on_pod(void *arg, struct gt_cache_pod *pod)
 {
     (void)arg;
@@ -384,6 +391,7 @@ static int start_informers(struct gt_err **err)
                                                    .on_update = on_object,
                                                    .on_delete = on_delete,
                                                    .on_synced = on_synced,
+                                                   .on_error = on_error,
                                                    .arg = &host.followers[i]};
         int r = gt_kube_informer_start(host.kube, &spec, &host.followers[i].informer, err);
         if (r < 0)
