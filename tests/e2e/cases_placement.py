@@ -183,6 +183,45 @@ class PlacementCases:
                  [("True", "Planned")], f"the condition of {pod['metadata']['name']}, which said that it waits")
         return why
 
+    @quick
+    def turns(self):
+        """A namespace that has every GPU, and a dozen jobs that wait for more, delays nobody else's first."""
+        many = [f"many-{number}" for number in range(12)]
+        for namespace in ("team-a", "team-b"):
+            self.placed.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+
+        def create(namespace, name, template):
+            made = job(name, 4, template)
+            made["metadata"]["namespace"] = namespace
+            self.placed.create(made)
+
+        def held(names):
+            """Those of them that have nodes."""
+            on = {pod["metadata"]["labels"]["job-name"] for pod in self.placed.pods(namespace="team-a").values()
+                  if pod["spec"].get("nodeName")}
+            return sorted(on & set(names))
+        try:
+            for number in range(10):  # each fills half a rack
+                template = pod_template(8)
+                template["spec"]["nodeSelector"] = {"pool": "hollow", "rack": str(number // 2 + 1)}
+                create("team-a", f"fill-{number}", template)
+            self.placed.bound(None, 40, "team-a")
+            for name in many:
+                create("team-a", name, pod_template(8, group=32))
+            for name in many:
+                self.placed.waits(f"job-name={name}", "TooFewGPUs", namespace="team-a")
+            create("team-b", "one", pod_template(8, group=32))
+            self.placed.waits("job-name=one", "TooFewGPUs", namespace="team-b")
+            self.cluster.kubectl("delete", "job", "fill-0", "-n", "team-a", "--wait=false")
+            self.placed.check_placed(self.placed.bound("job-name=one", 4, "team-b"), 32)
+            same(held(many), [], "older jobs of the namespace that has the rest")
+            self.cluster.kubectl("delete", "job", "fill-1", "-n", "team-a", "--wait=false")
+            self.placed.check_placed(self.placed.bound("job-name=many-0", 4, "team-a"), 32)
+            same(held(many), ["many-0"], "then its oldest")
+            self.placed.no_gpu_twice()
+        finally:
+            self.cluster.kubectl("delete", "namespace", "team-a", "team-b", "--wait")
+
     def big_one_first(self):
         """No starvation: while small jobs come and go, a big one that has waited gets nodes of its own."""
         for number in range(10):
@@ -275,6 +314,7 @@ class PlacementCases:
         case("what breaks a rule is refused with its sentence", self.refused)
         case("a unit that no rack holds waits, says why, and nothing is placed; atoms fall back", self.too_big)
         case("a job that waits comes in when there is room", self.comes_in_later)
+        case("a namespace that has every GPU, and older jobs that wait, delays no other's first job", self.turns)
         case("five gangs where two fit: two run, none half, the others follow", self.contention)
         case("a big job does not starve", self.big_one_first)
         case("plans are written by the companion alone", self.plans_are_ours)
