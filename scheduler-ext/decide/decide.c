@@ -300,7 +300,8 @@ static bool is_torn(struct gt_cache *cache, const struct gt_job_view *view,
     return false;
 }
 
-bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
+bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                    bool keep)
 {
     const struct gt_job_units *units = &view->job->units;
     bool begun = gt_job_view_has_begun(view), mended = false;
@@ -310,6 +311,8 @@ bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_
         for (uint32_t at = unit->first; at < unit->first + unit->pods; at += run) {
             if (!is_torn(cache, view, reservations, at, run))
                 continue;
+            if (keep)
+                return true;
             if (!begun)
                 return give_up(cache, view, reservations, 0, view->count);
             mended = give_up(cache, view, reservations, at, run) || mended;
@@ -328,6 +331,9 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
     enum gt_decision decision = try_once(cache, view, reservations, spec, ret_failure, text);
+    if (decision == GT_DECISION_WAITS && spec->keep &&
+        (view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED]))
+        return GT_DECISION_BOUND;
     if (decision == GT_DECISION_WAITS && give_up(cache, view, reservations, 0, view->count)) {
         gt_buf_consume(text, text->len);
         decision = try_once(cache, view, reservations, spec, ret_failure, text);

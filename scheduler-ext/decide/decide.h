@@ -10,12 +10,14 @@ enum gt_decision {
     GT_DECISION_PLACED,  /* they are planned in the cache, and have their reservations */
     GT_DECISION_NOTHING, /* there was nothing to place */
     GT_DECISION_WAITS,   /* it does not fit; *failure and the text say why */
+    GT_DECISION_BOUND,   /* it does not fit beside its own promises, which have to be kept */
     GT_DECISION_FAILED,  /* something else went wrong; the text says what */
 };
 
 struct gt_decide_spec {
     const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
+    bool keep;                       /* no promise is given up: who was promised it may not know that yet */
 };
 
 /*
@@ -30,9 +32,11 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
 /*
  * Gives up promises that would tear a run, and says whether there were any: before the first gate of a job
  * goes all of its promises, afterwards those of the run. Pods have some of an older plan and some of a newer
- * one where a write of the older one came late.
+ * one where a write of the older one came late. `keep`: nothing is given up, it only says whether it would
+ * be.
  */
-bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations);
+bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
+                    bool keep);
 
 /*
  * The nodes that a job which does not fit would need if nobody were on them: those that are least in use, as

@@ -272,7 +272,8 @@ static bool may_have_gone(const struct reconcile *reconcile)
     return !pjob->object->content && (pjob->object->epoch || !pjob->began_in_term);
 }
 
-static void compare(struct reconcile *reconcile, struct comparison *ret)
+/* `all`: as if every promise were another. */
+static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
     bool facts_too = !reconcile->pjob->object->acknowledged; /* else they were written from here */
     bool gone = may_have_gone(reconcile);
@@ -281,6 +282,8 @@ static void compare(struct reconcile *reconcile, struct comparison *ret)
         if (!is_promise(member) && !facts_too)
             continue;
         enum placement_match match = match_of(reconcile, i);
+        if (all && match == PLACEMENT_MATCHES)
+            match = PLACEMENT_DIFFERS;
         ret->changed = ret->changed || match != PLACEMENT_MATCHES;
         if (match == PLACEMENT_MATCHES || (match == PLACEMENT_UNNAMED && !gone))
             continue;
@@ -290,34 +293,58 @@ static void compare(struct reconcile *reconcile, struct comparison *ret)
     }
 }
 
-bool gt_placement_acknowledge(struct reconcile *reconcile)
+/* Whether it is known what the API server has as the object, and nothing is on its way to it. */
+static bool is_certain(struct reconcile *reconcile)
 {
-    struct pjob *pjob = reconcile->pjob;
-    struct placement_object *object = pjob->object;
-    const struct gt_job_view *view = reconcile->view;
+    struct placement_object *object = reconcile->pjob->object;
     if (!object || object->write)
         return false;
     if (object->rest_ms > reconcile->now) {
-        gt_placement_due(pjob, object->rest_ms);
+        gt_placement_due(reconcile->pjob, object->rest_ms);
         return false;
     }
-    if (object->is_unsure) {
+    if (object->is_unsure)
         gt_write_object_get(reconcile->placement, object);
-        return false;
-    }
-    struct comparison comparison = {.epoch = next_epoch(reconcile)};
-    compare(reconcile, &comparison);
-    bool promises = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
-    if (!comparison.changed && object->content && (object->acknowledged || !promises))
-        return true;
+    return !object->is_unsure;
+}
+
+/* Reserved places wait until no pod can come any more that was offered one. */
+static void wait_for_offers(struct reconcile *reconcile, struct comparison *comparison)
+{
+    const struct pjob *pjob = reconcile->pjob;
     uint64_t moves_ms = (pjob->offered_ms > reconcile->placement->term_ms ? pjob->offered_ms
                                                                           : reconcile->placement->term_ms) +
                         reconcile->placement->times.request_ms;
-    if (comparison.moves && reconcile->now < moves_ms) {
-        gt_placement_due(pjob, moves_ms);
-        comparison.waits = true;
-    }
+    if (!comparison->moves || reconcile->now >= moves_ms)
+        return;
+    gt_placement_due(reconcile->pjob, moves_ms);
+    comparison->waits = true;
+}
+
+bool gt_placement_may_give_up(struct reconcile *reconcile)
+{
+    gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    if (!is_certain(reconcile))
+        return false;
+    struct comparison comparison = {.epoch = next_epoch(reconcile)};
+    compare(reconcile, true, &comparison);
+    wait_for_offers(reconcile, &comparison);
+    return !comparison.waits;
+}
+
+bool gt_placement_acknowledge(struct reconcile *reconcile)
+{
+    const struct placement_object *object = reconcile->pjob->object;
+    const struct gt_job_view *view = reconcile->view;
+    if (!is_certain(reconcile))
+        return false;
+    struct comparison comparison = {.epoch = next_epoch(reconcile)};
+    compare(reconcile, false, &comparison);
+    bool promises = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
+    if (!comparison.changed && object->content && (object->acknowledged || !promises))
+        return true;
+    wait_for_offers(reconcile, &comparison);
     if (!comparison.waits && !write_plan(reconcile, comparison.epoch))
-        gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+        gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;
 }

@@ -15,6 +15,7 @@
  *     the older write fails. The new plan is written when this leader has all fences acknowledged. The same
  *     goes for all gated pods where the object is not there though a plan may have been: it was there before,
  *     or the job is older than this leader's term.
+ *     So long its GPUs are no other job's either: it keeps the old places until then.
  *  3. Nothing can be fenced where no pod is seen: the webhook may have let one be made with the old plan.
  *     Such a place changes only when no request can last any more that was made before the last offer, or
  *     before this leader's term (request_ms of times.h; the watch of pods is not as far behind).
@@ -25,6 +26,10 @@
 /* Whether the places of gated pods, and those that are reserved, stand in the object as this leader wrote it.
  * Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
 bool gt_placement_acknowledge(struct reconcile *reconcile);
+
+/* Whether its promises may be given up, and their GPUs go to others: no write that names them can come any
+ * more. Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
+bool gt_placement_may_give_up(struct reconcile *reconcile);
 
 /* Has the object say why the job waits. `view` NULL: the job has none. */
 void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner);

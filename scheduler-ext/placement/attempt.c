@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/acknowledge.h"
 
 /* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
 
@@ -66,13 +66,22 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_placement *placement = reconcile->placement;
     gt_auto_buf struct gt_buf text = GT_BUF(PLAN_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    const struct gt_decide_spec spec = {
+    struct gt_decide_spec spec = {
         .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
         .reserve_until = reconcile->now + placement->times.missing_ms,
+        .keep = true,
     };
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =
         gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
+    if (decision == GT_DECISION_BOUND) {
+        if (!gt_placement_may_give_up(reconcile))
+            return GT_QUEUE_DONE; /* it comes back when its fences are acknowledged */
+        gt_buf_consume(&text, text.len);
+        spec.keep = false;
+        decision =
+            gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
+    }
     count_decision(placement, gt_clock_ns() - began);
     pjob->tries++;
     const char *said = text.data ? text.data : "";
@@ -100,6 +109,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         unblock(reconcile, &failure);
         placement->room = placement->room || reconcile->view->gave_up;
         return GT_QUEUE_BLOCKED;
+    case GT_DECISION_BOUND:
     case GT_DECISION_FAILED:
         break;
     }

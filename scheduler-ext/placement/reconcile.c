@@ -519,7 +519,12 @@ static void reconcile_job(struct reconcile *reconcile)
     handle_lost(reconcile);
     if (pjob->writes)
         return;
-    gt_decide_mend(reconcile->placement->spec.cache, view, &pjob->reservations);
+    struct gt_cache *cache = reconcile->placement->spec.cache;
+    if (gt_decide_mend(cache, view, &pjob->reservations, true)) {
+        if (!gt_placement_may_give_up(reconcile))
+            return;
+        gt_decide_mend(cache, view, &pjob->reservations, false);
+    }
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE]) {
         bring_in(reconcile);
     } else if (gt_reconcile_is_ready(reconcile)) {

@@ -10,8 +10,11 @@ import time
 import unittest
 
 from daemon_driver import PATIENCE, wait_for
-from placement_case import PODS, PlacementCase
-from placement_driver import indexed_pod, topology
+from placement_case import PODS, TOPOLOGIES, PlacementCase
+from placement_driver import PLAN, indexed_pod, planned_node, topology
+
+
+EPOCH = PLAN + "epoch"
 
 
 def is_pod(obj):
@@ -103,6 +106,36 @@ class Faults(PlacementCase):
         for name in a:
             self.end(name)
         self.wait_settled(b=b)
+
+    # a plan that changes
+
+    def test_what_a_changed_plan_leaves_is_nobody_elses_while_old_writes_may_come(self):
+        """A leader stops while writes of a plan are on their way; the next one has to plan anew, and another job fits where the
+        old plan was. The old writes come before the fences."""
+        self.world(2)
+        event, waiting = self.hold("PATCH", "/a-[0-3]$")
+        self.start()
+        a = self.add_gang("a", 4, 32)
+        self.assertTrue(wait_for(lambda: len(waiting) == 4))
+        self.host.kill()
+        lost = self.named()[1][0]
+        self.api.add(TOPOLOGIES, lost, status=topology(lost, used=[(0, "ns", "stranger")]))
+        other = self.add_gang("other", 3, 24)
+        through = []
+
+        def release(request):  # the first fence comes too late
+            if not through and request.method == "PATCH" and EPOCH.encode() in request.body and "/pods/a-" in request.path:
+                through.append(request)
+                wait_for(lambda: self.is_lifted(*other), 3)  # as it would be, were the old places free
+                before = len(self.api.finished)
+                event.set()
+                wait_for(lambda: len(self.api.finished) >= before + 4)
+        self.api.meddle = release
+        self.start()
+        self.wait_lifted(*a, *other)
+        self.assertTrue(through)
+        nodes = [planned_node(self.pod(name)) for name in a + other]
+        self.assertEqual(len(set(nodes)), 7, nodes)
 
     # watches that stand still
 

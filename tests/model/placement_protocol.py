@@ -5,10 +5,11 @@
 The world: one job, two supernodes (nodes x0 x1 x2 and y0 y1 y2), two replicas of the companion of which the lease
 names one, and an API server that checks uid and resourceVersion. Faults: a request arrives any time later, after
 its answer was given up and its sender lost the lease; a watch lags; the lease passes to the other replica and
-back; a leader loses a planned node and plans anew; the GPUPlacement is deleted by hand; the job is deleted.
+back; a leader loses a planned node and plans anew; the GPUPlacement is deleted by hand; the job is deleted. A
+leader may give a node that its plan does not have to another job.
 
 Wanted in each state: no unit has pods without a gate in two supernodes, and no node is given to two of them (a
-node has room for one). From each state, without a further fault, the job comes to its end: all pods have their
+node has room for one), or to one and another job. From each state, without a further fault, the job comes to its end: all pods have their
 plan, or the job is gone and so is its object.
 
 What keeps it small: binding follows the gate's going, so a pod without a gate counts as bound. A write whose
@@ -37,6 +38,7 @@ RULES = {
     "fences": "gated pods whose place changes are fenced before the object is written",
     "fences-unnamed": "so are gated pods from before this term, where there is no object",
     "own-fences": "a fence counts that this leader wrote after its last object; else any of a high epoch",
+    "kept-places": "what a changed plan leaves is no other job's before no write of the old plan can come",
     "wait-leaves": "the reserved place of an unseen pod goes to another supernode only a minute after the last offer",
     "wait-moves": "so does one that moves within its supernode",
     "wait-unnamed": "so does one where there is no object",
@@ -57,6 +59,7 @@ class World(NamedTuple):
     deletes: int = 1  # of the object, by hand
     ends: int = 0  # the job is deleted
     shifts: bool = True  # a plan may move within its supernode
+    other: bool = False  # another job wants a node
     gated: int = 3  # so many pods may be made with their gate; the others come with their plan alone
 
 
@@ -84,6 +87,7 @@ class State(NamedTuple):
     left: tuple  # faults: passes, moves, lost, deletes, ends
     gone: bool
     planned: bool = False  # somebody has made a plan
+    other: int = -1  # the node that another job has
 
 
 def supernode(node):
@@ -116,7 +120,7 @@ class Model:
         for unit in self.world.units:
             if len({supernode(on[i]) for i in unit if on[i] >= 0}) > 1:
                 return TORN
-        taken = [node for node in on if node >= 0]
+        taken = [node for node in on + [state.other] if node >= 0]
         if len(set(taken)) < len(taken):
             return "a node is given to two pods"
         return None
@@ -128,14 +132,14 @@ class Model:
 
     # ---- plans ----
 
-    def plans(self, pods):
+    def plans(self, pods, other):
         """All plans that a leader may make that sees these pods."""
-        key = tuple(where for where, _ in pods)
+        key = (tuple(where for where, _ in pods), other)
         if key not in self.plans_cache:
-            self.plans_cache[key] = self.make_plans(key)
+            self.plans_cache[key] = self.make_plans(*key)
         return self.plans_cache[key]
 
-    def make_plans(self, wheres):
+    def make_plans(self, wheres, other):
         facts = {i: where - ON for i, where in enumerate(wheres) if where >= ON}
         plans = [()]
         for unit in self.world.units:
@@ -145,15 +149,15 @@ class Model:
                 for s in sorted(held) or (0, 1):
                     for first in (0, 1) if s == 0 and self.world.shifts else (0,):
                         free = [n for n in range(3 * s + first, 3 * s + 3)
-                                if n not in plan and n not in facts.values()]
+                                if n not in plan and n not in facts.values() and n != other]
                         nodes = [facts[i] if i in facts else free.pop(0) if free else None for i in unit]
                         if None not in nodes and plan + tuple(nodes) not in more:
                             more.append(plan + tuple(nodes))
             plans = more
         return plans
 
-    def fits(self, plan, pods):
-        if any(where >= ON and where - ON != plan[i] for i, (where, _) in enumerate(pods)):
+    def fits(self, plan, pods, other):
+        if other in plan or any(where >= ON and where - ON != plan[i] for i, (where, _) in enumerate(pods)):
             return False
         return len(set(plan)) == self.count and all(
             len({supernode(plan[i]) for i in unit}) == 1 for unit in self.world.units)
@@ -304,6 +308,8 @@ class Model:
                               self.with_leader(state, number, after)._replace(left=self.spend(state, 2))))
         if leader.plan:
             self.offer(state, number, leader, steps)
+            if self.world.other and state.other < 0 and not leader.unsure:
+                self.give_away(state, number, leader, steps)
         if leader.waits:
             return
         if leader.unsure:
@@ -319,7 +325,7 @@ class Model:
                 steps.append((("collects", number), False, self.with_leader(after, number, known)))
             return
         self.decide(state, number, leader, steps)
-        if leader.plan and self.fits(leader.plan, leader.pods):
+        if leader.plan and self.fits(leader.plan, leader.pods, state.other):
             self.act(state, number, leader, steps)
 
     def see_object(self, state, number, leader):
@@ -344,15 +350,15 @@ class Model:
         if leader.plan is None and leader.object and self.object:
             plan = tuple(where - ON if where >= ON else node
                          for (where, _), node in zip(leader.pods, leader.object[1]))
-            plans = [plan] if self.fits(plan, leader.pods) else self.plans(leader.pods)
-        elif leader.plan is None or not self.fits(leader.plan, leader.pods):
-            plans = self.plans(leader.pods)
+            plans = [plan] if self.fits(plan, leader.pods, state.other) else self.plans(leader.pods, state.other)
+        elif leader.plan is None or not self.fits(leader.plan, leader.pods, state.other):
+            plans = self.plans(leader.pods, state.other)
             if not state.planned:
                 plans = plans[:1]  # the others differ in names
         else:
             plans = []
             if state.left[1]:
-                for plan in self.plans(leader.pods):
+                for plan in self.plans(leader.pods, state.other):
                     if plan != leader.plan:
                         after = self.with_leader(state, number, leader._replace(plan=plan))
                         steps.append((("moves", number, plan), True, after._replace(left=self.spend(state, 1))))
@@ -448,6 +454,26 @@ class Model:
             steps.append((("offers", number, i, leader.plan[i]), False,
                           after._replace(net=state.net | {(OFFER, i, leader.plan[i], 0)})))
 
+    def give_away(self, state, number, leader, steps):
+        """A node that is free goes to another job. Its watches have caught up with what the API server has: they do while
+        no replica has the lease. A request may still come."""
+        if leader.fresh != self.all_fresh:
+            return
+        kept = set(leader.plan)
+        content = leader.object
+        for i, (where, _) in enumerate(leader.pods):
+            if where >= ON:
+                kept.add(where - ON)
+            elif not self.kept_places or (leader.fenced >> i & 1 if where == GATED else leader.settled):
+                continue
+            elif content:
+                kept.add(content[1][i])
+            elif self.had_one(leader):
+                return
+        for node in range(len(NODES)):
+            if node not in kept:
+                steps.append((("gives", number, node), True, state._replace(other=node)))
+
     # ---- readable ----
 
     def plan_text(self, plan):
@@ -490,6 +516,8 @@ class Model:
             return f"{leader} plans{'' if what == 'plans' else ' anew'}: {self.plan_text(label[2])}"
         if what == "sends":
             return f"{leader} sends " + " and ".join(self.request_text(r) for r in label[2])
+        if what == "gives":
+            return f"{leader} gives {NODES[label[2]]} to another job"
         if what == "minute":
             return f"a minute passes for {leader}"
         return f"{leader} offers {self.names[label[2]]} its place on {NODES[label[3]]}"
@@ -548,6 +576,7 @@ SOUND = (
     World(lost=0),
     World(lost=0, deletes=0, ends=1, shifts=False),
     World(((0, 1), (2,)), moves=0, lost=0, deletes=0, shifts=False),
+    World(lost=0, deletes=0, shifts=False, other=True),
 )
 
 # Rules whose lack is found here, and where: without any of them something goes wrong.
@@ -564,6 +593,7 @@ NEEDED = {
     "fences": SMALL,
     "fences-unnamed": SMALL,
     "own-fences": World(lost=0),
+    "kept-places": World(lost=0, deletes=0, shifts=False, other=True),
     "wait-leaves": SMALL,
     "wait-moves": SMALL,
     "wait-unnamed": SMALL,

@@ -351,9 +351,11 @@ static void test_mixed_plans_are_given_up(void **state)
                                       &reservations, &view, NULL),
                      0);
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
-    assert_true(gt_decide_mend(cache, view, &reservations));
+    assert_true(gt_decide_mend(cache, view, &reservations, true));
+    assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
+    assert_true(gt_decide_mend(cache, view, &reservations, false));
     assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
-    assert_false(gt_decide_mend(cache, view, &reservations));
+    assert_false(gt_decide_mend(cache, view, &reservations, false));
     gt_job_view_free(view);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
