@@ -12,16 +12,16 @@
  *
  * - A BDF of two devices, and a UUID of two GPUs, belongs to neither. A counter with all bits set is none.
  * - Topology: level 5 is a direct link (MX); 0 and 1 PIX, 2 PXB, 3 PHB, 4 NODE, 6 SYS; 7 and 8 no direct
- * link. A pair whose two directions differ is not believed. A PCIe level counts only where the PCIe paths are
- * not known.
+ *   link. A pair whose two directions differ is not believed. A PCIe level counts only where the PCIe paths
+ *   are not known.
  * - Ports of a pair: links whose remote GPU is the other one, by BDF and device number. Both ends must agree,
- * unless one says nothing. Width and speed are the least of the ports in use.
+ *   unless one says nothing. Width and speed are the least of the ports in use.
  * - Link numbers start at 0 or at 1: an existing link 0 or 7 decides; else the numbering under which more
- * links have ports with speed and width; else a number that the library refuses.
+ *   links have ports with speed and width; else a number that the library refuses.
  * - A direct link is up if at least one port is up at both ends. It is down if every port is down (states 2,
- * 3, 4) at one end, or if no port is up and MetaXLink is disabled or its training failed on one GPU. A pair
- * at a PCIe level whose ends still name each other over ports that are all down is a direct link that is
- * down. Without any data about ports the state is unknown.
+ *   3, 4) at one end, or if no port is up and MetaXLink is disabled or its training failed on one GPU. A pair
+ *   at a PCIe level whose ends still name each other over ports that are all down is a direct link that is
+ *   down. Without any data about ports the state is unknown.
  * - A pair without a level is a direct link if both ends name each other over ports that are up.
  * - A missing answer for a GPU counts as illness only if another GPU gets one, and not if a scan ended early.
  * - NUMA node, CPUs and PCIe link are used only if nothing else knows them.
