@@ -30,23 +30,25 @@ class RealServer:
 
     def __init__(self, folder):
         self.folder = folder
-        self.port, self.etcd_port, peer_port = free_port(), free_port(), free_port()
+        self.port, self.etcd_port, self.peer_port = free_port(), free_port(), free_port()
         make_authority(folder)
         make_certificate(folder, "server", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1,DNS:localhost")
         make_certificate(folder, "admin", "/O=system:masters/CN=admin")
         openssl("genrsa", "-out", f"{folder}/sa.key", "2048")
         self.log = open(f"{folder}/log", "wb")  # noqa: SIM115, closed in close()
-        etcd = f"http://127.0.0.1:{self.etcd_port}"
-        peer = f"http://127.0.0.1:{peer_port}"
-        self.etcd = subprocess.Popen(
-            [self.etcd_path, "--data-dir", f"{folder}/etcd", "--unsafe-no-fsync", "--listen-client-urls", etcd,
-             "--advertise-client-urls", etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-             "--initial-cluster", f"default={peer}"], stdout=self.log, stderr=self.log)
-        self.apiserver = None
+        self.etcd = self.apiserver = None
+        self.start_etcd()
         self.start()
         self.url = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = kubeconfig(f"{folder}/admin.kubeconfig", self.url, "certificate-authority: ca.crt",
                                      "client-certificate: admin.crt, client-key: admin.key")
+
+    def start_etcd(self):
+        etcd, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
+        self.etcd = subprocess.Popen(
+            [self.etcd_path, "--data-dir", f"{self.folder}/etcd", "--unsafe-no-fsync", "--listen-client-urls", etcd,
+             "--advertise-client-urls", etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+             "--initial-cluster", f"default={peer}"], stdout=self.log, stderr=self.log)
 
     def start(self):
         f = self.folder
@@ -81,6 +83,24 @@ class RealServer:
     def wait_ready(self):
         if not wait_for(lambda: "ok" in self.kubectl("get", "--raw", "/readyz", check=False), 3 * PATIENCE):
             raise AssertionError("the API server does not come up")
+
+    def swap_data(self, source, target):
+        """Both programs end, one directory of etcd's becomes a copy of another, and they start again."""
+        self.apiserver.kill()  # asked to end, it waits for its watches
+        self.apiserver.wait()
+        self.end(self.etcd)
+        shutil.rmtree(f"{self.folder}/{target}", ignore_errors=True)
+        shutil.copytree(f"{self.folder}/{source}", f"{self.folder}/{target}")
+        self.start_etcd()
+        self.start()
+        self.wait_ready()
+
+    def back_up(self):
+        self.swap_data("etcd", "backup")
+
+    def restore(self):
+        """What came after back_up() has never been."""
+        self.swap_data("backup", "etcd")
 
     def compact(self):
         """Makes etcd forget all but the present."""

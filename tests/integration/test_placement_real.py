@@ -296,6 +296,31 @@ class RealPlacementTest(unittest.TestCase):
         self.make_pod("a-3", indexed_pod("a", 3, uid, group=32))
         self.wait_lifted(*(f"a-{i}" for i in range(4)), seconds=90)
 
+    def test_restored_from_a_backup(self):
+        """A running job is there as before; one that waits is of before it said so; one that came later has never been."""
+        self.start()
+        a = self.make_gang("a", 4, 32)
+        self.wait_lifted(*a)
+        self.host.order("stop")
+        waits = self.make_gang("waits", 8, 32)
+        self.server.back_up()
+        self.assertTrue(self.host.order("start"))
+        self.wait_condition(waits[0], "TooFewGPUs")
+        later = self.make_gang("later", 4, 32)
+        self.wait_lifted(*later, seconds=90)
+        version = int(self.pods()[waits[0]]["metadata"]["resourceVersion"])
+        self.server.restore()
+        began = time.monotonic()
+        self.assertLess(int(self.pods()[waits[0]]["metadata"]["resourceVersion"]), version)
+        self.wait_condition(waits[0], "TooFewGPUs")
+        self.assertNotIn(later[0], self.pods())
+        again = self.make_gang("again", 4, 32)
+        self.wait_lifted(*again, seconds=60)
+        print(f"as ever {time.monotonic() - began:.1f} s after the restore", file=sys.stderr)
+        for name in a + again:
+            self.server.kubectl("delete", "pod", "-n", "ns", name, "--grace-period=0", "--force")
+        self.wait_lifted(*waits, seconds=60)
+
     def test_lost_plan_is_repaired(self):
         self.start(recreate=1)
         names = self.make_gang("a", 2, 8)
