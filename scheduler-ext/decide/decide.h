@@ -17,7 +17,7 @@ enum gt_decision {
 struct gt_decide_spec {
     const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
-    bool keep;                       /* no promise is given up: who was promised it may not know that yet */
+    bool keep;                       /* no promise is given up: a write that names it may be on its way */
 };
 
 /*
