@@ -255,14 +255,44 @@ bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
            owner->ended_at[rank / 64] >> rank % 64 & 1;
 }
 
-static uint64_t version_of(const cJSON *object)
+static bool is_true(const cJSON *conditions, const char *type)
 {
-    const cJSON *metadata = gt_get(object, "metadata");
-    const char *uid = gt_get_string(metadata, "uid");
+    const cJSON *condition;
+    cJSON_ArrayForEach(condition, conditions)
+    {
+        if (strcmp(gt_get_string(condition, "type"), type) == 0)
+            return strcmp(gt_get_string(condition, "status"), "True") == 0;
+    }
+    return false;
+}
+
+/* Volcano suspends by aborting. The names of phases and conditions are those of the kinds' own controllers.
+ */
+static bool is_stopped(enum gt_owner_kind kind, const cJSON *object)
+{
+    static const char *const phases[] = {"Aborting",    "Aborted",    "Completing", "Completed",
+                                         "Terminating", "Terminated", "Failed"};
+    static const char *const conditions[] = {"Complete", "Succeeded", "Failed"};
+    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status");
+    if (gt_get_at(object, "metadata", "deletionTimestamp") || cJSON_IsTrue(gt_get(spec, "suspend")) ||
+        cJSON_IsTrue(gt_get_at(spec, "runPolicy", "suspend")))
+        return true;
+    const char *phase = gt_get_string(gt_get(status, "state"), "phase");
+    for (unsigned i = 0; kind == GT_OWNER_VOLCANO && i < GT_COUNT(phases); i++)
+        if (strcmp(phase, phases[i]) == 0)
+            return true;
+    for (unsigned i = 0; (kind == GT_OWNER_JOB || kind == GT_OWNER_PYTORCH) && i < GT_COUNT(conditions); i++)
+        if (is_true(gt_get(status, "conditions"), conditions[i]))
+            return true;
+    return false;
+}
+
+static uint64_t version_of(const cJSON *metadata, uint64_t uid)
+{
     uint64_t generation;
-    if (!*uid || !gt_json_is_unsigned(gt_get(metadata, "generation"), UINT32_MAX, &generation) || !generation)
+    if (!uid || !gt_json_is_unsigned(gt_get(metadata, "generation"), UINT32_MAX, &generation) || !generation)
         return 0;
-    return gt_digest_number(gt_digest_keyed(uid), generation);
+    return gt_digest_number(uid, generation);
 }
 
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
@@ -280,7 +310,11 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
     if (r < 0)
         return r;
     read_ended(owner, kind, gt_get(object, "status"));
-    owner->version = version_of(object);
+    const cJSON *metadata = gt_get(object, "metadata");
+    const char *uid = gt_get_string(metadata, "uid");
+    owner->uid = *uid ? gt_digest_keyed(uid) : 0;
+    owner->version = version_of(metadata, owner->uid);
+    owner->stopped = is_stopped(kind, object);
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;

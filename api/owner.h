@@ -52,10 +52,14 @@ struct gt_owner {
     bool sequential;     /* its pods come one after the other, each when the one before is ready */
     const char *refusal; /* a sentence where such an owner cannot have groups; NULL: it can */
     uint64_t version;    /* another where its spec is another; 0: not known */
+    uint64_t uid;        /* digest; 0: not known */
+    bool stopped;        /* it makes no pods now: it is suspended, has ended, or is being deleted */
     /* Pods that have succeeded, or failed for good: the pods at hand do not tell, and nobody makes them
      * again. */
     uint32_t ended;     /* how many */
     uint64_t *ended_at; /* of an Indexed Job also which, one bit for each rank; NULL: not known */
+    uint64_t failed_s;  /* Unix time when an Event said last that it cannot make a pod; 0: none did. Not read
+                           from the object */
 };
 
 /* Reads an object; gt_owner_free() it. `resource` is that of GPUs. -EINVAL where it makes no sense. NULL

@@ -8,6 +8,7 @@
 #include "scheduler-ext/companion/audit_watch.h"
 #include "scheduler-ext/companion/namespace_weights.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/webhook/webhook.h"
@@ -21,11 +22,13 @@ struct placement_part {
     struct gt_owners *owners;
     struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
+    struct gt_kube *kube;
+    struct gt_owner_events *events; /* while it acts */
     struct gt_placement *placement;
     struct gt_audit_watch *audit;
     struct gt_namespace_weights *weights;
     struct gt_source *sync_timer;
-    bool leads, started;
+    bool leads, started, events_failing;
     bool serves_https;   /* without it there is no webhook */
     const char *clients; /* names of the API server, of which its certificate has one; NULL: needs none */
     const char *namespace_, *not_asked; /* namespaces whose pods the webhook is not asked about */
@@ -40,18 +43,7 @@ static bool is_synced(const struct placement_part *part)
     return gt_informers_is_synced(part->informers, NULL) && gt_owner_watch_is_synced(part->watch);
 }
 
-/* It starts when it leads and knows everything: a plan made on half of the cluster would be a bad one. */
-static void start_or_stop(struct placement_part *part)
-{
-    bool wanted = part->leads && is_synced(part);
-    if (wanted && !part->started)
-        gt_placement_start(part->placement);
-    else if (!part->leads && part->started)
-        gt_placement_stop(part->placement);
-    part->started = part->leads && (wanted || part->started);
-    if (part->leads && !part->started)
-        gt_source_arm(part->sync_timer, SYNC_MS);
-}
+static void start_or_stop(struct placement_part *part);
 
 static void on_sync_timer(void *arg)
 {
@@ -155,6 +147,43 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
 {
     (void)arg;
     gt_log(warning ? GT_LOG_WARNING : GT_LOG_INFO, text, GT_STR("job", job));
+}
+
+static void on_events_error(void *arg, const struct gt_err *error)
+{
+    struct placement_part *part = arg;
+    gt_log(part->events_failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", "Event"),
+           GT_STR("error", gt_err_text(error)));
+    part->events_failing = true;
+}
+
+/* No other replica needs them; the API server looks at each Event of the cluster for each watch. */
+static void follow_events(struct placement_part *part)
+{
+    gt_auto_err struct gt_err *error = NULL;
+    const struct gt_owner_events_spec spec = {.kube = part->kube,
+                                              .owners = part->owners,
+                                              .on_owner = on_owner,
+                                              .on_error = on_events_error,
+                                              .arg = part};
+    if (gt_owner_events_new(&spec, &part->events, &error) < 0)
+        on_events_error(part, error);
+}
+
+/* It starts when it leads and knows everything: a plan made on half of the cluster would be a bad one. */
+static void start_or_stop(struct placement_part *part)
+{
+    bool wanted = part->leads && is_synced(part);
+    if (wanted && !part->started) {
+        gt_placement_start(part->placement);
+        follow_events(part);
+    } else if (!part->leads && part->started) {
+        gt_placement_stop(part->placement);
+        gt_owner_events_free(gt_steal(part->events));
+    }
+    part->started = part->leads && (wanted || part->started);
+    if (part->leads && !part->started)
+        gt_source_arm(part->sync_timer, SYNC_MS);
 }
 
 static uint32_t weight_of(void *arg, const char *namespace_)
@@ -278,6 +307,7 @@ static void part_free(void *self)
     gt_informers_remove_handlers(part->informers, part);
     gt_source_free(part->sync_timer);
     gt_audit_watch_free(part->audit);
+    gt_owner_events_free(part->events);
     gt_owner_watch_free(part->watch);
     gt_placement_free(part->placement);
     gt_namespace_weights_free(part->weights);
@@ -325,6 +355,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     if (!part)
         return gt_fail(err, ENOMEM, "no memory");
     part->informers = env->informers;
+    part->kube = env->kube;
     part->namespace_ = env->namespace_;
     part->clients = env->options->webhook_clients;
     part->not_asked = env->options->webhook_except;

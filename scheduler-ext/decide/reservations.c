@@ -123,10 +123,10 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
     return kept;
 }
 
-void gt_reservations_set_end(struct gt_reservations *reservations, uint64_t until)
+void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until)
 {
     for (uint32_t i = 0; i < reservations->count; i++)
-        if (is_kept(&reservations->reservations[i]))
+        if (is_kept(&reservations->reservations[i]) && reservations->reservations[i].until < until)
             reservations->reservations[i].until = until;
 }
 

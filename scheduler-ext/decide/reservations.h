@@ -45,8 +45,8 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 /* Puts a reservation there; gt_reservations_sync() makes the assumption. */
 void gt_reservations_reserve(struct gt_reservations *reservations, const struct gt_cluster *cluster,
                              uint32_t at, uint32_t node, uint64_t mask, uint64_t until);
-/* Gives what is kept another end. */
-void gt_reservations_set_end(struct gt_reservations *reservations, uint64_t until);
+/* What is kept is kept until then at least. */
+void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until);
 /* Gives one place up at once; true where GPUs were kept there. */
 bool gt_reservations_release(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at);
 /* The node of a place; GT_NONE where it is gone. */

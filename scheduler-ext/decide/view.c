@@ -155,7 +155,8 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             gt_reservations_release(reservations, cluster, i); /* it has come with a place of its own */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
-                   (!pod && gt_job_view_has_ended(view, spec->owner, i)))
+                   (!pod && ((spec->none_come && reservation->promised_ms <= spec->now) ||
+                             gt_job_view_has_ended(view, spec->owner, i))))
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
                  view->states[GT_MEMBER_PLACED] &&
@@ -208,17 +209,17 @@ static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *
 }
 
 /* Members that are not made: those of a job or a unit that begins, or of a job that comes one by one, have a
- * place kept. A job begins until its first gate goes: a new leader, or one whose kept place was taken, plans
- * for them again. Where some have ended and nothing says which, no places are kept. */
+ * place kept for a time. A job begins until its first gate goes: a new leader, or one whose kept place was
+ * taken, plans for them again. Where some have ended and nothing says which, no places are kept. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                           const struct gt_reservations *reservations)
 {
     const struct gt_owner *owner = spec->owner;
     bool begins = !gt_job_view_has_begun(view), sequential = owner && owner->sequential;
-    bool known = owner && (!owner->ended || owner->ended_at);
-    bool wanted =
-        known &&
-        (begins || (sequential && (spec->now < spec->ahead_until || view->states[GT_MEMBER_TO_PLACE])));
+    bool known = owner && (!owner->ended || owner->ended_at) && !spec->none_come;
+    bool in_time = spec->now < spec->missing_until;
+    bool wanted = known && ((begins && (in_time || view->whole)) ||
+                            (sequential && (in_time || view->states[GT_MEMBER_TO_PLACE])));
     uint64_t ahead = 0, missing = sequential ? gpus_missing(view) : 0;
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
@@ -331,8 +332,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     if (view->grouped) {
         set_units(view);
         update_reservations(view, given, reservations, cluster);
-        if (owner && owner->sequential)
-            gt_reservations_set_end(reservations, given->ahead_until);
+        gt_reservations_extend(reservations, given->missing_until);
         gt_reservations_sync(reservations, cluster, given->now);
         judge_missing(view, given, reservations);
     }

@@ -52,10 +52,11 @@ struct gt_job_view_spec {
     bool (*is_lifted)(const void *arg, const struct gt_cache_pod *pod);
     const void *arg;
     uint64_t now;
-    uint64_t wanted_until; /* a pod that left a running job wants its place back until then */
-    /* Where pods come one by one: places are kept for those to come until then, and for units of which no pod
-     * is there as long as they have no more GPUs in all. */
-    uint64_t ahead_until;
+    uint64_t wanted_until;  /* a pod that left a running job wants its place back until then */
+    bool none_come;         /* nobody makes its missing pods now */
+    uint64_t missing_until; /* places of pods that are not made are kept until then */
+    /* Where pods come one by one: for units of which no pod is there as long as they have no more GPUs in
+     * all. */
     uint64_t ahead_gpus;
     uint64_t missing_gpus; /* and that many of all units */
 };

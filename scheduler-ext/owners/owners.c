@@ -141,7 +141,10 @@ void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSO
         gt_owners_remove(owners, kind, namespace_, name);
         return;
     }
-    new.broken = check_rules(find(owners, kind, namespace_, name), new.owner);
+    const struct owner_slot *before = find(owners, kind, namespace_, name);
+    new.broken = check_rules(before, new.owner);
+    if (before && before->owner->uid == new.owner->uid)
+        new.owner->failed_s = before->owner->failed_s;
     struct owner_slot *slot = find_or_add(owners, kind, namespace_, name);
     if (slot) {
         empty(slot);
@@ -150,6 +153,16 @@ void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSO
         owners->counters.refused++;
         empty(&new);
     }
+}
+
+bool gt_owners_failed(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+                      const char *name, const char *uid, uint64_t at_s)
+{
+    const struct owner_slot *slot = find(owners, kind, namespace_, name);
+    if (!slot || slot->owner->uid != gt_digest_keyed(uid) || slot->owner->failed_s >= at_s)
+        return false;
+    slot->owner->failed_s = at_s;
+    return true;
 }
 
 const struct gt_owner *gt_owners_find(const struct gt_owners *owners, enum gt_owner_kind kind,

@@ -28,6 +28,10 @@ int gt_owner_check(const struct gt_owner *owner, struct gt_job **ret, struct gt_
 void gt_owners_put(struct gt_owners *owners, enum gt_owner_kind kind, const cJSON *object);
 void gt_owners_remove(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
                       const char *name);
+/* It said at that Unix time that it cannot make a pod. False where that is nothing new, or it is not known.
+ */
+bool gt_owners_failed(struct gt_owners *owners, enum gt_owner_kind kind, const char *namespace_,
+                      const char *name, const char *uid, uint64_t at_s);
 
 /* Which object speaks for a pod's job: its kind, and its name; GT_OWNER_KINDS where none can. */
 enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity,

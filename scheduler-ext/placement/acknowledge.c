@@ -10,6 +10,7 @@
 
 enum {
     PUBLISH_AGAIN_MS = 60000, /* the same reason in other words */
+    PROMISE_OFF_S = 2,        /* an end is the same one */
     NAME_MAX_BYTES = 1024,
 };
 
@@ -162,6 +163,18 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     }
 }
 
+/* Until when places are kept for pods that do not exist. */
+static void add_promise(const struct pjob *pjob, const struct gt_job_view *view, struct gt_gpu_placement *to,
+                        struct object_times *times)
+{
+    uint64_t end = gt_reservations_next_end(&pjob->reservations);
+    to->promised_until = "";
+    if (!view->states[GT_MEMBER_RESERVED] || end == UINT64_MAX)
+        return;
+    time_text(end, gt_clock_ms(), times->promised);
+    to->promised_until = times->promised;
+}
+
 static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -173,18 +186,20 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
         gt_placement_fail(pjob, gt_err_text(error));
         return false;
     }
-    uint64_t end = gt_reservations_next_end(&pjob->reservations);
     add_state(pjob, &content.object, &times);
+    add_promise(pjob, reconcile->view, &content.object, &times);
     content.object.epoch = epoch;
     time_text(reconcile->now, reconcile->now, times.planned);
     content.object.planned_at = times.planned;
-    content.object.promised_until = "";
-    if (reconcile->view->states[GT_MEMBER_RESERVED] && end != UINT64_MAX) {
-        time_text(end, reconcile->now, times.promised);
-        content.object.promised_until = times.promised;
-    }
     gt_write_object(pjob, &content.object, true);
     return true;
+}
+
+/* Where nothing is kept any more, for all pods are there, another write is not worth it. */
+static bool is_promise_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
+{
+    int64_t off = gt_time_of_text(told->promised_until) - gt_time_of_text(now->promised_until);
+    return !*now->promised_until || (off <= PROMISE_OFF_S && off >= -PROMISE_OFF_S);
 }
 
 static bool is_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
@@ -204,9 +219,12 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
                                   &content, NULL) < 0)
         return;
     add_state(pjob, &content.object, &times);
+    if (view)
+        add_promise(pjob, view, &content.object, &times);
     const struct gt_gpu_placement *told = object->content;
     if (told && is_told(told, &content.object) &&
-        (strcmp(told->message, content.object.message) == 0 || now - pjob->published_ms < PUBLISH_AGAIN_MS))
+        ((strcmp(told->message, content.object.message) == 0 && is_promise_told(told, &content.object)) ||
+         now - pjob->published_ms < PUBLISH_AGAIN_MS))
         return;
     pjob->published_ms = now;
     gt_write_object(pjob, &content.object, false);

@@ -68,7 +68,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_plan_failure failure = {0};
     struct gt_decide_spec spec = {
         .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
-        .reserve_until = reconcile->now + placement->times.missing_ms,
+        .reserve_until = reconcile->now + gt_promise_ms(reconcile),
         .keep = true,
     };
     uint64_t began = gt_clock_ns();

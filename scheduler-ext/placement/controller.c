@@ -401,6 +401,7 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->patience_ms, 60000);
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->reserve_ms, 1800000);
+    set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_gpus, 512);
     set_default(&options->reserve_gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;

@@ -39,6 +39,9 @@ struct gt_placement_options {
     /* --reserve: where pods come one by one, places are kept for so long after the last one; 30 min. More
      * where a pod takes long until it is ready and the next one is made. */
     uint64_t reserve_ms;
+    /* --reserve-missing: other jobs' places for pods that do not exist are kept for so long after the last
+     * pod came; 60 s. More where owners make their pods slowly, less where tenants are not trusted. */
+    uint64_t reserve_missing_ms;
     /* --reserve-gpus: then, of units of which no pod is there, at most so many GPUs of a job; 512. Less where
      * such sets are made large and filled late. */
     uint64_t reserve_gpus;

@@ -68,11 +68,11 @@ static void adopt(struct reconcile *reconcile)
     const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
     if (pjob->adopted || !content)
         return;
-    int64_t left = gt_time_of_text(content->promised_until) - (int64_t)gt_placement_now_s();
     pjob->adopted = reconcile->owner || !reconcile->expected;
+    gt_promise_adopt(reconcile, content);
+    uint64_t until = gt_promise_end(reconcile);
     gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->reservations,
-                       pjob->object, reconcile->now + placement->times.missing_ms,
-                       left > 0 ? reconcile->now + (uint64_t)left * 1000 : 0);
+                       pjob->object, until, *content->promised_until && until > reconcile->now ? until : 0);
 }
 
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
@@ -93,7 +93,8 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
                                           .arg = reconcile,
                                           .now = reconcile->now,
                                           .wanted_until = wanted_until,
-                                          .ahead_until = reconcile->pjob->new_pod_ms + options->reserve_ms,
+                                          .none_come = gt_promise_none_come(reconcile) != GT_PODS_COME,
+                                          .missing_until = gt_promise_end(reconcile),
                                           .ahead_gpus = options->reserve_gpus,
                                           .missing_gpus = gt_placement_promise_room(reconcile->pjob)};
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
@@ -176,7 +177,8 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
                                "other scheduling gates of its pods have to go first");
         return false;
     }
-    if (lacks_pods(reconcile) || (reconcile->view->grouped && !gt_reconcile_is_admitted(reconcile)))
+    if (lacks_pods(reconcile) ||
+        (reconcile->view->grouped && (gt_promise_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;
     uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
     if (yields > reconcile->now) {
@@ -441,15 +443,19 @@ static void bring_in(struct reconcile *reconcile)
         pjob->told_digest = 0;
         pjob->refusal_told = false;
         if (!reconcile->lost)
-            gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "", "");
+            gt_promise_tell(reconcile);
         if (gt_placement_acknowledge(reconcile))
             gt_placement_publish(pjob, reconcile->view, reconcile->owner);
         return;
     }
-    gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
+    bool waits = gt_promise_waits(reconcile);
+    if (!waits)
+        gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
     if (!gt_placement_acknowledge(reconcile))
         return;
-    if (may_lift(reconcile))
+    if (waits)
+        gt_placement_publish(pjob, reconcile->view, reconcile->owner);
+    else if (may_lift(reconcile))
         write_plans(reconcile);
     else
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "PodsMissing",

@@ -32,6 +32,24 @@ bool gt_placement_may_promise(struct reconcile *reconcile);
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has let the job in; otherwise its state says which has not. */
 bool gt_reconcile_is_admitted(struct reconcile *reconcile);
+/* ---- promise.c ---- */
+/* Why no pod comes of those that are missing. */
+enum gt_none_come {
+    GT_PODS_COME,     /* they do, as far as is known */
+    GT_OWNER_STOPPED, /* it is suspended, for instance */
+    GT_OWNER_FAILS,   /* it says that it cannot make them, and no pod came since */
+};
+enum gt_none_come gt_promise_none_come(const struct reconcile *reconcile);
+/* For how long places of missing pods are kept from the last pod that came, and when that is over. */
+uint64_t gt_promise_ms(const struct reconcile *reconcile);
+uint64_t gt_promise_end(const struct reconcile *reconcile);
+/* For a new leader: the end is that which the last one would have kept to. */
+void gt_promise_adopt(struct reconcile *reconcile, const struct gt_gpu_placement *content);
+/* The state of a job whose pods all have their plan: it says where places of others are kept no more. */
+void gt_promise_tell(struct reconcile *reconcile);
+/* Whether gates stay, since the owner makes no pods now; its state says so. The pods of one that is stopped
+ * are about to go; one that fails may soon go on, and then the job is planned as a whole. */
+bool gt_promise_waits(struct reconcile *reconcile);
 
 /* ---- for both ways ---- */
 

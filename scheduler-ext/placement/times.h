@@ -10,7 +10,6 @@ struct gt_placement_times {
     uint64_t settle_ms;   /* a job whose object is not known is planned when no pod has come for so long */
     uint64_t owner_ms;    /* likewise where the object is of a kind that is followed: it is on its way */
     uint64_t gang_ms;     /* gates are lifted though pods are missing after so long */
-    uint64_t missing_ms;  /* places for pods that do not come are kept for so long */
     uint64_t return_ms;   /* the place of a pod that left a running job is kept for so long */
     uint64_t eviction_ms; /* a job whose pods a scheduler evicted for others is not planned for so long */
     uint64_t request_ms;  /* no request to the API server lasts longer (its --request-timeout) */
@@ -21,7 +20,6 @@ struct gt_placement_times {
     ((struct gt_placement_times){.settle_ms = 2000,                                                          \
                                  .owner_ms = 30000,                                                          \
                                  .gang_ms = 2000,                                                            \
-                                 .missing_ms = 600000,                                                       \
                                  .return_ms = 30000,                                                         \
                                  .eviction_ms = 15000,                                                       \
                                  .request_ms = 60000,                                                        \

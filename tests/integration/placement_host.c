@@ -5,7 +5,7 @@
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
  * Options: recreate=1, `reservegpus`, `namespacegpus`, the times of gt_placement_options and
- * gt_placement_times in milliseconds (unschedulable, patience, reserve; settle, owner, gang, missing, return,
+ * gt_placement_times in milliseconds (unschedulable, patience, reserve, missing; settle, owner, gang, return,
  * eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a
  * line, each answered by one JSON object a line on standard output:
  *
@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "kube/kubeconfig.h"
 #include "kube/lines.h"
+#include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/times.h"
@@ -46,6 +47,7 @@ static struct host {
     struct gt_owners *owners;
     struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
+    struct gt_owner_events *events;
     struct gt_placement *placement;
     struct gt_source *tick;
     struct gt_lines input;
@@ -352,13 +354,13 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
     } numbers[] = {{"unschedulable", &to->unschedulable_ms},
                    {"patience", &to->patience_ms},
                    {"reserve", &to->reserve_ms},
+                   {"missing", &to->reserve_missing_ms},
                    {"reservegpus", &to->reserve_gpus},
                    {"namespacegpus", &to->reserve_gpus_per_namespace},
                    {"without", &host.without_ms},
                    {"settle", &times->settle_ms},
                    {"owner", &times->owner_ms},
                    {"gang", &times->gang_ms},
-                   {"missing", &times->missing_ms},
                    {"return", &times->return_ms},
                    {"eviction", &times->eviction_ms},
                    {"request", &times->request_ms},
@@ -404,7 +406,10 @@ static int start_informers(struct gt_err **err)
                                               .on_pod_group = on_pod_group,
                                               .on_error = on_owner_error,
                                               .without_ms = host.without_ms};
-    return gt_owner_watch_new(&watch, &host.watch, err);
+    const struct gt_owner_events_spec events = {
+        .kube = host.kube, .owners = host.owners, .on_owner = on_owner};
+    int r = gt_owner_watch_new(&watch, &host.watch, err);
+    return r < 0 ? r : gt_owner_events_new(&events, &host.events, err);
 }
 
 static int start(int argc, char **argv, struct gt_err **err)
@@ -456,7 +461,8 @@ static void end(void)
     for (unsigned i = 0; i < KINDS; i++)
         gt_kube_informer_free(host.followers[i].informer);
     if (host.watch)
-        gt_owner_watch_free(host.watch);
+        gt_owner_events_free(host.events);
+    gt_owner_watch_free(host.watch);
     if (host.placement)
         gt_placement_free(host.placement);
     if (host.recorder)

@@ -98,7 +98,7 @@ static struct gt_job_view *view_of(struct gt_cache *cache, const char *key, cons
     struct gt_cache_job *job = gt_cache_find_job(cache, key);
     assert_non_null(job);
     const struct gt_job_view_spec spec = {
-        .owner = owner, .now = now, .wanted_until = now + 10, .ahead_until = 1000, .ahead_gpus = 64};
+        .owner = owner, .now = now, .wanted_until = now + 10, .missing_until = 1000, .ahead_gpus = 64};
     if (gt_job_view_make(cache, job, &spec, reservations, &view, &err) < 0)
         fail_msg("%s", gt_err_text(err));
     return view;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,39 @@ static void check_ended(enum gt_owner_kind kind, const char *spec, const char *s
     assert_int_equal(owner->ended, count);
     assert_string_equal(which.data ? which.data : "", ranks ? ranks : "");
     assert_int_equal(owner->ended_at != NULL, ranks != NULL);
+}
+
+static void check_stopped(enum gt_owner_kind kind, const char *members, bool stopped)
+{
+    char text[1024];
+    snprintf(text, sizeof(text), "%.*s,%s}", (int)strlen(manual[kind]) - 1, manual[kind], members);
+    gt_auto_owner struct gt_owner *owner = read_owner(kind, text);
+    if (owner->stopped != stopped)
+        fail_msg("%s: %d", members, owner->stopped);
+}
+
+static void test_owners_that_make_no_pods(void **state)
+{
+    static const char aborted[] = "\"status\":{\"state\":{\"phase\":\"Aborted\"}}";
+    static const char failed[] = "\"status\":{\"conditions\":[{\"type\":\"Suspended\",\"status\":\"False\"},"
+                                 "{\"type\":\"Failed\",\"status\":\"True\"}]}";
+    (void)state;
+    for (int i = 0; i < GT_OWNER_KINDS; i++) {
+        enum gt_owner_kind kind = (enum gt_owner_kind)i;
+        check_stopped(kind, "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}", true);
+        check_stopped(kind, "\"metadata\":{}", false);
+        check_stopped(kind, aborted, kind == GT_OWNER_VOLCANO);
+        check_stopped(kind, failed, kind == GT_OWNER_JOB || kind == GT_OWNER_PYTORCH);
+    }
+    check_stopped(GT_OWNER_VOLCANO, "\"status\":{\"state\":{\"phase\":\"Running\"}}", false);
+    check_stopped(GT_OWNER_JOB, "\"status\":{\"conditions\":[{\"type\":\"Complete\",\"status\":\"False\"}]}",
+                  false);
+    gt_auto_owner struct gt_owner *suspended =
+        read_owner(GT_OWNER_JOB, "{\"spec\":{\"suspend\":true,\"template\":" POD("8", "") "}}");
+    gt_auto_owner struct gt_owner *pytorch = read_owner(
+        GT_OWNER_PYTORCH, "{\"spec\":{\"runPolicy\":{\"suspend\":true},\"pytorchReplicaSpecs\":{\"Worker\":"
+                          "{\"template\":" POD("8", "") "}}}}");
+    assert_true(suspended->stopped && pytorch->stopped);
 }
 
 static void test_pods_that_have_ended(void **state)
@@ -324,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_parallel_statefulset),
         cmocka_unit_test(test_statefulset_with_ordinals),
         cmocka_unit_test(test_pods_that_have_ended),
+        cmocka_unit_test(test_owners_that_make_no_pods),
         cmocka_unit_test(test_owner_without_gpus_is_none),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_nonsense),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/owners/owner_events.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_get.h"
+#include "base/time_text.h"
+#include "kube/status.h"
+
+/* The API server's selectors know no "or": one informer a reason. Of those that are there at a time so many
+ * are followed; they go after an hour. */
+enum { FAILURES_MAX = 20000 };
+
+static const struct gt_kube_resource resource = {"", "v1", "events", true};
+
+static const char *const selectors[] = {
+    "type=Warning,reason=FailedCreate",    /* of Kubernetes' own controllers, and Volcano's */
+    "type=Warning,reason=FailedCreatePod", /* of Kubeflow's */
+};
+
+struct gt_owner_events {
+    struct gt_owner_events_spec spec;
+    struct gt_kube_informer *informers[GT_COUNT(selectors)];
+};
+
+static uint64_t later(uint64_t time, const cJSON *text)
+{
+    int64_t other = gt_time_of_text(cJSON_GetStringValue(text));
+    return other > 0 && (uint64_t)other > time ? (uint64_t)other : time;
+}
+
+/* When it happened last: which field tells it depends on the library that wrote it. */
+static uint64_t time_of(const cJSON *event)
+{
+    uint64_t time = later(0, gt_get(event, "lastTimestamp"));
+    time = later(time, gt_get(event, "eventTime"));
+    return later(time, gt_get_at(event, "series", "lastObservedTime"));
+}
+
+static void on_event(void *arg, cJSON *event)
+{
+    struct gt_owner_events *events = arg;
+    const struct gt_owner_events_spec *spec = &events->spec;
+    const cJSON *about = gt_get(event, "involvedObject");
+    const char *namespace_ = gt_kube_meta(event, "namespace"), *name = gt_get_string(about, "name");
+    enum gt_owner_kind kind =
+        gt_owner_kind_of(gt_get_string(about, "apiVersion"), gt_get_string(about, "kind"));
+    if (kind < GT_OWNER_KINDS &&
+        gt_owners_failed(spec->owners, kind, namespace_, name, gt_get_string(about, "uid"), time_of(event)) &&
+        spec->on_owner)
+        spec->on_owner(spec->arg, kind, namespace_, name);
+}
+
+/* What an Event said stays true when it is gone. */
+static void on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    (void)arg;
+    (void)namespace_;
+    (void)name;
+    (void)object;
+}
+
+static void on_error(void *arg, const struct gt_err *error)
+{
+    const struct gt_owner_events *events = arg;
+    if (events->spec.on_error)
+        events->spec.on_error(events->spec.arg, error);
+}
+
+int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner_events **ret,
+                        struct gt_err **err)
+{
+    gt_auto_owner_events struct gt_owner_events *events = calloc(1, sizeof(*events));
+    if (!events)
+        return gt_fail_sys(err, ENOMEM, "events");
+    events->spec = *spec;
+    for (unsigned i = 0; i < GT_COUNT(selectors); i++) {
+        const struct gt_kube_informer_spec informer = {
+            .selection = {.resource = &resource, .field_selector = selectors[i]},
+            .objects_max = FAILURES_MAX,
+            .on_add = on_event,
+            .on_update = on_event,
+            .on_delete = on_delete,
+            .on_error = on_error,
+            .arg = events,
+        };
+        int r = gt_kube_informer_start(spec->kube, &informer, &events->informers[i], err);
+        if (r < 0)
+            return r;
+    }
+    *ret = gt_steal(events);
+    return 0;
+}
+
+void gt_owner_events_free(struct gt_owner_events *events)
+{
+    if (!events)
+        return;
+    for (unsigned i = 0; i < GT_COUNT(selectors); i++)
+        gt_kube_informer_free(events->informers[i]);
+    free(events);
+}

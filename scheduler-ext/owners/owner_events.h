@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_OWNERS_OWNER_EVENTS_H
+#define GPUTOPO_OWNERS_OWNER_EVENTS_H
+
+#include "kube/informer.h"
+#include "scheduler-ext/owners/owners.h"
+
+/*
+ * Follows the Events by which controllers say that they cannot create a pod (a quota, a webhook, a policy),
+ * and notes them with the owners. No field of the owners tells it. All on the loop's thread.
+ */
+struct gt_owner_events;
+
+struct gt_owner_events_spec {
+    struct gt_kube *kube;
+    struct gt_owners *owners;
+    /* An owner failed anew. May be NULL, as the next. */
+    void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    void (*on_error)(void *arg, const struct gt_err *error);
+    void *arg;
+};
+
+int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner_events **ret,
+                        struct gt_err **err);
+/* Before the client and the owners. NULL is allowed. */
+void gt_owner_events_free(struct gt_owner_events *events);
+GT_DEFINE_CLEANUP(struct gt_owner_events *, gt_owner_events_free)
+#define gt_auto_owner_events GT_CLEANUP(gt_owner_events_free)
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "base/time_text.h"
+#include "scheduler-ext/placement/acknowledge.h"
+
+/* How long places are kept for pods of a job that do not exist. */
+
+uint64_t gt_promise_ms(const struct reconcile *reconcile)
+{
+    const struct gt_placement_options *options = &reconcile->placement->spec.options;
+    return reconcile->owner && reconcile->owner->sequential ? options->reserve_ms
+                                                            : options->reserve_missing_ms;
+}
+
+uint64_t gt_promise_end(const struct reconcile *reconcile)
+{
+    return reconcile->pjob->new_pod_ms + gt_promise_ms(reconcile);
+}
+
+static uint64_t newest_pod_s(const struct gt_cache_job *job)
+{
+    uint64_t newest = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
+        newest = pod->created_s > newest ? pod->created_s : newest;
+    return newest;
+}
+
+void gt_promise_adopt(struct reconcile *reconcile, const struct gt_gpu_placement *content)
+{
+    struct pjob *pjob = reconcile->pjob;
+    uint64_t span = gt_promise_ms(reconcile), ago = 0, now = gt_placement_now_s();
+    uint64_t newest = newest_pod_s(pjob->job), last = (uint64_t)gt_time_of_text(content->promised_until);
+    last = last > span / 1000 ? last - span / 1000 : 0;
+    last = newest > last ? newest : last;
+    if (now > last)
+        ago = (now - last) * 1000;
+    pjob->new_pod_ms = reconcile->now - (ago < reconcile->now ? ago : reconcile->now);
+}
+
+/* Pods that came later show that it can make them again. Both times are in whole seconds: in one and the
+ * same, the failure is the later one. */
+static bool fails(const struct reconcile *reconcile)
+{
+    const struct gt_owner *owner = reconcile->owner;
+    return owner && owner->failed_s && owner->failed_s >= newest_pod_s(reconcile->pjob->job);
+}
+
+enum gt_none_come gt_promise_none_come(const struct reconcile *reconcile)
+{
+    return reconcile->owner && reconcile->owner->stopped ? GT_OWNER_STOPPED
+           : fails(reconcile)                            ? GT_OWNER_FAILS
+                                                         : GT_PODS_COME;
+}
+
+/* ---- what is said ---- */
+
+static const char *const reasons[] = {
+    [GT_PODS_COME] = "PodsMissing", [GT_OWNER_STOPPED] = "OwnerStopped", [GT_OWNER_FAILS] = "FailedCreate"};
+
+static void why(const struct reconcile *reconcile, enum gt_none_come cause, char *to, size_t size)
+{
+    switch (cause) {
+    case GT_OWNER_STOPPED:
+        snprintf(to, size, "its %s is suspended, has ended or is being deleted",
+                 gt_owner_type(reconcile->kind)->kind);
+        break;
+    case GT_OWNER_FAILS:
+        snprintf(to, size, "its %s cannot create more, as its Events say",
+                 gt_owner_type(reconcile->kind)->kind);
+        break;
+    case GT_PODS_COME:
+        snprintf(to, size, "none has come for %llu seconds",
+                 (unsigned long long)(gt_promise_ms(reconcile) / 1000));
+        break;
+    }
+}
+
+/* Members for which pods may still come, and nothing is kept. */
+static uint32_t unkept(const struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    uint32_t count = 0;
+    for (uint32_t i = 0; view->states[GT_MEMBER_ABSENT] && i < view->count; i++)
+        count +=
+            view->members[i].state == GT_MEMBER_ABSENT && !gt_job_view_has_ended(view, reconcile->owner, i);
+    return count;
+}
+
+void gt_promise_tell(struct reconcile *reconcile)
+{
+    enum gt_none_come cause = gt_promise_none_come(reconcile);
+    const struct gt_job_view *view = reconcile->view;
+    uint64_t end = gt_promise_end(reconcile);
+    uint32_t missing = reconcile->owner ? unkept(reconcile) : 0;
+    if (missing && cause == GT_PODS_COME && reconcile->now < end)
+        gt_placement_due(reconcile->pjob, end);
+    if (!missing || (cause == GT_PODS_COME && reconcile->now < end)) {
+        gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "", "");
+        return;
+    }
+    char text[256], because[128];
+    why(reconcile, cause, because, sizeof(because));
+    snprintf(text, sizeof(text), "%u of its %u pods are there; no places are reserved for %u others: %s",
+             view->count - view->missing, view->count, missing, because);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, reasons[cause], text);
+}
+
+bool gt_promise_waits(struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    enum gt_none_come cause = gt_promise_none_come(reconcile);
+    uint64_t end = gt_promise_end(reconcile);
+    if (cause == GT_PODS_COME ||
+        (cause == GT_OWNER_FAILS && (!view->missing || gt_job_view_has_begun(view) || reconcile->now >= end)))
+        return false;
+    char text[256], because[128];
+    why(reconcile, cause, because, sizeof(because));
+    snprintf(text, sizeof(text), "%u of its %u pods are there: %s", view->count - view->missing, view->count,
+             because);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, reasons[cause], text);
+    if (cause == GT_OWNER_FAILS)
+        gt_placement_due(reconcile->pjob, end);
+    return true;
+}
