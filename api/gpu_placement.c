@@ -292,6 +292,8 @@ static int read_status(const struct gt_at *above, const cJSON *status, struct pl
         r = read_time(&at, status, "waitingSince", &to->waiting_since);
     if (r >= 0)
         r = read_time(&at, status, "plannedAt", &to->planned_at);
+    if (r >= 0)
+        r = read_time(&at, status, "reservedUntil", &to->reserved_until);
     return r < 0 ? r : read_plan(&at, status, reader);
 }
 
@@ -316,6 +318,7 @@ static const size_t texts[] = {
     offsetof(struct gt_gpu_placement, promised_until),
     offsetof(struct gt_gpu_placement, waiting_since),
     offsetof(struct gt_gpu_placement, planned_at),
+    offsetof(struct gt_gpu_placement, reserved_until),
 };
 
 static const char **text_of(struct gt_gpu_placement *placement, size_t i)

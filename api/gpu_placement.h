@@ -66,6 +66,7 @@ struct gt_gpu_placement {
     uint32_t pod_count;
     const char *promised_until; /* places of pods that do not exist; as the next, RFC 3339 */
     const char *waiting_since, *planned_at;
+    const char *reserved_until; /* nodes are kept for it while it waits, or were */
 };
 
 /* -EINVAL with the path of what makes no sense. One block with its texts: gt_gpu_placement_free() it. */

@@ -174,6 +174,7 @@ static void write_status(const struct gt_gpu_placement *placement, bool patch, b
     write_text("promisedUntil", placement->promised_until, patch, to);
     write_text("waitingSince", placement->waiting_since, patch, to);
     write_text("plannedAt", placement->planned_at, patch, to);
+    write_text("reservedUntil", placement->reserved_until, patch, to);
     gt_json_end(to, '}');
 }
 

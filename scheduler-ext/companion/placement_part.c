@@ -416,6 +416,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
         [GT_PLAN_NO_SUPERNODE] = "no_supernode",
         [GT_PLAN_UNIT_TORN] = "unit_torn",
         [GT_PLAN_UNIT_STUCK] = "unit_stuck",
+        [GT_PLAN_RESERVED] = "reserved",
     };
     double limits[GT_PLACEMENT_BUCKETS - 1];
     for (unsigned i = 0; i < GT_PLACEMENT_BUCKETS - 1; i++)

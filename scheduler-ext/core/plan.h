@@ -62,6 +62,8 @@ enum gt_plan_reason {
     GT_PLAN_NO_SUPERNODE, /* units or atoms do not find supernodes */
     GT_PLAN_UNIT_TORN,    /* running pods of a unit (atom) that lacks some lie in different supernodes */
     GT_PLAN_UNIT_STUCK,   /* the supernode of the running pods has no room for the others */
+    GT_PLAN_RESERVED,     /* it would fit, on nodes that are reserved for another job; a caller's finding */
+    GT_PLAN_REASONS,
 };
 
 /* A run is what must lie together: a unit, or an atom of a soft one. */

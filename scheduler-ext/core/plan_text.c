@@ -33,6 +33,11 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
 {
     const char *what = failure->atoms ? "atom" : "unit";
     switch (failure->reason) {
+    case GT_PLAN_REASONS:
+        return;
+    case GT_PLAN_RESERVED:
+        gt_buf_puts(to, "it would fit on nodes that are reserved for another job");
+        return;
     case GT_PLAN_PLACED:
         gt_buf_puts(to, "placed");
         return;

@@ -31,6 +31,7 @@ struct gt_queue {
     uint64_t wasted_ms, rest_until; /* on jobs that this round found no room for; no round before */
     bool running, woken;
     struct item *holder;
+    struct item *again; /* of this round, who may hold a second time where nobody holds a first time */
     struct {
         uint64_t shape;
         void *job;
@@ -257,7 +258,8 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
         const struct gt_queue_entry *old = &item->entry;
         if (old->partial == entry->partial && old->priority == entry->priority &&
             old->created_s == entry->created_s && old->number == entry->number &&
-            old->shape == entry->shape && old->since_ms == entry->since_ms && old->gpus == entry->gpus)
+            old->shape == entry->shape && old->since_ms == entry->since_ms &&
+            old->turn_end_ms == entry->turn_end_ms && old->gpus == entry->gpus)
             return 0;
         take_out(queue, item);
         item->entry = *entry;
@@ -274,7 +276,7 @@ static void drop_holder(struct gt_queue *queue)
     if (!queue->holder)
         return;
     queue->holder = NULL;
-    queue->spec.hold(queue->spec.arg, NULL);
+    queue->spec.hold(queue->spec.arg, NULL, 0);
     queue->woken = true; /* others may use the nodes again */
 }
 
@@ -287,6 +289,8 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
     leave_share(queue, item);
     tdelete(item, &queue->by_job, by_job);
     bool held = queue->holder == item;
+    if (queue->again == item)
+        queue->again = NULL;
     free(item);
     if (held)
         drop_holder(queue);
@@ -315,21 +319,54 @@ static bool is_behind_holder(const struct gt_queue *queue, const struct item *it
     return queue->holder && queue->holder != item && order(queue->holder, item) < 0;
 }
 
-/* Becomes the holder, where it has waited for long enough and nobody before it holds. */
-static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
+static bool had_turn(const struct item *item, uint64_t now)
 {
-    if (queue->spec.patience_ms == UINT64_MAX || item->entry.since_ms + queue->spec.patience_ms > now ||
-        item->hopeless == queue->round || is_behind_holder(queue, item))
-        return;
-    /* The holder too chooses anew in each round: nodes come and go. */
-    if (queue->spec.hold(queue->spec.arg, item->entry.job)) {
+    return item->entry.turn_end_ms && item->entry.turn_end_ms <= now;
+}
+
+/* Who was the holder before, as one whom another went before in the order, goes on with its turn. */
+static bool has_waited(const struct gt_queue *queue, const struct item *item, uint64_t now)
+{
+    const struct gt_queue_entry *entry = &item->entry;
+    uint64_t since =
+        had_turn(item, now) && entry->turn_end_ms > entry->since_ms ? entry->turn_end_ms : entry->since_ms;
+    return queue->spec.patience_ms != UINT64_MAX &&
+           (entry->turn_end_ms > now || since + queue->spec.patience_ms <= now);
+}
+
+/* It becomes the holder, or goes on: nodes come and go, so it too chooses anew in each round. */
+static void hold(struct gt_queue *queue, struct item *item, uint64_t now)
+{
+    uint64_t end = item->entry.turn_end_ms > now ? item->entry.turn_end_ms
+                   : queue->spec.turn_ms         ? now + queue->spec.turn_ms
+                                                 : UINT64_MAX;
+    if (queue->spec.hold(queue->spec.arg, item->entry.job, end)) {
         queue->holder = item;
+        item->entry.turn_end_ms = end;
         item->hopeless = 0;
         return;
     }
     item->hopeless = queue->round;
     if (queue->holder == item)
         drop_holder(queue);
+}
+
+static bool is_sooner(const struct item *a, const struct item *b)
+{
+    if (!b || !a->hopeless != !b->hopeless)
+        return !b || !a->hopeless;
+    return a->entry.turn_end_ms < b->entry.turn_end_ms;
+}
+
+/* Whether it is its turn to hold, where it has waited for long enough and nobody before it holds. */
+static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
+{
+    if (item->hopeless == queue->round || is_behind_holder(queue, item) || !has_waited(queue, item, now))
+        return;
+    if (!had_turn(item, now))
+        hold(queue, item, now);
+    else if (is_sooner(item, queue->again))
+        queue->again = item;
 }
 
 static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *item)
@@ -364,12 +401,15 @@ static void begin(struct gt_queue *queue)
     queue->woken = false;
     memset(queue->failed, 0, sizeof(queue->failed));
     queue->wasted_ms = 0;
+    queue->again = NULL;
     take_turns(queue);
 }
 
 bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
 {
     uint64_t now = queue->spec.now_ms(queue->spec.arg), end = now + budget_ms;
+    if (queue->holder && queue->holder->entry.turn_end_ms <= now)
+        drop_holder(queue);
     if (!queue->running) {
         if (!queue->woken || !queue->count || now < queue->rest_until)
             return false;
@@ -394,6 +434,8 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
         if (now >= end && next_of(queue, 0) < queue->count)
             return true;
     }
+    if (!queue->holder && queue->again)
+        hold(queue, queue->again, now);
     queue->running = false;
     queue->rest_until = now + REST * queue->wasted_ms;
     return gt_queue_next_ms(queue) <= now;
@@ -401,5 +443,9 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
 
 uint64_t gt_queue_next_ms(const struct gt_queue *queue)
 {
-    return queue->running ? 0 : queue->woken && queue->count ? queue->rest_until : UINT64_MAX;
+    if (queue->running)
+        return 0;
+    if (queue->woken && queue->count)
+        return queue->rest_until;
+    return queue->holder ? queue->holder->entry.turn_end_ms : UINT64_MAX;
 }

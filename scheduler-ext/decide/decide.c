@@ -14,6 +14,7 @@ struct attempt {
     uint32_t unsuitable; /* of those: the job's pods may not run there */
     uint32_t refused;    /* of the others: its scheduler refused them */
     uint32_t kept;       /* of the others: kept for somebody else */
+    uint32_t kept_gpus;  /* GPUs that are available there */
 };
 
 static void attempt_done(struct attempt *attempt)
@@ -96,6 +97,7 @@ static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const
         attempt->unsuitable += !suits;
         attempt->refused += suits && is_refused;
         attempt->kept += suits && !is_refused;
+        attempt->kept_gpus += suits && !is_refused ? gt_bit_count(info.available) : 0;
         int r = gt_node_set_add(&attempt->excluded, n, err);
         if (r < 0)
             return r;
@@ -215,8 +217,21 @@ static int commit(struct gt_cache *cache, struct gt_job_view *view, struct gt_re
     return 0;
 }
 
+/* What is reserved for somebody else is there all the same: the numbers are those of the whole cluster. */
+static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view,
+                          const struct gt_reservations *reservations, struct gt_plan_failure *failure)
+{
+    auto_attempt struct attempt attempt = {0};
+    if (attempt_make(cache, view, reservations, NULL, &attempt, NULL) < 0)
+        return;
+    const struct gt_plan_request request = request_of(view, &attempt);
+    if (gt_plan_job(gt_cache_cluster(cache), &request, failure))
+        failure->reason = GT_PLAN_RESERVED;
+}
+
 static enum gt_decision explain(struct gt_cache *cache, const struct attempt *attempt,
-                                const struct gt_plan_failure *failure, struct gt_buf *text)
+                                const struct gt_decide_spec *spec, const struct gt_plan_failure *failure,
+                                struct gt_buf *text)
 {
     gt_plan_failure_text(gt_cache_cluster(cache), failure, text);
     if (attempt->unsuitable)
@@ -226,8 +241,10 @@ static enum gt_decision explain(struct gt_cache *cache, const struct attempt *at
         gt_buf_printf(text, "; its scheduler has refused %u node%s", attempt->refused,
                       attempt->refused == 1 ? "" : "s");
     if (attempt->kept)
-        gt_buf_printf(text, "; %u node%s kept for a job that waits longer", attempt->kept,
-                      attempt->kept == 1 ? " is" : "s are");
+        gt_buf_printf(text, "; %u free GPU%s on %u node%s %s reserved by %s", attempt->kept_gpus,
+                      attempt->kept_gpus == 1 ? "" : "s", attempt->kept, attempt->kept == 1 ? "" : "s",
+                      attempt->kept_gpus == 1 ? "is" : "are",
+                      spec->avoid_for ? spec->avoid_for : "another job");
     return GT_DECISION_WAITS;
 }
 
@@ -244,8 +261,11 @@ static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *vie
         return GT_DECISION_FAILED;
     }
     const struct gt_plan_request request = request_of(view, &attempt);
-    if (!gt_plan_job(cluster, &request, ret_failure))
-        return explain(cache, &attempt, ret_failure, text);
+    if (!gt_plan_job(cluster, &request, ret_failure)) {
+        if (attempt.kept)
+            explain_avoid(cache, view, reservations, ret_failure);
+        return explain(cache, &attempt, spec, ret_failure, text);
+    }
     for (uint32_t u = 0; u < units->count; u++) {
         gt_plan_unit_text(cluster, &units->units[u], u, text);
         if (text->len && text->data[text->len - 1] != '\n')

@@ -16,6 +16,7 @@ enum gt_decision {
 
 struct gt_decide_spec {
     const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
+    const char *avoid_for;           /* who, and until when */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
     bool keep;                       /* no promise is given up: a write that names it may be on its way */
 };

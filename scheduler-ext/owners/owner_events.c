@@ -11,7 +11,7 @@
 
 /* The API server's selectors know no "or": one informer a reason. Of those that are there at a time so many
  * are followed; they go after an hour. */
-enum { FAILURES_MAX = 20000 };
+enum { OWNER_EVENTS_MAX = 20000 };
 
 static const struct gt_kube_resource resource = {"", "v1", "events", true};
 
@@ -79,7 +79,7 @@ int gt_owner_events_new(const struct gt_owner_events_spec *spec, struct gt_owner
     for (unsigned i = 0; i < GT_COUNT(selectors); i++) {
         const struct gt_kube_informer_spec informer = {
             .selection = {.resource = &resource, .field_selector = selectors[i]},
-            .objects_max = FAILURES_MAX,
+            .objects_max = OWNER_EVENTS_MAX,
             .on_add = on_event,
             .on_update = on_event,
             .on_delete = on_delete,

@@ -10,7 +10,7 @@
 
 enum {
     PUBLISH_AGAIN_MS = 60000, /* the same reason in other words */
-    PROMISE_OFF_S = 2,        /* an end is the same one */
+    TIME_OFF_S = 2,           /* a time is the same one */
     NAME_MAX_BYTES = 1024,
 };
 
@@ -127,16 +127,10 @@ static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
     }
 }
 
-/* A time of gt_clock_ms() as a text. */
-static void time_text(uint64_t when, uint64_t now, char to[static GT_TIME_TEXT_SIZE])
-{
-    int64_t distance = (int64_t)(when - now) / 1000;
-    gt_time_text((int64_t)gt_placement_now_s() + distance, to);
-}
-
 /* Texts that the object borrows. */
 struct object_times {
-    char waiting[GT_TIME_TEXT_SIZE], planned[GT_TIME_TEXT_SIZE], promised[GT_TIME_TEXT_SIZE];
+    char waiting[GT_TIME_TEXT_SIZE], reserved[GT_TIME_TEXT_SIZE], planned[GT_TIME_TEXT_SIZE],
+        promised[GT_TIME_TEXT_SIZE];
 };
 
 static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
@@ -158,8 +152,12 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     to->planned_at = object->content ? object->content->planned_at : "";
     to->promised_until = object->content ? object->content->promised_until : "";
     if (pjob->waits_ms) {
-        time_text(pjob->waits_ms, gt_clock_ms(), times->waiting);
+        gt_placement_time_text(pjob->waits_ms, times->waiting);
         to->waiting_since = times->waiting;
+    }
+    if (pjob->turn_end_ms) {
+        gt_time_text(pjob->turn_end_s, times->reserved);
+        to->reserved_until = times->reserved;
     }
 }
 
@@ -171,7 +169,7 @@ static void add_promise(const struct pjob *pjob, const struct gt_job_view *view,
     to->promised_until = "";
     if (!view->states[GT_MEMBER_RESERVED] || end == UINT64_MAX)
         return;
-    time_text(end, gt_clock_ms(), times->promised);
+    gt_placement_time_text(end, times->promised);
     to->promised_until = times->promised;
 }
 
@@ -189,22 +187,28 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
     add_state(pjob, &content.object, &times);
     add_promise(pjob, reconcile->view, &content.object, &times);
     content.object.epoch = epoch;
-    time_text(reconcile->now, reconcile->now, times.planned);
+    gt_placement_time_text(reconcile->now, times.planned);
     content.object.planned_at = times.planned;
     gt_write_object(pjob, &content.object, true);
     return true;
 }
 
+static bool is_same_time(const char *a, const char *b)
+{
+    int64_t off = gt_time_of_text(a) - gt_time_of_text(b);
+    return off <= TIME_OFF_S && off >= -TIME_OFF_S;
+}
+
 /* Where nothing is kept any more, for all pods are there, another write is not worth it. */
 static bool is_promise_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
 {
-    int64_t off = gt_time_of_text(told->promised_until) - gt_time_of_text(now->promised_until);
-    return !*now->promised_until || (off <= PROMISE_OFF_S && off >= -PROMISE_OFF_S);
+    return !*now->promised_until || is_same_time(told->promised_until, now->promised_until);
 }
 
 static bool is_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
 {
-    return told->phase == now->phase && strcmp(told->reason, now->reason) == 0;
+    return told->phase == now->phase && strcmp(told->reason, now->reason) == 0 &&
+           is_same_time(told->reserved_until, now->reserved_until);
 }
 
 void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner)

@@ -2,13 +2,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/time_text.h"
 #include "scheduler-ext/placement/acknowledge.h"
 
 /* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
 
-enum { PLAN_TEXT_MAX = 256 << 10 };
+enum { PLAN_TEXT_MAX = 256 << 10, RESERVED_TEXT_MAX = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 16 };
 
 const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
                                                                    10000, 30000, 100000, 300000, 1000000};
@@ -48,6 +50,25 @@ static void remember_ranks(struct reconcile *reconcile)
     }
 }
 
+/* "NAMESPACE/KIND/NAME until TIME" */
+static void say_holder(const struct gt_placement *placement, char to[static RESERVED_TEXT_MAX])
+{
+    char until[GT_TIME_TEXT_SIZE];
+    *to = '\0';
+    if (!placement->holder)
+        return;
+    gt_time_text(placement->holder->turn_end_s, until);
+    snprintf(to, RESERVED_TEXT_MAX, "%s until %s", placement->holder->job->key, until);
+}
+
+static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
+{
+    if (pjob->too_many_gpus)
+        gt_buf_printf(
+            to, "; no nodes are reserved for it: they have %u GPUs, more than %llu%% of the cluster",
+            pjob->too_many_gpus, (unsigned long long)pjob->placement->spec.options.reserve_waiting_percent);
+}
+
 static const char *reason_name(enum gt_plan_reason reason)
 {
     static const char *const names[] = {
@@ -56,6 +77,7 @@ static const char *reason_name(enum gt_plan_reason reason)
         [GT_PLAN_NO_SUPERNODE] = "NoSupernode",
         [GT_PLAN_UNIT_TORN] = "UnitTorn",
         [GT_PLAN_UNIT_STUCK] = "UnitStuck",
+        [GT_PLAN_RESERVED] = "Reserved",
     };
     return reason < GT_COUNT(names) ? names[reason] : "";
 }
@@ -66,11 +88,14 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_placement *placement = reconcile->placement;
     gt_auto_buf struct gt_buf text = GT_BUF(PLAN_TEXT_MAX);
     struct gt_plan_failure failure = {0};
+    char reserved[RESERVED_TEXT_MAX];
     struct gt_decide_spec spec = {
         .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
+        .avoid_for = reserved,
         .reserve_until = reconcile->now + gt_promise_ms(reconcile),
         .keep = true,
     };
+    say_holder(placement, reserved);
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =
         gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);
@@ -84,6 +109,8 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     }
     count_decision(placement, gt_clock_ns() - began);
     pjob->tries++;
+    if (decision == GT_DECISION_WAITS)
+        say_too_many(pjob, &text);
     const char *said = text.data ? text.data : "";
     switch (decision) {
     case GT_DECISION_PLACED:
@@ -94,6 +121,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
             pjob->plan = strdup(said);
         }
         pjob->waits_ms = 0;
+        pjob->turn_end_ms = 0;
         pjob->lift_ms = 0;
         pjob->new_pod_ms = reconcile->now; /* who comes next may take as long after this */
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
@@ -155,9 +183,29 @@ static uint64_t digest_of_kept(const struct gt_placement *placement)
     return digest;
 }
 
+static uint32_t healthy_gpus(const struct gt_cluster *cluster, uint32_t id)
+{
+    struct gt_cluster_node node;
+    return gt_cluster_get_node(cluster, id, &node) && node.eligible ? gt_bit_count(node.healthy) : 0;
+}
+
+/* How many GPUs the nodes have, where that is more than may be kept for one job; else 0. */
+static uint32_t beyond_limit(const struct gt_placement *placement, const struct gt_node_set *nodes)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    uint64_t all = 0;
+    uint32_t gpus = 0;
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
+        all += healthy_gpus(cluster, n);
+        gpus += gt_node_set_has(nodes, n) ? healthy_gpus(cluster, n) : 0;
+    }
+    bool fits = gpus * UINT64_C(100) <= all * placement->spec.options.reserve_waiting_percent;
+    return fits || gt_node_set_count(nodes) <= 1 ? 0 : gpus;
+}
+
 /* Once chosen, nodes are kept as long as they are what they were: choosing others all the time, none would
  * ever run empty. */
-bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob)
+bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t turn_end_ms)
 {
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
     if (pjob && placement->holder == pjob && placement->kept_digest == digest_of_kept(placement))
@@ -166,6 +214,11 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob)
     bool found = false;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
         found = gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->reservations, &chosen);
+    if (pjob)
+        pjob->too_many_gpus = found ? beyond_limit(placement, &chosen) : 0;
+    found = found && !pjob->too_many_gpus;
+    if (!found)
+        gt_node_set_done(&chosen);
     if (pjob && !found && placement->holder != pjob)
         return false; /* who holds, goes on */
     gt_node_set_done(&placement->kept);
@@ -173,5 +226,12 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob)
     placement->holder = found ? pjob : NULL;
     placement->kept_digest = digest_of_kept(placement);
     placement->counters.kept_nodes = gt_node_set_count(&placement->kept);
+    if (found) {
+        if (pjob->turn_end_ms != turn_end_ms)
+            pjob->turn_end_s =
+                (int64_t)gt_placement_now_s() + ((int64_t)turn_end_ms - (int64_t)reconcile.now) / 1000;
+        pjob->turn_end_ms = turn_end_ms;
+        gt_placement_publish(pjob, reconcile.view, reconcile.owner);
+    }
     return found;
 }

@@ -243,7 +243,8 @@ int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job 
                                                  .where = "",
                                                  .promised_until = "",
                                                  .waiting_since = "",
-                                                 .planned_at = ""},
+                                                 .planned_at = "",
+                                                 .reserved_until = ""},
                                       .texts = GT_BUF(UNIT_TEXTS_MAX),
                                       .where = GT_BUF(WHERE_MAX)};
     add_job(job, &ret->object);

@@ -269,9 +269,9 @@ static void on_same(void *arg, void *job, void *like)
     gt_placement_report(pjob, NULL, NULL, false);
 }
 
-static bool on_hold(void *arg, void *job)
+static bool on_hold(void *arg, void *job, uint64_t turn_end_ms)
 {
-    return gt_placement_hold(arg, job);
+    return gt_placement_hold(arg, job, turn_end_ms);
 }
 
 static uint64_t on_now(void *arg)
@@ -399,6 +399,8 @@ static void set_defaults(struct gt_placement *placement)
 {
     struct gt_placement_options *options = &placement->spec.options;
     set_default(&options->patience_ms, 60000);
+    set_default(&options->reserve_waiting_ms, 600000);
+    set_default(&options->reserve_waiting_percent, 50);
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
@@ -416,6 +418,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     placement->index.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
+                                        .turn_ms = placement->spec.options.reserve_waiting_ms,
                                         .share = on_share,
                                         .try = on_try,
                                         .same = on_same,
@@ -516,7 +519,7 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->reason = pjob->reason;
     ret->text = pjob->text ? pjob->text : "";
     ret->plan = pjob->plan ? pjob->plan : "";
-    ret->holds = placement->holder == pjob;
+    ret->holds_until_ms = placement->holder == pjob ? pjob->turn_end_ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->reservations);
     ret->tries = pjob->tries;
     ret->place = gt_queue_place(placement->queue, pjob);

@@ -33,6 +33,12 @@ struct gt_placement_options {
     /* --patience: a job that waits for so long has nodes kept for it; 60 s. Less where large jobs must start
      * soon, more where no GPU may stay idle for one. */
     uint64_t patience_ms;
+    /* --reserve-waiting: so long at a time nodes are kept for a job that waits; 10 min. More where pods run
+     * for longer, so that its nodes do run empty. */
+    uint64_t reserve_waiting_ms;
+    /* --reserve-waiting-percent: of the cluster's GPUs, at most so much is on these nodes, or one node; 50.
+     * More where a job of most of the cluster must start beside smaller ones. */
+    uint64_t reserve_waiting_percent;
     /* --unschedulable: a planned pod that the scheduler refuses for so long has lost its plan; 60 s. More
      * where the scheduler is slow, or preempts. */
     uint64_t unschedulable_ms;
@@ -134,13 +140,13 @@ const char *gt_placement_state_name(enum gt_placement_state state);
 
 struct gt_placement_job { /* texts live until the controller runs again; "" where there is nothing to say */
     enum gt_placement_state state;
-    uint64_t since_ms;      /* it is in that state, a time of gt_clock_ms() */
-    const char *reason;     /* one word */
-    const char *text;       /* a sentence: why it waits */
-    const char *plan;       /* one line a unit, of the last plan made here */
-    uint32_t place;         /* in the order of those that wait, from 0; GT_NONE: it does not wait */
-    bool holds;             /* nodes are kept for it */
-    uint32_t reserved_gpus; /* kept for pods that are not there */
+    uint64_t since_ms;       /* it is in that state, a time of gt_clock_ms() */
+    const char *reason;      /* one word */
+    const char *text;        /* a sentence: why it waits */
+    const char *plan;        /* one line a unit, of the last plan made here */
+    uint32_t place;          /* in the order of those that wait, from 0; GT_NONE: it does not wait */
+    uint64_t holds_until_ms; /* nodes are kept for it, a time of gt_clock_ms(); 0: none are */
+    uint32_t reserved_gpus;  /* kept for pods that are not there */
     uint64_t tries;
 };
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
@@ -169,10 +175,10 @@ extern const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1];
 struct gt_placement_counters {
     bool leads;
     uint64_t placed, pods_planned, pods_lifted, failed;
-    uint64_t pods_admitted;                   /* of pods_planned, those that were made with their plan */
-    uint64_t blocked[GT_PLAN_UNIT_STUCK + 1]; /* by reason, one for each try */
-    uint64_t refused;                         /* by a rule */
-    uint64_t lost, recreated;                 /* pods */
+    uint64_t pods_admitted;            /* of pods_planned, those that were made with their plan */
+    uint64_t blocked[GT_PLAN_REASONS]; /* by reason, one for each try */
+    uint64_t refused;                  /* by a rule */
+    uint64_t lost, recreated;          /* pods */
     uint64_t writes, conflicts, write_failures;
     uint64_t objects_written;                              /* GPUPlacements */
     uint64_t reconciles;                                   /* at a job, for whatever reason */

@@ -55,7 +55,7 @@ enum gt_none_come gt_promise_none_come(const struct reconcile *reconcile)
 
 /* ---- what is said ---- */
 
-static const char *const reasons[] = {
+static const char *const names[] = {
     [GT_PODS_COME] = "PodsMissing", [GT_OWNER_STOPPED] = "OwnerStopped", [GT_OWNER_FAILS] = "FailedCreate"};
 
 static void why(const struct reconcile *reconcile, enum gt_none_come cause, char *to, size_t size)
@@ -103,7 +103,7 @@ void gt_promise_tell(struct reconcile *reconcile)
     why(reconcile, cause, because, sizeof(because));
     snprintf(text, sizeof(text), "%u of its %u pods are there; no places are reserved for %u others: %s",
              view->count - view->missing, view->count, missing, because);
-    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, reasons[cause], text);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, names[cause], text);
 }
 
 bool gt_promise_waits(struct reconcile *reconcile)
@@ -118,7 +118,7 @@ bool gt_promise_waits(struct reconcile *reconcile)
     why(reconcile, cause, because, sizeof(because));
     snprintf(text, sizeof(text), "%u of its %u pods are there: %s", view->count - view->missing, view->count,
              because);
-    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, reasons[cause], text);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, names[cause], text);
     if (cause == GT_OWNER_FAILS)
         gt_placement_due(reconcile->pjob, end);
     return true;

@@ -226,6 +226,22 @@ static uint64_t gpus_of(const struct gt_job_view *view)
     return gpus;
 }
 
+/* Of a new leader: since when it has waited, and whether nodes were kept for it. */
+static void adopt_wait(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    pjob->waits_ms = reconcile->now;
+    if (pjob->began_in_term || pjob->object_read || !content || content->phase != GT_GPU_PLACEMENT_WAITING)
+        return;
+    uint64_t since = gt_placement_time_of_text(content->waiting_since);
+    pjob->object_read = true;
+    pjob->turn_end_ms = gt_placement_time_of_text(content->reserved_until);
+    pjob->turn_end_s = gt_time_of_text(content->reserved_until);
+    if (since && since < pjob->waits_ms)
+        pjob->waits_ms = since;
+}
+
 static void enqueue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -248,8 +264,9 @@ static void enqueue(struct reconcile *reconcile)
             entry.gpus += pod->gpus;
     }
     if (!pjob->waits_ms)
-        pjob->waits_ms = reconcile->now;
+        adopt_wait(reconcile);
     entry.since_ms = pjob->waits_ms;
+    entry.turn_end_ms = pjob->turn_end_ms;
     if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
         gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return;

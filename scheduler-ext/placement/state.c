@@ -14,6 +14,19 @@ uint64_t gt_placement_now_s(void)
     return (uint64_t)now.tv_sec;
 }
 
+void gt_placement_time_text(uint64_t when, char to[static GT_TIME_TEXT_SIZE])
+{
+    int64_t distance = (int64_t)(when - gt_clock_ms()) / 1000;
+    gt_time_text((int64_t)gt_placement_now_s() + distance, to);
+}
+
+uint64_t gt_placement_time_of_text(const char *text)
+{
+    int64_t when = gt_time_of_text(text);
+    int64_t ms = (int64_t)gt_clock_ms() + (when - (int64_t)gt_placement_now_s()) * 1000;
+    return when <= 0 ? 0 : ms > 0 ? (uint64_t)ms : 1;
+}
+
 bool gt_placement_may_write(const struct gt_placement *placement)
 {
     const struct gt_placement_spec *spec = &placement->spec;

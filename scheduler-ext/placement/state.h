@@ -3,6 +3,7 @@
 #define GPUTOPO_PLACEMENT_STATE_H
 
 #include "base/loop.h"
+#include "base/time_text.h"
 #include "kube/index.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
@@ -67,10 +68,14 @@ struct pjob {
     struct placement_object *object; /* NULL: no memory */
     bool began_in_term;              /* of this leader */
     bool adopted;                    /* what the object planned before this leader's term was taken over */
+    bool object_read;                /* since when it has waited was taken over, too */
     uint64_t offered_ms;   /* the last offer of a reserved place to a pod that is being made; 0: none */
     uint64_t published_ms; /* the object said last why it waits */
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
+    uint64_t turn_end_ms;        /* of nodes that are or were kept for it while it waits; 0: none were */
+    int64_t turn_end_s;          /* the same as Unix time: it is told, and must not waver */
+    uint32_t too_many_gpus;      /* those would have so many GPUs: more than are kept; 0: they would not */
     uint64_t new_pod_ms;
     uint64_t lift_ms; /* gates may go though pods are missing; 0: not set */
     uint64_t due_ms;  /* to be looked at again; UINT64_MAX: when something happens */
@@ -129,6 +134,9 @@ struct gt_placement {
 };
 
 uint64_t gt_placement_now_s(void);
+/* A time of gt_clock_ms() as a text, and back; 0: there is none. */
+void gt_placement_time_text(uint64_t when, char to[static GT_TIME_TEXT_SIZE]);
+uint64_t gt_placement_time_of_text(const char *text);
 
 /* Whether it acts, also by the clock. */
 bool gt_placement_may_write(const struct gt_placement *placement);

@@ -58,8 +58,9 @@ static void add_state(const struct gt_debug_view *view, const struct gt_cache_jo
     gt_buf_puts(to, "\n");
     if (*info->text)
         gt_buf_printf(to, "  %s%s%s\n", info->reason, *info->reason ? ": " : "", info->text);
-    if (info->holds)
-        gt_buf_puts(to, "  It has waited longest: nodes are kept for it\n");
+    if (info->holds_until_ms > view->now_ms)
+        gt_buf_printf(to, "  It has waited longest: nodes are kept for it, for another %s\n",
+                      gt_time_span_text((int64_t)(info->holds_until_ms - view->now_ms) / 1000, span));
     if (info->reserved_gpus)
         gt_buf_printf(to, "  %" PRIu32 " GPU%s are kept for pods of it that are not there yet\n",
                       info->reserved_gpus, gt_plural(info->reserved_gpus));

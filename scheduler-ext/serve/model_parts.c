@@ -199,7 +199,7 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
     gt_json_add_text_or_null(to, "text", *info.text ? info.text : NULL);
     add_id(to, "place", info.place);
     gt_json_add_unsigned(to, "tries", info.tries);
-    gt_json_add_bool(to, "holds", info.holds);
+    gt_json_add_bool(to, "holds", info.holds_until_ms);
     gt_json_add_unsigned(to, "reservedGpus", info.reserved_gpus);
     gt_json_add_text_or_null(to, "groupSize", gt_debug_job_annotation(job, GT_ANNOTATION_GROUP));
     gt_json_add_text_or_null(to, "atomicGroupSize", gt_debug_job_annotation(job, GT_ANNOTATION_ATOMIC));

@@ -69,6 +69,7 @@ static void fill(struct tables *tables, unsigned first, unsigned count, int name
         .promised_until = "",
         .waiting_since = "",
         .planned_at = "2026-01-30T12:00:02Z",
+        .reserved_until = "",
     };
 }
 

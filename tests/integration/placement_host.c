@@ -4,10 +4,10 @@
  *
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
- * Options: recreate=1, `reservegpus`, `namespacegpus`, the times of gt_placement_options and
- * gt_placement_times in milliseconds (unschedulable, patience, reserve, missing; settle, owner, gang, return,
- * eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a
- * line, each answered by one JSON object a line on standard output:
+ * Options: recreate=1, `reservegpus`, `namespacegpus`, `percent`, the times of gt_placement_options and
+ * gt_placement_times in milliseconds (unschedulable, patience, turn, reserve, missing; settle, owner, gang,
+ * return, eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input,
+ * one a line, each answered by one JSON object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
  *
@@ -223,7 +223,7 @@ static void say_counters(void)
     gt_placement_counters(host.placement, &c);
     for (int i = 0; i < GT_PLACEMENT_STATES; i++)
         cJSON_AddNumberToObject(jobs, gt_placement_state_name((enum gt_placement_state)i), c.jobs[i]);
-    for (int i = 0; i <= GT_PLAN_UNIT_STUCK; i++)
+    for (int i = 0; i < GT_PLAN_REASONS; i++)
         cJSON_AddItemToArray(blocked, cJSON_CreateNumber((double)c.blocked[i]));
     for (int i = 0; i < GT_PLACEMENT_BUCKETS; i++)
         decisions += c.decisions[i];
@@ -266,7 +266,7 @@ static void say_job(const char *key)
         cJSON_AddStringToObject(json, "plan", info.plan);
         cJSON_AddNumberToObject(json, "reservedGPUs", info.reserved_gpus);
         cJSON_AddNumberToObject(json, "tries", (double)info.tries);
-        cJSON_AddBoolToObject(json, "holds", info.holds);
+        cJSON_AddBoolToObject(json, "holds", info.holds_until_ms);
         cJSON_AddNumberToObject(json, "place", info.place == GT_NONE ? -1.0 : (double)info.place);
     }
     say(json);
@@ -355,6 +355,8 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"patience", &to->patience_ms},
                    {"reserve", &to->reserve_ms},
                    {"missing", &to->reserve_missing_ms},
+                   {"turn", &to->reserve_waiting_ms},
+                   {"percent", &to->reserve_waiting_percent},
                    {"reservegpus", &to->reserve_gpus},
                    {"namespacegpus", &to->reserve_gpus_per_namespace},
                    {"without", &host.without_ms},

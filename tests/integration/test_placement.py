@@ -364,7 +364,7 @@ class PlacementTest(PlacementCase):
     def test_big_job_does_not_starve(self):
         """Small jobs follow one another on every node; a job that needs both supernodes waits."""
         self.world(2, nodes_each=2)
-        self.start(patience=500)
+        self.start(patience=500, percent=100)
         small = {}
         for i in range(4):
             small[f"small{i}"] = self.add_gang(f"small{i}", 1, 8)[0]

@@ -265,6 +265,111 @@ class Reserve(PlacementCase):
         self.cannot_create(SETS, "s", "StatefulSet", "apps/v1")
         self.expect_reserved(0)
 
+    # nodes for a job that waits
+
+    def fill(self, *nodes):
+        """Strangers run on all GPUs of these nodes."""
+        for node in nodes or self.nodes:
+            self.api.add(TOPOLOGIES, node, status=topology(node, used=[(i, "ns", f"stranger-{node}") for i in range(8)]))
+
+    def expect_holder(self, name, other=None):
+        wait_for(lambda: self.host.job(f"ns/Job/{name}").get("holds"))
+        self.assertTrue(self.host.job(f"ns/Job/{name}").get("holds"))
+        if other:
+            self.assertFalse(self.host.job(f"ns/Job/{other}")["holds"])
+
+    def test_reservation_ends_and_the_next_has_it(self):
+        self.world(4)
+        self.fill()
+        self.start(patience=300, turn=3000, retry=200)
+        self.add_gang("a", 8, 32)
+        self.expect_holder("a")
+        self.assertEqual(self.host.counters()["keptNodes"], 8)
+        first = self.status()["reservedUntil"]
+        self.assertAlmostEqual(seconds_of(first), time.time() + 3, delta=2)
+        self.add_gang("b", 4, 32)
+        self.expect({"phase": "Waiting", "behind": "ns/Job/a"}, "job-b")
+        self.expect_holder("b", "a")
+        self.assertGreaterEqual(time.time(), seconds_of(first) - 1)
+        self.assertEqual(self.host.counters()["keptNodes"], 4)
+        self.assertEqual(self.status()["reservedUntil"], first)
+        second = self.status("job-b")["reservedUntil"]
+        self.expect_holder("a", "b")
+        self.assertGreaterEqual(time.time(), seconds_of(second) - 1)
+
+    def test_alone_it_pauses(self):
+        """What came meanwhile has its chance before nodes are reserved for the same job again."""
+        self.world(4)
+        self.fill(*self.nodes[:8])
+        used = self.nodes[:8]
+        self.start(patience=1000, turn=2000, retry=200, percent=100)
+        self.add_gang("a", 16, 128)  # which no supernode holds: it never fits
+        self.add_gang("big", 12, 32)
+        self.expect_holder("big")
+        small = self.add_gang("small", 4, 32)
+        self.expect({"phase": "Waiting", "reason": "Reserved"}, "job-small")
+        self.wait_lifted(*small)
+        self.assertFalse(set(used) & {planned_node(self.pod(n)) for n in small})
+        self.expect_holder("big")
+
+    def test_reservation_is_no_larger_than_its_share(self):
+        """Of 16 nodes 8 at most: a job of 12 gets none, and says so; another one does."""
+        self.world(4)
+        self.fill()
+        self.start(patience=300, retry=200)
+        self.add_gang("a", 12, 32)
+        self.expect({"phase": "Waiting"})
+        wait_for(lambda: "no nodes are reserved" in self.host.job("ns/Job/a")["text"])
+        self.assertIn("; no nodes are reserved for it: they have 96 GPUs, more than 50% of the cluster",
+                      self.host.job("ns/Job/a")["text"])
+        self.assertEqual(self.host.counters()["keptNodes"], 0)
+        self.add_gang("b", 8, 32)
+        self.expect_holder("b", "a")
+        self.assertEqual(self.host.counters()["keptNodes"], 8)
+
+    def test_what_is_reserved_is_said(self):
+        self.world(2)
+        self.fill("s0-n0", "s0-n1", "s1-n0")
+        self.start(patience=300, retry=200)
+        self.add_gang("a", 4, 32)
+        self.expect_holder("a")
+        until = self.status()["reservedUntil"]
+        self.add_gang("b", 3, 24)
+        self.expect({"phase": "Waiting", "reason": "Reserved", "message": "it would fit on nodes that are reserved for "
+                     f"another job; 24 free GPUs on 4 nodes are reserved by ns/Job/a until {until}"}, "job-b")
+        self.add_gang("c", 8, 32)
+        wait_for(lambda: "reserved by" in self.status("job-c").get("message", ""))
+        self.assertIn("64 GPUs are needed in all, the cluster has 40 for pods of 8; "
+                      f"24 free GPUs on 4 nodes are reserved by ns/Job/a until {until}", self.status("job-c")["message"])
+
+    def test_turns_outlive_leaders(self):
+        """The end of a turn, who had one, and since when all have waited."""
+        self.world(4)
+        self.fill()
+        options = {"turn": 4000, "retry": 200}
+        self.start(patience=300, **options)
+        self.add_gang("a", 4, 32)
+        self.expect_holder("a")
+        self.add_gang("b", 4, 32)
+        self.expect({"phase": "Waiting"}, "job-b")
+        first = self.status()["reservedUntil"]
+        self.host.kill()
+        self.start(patience=1000, **options)
+        self.expect_holder("a", "b")
+        self.assertAlmostEqual(seconds_of(self.status()["reservedUntil"]), seconds_of(first), delta=1)
+        self.expect_holder("b", "a")
+        self.assertAlmostEqual(time.time(), seconds_of(first), delta=2)
+        wait_for(lambda: self.status("job-b").get("reservedUntil"))
+        second = self.status("job-b")["reservedUntil"]
+        self.host.kill()
+        self.start(patience=1000, **options)  # a goes before b, and has had its turn
+        self.expect_holder("b", "a")
+        self.assertAlmostEqual(seconds_of(self.status("job-b")["reservedUntil"]), seconds_of(second), delta=1)
+        for node in self.nodes[:4]:
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+        self.wait_lifted(*[f"a-{i}" for i in range(4)])
+        self.expect({"phase": "Placed", "reservedUntil": None})
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

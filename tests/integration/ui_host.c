@@ -352,12 +352,13 @@ static int start(struct gt_err **err)
     times.settle_ms = 1;
     times.gang_ms = 3600000;
     times.retry_ms = host.patience_ms ? host.patience_ms : times.retry_ms;
-    const struct gt_placement_spec placement = {.loop = host.loop,
-                                                .kube = host.kube,
-                                                .cache = host.cache,
-                                                .owners = host.owners,
-                                                .options = {.patience_ms = host.patience_ms},
-                                                .times = &times};
+    const struct gt_placement_spec placement = {
+        .loop = host.loop,
+        .kube = host.kube,
+        .cache = host.cache,
+        .owners = host.owners,
+        .options = {.patience_ms = host.patience_ms, .reserve_waiting_percent = 100},
+        .times = &times};
     if (r == 0 && !host.no_placement)
         r = gt_placement_new(&placement, &host.placement, err);
     if (r == 0)

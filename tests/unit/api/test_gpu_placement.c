@@ -88,6 +88,7 @@ static void draw(struct drawn *drawn)
         .promised_until = maybe("2026-01-30T12:00:00Z"),
         .waiting_since = maybe("2026-01-30T12:00:01Z"),
         .planned_at = maybe("2026-01-30T12:00:02Z"),
+        .reserved_until = maybe("2026-01-30T12:00:03Z"),
     };
     for (unsigned i = 0; i < drawn->object.template_count; i++)
         drawn->templates[i] = (struct gt_gpu_placement_template){.role = maybe("worker"),
@@ -147,6 +148,7 @@ static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_
     assert_string_equal(got->promised_until, want->promised_until);
     assert_string_equal(got->waiting_since, want->waiting_since);
     assert_string_equal(got->planned_at, want->planned_at);
+    assert_string_equal(got->reserved_until, want->reserved_until);
     assert_same_plan(got, want);
 }
 

@@ -50,11 +50,14 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--http=none", "--only", "supernodes", "--supernode-label=none",
                            "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
-                           "--log-format=json", "--reserve=90", "--reserve-missing=20", "--reserve-gpus", "64",
+                           "--log-format=json", "--reserve=90", "--reserve-missing=20",
+                           "--reserve-waiting=300", "--reserve-waiting-percent=80", "--reserve-gpus", "64",
                            "--namespace-weights=w", "--reserve-gpus-per-namespace=256", NULL),
                      0);
     assert_int_equal(options.placement.reserve_ms, 90000);
     assert_int_equal(options.placement.reserve_missing_ms, 20000);
+    assert_int_equal(options.placement.reserve_waiting_ms, 300000);
+    assert_int_equal(options.placement.reserve_waiting_percent, 80);
     assert_int_equal(options.placement.reserve_gpus, 64);
     assert_string_equal(options.namespace_weights, "w");
     assert_int_equal(options.placement.reserve_gpus_per_namespace, 256);
@@ -95,6 +98,7 @@ static void test_wrong(void **state)
         "--log-level=loud",
         "--reserve=0",
         "--reserve-gpus=0",
+        "--reserve-waiting-percent=101",
         "--reserve-gpus=1.5",
         "--namespace-weights=a/b",
         "--reserve-gpus-per-namespace=0",

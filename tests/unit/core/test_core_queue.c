@@ -37,7 +37,8 @@ struct world {
     struct job jobs[JOBS];
     unsigned job_count;
     struct job *holder;
-    char order[64]; /* the first letters of those that were tried */
+    uint64_t turn_end; /* of the holder */
+    char order[64];    /* the first letters of those that were tried */
     bool refuse_all;
     struct space spaces[3]; /* jobs are in the first one unless a test says otherwise */
     unsigned looks;         /* at what namespaces hold */
@@ -102,10 +103,11 @@ static void same(void *arg, void *job, void *like)
 }
 
 /* The supernodes that run empty first. */
-static bool hold(void *arg, void *what)
+static bool hold(void *arg, void *what, uint64_t turn_end)
 {
     struct world *world = arg;
     struct job *job = what;
+    world->turn_end = turn_end;
     if (job && job == world->holder)
         return true;
     if (job && job->nodes > NODES)
@@ -136,11 +138,12 @@ static uint64_t now_of(void *arg)
     return ((struct world *)arg)->now;
 }
 
-static struct world *new_world(uint64_t patience)
+static struct world *new_world_of_turns(uint64_t patience, uint64_t turn)
 {
     struct world *world = calloc(1, sizeof(*world));
     assert_non_null(world);
     const struct gt_queue_spec spec = {.patience_ms = patience,
+                                       .turn_ms = turn,
                                        .share = share,
                                        .try = try,
                                        .same = same,
@@ -149,6 +152,11 @@ static struct world *new_world(uint64_t patience)
                                        .arg = world};
     assert_int_equal(gt_queue_new(&spec, &world->queue, NULL), 0);
     return world;
+}
+
+static struct world *new_world(uint64_t patience)
+{
+    return new_world_of_turns(patience, 0);
 }
 
 static void free_world(struct world *world)
@@ -352,6 +360,67 @@ static void test_holder_gives_way_to_who_goes_before(void **state)
     assert_ptr_equal(world->holder, big);
     gt_queue_remove(world->queue, big);
     assert_null(world->holder);
+    free_world(world);
+}
+
+static void expect_holder(struct world *world, uint64_t now, const struct job *holder, uint64_t turn_end)
+{
+    world->now = now;
+    run(world);
+    assert_ptr_equal(world->holder, holder);
+    assert_int_equal(world->turn_end, turn_end);
+}
+
+/* A turn ends, and the next in line that has waited has one; none has a second before all had a first. */
+static void test_turns_end(void **state)
+{
+    (void)state;
+    struct world *world = new_world_of_turns(5, 100);
+    for (unsigned n = 0; n < NODES; n++)
+        world->busy_until[n] = 10000;
+    const struct job *first = add(world, NODES, 10, 0, 1, false, 0);
+    const struct job *second = add(world, 8, 10, 0, 2, false, 0);
+    expect_holder(world, 6, first, 106);
+    assert_int_equal(gt_queue_next_ms(world->queue), 106);
+    expect_holder(world, 105, first, 106);
+    const struct job *third = add(world, 8, 10, 0, 3, false, 0);
+    expect_holder(world, 106, second, 206);
+    expect_holder(world, 150, second, 206); /* the first has waited again, and goes before it */
+    expect_holder(world, 206, third, 306);
+    expect_holder(world, 306, first, 406);
+    expect_holder(world, 407, second, 507);
+    gt_queue_remove(world->queue, second);
+    expect_holder(world, 408, third, 508);
+    gt_queue_remove(world->queue, third);
+    expect_holder(world, 410, NULL, 0); /* its patience begins anew */
+    expect_holder(world, 412, first, 512);
+    free_world(world);
+}
+
+/* Of another leader: one goes on with its turn, another had one. */
+static void test_turns_of_before(void **state)
+{
+    (void)state;
+    struct world *world = new_world_of_turns(5, 100);
+    for (unsigned n = 0; n < NODES; n++)
+        world->busy_until[n] = 10000;
+    struct job *had = add(world, 8, 10, 0, 1, false, 0), *has = add(world, 8, 10, 0, 2, false, 0);
+    struct gt_queue_entry entry = {.job = had,
+                                   .share = &world->spaces[0].share,
+                                   .gpus = 8,
+                                   .created_s = 1,
+                                   .number = 1,
+                                   .turn_end_ms = 500};
+    assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+    entry = (struct gt_queue_entry){.job = has,
+                                    .share = &world->spaces[0].share,
+                                    .gpus = 8,
+                                    .created_s = 2,
+                                    .number = 2,
+                                    .turn_end_ms = 1040};
+    assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+    expect_holder(world, 1000, has, 1040);
+    expect_holder(world, 1040, had, 1140);
     free_world(world);
 }
 
@@ -636,6 +705,8 @@ int main(void)
         cmocka_unit_test(test_priority_and_partial_go_before_turns),
         cmocka_unit_test(test_who_comes_in_a_round),
         cmocka_unit_test(test_holder_by_turns),
+        cmocka_unit_test(test_turns_end),
+        cmocka_unit_test(test_turns_of_before),
         cmocka_unit_test(test_hopeless_job_delays_none_of_its_namespace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

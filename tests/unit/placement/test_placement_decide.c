@@ -396,10 +396,25 @@ static void test_selector_and_kept_nodes(void **state)
         GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32,
              .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
     assert_int_equal(gt_node_set_add(&kept, gt_cluster_find_node(gt_cache_cluster(cache), "s2-n1"), NULL), 0);
-    const struct gt_decide_spec avoiding = {.avoid = &kept, .reserve_until = 1000};
+    const struct gt_decide_spec avoiding = {
+        .avoid = &kept, .avoid_for = "ns/Job/b until 12:00", .reserve_until = 1000};
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "exclude 8 nodes"));
-    assert_non_null(strstr(text.data, "1 node is kept for a job that waits longer"));
+    assert_non_null(strstr(text.data, "it would fit"));
+    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
+    gt_buf_consume(&text, text.len);
+    /* what is reserved counts all the same */
+    for (unsigned i = 4; i < 8; i++)
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32,
+             .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
+    assert_non_null(strstr(text.data, "64 GPUs are needed in all, the cluster has 32"));
+    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
+    for (unsigned i = 4; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "a-%u", i);
+        gt_cache_pod_gone(cache, "ns", name);
+    }
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned n = 0; n < NODES_EACH; n++)
