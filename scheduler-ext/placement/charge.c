@@ -17,7 +17,7 @@ static uint64_t wanted_gpus(const struct gt_job_view *view)
 uint64_t gt_placement_promise_room(const struct pjob *pjob)
 {
     uint64_t limit = pjob->placement->spec.options.reserve_gpus_per_namespace;
-    uint64_t others = pjob->account->promised - gt_reservations_gpus(&pjob->reservations);
+    uint64_t others = pjob->tenant->reserved - gt_reservations_gpus(&pjob->reservations);
     return limit > others ? limit - others : 0;
 }
 
@@ -27,14 +27,14 @@ static bool is_first_unit(const struct reconcile *reconcile)
 {
     const struct pjob *pjob = reconcile->pjob;
     return reconcile->owner && reconcile->owner->sequential &&
-           pjob->account->promised == gt_reservations_gpus(&pjob->reservations);
+           pjob->tenant->reserved == gt_reservations_gpus(&pjob->reservations);
 }
 
 bool gt_placement_may_promise(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
-    uint64_t wanted = wanted_gpus(view), has = pjob->account->promised;
+    uint64_t wanted = wanted_gpus(view), has = pjob->tenant->reserved;
     uint64_t limit = reconcile->placement->spec.options.reserve_gpus_per_namespace;
     if (!wanted || wanted + has <= limit || is_first_unit(reconcile))
         return true;

@@ -38,17 +38,8 @@ static struct tenant *join_tenant(struct gt_cache_namespace *namespace_)
     return tenant;
 }
 
-static void count_reserved(struct pjob *pjob, uint32_t gpus)
+static void leave_tenant(struct tenant *tenant)
 {
-    pjob->tenant->reserved += gpus;
-    pjob->tenant->reserved -= pjob->counted_gpus;
-    pjob->counted_gpus = gpus;
-}
-
-static void leave_tenant(struct pjob *pjob)
-{
-    struct tenant *tenant = pjob->tenant;
-    count_reserved(pjob, 0);
     if (--tenant->jobs)
         return;
     tenant->namespace_->user = NULL;
@@ -76,13 +67,8 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
                           .due_ms = UINT64_MAX,
                           .began_in_term = placement->in_term,
                           .adopted = placement->in_term, /* it begins anew */
-                          .account = gt_account_join(&placement->accounts, job->key, strcspn(job->key, "/")),
                           .reason = ""};
-    if (!pjob->account) {
-        free(pjob);
-        return NULL;
-    }
-    pjob->reservations.charged = &pjob->account->promised;
+    pjob->reservations.charged = &tenant->reserved;
     if (pjob->next)
         pjob->next->previous = pjob;
     placement->jobs = pjob;
@@ -119,11 +105,10 @@ static void drop(struct pjob *pjob)
     if (gt_reservations_gpus(&pjob->reservations))
         gt_queue_wake(placement->queue);
     gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
-    gt_account_leave(&placement->accounts, pjob->account);
     if (pjob->object)
         pjob->object->job = NULL;
     pjob->job->user = NULL;
-    leave_tenant(pjob);
+    leave_tenant(pjob->tenant);
     free(pjob->text);
     free(pjob->plan);
     free(pjob);
@@ -254,10 +239,7 @@ static void on_share(void *arg, struct gt_queue_share *share)
 static enum gt_queue_result on_try(void *arg, void *job, bool restricted)
 {
     (void)arg;
-    struct pjob *pjob = job;
-    enum gt_queue_result result = gt_placement_try(pjob, restricted);
-    count_reserved(pjob, gt_reservations_gpus(&pjob->reservations));
-    return result;
+    return gt_placement_try(job, restricted);
 }
 
 static void on_same(void *arg, void *job, void *like)
@@ -292,7 +274,6 @@ static void reconcile_marked(struct gt_placement *placement)
         pjob->marked = false;
         pjob->next_marked = NULL;
         gt_placement_reconcile(pjob);
-        count_reserved(pjob, gt_reservations_gpus(&pjob->reservations));
         pjob = next;
     }
 }

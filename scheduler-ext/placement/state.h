@@ -9,7 +9,6 @@
 #include "scheduler-ext/decide/backoff.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
-#include "scheduler-ext/placement/accounts.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/patch.h"
@@ -48,7 +47,9 @@ struct write_line { /* those that wait */
 struct tenant {                  /* a namespace that has jobs here; gt_cache_namespace.user */
     struct gt_queue_share share; /* first */
     struct gt_cache_namespace *namespace_;
-    uint64_t reserved; /* GPUs, by reservations of its jobs */
+    /* GPUs that its jobs have reserved for pods that do not exist. A pod that exists is charged by the API
+     * server's quota; a promise would be charged to nobody. */
+    uint64_t reserved;
     uint32_t jobs;
 };
 
@@ -56,7 +57,6 @@ struct pjob {
     struct gt_placement *placement;
     struct gt_cache_job *job;
     struct tenant *tenant;
-    uint32_t counted_gpus; /* in tenant.reserved */
     struct pjob *next, *previous;
     struct pjob *next_marked;
     bool marked, queued;
@@ -64,7 +64,6 @@ struct pjob {
     bool keeps;            /* some of its reservations are kept */
     bool awaits_admission; /* of its PodGroup */
     struct gt_reservations reservations;
-    struct gt_account *account;      /* of its namespace */
     struct placement_object *object; /* NULL: no memory */
     bool began_in_term;              /* of this leader */
     bool adopted;                    /* what the object planned before this leader's term was taken over */
@@ -107,7 +106,6 @@ struct gt_placement {
     struct gt_placement_times times;
     struct remote_reservations remote; /* while it does not act */
     struct backoffs backoffs;
-    struct gt_accounts accounts;
     struct gt_source *timer;
     bool started, in_turn;
     struct pjob *jobs, *marked;
