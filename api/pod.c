@@ -177,6 +177,7 @@ static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
     to->node_name = text_of(spec, "nodeName", bad);
     to->scheduler = text_of(spec, "schedulerName", bad);
     to->priority_class = text_of(spec, "priorityClassName", bad);
+    to->has_deadline = gt_get(spec, "activeDeadlineSeconds") != NULL;
     to->node_selector = gt_get(spec, "nodeSelector");
     to->tolerations = gt_get(spec, "tolerations");
     to->affinity = gt_get(spec, "affinity");
@@ -188,6 +189,7 @@ static void read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
 static void read_status(const cJSON *status, struct gt_pod *to, bool *bad)
 {
     to->nominated_node = text_of(status, "nominatedNodeName", bad);
+    to->best_effort = strcmp(gt_get_string(status, "qosClass"), "BestEffort") == 0;
     to->conditions = gt_get(status, "conditions");
     for (const cJSON *item = cJSON_IsArray(to->conditions) ? to->conditions->child : NULL; item;
          item = item->next) {

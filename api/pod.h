@@ -95,6 +95,8 @@ struct gt_pod { /* it points to itself: not to be copied */
     uint64_t created_s; /* Unix time */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
+    bool has_deadline;   /* spec.activeDeadlineSeconds */
+    bool best_effort;    /* its QoS class */
     bool gated;          /* GT_GATE is among its gates */
     unsigned gate_count; /* of all its gates */
     /* Parts of the object, for those who change them. */

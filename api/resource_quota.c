@@ -11,7 +11,7 @@
 /* ---- reading ---- */
 
 /* What is read, before it is put into one block. */
-struct reader {
+struct quota_reader {
     struct gt_resource_quota quota;
     struct gt_quota_scope scopes[GT_QUOTA_SCOPES_MAX];
     const char *values[GT_QUOTA_VALUES_MAX];
@@ -77,7 +77,7 @@ static enum gt_quota_scope_kind kind_of(const char *name)
     return (enum gt_quota_scope_kind)kind;
 }
 
-static int add_scope(const struct gt_at *at, const struct gt_quota_scope *scope, struct reader *to)
+static int add_scope(const struct gt_at *at, const struct gt_quota_scope *scope, struct quota_reader *to)
 {
     if (to->quota.scope_count == GT_QUOTA_SCOPES_MAX)
         return gt_at_fail(at, "", "more than %d scopes", GT_QUOTA_SCOPES_MAX);
@@ -101,7 +101,7 @@ static int read_operator(const struct gt_at *at, const cJSON *item, enum gt_quot
 }
 
 static int read_values(const struct gt_at *at, const cJSON *item, struct gt_quota_scope *scope,
-                       struct reader *to)
+                       struct quota_reader *to)
 {
     const cJSON *array;
     int r =
@@ -118,7 +118,7 @@ static int read_values(const struct gt_at *at, const cJSON *item, struct gt_quot
     return 0;
 }
 
-static int read_scopes(const char *source, const cJSON *spec, struct reader *to, struct gt_err **err)
+static int read_scopes(const char *source, const cJSON *spec, struct quota_reader *to, struct gt_err **err)
 {
     const struct gt_at at = {source, "spec", err}, selector = {source, "spec.scopeSelector", err};
     const cJSON *names, *terms;
@@ -149,7 +149,7 @@ static const char *move_text(const char *text, char **next)
     return at;
 }
 
-static int copy(const struct reader *from, struct gt_resource_quota **ret, struct gt_err **err)
+static int copy(const struct quota_reader *from, struct gt_resource_quota **ret, struct gt_err **err)
 {
     size_t size = sizeof(**ret) + from->quota.scope_count * sizeof(from->scopes[0]) +
                   from->value_count * sizeof(from->values[0]) + strlen(from->quota.namespace_) +
@@ -180,7 +180,7 @@ int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_
                            struct gt_err **err)
 {
     const struct gt_at at = {"resourcequotas", "", err}, metadata = {"resourcequotas", "metadata", err};
-    struct reader reader = {.quota = {.namespace_ = ""}};
+    struct quota_reader reader = {.quota = {.namespace_ = ""}};
     char source[2 * GT_API_NAME_MAX + 32];
     const char *version;
     bool limits = false;

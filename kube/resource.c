@@ -9,6 +9,7 @@
 const struct gt_kube_resource gt_kube_nodes = {"", "v1", "nodes", false};
 const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};
 const struct gt_kube_resource gt_kube_configmaps = {"", "v1", "configmaps", true};
+const struct gt_kube_resource gt_kube_resource_quotas = {"", "v1", "resourcequotas", true};
 const struct gt_kube_resource gt_kube_leases = {"coordination.k8s.io", "v1", "leases", true};
 const struct gt_kube_resource gt_kube_events = {"events.k8s.io", "v1", "events", true};
 const struct gt_kube_resource gt_kube_node_gpu_topologies = {GT_API_GROUP, GT_API_VERSION,

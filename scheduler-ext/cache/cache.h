@@ -100,7 +100,8 @@ enum gt_cache_plan {
 /* A namespace, while it has pods here. */
 struct gt_cache_namespace {
     const char *name;
-    uint64_t gpus; /* of its pods that are on a node, or whose plan is held */
+    uint64_t gpus;  /* of its pods that are on a node, or whose plan is held */
+    uint64_t asked; /* by its pods, wherever they are, but for those that are about to go */
     uint32_t pod_count;
     void *user; /* as that of a job */
 };
@@ -123,9 +124,10 @@ struct gt_cache_pod {
     int32_t priority;
     uint64_t created_s; /* Unix time */
     bool deleting;
-    bool other_gates; /* besides GT_GATE */
-    bool refused;     /* its condition says that its scheduler refuses the plan: nothing is held for it */
-    unsigned gpus;    /* of all containers */
+    bool has_deadline, best_effort; /* for scopes of quotas */
+    bool other_gates;               /* besides GT_GATE */
+    bool refused;  /* its condition says that its scheduler refuses the plan: nothing is held for it */
+    unsigned gpus; /* of all containers */
     enum gt_cache_pod_state state;
     uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */
     const char *node_name;

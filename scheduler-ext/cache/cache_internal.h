@@ -155,7 +155,7 @@ struct cache_pod {
     struct cache_pod *next_changed;
     uint32_t hash;
     uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
-    unsigned counted;          /* GPUs, in its namespace */
+    unsigned counted, asked;   /* GPUs, in its namespace */
     unsigned need;             /* in the making: GPUs to be guessed */
     bool whole;                /* all GPUs of the plan are there */
     bool overrides;

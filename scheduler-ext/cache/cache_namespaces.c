@@ -43,6 +43,7 @@ void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_namespace *space = (struct cache_namespace *)pod->pub.namespace_;
     space->pub.gpus -= pod->counted;
+    space->pub.asked -= pod->asked;
     if (--space->pub.pod_count)
         return;
     gt_table_remove(&cache->namespaces, space->hash, space);
@@ -55,8 +56,11 @@ void gt_cache_count_gpus(struct cache_pod *pod)
     const struct gt_cache_pod *pub = &pod->pub;
     bool has =
         pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING || pub->plan == GT_CACHE_PLAN_HELD;
-    unsigned gpus = has ? pub->gpus : 0;
+    unsigned gpus = has ? pub->gpus : 0, asked = pub->deleting ? 0 : pub->gpus;
     pub->namespace_->gpus += gpus;
     pub->namespace_->gpus -= pod->counted;
+    pub->namespace_->asked += asked;
+    pub->namespace_->asked -= pod->asked;
     pod->counted = gpus;
+    pod->asked = asked;
 }

@@ -87,7 +87,8 @@ static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *fro
     digest = gt_digest_mix(digest, (uint32_t)from->priority);
     digest = gt_digest_mix(digest, from->created_s);
     return gt_digest_mix(digest, meta->owner_controls | from->deleting << 1 | from->gated << 2 |
-                                     has_other_gates(from) << 3 | is_refused(from) << 4);
+                                     has_other_gates(from) << 3 | is_refused(from) << 4 |
+                                     from->has_deadline << 5 | from->best_effort << 6);
 }
 
 static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
@@ -151,6 +152,8 @@ static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache
     pub->priority = from->priority;
     pub->created_s = from->created_s;
     pub->deleting = from->deleting;
+    pub->has_deadline = from->has_deadline;
+    pub->best_effort = from->best_effort;
     pub->other_gates = has_other_gates(from);
     pub->refused = is_refused(from);
     pub->gpus = from->gpus.total;

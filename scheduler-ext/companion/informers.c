@@ -16,12 +16,15 @@ static const struct {
     const char *name;
     const struct gt_kube_resource *resource;
     const char *field_selector;
+    const char *without; /* what it means where it cannot be had; NULL: nothing begins without it */
 } kinds[GT_INFORMER_KINDS] = {
-    [GT_INFORMER_TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL},
-    [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL},
-    [GT_INFORMER_NODES] = {"nodes", &gt_kube_nodes, NULL},
-    [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed"},
-    [GT_INFORMER_PLACEMENTS] = {GT_PLURAL_GPU_PLACEMENT, &gt_kube_gpu_placements, NULL},
+    [GT_INFORMER_TOPOLOGIES] = {GT_PLURAL_NODE_GPU_TOPOLOGY, &gt_kube_node_gpu_topologies, NULL, NULL},
+    [GT_INFORMER_SUPERNODES] = {GT_PLURAL_SUPERNODE, &gt_kube_supernodes, NULL, NULL},
+    [GT_INFORMER_NODES] = {"nodes", &gt_kube_nodes, NULL, NULL},
+    [GT_INFORMER_PODS] = {"pods", &gt_kube_pods, "status.phase!=Succeeded,status.phase!=Failed", NULL},
+    [GT_INFORMER_PLACEMENTS] = {GT_PLURAL_GPU_PLACEMENT, &gt_kube_gpu_placements, NULL, NULL},
+    [GT_INFORMER_QUOTAS] = {"resourcequotas", &gt_kube_resource_quotas, NULL,
+                            "GPUs are reserved for pods that do not exist as if there were no quota"},
 };
 
 struct channel { /* an informer's way back */
@@ -112,6 +115,9 @@ static void came(void *arg, cJSON *object)
     case GT_INFORMER_PLACEMENTS:
         NOTIFY(informers, saw_placement, informers->handlers[i_].arg, object);
         break;
+    case GT_INFORMER_QUOTAS:
+        NOTIFY(informers, saw_quota, informers->handlers[i_].arg, object);
+        break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
         came_pod(informers, object, false);
@@ -147,12 +153,23 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
     case GT_INFORMER_PLACEMENTS:
         NOTIFY(informers, saw_placement_gone, informers->handlers[i_].arg, namespace_, name);
         break;
+    case GT_INFORMER_QUOTAS:
+        NOTIFY(informers, saw_quota_gone, informers->handlers[i_].arg, namespace_, name);
+        break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
         NOTIFY(informers, saw_pod_gone, informers->handlers[i_].arg, namespace_, name);
         gt_cache_pod_gone(informers->cache, namespace_, name);
         break;
     }
+}
+
+static void check_synced(struct gt_informers *informers)
+{
+    if (informers->synced || !gt_informers_is_synced(informers, NULL))
+        return;
+    informers->synced = true;
+    NOTIFY(informers, on_synced, informers->handlers[i_].arg);
 }
 
 static void synced(void *arg)
@@ -165,22 +182,22 @@ static void synced(void *arg)
     channel->failing = false;
     channel->error[0] = '\0';
     NOTIFY(informers, on_listed, informers->handlers[i_].arg, channel->kind);
-    if (informers->synced || !gt_informers_is_synced(informers, NULL))
-        return;
-    informers->synced = true;
-    NOTIFY(informers, on_synced, informers->handlers[i_].arg);
+    check_synced(informers);
 }
 
 static void failed(void *arg, const struct gt_err *error)
 {
     struct channel *channel = arg;
     struct gt_informers *informers = channel->informers;
+    const char *name = kinds[channel->kind].name,
+               *without = channel->synced ? NULL : kinds[channel->kind].without;
     if (gt_err_code(error) == ESTALE)
         NOTIFY(informers, on_relist, informers->handlers[i_].arg, channel->kind);
-    gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
-           GT_STR("resource", kinds[channel->kind].name), GT_STR("error", gt_err_text(error)));
+    gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, without ? without : "cannot watch",
+           GT_STR("resource", name), GT_STR("error", gt_err_text(error)));
     channel->failing = true;
     snprintf(channel->error, sizeof(channel->error), "%s", gt_err_text(error));
+    check_synced(informers);
 }
 
 static void tick(void *arg)
@@ -300,7 +317,8 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
 {
     bool all = true;
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
-        if (!follows(informers, kind) || informers->channels[kind].synced)
+        const struct channel *channel = &informers->channels[kind];
+        if (!follows(informers, kind) || channel->synced || (kinds[kind].without && channel->failing))
             continue;
         if (why)
             gt_buf_printf(why, "%s%s", all ? "waiting for the list of " : ", ", kinds[kind].name);

@@ -16,6 +16,7 @@ enum gt_informer_kind {
     GT_INFORMER_NODES,      /* their metadata alone, where no pods are followed */
     GT_INFORMER_PODS,       /* that have not ended */
     GT_INFORMER_PLACEMENTS, /* GPUPlacements; the cache does without them */
+    GT_INFORMER_QUOTAS,     /* ResourceQuotas; likewise. Nothing waits for them where they cannot be listed */
     GT_INFORMER_KINDS,
 };
 enum {
@@ -40,6 +41,8 @@ struct gt_cache_handlers {
     void (*saw_pod_gone)(void *arg, const char *namespace_, const char *name);
     void (*saw_placement)(void *arg, const cJSON *object);
     void (*saw_placement_gone)(void *arg, const char *namespace_, const char *name);
+    void (*saw_quota)(void *arg, const cJSON *object);
+    void (*saw_quota_gone)(void *arg, const char *namespace_, const char *name);
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);

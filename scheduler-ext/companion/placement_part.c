@@ -100,6 +100,16 @@ static void saw_placement_gone(void *arg, const char *namespace_, const char *na
     gt_placement_saw_object_gone(((struct placement_part *)arg)->placement, namespace_, name);
 }
 
+static void saw_quota(void *arg, const cJSON *object)
+{
+    gt_placement_saw_quota(((struct placement_part *)arg)->placement, object);
+}
+
+static void saw_quota_gone(void *arg, const char *namespace_, const char *name)
+{
+    gt_placement_saw_quota_gone(((struct placement_part *)arg)->placement, namespace_, name);
+}
+
 static void on_pod(void *arg, struct gt_cache_pod *pod)
 {
     gt_placement_on_pod(((struct placement_part *)arg)->placement, pod);
@@ -378,6 +388,8 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
                                                           .saw_pod_gone = saw_pod_gone,
                                                           .saw_placement = saw_placement,
                                                           .saw_placement_gone = saw_placement_gone,
+                                                          .saw_quota = saw_quota,
+                                                          .saw_quota_gone = saw_quota_gone,
                                                           .on_pod = on_pod,
                                                           .on_pod_gone = on_pod_gone,
                                                           .on_refused = on_refused,
@@ -487,7 +499,7 @@ static void part_metrics(const void *self, struct gt_buf *to)
 const struct gt_part gt_placement_part = {
     .name = "placement",
     .help = "plans the gated pods of jobs with groups; its webhook sets the gates",
-    .kinds = GT_INFORMER_CLUSTER | 1U << GT_INFORMER_PLACEMENTS,
+    .kinds = GT_INFORMER_CLUSTER | 1U << GT_INFORMER_PLACEMENTS | 1U << GT_INFORMER_QUOTAS,
     .new = part_new,
     .free = part_free,
     .ready = part_ready,

@@ -303,6 +303,16 @@ static bool give_up(struct gt_cache *cache, struct gt_job_view *view, struct gt_
     return any;
 }
 
+void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
+                         struct gt_reservations *reservations)
+{
+    if (!gt_job_view_has_begun(view))
+        give_up(cache, view, reservations, 0, view->count);
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].state == GT_MEMBER_RESERVED)
+            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
+}
+
 /* Whether the members of a run that have a place have it in different supernodes. */
 static bool is_torn(struct gt_cache *cache, const struct gt_job_view *view,
                     const struct gt_reservations *reservations, uint32_t first, uint32_t count)

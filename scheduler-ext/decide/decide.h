@@ -39,6 +39,11 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
 bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
                     bool keep);
 
+/* Gives up the places of pods that do not exist; of a job before its first gate goes all promises. The view
+ * is of no use afterwards. */
+void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
+                         struct gt_reservations *reservations);
+
 /*
  * The nodes that a job which does not fit would need if nobody were on them: those that are least in use, as
  * few as will do. False where it would not even fit then. Nothing is changed.

@@ -1,9 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "api/names.h"
+#include "base/digest.h"
+#include "kube/status.h"
+#include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/reconcile.h"
 
-/* Whether what a job wants promised may be promised to its namespace. */
+/*
+ * Whether what a job wants reserved for pods that do not exist may be reserved: by the limit of its namespace
+ * here, and by the ResourceQuotas that its pods will be charged to.
+ *
+ * A quota's status says what is used, by pods that exist. It is another stream than that of the pods, so a
+ * pod may be in one and not yet in the other, and the place that it takes is a promise until it is seen.
+ * Therefore what is used is, for new promises, the greater one of the status and the pods that are seen: too
+ * much for a moment, never too little. For those that are made already it is the lower one, and they have to
+ * be too many for a while.
+ */
+
+/* What limits a job's promises. */
+struct bound {
+    const struct gt_resource_quota *quota; /* NULL: --reserve-gpus-per-namespace */
+    uint64_t allowed, used, reserved;
+};
+
+static uint64_t room_in(const struct bound *bound)
+{
+    uint64_t taken = bound->used + bound->reserved;
+    return bound->allowed > taken ? bound->allowed - taken : 0;
+}
+
+/* ---- quotas ---- */
+
+static void note(struct gt_placement *placement, const char *name, const struct gt_err *error)
+{
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true, name, gt_err_text(error));
+}
+
+void gt_placement_saw_quota(struct gt_placement *placement, const cJSON *object)
+{
+    const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
+    struct gt_resource_quota *quota = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    int r = gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error);
+    if (quota)
+        r = gt_quotas_put(&placement->quotas, quota, &error);
+    else if (r >= 0)
+        gt_quotas_remove(&placement->quotas, namespace_, name);
+    if (r < 0)
+        note(placement, name, error); /* the last sound one stays */
+    else if (placement->lacking)
+        gt_placement_wake(placement);
+}
+
+void gt_placement_saw_quota_gone(struct gt_placement *placement, const char *namespace_, const char *name)
+{
+    gt_quotas_remove(&placement->quotas, namespace_, name);
+    if (placement->lacking)
+        gt_placement_wake(placement);
+}
+
+/* Pods of a job are alike in what scopes ask: any of them tells. */
+static bool is_charged(const struct pjob *pjob, const struct gt_resource_quota *quota)
+{
+    const struct gt_cache_pod *pod = pjob->job->pods;
+    const struct gt_quota_pod asked = {.priority_class = pod->priority_class,
+                                       .has_deadline = pod->has_deadline,
+                                       .best_effort = pod->best_effort};
+    return gt_resource_quota_matches(quota, &asked);
+}
+
+/* Whether a job comes before another one, or is it: in the order in which promises are kept. */
+static bool is_before(const struct pjob *a, const struct pjob *b)
+{
+    int32_t priority[2];
+    uint64_t created[2];
+    gt_placement_seniority(a->job, &priority[0], &created[0]);
+    gt_placement_seniority(b->job, &priority[1], &created[1]);
+    if (priority[0] != priority[1])
+        return priority[0] > priority[1];
+    return created[0] != created[1] ? created[0] < created[1] : a->job->number <= b->job->number;
+}
+
+/* What is promised to jobs that a quota charges; with `last` only to this one and those before it. */
+static uint64_t promised(const struct pjob *pjob, const struct gt_resource_quota *quota,
+                         const struct pjob *last)
+{
+    uint64_t gpus = 0;
+    if (!quota->scope_count && !last)
+        return pjob->tenant->reserved;
+    for (const struct pjob *other = pjob->placement->jobs; other; other = other->next)
+        if (other->tenant == pjob->tenant && gt_reservations_gpus(&other->reservations) &&
+            is_charged(other, quota) && (!last || is_before(other, last)))
+            gpus += gt_reservations_gpus(&other->reservations);
+    return gpus;
+}
+
+/* The bound that leaves least; without `own` of the quotas alone. False: there is none. */
+static bool find_bound(const struct pjob *pjob, bool own, struct bound *ret)
+{
+    const struct gt_placement *placement = pjob->placement;
+    const struct gt_cache_namespace *namespace_ = pjob->tenant->namespace_;
+    uint32_t count;
+    struct gt_resource_quota *const *quotas = gt_quotas_of(&placement->quotas, namespace_->name, &count);
+    bool found = own;
+    *ret = (struct bound){.allowed = placement->spec.options.reserve_gpus_per_namespace,
+                          .reserved = pjob->tenant->reserved};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct gt_resource_quota *quota = quotas[i];
+        /* Pods of other scopes are seen too. */
+        uint64_t seen = quota->scope_count ? 0 : namespace_->asked;
+        if (!is_charged(pjob, quota))
+            continue;
+        const struct bound bound = {.quota = quota,
+                                    .allowed = quota->hard,
+                                    .used = quota->used > seen ? quota->used : seen,
+                                    .reserved = promised(pjob, quota, NULL)};
+        if (!found || room_in(&bound) < room_in(ret))
+            *ret = bound;
+        found = true;
+    }
+    return found;
+}
+
+/* ---- before it is promised ---- */
 
 static uint64_t wanted_gpus(const struct gt_job_view *view)
 {
@@ -16,9 +137,10 @@ static uint64_t wanted_gpus(const struct gt_job_view *view)
 
 uint64_t gt_placement_promise_room(const struct pjob *pjob)
 {
-    uint64_t limit = pjob->placement->spec.options.reserve_gpus_per_namespace;
-    uint64_t others = pjob->tenant->reserved - gt_reservations_gpus(&pjob->reservations);
-    return limit > others ? limit - others : 0;
+    struct bound bound;
+    find_bound(pjob, true, &bound);
+    bound.reserved -= gt_reservations_gpus(&pjob->reservations);
+    return room_in(&bound);
 }
 
 /* Of a sequential owner the next pod comes only when this one runs: its unit is reserved where nothing else
@@ -30,21 +152,124 @@ static bool is_first_unit(const struct reconcile *reconcile)
            pjob->tenant->reserved == gt_reservations_gpus(&pjob->reservations);
 }
 
+/* Of all that bounds its promises. */
+static uint64_t digest_of(const struct pjob *pjob)
+{
+    const uint64_t parts[] = {pjob->tenant->reserved, pjob->tenant->namespace_->asked,
+                              pjob->placement->quotas.version};
+    uint64_t digest = GT_DIGEST_EMPTY;
+    for (unsigned i = 0; i < GT_COUNT(parts); i++)
+        digest = gt_digest_number(digest, parts[i]);
+    return digest;
+}
+
+static void set_lacking(struct pjob *pjob, uint64_t gpus)
+{
+    pjob->placement->lacking += (gpus != 0) - (pjob->lacking_gpus != 0);
+    pjob->lacking_gpus = gpus;
+    pjob->lacking_digest = digest_of(pjob);
+}
+
+static void tell(const struct reconcile *reconcile, const struct bound *bound, uint64_t wanted)
+{
+    const struct gt_job_view *view = reconcile->view;
+    char text[512];
+    if (bound->quota)
+        snprintf(text, sizeof(text),
+                 "quota %s of its namespace allows %llu GPUs: %llu are used, %llu are reserved for pods to "
+                 "come; it would need %llu more",
+                 bound->quota->name, (unsigned long long)bound->allowed, (unsigned long long)bound->used,
+                 (unsigned long long)bound->reserved, (unsigned long long)wanted);
+    else
+        snprintf(text, sizeof(text),
+                 "%u of its %u pods are there, and %llu GPUs would be reserved for the others; its namespace "
+                 "may have %llu GPUs reserved for pods that do not exist, and has %llu",
+                 view->count - view->missing, view->count, (unsigned long long)wanted,
+                 (unsigned long long)bound->allowed, (unsigned long long)bound->reserved);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS,
+                           bound->quota ? "QuotaExceeded" : "ReserveLimit", text);
+}
+
 bool gt_placement_may_promise(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_job_view *view = reconcile->view;
-    uint64_t wanted = wanted_gpus(view), has = pjob->tenant->reserved;
-    uint64_t limit = reconcile->placement->spec.options.reserve_gpus_per_namespace;
-    if (!wanted || wanted + has <= limit || is_first_unit(reconcile))
+    uint64_t wanted = wanted_gpus(reconcile->view);
+    struct bound bound;
+    set_lacking(pjob, 0);
+    if (!wanted || !find_bound(pjob, !is_first_unit(reconcile), &bound) || wanted <= room_in(&bound))
         return true;
-    char text[256];
-    snprintf(text, sizeof(text),
-             "%u of its %u pods are there, and %llu GPUs would be reserved for the others; its namespace may "
-             "have %llu GPUs reserved for pods that do not exist, and has %llu",
-             view->count - view->missing, view->count, (unsigned long long)wanted, (unsigned long long)limit,
-             (unsigned long long)has);
-    gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "ReserveLimit", text);
+    tell(reconcile, &bound, wanted);
+    set_lacking(pjob, wanted);
     gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;
+}
+
+void gt_placement_forget_lacking(struct pjob *pjob)
+{
+    set_lacking(pjob, 0);
+}
+
+void gt_placement_retry_lacking(struct gt_placement *placement)
+{
+    for (struct pjob *pjob = placement->jobs; pjob && placement->lacking; pjob = pjob->next) {
+        struct bound bound;
+        uint64_t digest = pjob->lacking_gpus ? digest_of(pjob) : 0;
+        if (!pjob->lacking_gpus || digest == pjob->lacking_digest)
+            continue;
+        pjob->lacking_digest = digest;
+        if (find_bound(pjob, true, &bound) && pjob->lacking_gpus > room_in(&bound))
+            continue;
+        set_lacking(pjob, 0);
+        gt_placement_mark(pjob);
+    }
+}
+
+/* ---- afterwards ---- */
+
+/* A quota that has become too small for all promises, and for those of this job as well. */
+static const struct gt_resource_quota *too_small(const struct pjob *pjob)
+{
+    const struct gt_cache_namespace *namespace_ = pjob->tenant->namespace_;
+    uint32_t count;
+    struct gt_resource_quota *const *quotas =
+        gt_quotas_of(&pjob->placement->quotas, namespace_->name, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t used = quotas[i]->used < namespace_->asked ? quotas[i]->used : namespace_->asked;
+        if (is_charged(pjob, quotas[i]) && used + promised(pjob, quotas[i], NULL) > quotas[i]->hard &&
+            used + promised(pjob, quotas[i], pjob) > quotas[i]->hard)
+            return quotas[i];
+    }
+    return NULL;
+}
+
+bool gt_placement_give_back(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    uint32_t gpus = gt_reservations_gpus(&pjob->reservations);
+    const struct gt_resource_quota *quota = gpus ? too_small(pjob) : NULL;
+    char text[512];
+    if (!quota) {
+        pjob->overdrawn_ms = 0;
+        return false;
+    }
+    if (!pjob->overdrawn_ms)
+        pjob->overdrawn_ms = reconcile->now;
+    uint64_t end = pjob->overdrawn_ms + reconcile->placement->times.retry_ms;
+    if (reconcile->now < end) {
+        gt_placement_due(pjob, end);
+        return false;
+    }
+    if (!gt_placement_may_give_up(reconcile))
+        return true;
+    pjob->overdrawn_ms = 0; /* what is left is looked at again */
+    gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->reservations);
+    if (gt_reservations_gpus(&pjob->reservations) == gpus)
+        return false; /* their pods are there, and are about to take them */
+    snprintf(text, sizeof(text),
+             "%u GPUs are no longer reserved for pods to come: quota %s of its namespace allows %llu",
+             gpus - gt_reservations_gpus(&pjob->reservations), quota->name, (unsigned long long)quota->hard);
+    gt_placement_event(pjob, pjob->job->pods, true, "QuotaExceeded", "Place", text);
+    reconcile->placement->room = true;
+    gt_placement_mark(pjob);
+    return true;
 }

@@ -96,6 +96,7 @@ static void drop(struct pjob *pjob)
         gt_queue_remove(placement->queue, pjob);
     if (pjob->marked)
         unmark(pjob);
+    gt_placement_forget_lacking(pjob);
     if (pjob->previous)
         pjob->previous->next = pjob->next;
     else
@@ -125,6 +126,8 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
 {
     if (!placement->started)
         return;
+    if (placement->lacking)
+        gt_placement_wake(placement); /* less may be used of a quota */
     struct pjob *pjob = pjob_of(placement, pod->job, concerns_us(pod));
     if (!pjob)
         return;
@@ -138,6 +141,8 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_po
 {
     struct pjob *pjob = pod->job->user;
     gt_backoff_forget_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache), pod->node);
+    if (placement->lacking)
+        gt_placement_wake(placement);
     if (!placement->started || !pjob)
         return;
     pjob->pods_seen = pod->job->pod_count;
@@ -353,6 +358,7 @@ static void on_turn(void *arg)
         placement->room = false;
         gt_queue_wake(placement->queue);
     }
+    gt_placement_retry_lacking(placement);
     gt_writes_send(placement);
     placement->in_turn = false;
     if (placement->marked || more) {
@@ -421,6 +427,7 @@ void gt_placement_free(struct gt_placement *placement)
         return;
     gt_placement_stop(placement);
     gt_placement_objects_done(&placement->objects);
+    gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
     if (placement->queue)
         gt_queue_free(placement->queue);

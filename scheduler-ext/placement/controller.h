@@ -93,6 +93,9 @@ void gt_placement_saw_pod_gone(struct gt_placement *placement, const char *names
 /* Of the informer of GPUPlacements, also while it does not act. */
 void gt_placement_saw_object(struct gt_placement *placement, const cJSON *object);
 void gt_placement_saw_object_gone(struct gt_placement *placement, const char *namespace_, const char *name);
+/* Of the informer of ResourceQuotas, likewise; without one no quota counts. */
+void gt_placement_saw_quota(struct gt_placement *placement, const cJSON *object);
+void gt_placement_saw_quota_gone(struct gt_placement *placement, const char *namespace_, const char *name);
 void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_pod *pod);
 void gt_placement_on_refused(struct gt_placement *placement, const char *namespace_, const char *name,

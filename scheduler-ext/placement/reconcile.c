@@ -251,18 +251,12 @@ static void enqueue(struct reconcile *reconcile)
                                    .gpus = view->whole ? gpus_of(view) : 0,
                                    .partial =
                                        view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED],
-                                   .priority = INT32_MIN,
-                                   .created_s = UINT64_MAX,
                                    .number = pjob->job->number,
                                    .shape = shape_of(reconcile)};
-    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
-        if (!gt_job_view_counts(pod))
-            continue;
-        entry.priority = pod->priority > entry.priority ? pod->priority : entry.priority;
-        entry.created_s = pod->created_s < entry.created_s ? pod->created_s : entry.created_s;
-        if (!view->whole && pod->plan != GT_CACHE_PLAN_HELD && pod->node == GT_NONE)
+    gt_placement_seniority(pjob->job, &entry.priority, &entry.created_s);
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !view->whole; pod = pod->next)
+        if (gt_job_view_counts(pod) && pod->plan != GT_CACHE_PLAN_HELD && pod->node == GT_NONE)
             entry.gpus += pod->gpus;
-    }
     if (!pjob->waits_ms)
         adopt_wait(reconcile);
     entry.since_ms = pjob->waits_ms;
@@ -541,6 +535,8 @@ static void reconcile_job(struct reconcile *reconcile)
     }
     handle_lost(reconcile);
     if (pjob->writes)
+        return;
+    if (gt_placement_give_back(reconcile))
         return;
     struct gt_cache *cache = reconcile->placement->spec.cache;
     if (gt_decide_mend(cache, view, &pjob->reservations, true)) {

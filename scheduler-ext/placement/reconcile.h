@@ -28,6 +28,12 @@ uint64_t gt_placement_promise_room(const struct pjob *pjob);
 /* Whether places may be reserved for those of its pods that do not exist; otherwise its state says why not.
  */
 bool gt_placement_may_promise(struct reconcile *reconcile);
+/* Has those looked at again that may have now what they could not. */
+void gt_placement_retry_lacking(struct gt_placement *placement);
+void gt_placement_forget_lacking(struct pjob *pjob);
+/* Where a quota has been smaller for a while than what is used and promised, its places are given back, those
+ * of the newest jobs first. True: they were, or are about to be, and the job is looked at again. */
+bool gt_placement_give_back(struct reconcile *reconcile);
 
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has let the job in; otherwise its state says which has not. */

@@ -110,6 +110,18 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
     gt_kube_record(placement->spec.recorder, &event);
 }
 
+void gt_placement_seniority(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s)
+{
+    *ret_priority = INT32_MIN;
+    *ret_created_s = UINT64_MAX;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        if (pod->deleting)
+            continue;
+        *ret_priority = pod->priority > *ret_priority ? pod->priority : *ret_priority;
+        *ret_created_s = pod->created_s < *ret_created_s ? pod->created_s : *ret_created_s;
+    }
+}
+
 void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record)
 {
     const char *text =

@@ -12,6 +12,7 @@
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/patch.h"
+#include "scheduler-ext/placement/quotas.h"
 #include "scheduler-ext/placement/times.h"
 
 /*
@@ -76,8 +77,11 @@ struct pjob {
     int64_t turn_end_s;          /* the same as Unix time: it is told, and must not waver */
     uint32_t too_many_gpus;      /* those would have so many GPUs: more than are kept; 0: they would not */
     uint64_t new_pod_ms;
-    uint64_t lift_ms; /* gates may go though pods are missing; 0: not set */
-    uint64_t due_ms;  /* to be looked at again; UINT64_MAX: when something happens */
+    uint64_t lift_ms;        /* gates may go though pods are missing; 0: not set */
+    uint64_t due_ms;         /* to be looked at again; UINT64_MAX: when something happens */
+    uint64_t lacking_gpus;   /* it wants so many promised and may not; 0: it does not wait for that */
+    uint64_t lacking_digest; /* of what bounded it then */
+    uint64_t overdrawn_ms;   /* since then its promises are more than a quota allows; 0: they are not */
     uint64_t rest_ms; /* it is not looked at before: a look at a big job costs, and each of its pods asks
                          for one */
     uint64_t tries;
@@ -106,6 +110,8 @@ struct gt_placement {
     struct gt_placement_times times;
     struct remote_reservations remote; /* while it does not act */
     struct backoffs backoffs;
+    struct gt_quotas quotas;
+    uint32_t lacking; /* jobs that wait for what may be promised */
     struct gt_source *timer;
     bool started, in_turn;
     struct pjob *jobs, *marked;
@@ -152,6 +158,8 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
 void gt_placement_fail(struct pjob *pjob, const char *text);
 void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool warning, const char *reason,
                         const char *action, const char *text);
+/* What decides between jobs: the highest priority of a job's pods, and when the first of them was made. */
+void gt_placement_seniority(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s);
 /* Tells of a pod that is no job's. */
 void gt_placement_report_no_gpus(struct gt_placement *placement, const struct record *record);
 

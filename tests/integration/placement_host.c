@@ -37,7 +37,7 @@ static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v
                                      supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
                                                    false};
 
-enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_PLACEMENT, KIND_POD, KINDS };
+enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_PLACEMENT, KIND_QUOTA, KIND_POD, KINDS };
 
 static struct host {
     struct gt_loop *loop;
@@ -90,6 +90,9 @@ static void on_object(void *arg, cJSON *object)
     case KIND_PLACEMENT:
         gt_placement_saw_object(host.placement, object);
         break;
+    case KIND_QUOTA:
+        gt_placement_saw_quota(host.placement, object);
+        break;
     default:
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
         gt_placement_saw_pod(host.placement, &pod);
@@ -113,6 +116,9 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
         break;
     case KIND_PLACEMENT:
         gt_placement_saw_object_gone(host.placement, namespace_, name);
+        break;
+    case KIND_QUOTA:
+        gt_placement_saw_quota_gone(host.placement, namespace_, name);
         break;
     default:
         gt_placement_saw_pod_gone(host.placement, namespace_, name);
@@ -139,6 +145,8 @@ static void start_when_synced(void)
     say(json);
 }
 
+static void on_note(void *arg, bool warning, const char *job, const char *text);
+
 static void on_synced(void *arg)
 {
     ((struct follower *)arg)->synced = true;
@@ -150,6 +158,10 @@ static void on_error(void *arg, const struct gt_err *error)
     unsigned kind = ((struct follower *)arg)->kind;
     if (gt_err_code(error) == ESTALE && (kind == KIND_POD || kind == KIND_PLACEMENT))
         gt_placement_on_relist(host.placement);
+    if (kind == KIND_QUOTA) { /* nothing waits for them */
+        on_note(arg, true, "quotas", gt_err_text(error));
+        on_synced(arg);
+    }
 }
 
 static void on_pod(void *arg, struct gt_cache_pod *pod)
@@ -386,8 +398,9 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
 
 static int start_informers(struct gt_err **err)
 {
-    static const struct gt_kube_resource *const resources[KINDS] = {&topologies, &gt_kube_nodes, &supernodes,
-                                                                    &gt_kube_gpu_placements, &gt_kube_pods};
+    static const struct gt_kube_resource *const resources[KINDS] = {
+        &topologies,  &gt_kube_nodes, &supernodes, &gt_kube_gpu_placements, &gt_kube_resource_quotas,
+        &gt_kube_pods};
     for (unsigned i = 0; i < KINDS; i++) {
         host.followers[i].kind = i;
         const struct gt_kube_informer_spec spec = {.selection = {.resource = resources[i]},

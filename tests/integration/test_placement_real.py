@@ -247,6 +247,38 @@ class RealPlacementTest(unittest.TestCase):
         self.wait_lifted(*second)
         self.wait_condition(second[0], "Planned")
 
+    def set_quota(self, hard):
+        """As its controller would, which does not run here: the API server enforces and counts by the status."""
+        key = f"requests.{RESOURCE}"
+        self.server.kubectl("patch", "-n", "ns", "resourcequota", "q", "--type=merge", "-p", json.dumps({"spec": {"hard": {key: hard}}}))
+        quota = json.loads(self.server.kubectl("get", "-n", "ns", "resourcequota", "q", "-o", "json"))
+        used = quota["status"].get("used", {}).get(key, "0")
+        self.server.kubectl("patch", "-n", "ns", "resourcequota", "q", "--subresource=status", "--type=merge",
+                            "-p", json.dumps({"status": {"hard": {key: hard}, "used": {key: used}}}))
+        return used
+
+    def test_quota(self):
+        """The API server counts pods when they are made; what is reserved for the others stays within what it would let in."""
+        self.make({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ns"},
+                   "spec": {"hard": {f"requests.{RESOURCE}": "16"}}})
+        self.addCleanup(self.server.kubectl, "delete", "-n", "ns", "resourcequota", "q")
+        self.set_quota("16")
+        self.start(retry=600000)
+        uid = self.make_job("a", 4, 32)
+        self.make_pod("a-0", indexed_pod("a", 0, uid, group=32))
+        text = "quota q of its namespace allows 16 GPUs: 8 are used, 0 are reserved for pods to come; it would need 24 more"
+        self.assertEqual(self.wait_condition("a-0", "QuotaExceeded")["message"], text)
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        self.make_pod("a-1", indexed_pod("a", 1, uid, group=32))
+        with self.assertRaisesRegex(AssertionError, "exceeded quota: q"):
+            self.make_pod("a-2", indexed_pod("a", 2, uid, group=32))
+        self.assertEqual(self.set_quota("32"), "16")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 16), self.host.counters())
+        for i in (2, 3):
+            self.make_pod(f"a-{i}", indexed_pod("a", i, uid, group=32))
+        self.wait_lifted(*(f"a-{i}" for i in range(4)))
+        self.assertEqual(self.set_quota("32"), "32")
+
     def make_small_pods(self, name, pods, group):
         """All in one request, of two GPUs each: four find place on a node."""
         uid = self.make({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"},

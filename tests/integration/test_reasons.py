@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-from api_double import StrictDouble
+from api_double import Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
@@ -140,6 +140,22 @@ class Reasons(unittest.TestCase):
             self.add_pod(f"{name}-0", **indexed_pod(name, 0))
             self.assertTrue(wait_for(lambda who=f"{name}-0": not gates(self.pod(who))))
             self.assertTrue(wait_for(lambda want=(name, kind, "NoGroup", note): want in self.events()), self.events())
+
+    def test_quotas_that_may_not_be_listed(self):
+        """Said in the log, and nobody waits for them; as soon as they may be, they count."""
+        self.api.fail(Status(403, "resourcequotas is forbidden"), times=1 << 30, method="GET", path="resourcequotas$")
+        self.api.add("/api/v1/namespaces/ns/resourcequotas", "q", spec={"hard": {"requests.metax-tech.com/gpu": "8"}})
+        self.start()
+        said = self.companion.events("GPUs are reserved for pods that do not exist as if there were no quota")
+        self.assertEqual([(line["resource"], "403" in line["error"]) for line in said], [("resourcequotas", True)])
+        self.add_job("first", 1, 8)
+        self.assertTrue(wait_for(lambda: not gates(self.pod("first-0"))))  # the controller has begun
+        self.add_job("free", 2, 16, made=1)
+        self.assertTrue(wait_for(lambda: not gates(self.pod("free-0"))), self.explain("free"))
+        self.api.faults.clear()
+        self.assertTrue(wait_for(lambda: self.companion.events("follows again")), self.companion.lines)
+        self.add_job("late", 2, 16, made=1)
+        self.expect("late", "QuotaExceeded: quota q of its namespace allows 8 GPUs: 24 are used, ")
 
     def test_audit(self):
         """What the planner did not do and somebody did: told of the pod and its owner, in the metric, until it is gone."""

@@ -171,16 +171,18 @@ cJSON *world_pod(const struct world_pod *pod)
 static void check_namespace(const struct gt_cache *cache)
 {
     const struct gt_cache_pod *first = gt_cache_next_pod(cache, NULL);
-    uint64_t gpus = 0;
+    uint64_t gpus = 0, asked = 0;
     uint32_t count = 0;
     for (const struct gt_cache_pod *pod = first; pod; pod = gt_cache_next_pod(cache, pod), count++) {
         assert_ptr_equal(pod->namespace_, first->namespace_);
         assert_string_equal(pod->namespace_->name, pod->meta.namespace_);
         if (pod->state == GT_CACHE_BOUND || pod->state == GT_CACHE_RUNNING || pod->plan == GT_CACHE_PLAN_HELD)
             gpus += pod->gpus;
+        asked += pod->deleting ? 0 : pod->gpus;
     }
     if (first)
-        assert_true(first->namespace_->gpus == gpus && first->namespace_->pod_count == count);
+        assert_true(first->namespace_->gpus == gpus && first->namespace_->asked == asked &&
+                    first->namespace_->pod_count == count);
 }
 
 void check_cache(const struct gt_cache *cache)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/placement/quotas.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const struct gt_resource_quota *quota, const char *namespace_, const char *name)
+{
+    int order = strcmp(quota->namespace_, namespace_);
+    return order ? order : strcmp(quota->name, name);
+}
+
+/* The first one that is not before that name. */
+static uint32_t place_of(const struct gt_quotas *quotas, const char *namespace_, const char *name)
+{
+    uint32_t low = 0, high = quotas->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (compare(quotas->items[middle], namespace_, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_at(const struct gt_quotas *quotas, uint32_t at, const char *namespace_, const char *name)
+{
+    return at < quotas->count && compare(quotas->items[at], namespace_, name) == 0;
+}
+
+static int grow(struct gt_quotas *quotas, struct gt_err **err)
+{
+    uint32_t capacity = quotas->capacity ? quotas->capacity * 2 : 16;
+    if (quotas->count == GT_QUOTAS_MAX)
+        return gt_fail(err, E2BIG, "there are more than %d quotas", GT_QUOTAS_MAX);
+    struct gt_resource_quota **items =
+        reallocarray(quotas->items, capacity, sizeof(struct gt_resource_quota *));
+    if (!items)
+        return gt_fail_sys(err, ENOMEM, "quotas");
+    quotas->items = items;
+    quotas->capacity = capacity;
+    return 0;
+}
+
+int gt_quotas_put(struct gt_quotas *quotas, struct gt_resource_quota *quota, struct gt_err **err)
+{
+    uint32_t at = place_of(quotas, quota->namespace_, quota->name);
+    quotas->version++;
+    if (is_at(quotas, at, quota->namespace_, quota->name)) {
+        gt_resource_quota_free(quotas->items[at]);
+        quotas->items[at] = quota;
+        return 0;
+    }
+    int r = quotas->count == quotas->capacity ? grow(quotas, err) : 0;
+    if (r < 0) {
+        gt_resource_quota_free(quota);
+        return r;
+    }
+    memmove(&quotas->items[at + 1], &quotas->items[at], (quotas->count - at) * sizeof(quotas->items[0]));
+    quotas->items[at] = quota;
+    quotas->count++;
+    return 0;
+}
+
+void gt_quotas_remove(struct gt_quotas *quotas, const char *namespace_, const char *name)
+{
+    uint32_t at = place_of(quotas, namespace_, name);
+    if (!is_at(quotas, at, namespace_, name))
+        return;
+    gt_resource_quota_free(quotas->items[at]);
+    quotas->version++;
+    quotas->count--;
+    memmove(&quotas->items[at], &quotas->items[at + 1], (quotas->count - at) * sizeof(quotas->items[0]));
+}
+
+struct gt_resource_quota *const *gt_quotas_of(const struct gt_quotas *quotas, const char *namespace_,
+                                              uint32_t *ret_count)
+{
+    uint32_t first = place_of(quotas, namespace_, ""), end = first;
+    while (end < quotas->count && strcmp(quotas->items[end]->namespace_, namespace_) == 0)
+        end++;
+    *ret_count = end - first;
+    return quotas->items + first;
+}
+
+void gt_quotas_done(struct gt_quotas *quotas)
+{
+    for (uint32_t i = 0; i < quotas->count; i++)
+        gt_resource_quota_free(quotas->items[i]);
+    free(quotas->items);
+    *quotas = (struct gt_quotas){0};
+}
