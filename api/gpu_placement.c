@@ -14,10 +14,9 @@
 #include "topology/model/node.h"
 
 static const char *const phases[GT_GPU_PLACEMENT_PHASES] = {
-    [GT_GPU_PLACEMENT_PENDING] = "Pending",
-    [GT_GPU_PLACEMENT_WAITING] = "Waiting",
-    [GT_GPU_PLACEMENT_PLACED] = "Placed",
-    [GT_GPU_PLACEMENT_REFUSED] = "Refused",
+    [GT_GPU_PLACEMENT_PENDING] = "Pending", [GT_GPU_PLACEMENT_WAITING] = "Waiting",
+    [GT_GPU_PLACEMENT_PLACED] = "Placed",   [GT_GPU_PLACEMENT_REFUSED] = "Refused",
+    [GT_GPU_PLACEMENT_PART] = "Part",
 };
 
 const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase)
@@ -31,7 +30,7 @@ const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase)
 struct placement_reader {
     struct gt_gpu_placement placement;
     struct gt_gpu_placement_template *templates;
-    const char **nodes, **units;
+    const char **nodes, **units, **parts;
     struct gt_gpu_placement_pod *pods;
 };
 
@@ -40,6 +39,7 @@ static void reader_done(struct placement_reader *reader)
     free(reader->templates);
     free(reader->nodes);
     free(reader->units);
+    free(reader->parts);
     free(reader->pods);
 }
 
@@ -134,6 +134,8 @@ static int read_spec(const struct gt_at *above, const cJSON *spec, struct placem
     if (r >= 0 && !placement->job[0])
         r = gt_at_fail(&at, "job", "is missing");
     if (r >= 0)
+        r = gt_api_text(&at, spec, "partOf", GT_API_NAME_MAX, &placement->part_of);
+    if (r >= 0)
         r = read_templates(&at, spec, to);
     if (r >= 0)
         r = read_priority(&at, spec, &placement->priority);
@@ -151,12 +153,12 @@ static int fail_item(const struct gt_at *at, const char *key, unsigned i, const 
     return gt_at_fail(at, path, "%s", wrong);
 }
 
-static int read_texts(const struct gt_at *at, const cJSON *status, const char *key, size_t max,
+static int read_texts(const struct gt_at *at, const cJSON *status, const char *key, unsigned most, size_t max,
                       const char ***ret, uint32_t *ret_count)
 {
     const cJSON *array;
     unsigned count, i = 0;
-    int r = gt_get_array(at, status, key, GT_GPU_PLACEMENT_PODS_MAX, &array, &count);
+    int r = gt_get_array(at, status, key, most, &array, &count);
     if (r < 0 || !count)
         return r;
     if (!(*ret = calloc(count, sizeof(**ret))))
@@ -246,13 +248,19 @@ static int read_pods(const struct gt_at *at, const cJSON *status, struct placeme
 static int read_plan(const struct gt_at *at, const cJSON *status, struct placement_reader *to)
 {
     struct gt_gpu_placement *placement = &to->placement;
-    int r = read_texts(at, status, "nodes", GT_API_NAME_MAX, &to->nodes, &placement->node_count);
+    int r = read_texts(at, status, "nodes", GT_GPU_PLACEMENT_PODS_MAX, GT_API_NAME_MAX, &to->nodes,
+                       &placement->node_count);
     if (r >= 0)
-        r = read_texts(at, status, "units", GT_GPU_PLACEMENT_SUPERS_MAX, &to->units, &placement->unit_count);
+        r = read_texts(at, status, "units", GT_GPU_PLACEMENT_PODS_MAX, GT_GPU_PLACEMENT_SUPERS_MAX,
+                       &to->units, &placement->unit_count);
+    if (r >= 0)
+        r = read_texts(at, status, "parts", GT_GPU_PLACEMENT_PARTS_MAX, GT_API_NAME_MAX, &to->parts,
+                       &placement->part_count);
     if (r < 0)
         return r;
     placement->nodes = to->nodes;
     placement->units = to->units;
+    placement->parts = to->parts;
     return read_pods(at, status, to);
 }
 
@@ -310,6 +318,7 @@ static const size_t texts[] = {
     offsetof(struct gt_gpu_placement, owner_name),
     offsetof(struct gt_gpu_placement, owner_uid),
     offsetof(struct gt_gpu_placement, job),
+    offsetof(struct gt_gpu_placement, part_of),
     offsetof(struct gt_gpu_placement, on_lost_plan),
     offsetof(struct gt_gpu_placement, reason),
     offsetof(struct gt_gpu_placement, message),
@@ -338,6 +347,8 @@ static size_t size_of_texts(const struct gt_gpu_placement *of)
         size += strlen(of->nodes[i]) + 1;
     for (uint32_t i = 0; i < of->unit_count; i++)
         size += strlen(of->units[i]) + 1;
+    for (uint32_t i = 0; i < of->part_count; i++)
+        size += strlen(of->parts[i]) + 1;
     for (uint32_t i = 0; i < of->pod_count; i++)
         size += of->pods[i].name ? strlen(of->pods[i].name) + 1 : 0;
     return size;
@@ -362,20 +373,22 @@ static int copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **r
                    "what is aligned most comes first");
     struct placement_block *block =
         malloc(sizeof(*block) + from->pod_count * sizeof(*from->pods) +
-               ((size_t)from->node_count + from->unit_count) * sizeof(char *) +
+               ((size_t)from->node_count + from->unit_count + from->part_count) * sizeof(char *) +
                from->template_count * sizeof(*from->templates) + size_of_texts(from));
     if (!block)
         return gt_fail_sys(err, ENOMEM, "%s", from->name);
     struct gt_gpu_placement *to = &block->placement;
     struct gt_gpu_placement_pod *pods = block->pods;
-    const char **nodes = (const char **)(pods + from->pod_count), **units = nodes + from->node_count;
+    const char **nodes = (const char **)(pods + from->pod_count), **units = nodes + from->node_count,
+               **parts = units + from->unit_count;
     struct gt_gpu_placement_template *templates =
-        (struct gt_gpu_placement_template *)(units + from->unit_count);
+        (struct gt_gpu_placement_template *)(parts + from->part_count);
     char *next = (char *)(templates + from->template_count);
     *to = *from;
     to->pods = pods;
     to->nodes = nodes;
     to->units = units;
+    to->parts = parts;
     to->templates = templates;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         *text_of(to, i) = move_text(*text_of(to, i), &next);
@@ -387,6 +400,8 @@ static int copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **r
         nodes[i] = move_text(from->nodes[i], &next);
     for (uint32_t i = 0; i < from->unit_count; i++)
         units[i] = move_text(from->units[i], &next);
+    for (uint32_t i = 0; i < from->part_count; i++)
+        parts[i] = move_text(from->parts[i], &next);
     for (uint32_t i = 0; i < from->pod_count; i++) {
         pods[i] = from->pods[i];
         pods[i].name = from->pods[i].name ? move_text(from->pods[i].name, &next) : NULL;

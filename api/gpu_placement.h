@@ -8,19 +8,25 @@
 
 #include "base/buf.h"
 
-/* GPUPlacement: what a job asks for and the plan it got. One a job; the companion alone writes it. */
+/*
+ * GPUPlacement: what a job asks for and the plan it got. One a job; the companion alone writes it. A plan
+ * that one object does not hold stands in parts, objects of the same kind that the job's object names: a part
+ * is written once and never changed, and its name tells its content.
+ */
 
 enum gt_gpu_placement_phase {
     GT_GPU_PLACEMENT_PENDING, /* its pods or its owner are waited for */
     GT_GPU_PLACEMENT_WAITING, /* it does not fit now */
     GT_GPU_PLACEMENT_PLACED,  /* the plan is true */
     GT_GPU_PLACEMENT_REFUSED, /* it cannot be placed as it is */
+    GT_GPU_PLACEMENT_PART,    /* it is a part of another one's plan */
     GT_GPU_PLACEMENT_PHASES,
 };
 const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase);
 
 enum {
     GT_GPU_PLACEMENT_PODS_MAX = 16384, /* also nodes, and units */
+    GT_GPU_PLACEMENT_PARTS_MAX = 128,  /* as many pods as a job may have, with the longest of all names */
     GT_GPU_PLACEMENT_TEMPLATES_MAX = 64,
     GT_GPU_PLACEMENT_SIZE_MAX = 1 << 23, /* GPUs of a group */
     GT_GPU_PLACEMENT_JOB_MAX = 512,      /* bytes of its key */
@@ -28,6 +34,7 @@ enum {
     GT_GPU_PLACEMENT_SUPERS_MAX = 4096,  /* bytes of the supernodes of a unit */
     GT_GPU_PLACEMENT_TEXT_MAX = 1540000, /* bytes of an object: etcd takes requests of 1.5 MiB, and the API
                                             server adds less than 32 KiB */
+    GT_GPU_PLACEMENT_PLAN_MAX = GT_GPU_PLACEMENT_TEXT_MAX - (64 << 10), /* of them for the plan */
 };
 
 struct gt_gpu_placement_pod {
@@ -47,7 +54,8 @@ struct gt_gpu_placement {
     const char *uid, *resource_version;                                  /* "" before it was created */
     const char *owner_api_version, *owner_kind, *owner_name, *owner_uid; /* of the first; kind "": none */
     /* spec */
-    const char *job; /* gt_job_key() */
+    const char *job;     /* gt_job_key() */
+    const char *part_of; /* a part: the name of the job's object */
     const struct gt_gpu_placement_template *templates;
     unsigned template_count;
     int32_t priority;
@@ -64,6 +72,8 @@ struct gt_gpu_placement {
     uint32_t unit_count;
     const struct gt_gpu_placement_pod *pods; /* by rank, ascending */
     uint32_t pod_count;
+    const char *const *parts; /* names; then nodes, units and pods stand there */
+    uint32_t part_count;
     const char *promised_until; /* places of pods that do not exist; as the next, RFC 3339 */
     const char *waiting_since, *planned_at;
     const char *reserved_until; /* nodes are kept for it while it waits, or were */
@@ -75,14 +85,13 @@ void gt_gpu_placement_free(struct gt_gpu_placement *placement);
 GT_DEFINE_CLEANUP(struct gt_gpu_placement *, gt_gpu_placement_free)
 #define gt_auto_gpu_placement GT_CLEANUP(gt_gpu_placement_free)
 
-/* Appends the whole object, for a create. A buffer with the limit GT_GPU_PLACEMENT_TEXT_MAX tells whether
- * etcd takes it. */
+/* Appends the whole object, for a create. */
 void gt_gpu_placement_write(const struct gt_gpu_placement *placement, struct gt_buf *to);
 
 /*
  * Appends a merge patch of all that may change once it is created: templates, priority, onLostPlan and the
- * status. Uid and resourceVersion stand in it as preconditions. Without the plan: nodes, units and pods stay
- * as they are in the object.
+ * status. Uid and resourceVersion stand in it as preconditions. Without the plan: nodes, units, pods and
+ * parts stay as they are in the object.
  */
 void gt_gpu_placement_write_patch(const struct gt_gpu_placement *placement, bool with_plan,
                                   struct gt_buf *to);
@@ -93,5 +102,28 @@ void gt_gpu_placement_write_patch(const struct gt_gpu_placement *placement, bool
  * a digest.
  */
 void gt_gpu_placement_name(const char *kind, const char *job, struct gt_buf *to);
+
+/*
+ * Appends the name of a part: "part.pytorchjob-demo-" with a digest of its epoch and its plan. No object of a
+ * job has a '.' before its first '-'.
+ */
+void gt_gpu_placement_part_name(const struct gt_gpu_placement *part, struct gt_buf *to);
+
+/* Whether it is a part, and holds what its name tells. */
+bool gt_gpu_placement_is_part(const struct gt_gpu_placement *placement);
+
+/*
+ * As much of a plan as one object holds, from pod `first` on: the pods, with the nodes and the units that
+ * they have. False where there is no memory.
+ */
+struct gt_gpu_placement_slice {
+    const char **nodes, **units; /* owned; their texts are those of the whole plan */
+    struct gt_gpu_placement_pod *pods;
+    uint32_t node_count, unit_count, pod_count;
+    size_t size; /* bytes of its text */
+};
+bool gt_gpu_placement_slice(const struct gt_gpu_placement *whole, uint32_t first, uint32_t max_pods,
+                            struct gt_gpu_placement_slice *ret);
+void gt_gpu_placement_slice_done(struct gt_gpu_placement_slice *slice);
 
 #endif

@@ -103,6 +103,11 @@ static void write_spec(const struct gt_gpu_placement *placement, bool patch, str
     gt_json_begin(to, "spec", '{');
     if (!patch)
         gt_json_add_text(to, "job", placement->job);
+    if (placement->part_of[0]) {
+        gt_json_add_text(to, "partOf", placement->part_of);
+        gt_json_end(to, '}');
+        return;
+    }
     gt_json_add_unsigned(to, "pods", pods);
     gt_json_add_unsigned(to, "gpus", gpus);
     write_templates(placement, to);
@@ -148,6 +153,10 @@ static void write_pods(const struct gt_gpu_placement *placement, struct gt_buf *
 
 static void write_plan(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
 {
+    if (placement->part_count)
+        write_texts("parts", placement->parts, placement->part_count, to);
+    else if (patch)
+        gt_json_add_null(to, "parts");
     if (placement->pod_count) {
         write_texts("nodes", placement->nodes, placement->node_count, to);
         write_texts("units", placement->units, placement->unit_count, to);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/time_text.h"
 #include "scheduler-ext/placement/content.h"
+#include "scheduler-ext/placement/parts.h"
 #include "scheduler-ext/placement/write.h"
 
 enum {
@@ -98,7 +99,9 @@ void gt_placement_collect(struct gt_placement *placement)
         if (object->write || object->rest_ms > now)
             continue;
         if (object->is_unsure && !object->job) {
-            gt_write_object_get(placement, object);
+            gt_write_object_get(placement, object, NULL);
+        } else if (gt_placement_is_left_over(placement, object)) {
+            gt_write_object_delete(placement, object);
         } else if (object->content && placement->term_ms + placement->times.request_ms <= now &&
                    !gt_cache_find_job(placement->spec.cache, object->content->job)) {
             gt_write_object_delete(placement, object);
@@ -176,6 +179,7 @@ static void add_promise(const struct pjob *pjob, const struct gt_job_view *view,
 static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
 {
     struct pjob *pjob = reconcile->pjob;
+    struct placement_object *object = pjob->object;
     auto_placement_content struct placement_content content = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct object_times times;
@@ -189,8 +193,12 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
     content.object.epoch = epoch;
     gt_placement_time_text(reconcile->now, times.planned);
     content.object.planned_at = times.planned;
-    gt_write_object(pjob, &content.object, true);
-    return true;
+    int r = gt_placement_make_parts(reconcile, &content, &error);
+    if (r > 0)
+        gt_write_object(pjob, object, &content.object, true);
+    else if (r < 0)
+        gt_placement_fail(pjob, gt_err_text(error));
+    return r >= 0;
 }
 
 static bool is_same_time(const char *a, const char *b)
@@ -211,17 +219,30 @@ static bool is_told(const struct gt_gpu_placement *told, const struct gt_gpu_pla
            is_same_time(told->reserved_until, now->reserved_until);
 }
 
+/* The state stays what it is: a job that is placed is so also where that cannot be told. */
+static void say_failure(struct pjob *pjob, const char *text)
+{
+    struct gt_placement *placement = pjob->placement;
+    placement->counters.failed++;
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true, pjob->job->key, text);
+}
+
 void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner)
 {
     struct placement_object *object = pjob->object;
     auto_placement_content struct placement_content content = {0};
+    gt_auto_err struct gt_err *error = NULL;
     struct object_times times;
     uint64_t now = gt_clock_ms();
     if (!object || object->write || object->is_unsure || object->rest_ms > now)
         return;
     if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner, &pjob->reservations,
-                                  &content, NULL) < 0)
+                                  &content, &error) < 0) {
+        say_failure(pjob, gt_err_text(error));
+        gt_placement_due(pjob, now + pjob->placement->times.retry_ms);
         return;
+    }
     add_state(pjob, &content.object, &times);
     if (view)
         add_promise(pjob, view, &content.object, &times);
@@ -231,12 +252,15 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
          now - pjob->published_ms < PUBLISH_AGAIN_MS))
         return;
     pjob->published_ms = now;
-    gt_write_object(pjob, &content.object, false);
+    content.object.pod_count = 0; /* a plan is written where it becomes true */
+    gt_write_object(pjob, object, &content.object, false);
 }
 
 /* ---- whether it is written ---- */
 
 struct comparison {
+    struct placement_plan plan;
+    bool known;   /* what was planned */
     bool changed; /* the object names other places, or lacks some */
     bool moves;   /* a reserved one is another */
     bool waits;   /* for fences */
@@ -249,15 +273,15 @@ static bool is_promise(const struct gt_job_view_member *member)
     return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED;
 }
 
-static enum placement_match match_of(const struct reconcile *reconcile, uint32_t at)
+static enum placement_match match_of(const struct reconcile *reconcile, const struct placement_plan *plan,
+                                     uint32_t at)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     uint64_t mask;
     uint32_t node = gt_job_view_place(reconcile->view, &reconcile->pjob->reservations, cluster, at, &mask);
     if (node == GT_NONE || !mask)
         return PLACEMENT_MATCHES; /* nothing that could be named */
-    return gt_placement_match(cluster, reconcile->pjob->object, reconcile->view->job->members[at].rank, node,
-                              mask);
+    return gt_placement_match(cluster, plan, reconcile->view->job->members[at].rank, node, mask);
 }
 
 /* The epoch of the next plan: beyond that of the object, and of all fences but this leader's own that are
@@ -287,23 +311,25 @@ static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *po
     return false;
 }
 
-/* Whether there may have been a plan in an object that is not there. */
-static bool may_have_gone(const struct reconcile *reconcile)
+/* Whether there may have been a plan that nobody knows any more. */
+static bool may_have_gone(const struct reconcile *reconcile, const struct comparison *comparison)
 {
     const struct pjob *pjob = reconcile->pjob;
-    return !pjob->object->content && (pjob->object->epoch || !pjob->began_in_term);
+    return !comparison->known && (pjob->object->epoch || !pjob->began_in_term);
 }
 
 /* `all`: as if every promise were another. */
 static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
     bool facts_too = !reconcile->pjob->object->acknowledged; /* else they were written from here */
-    bool gone = may_have_gone(reconcile);
+    ret->known =
+        gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &ret->plan);
+    bool gone = may_have_gone(reconcile, ret);
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (!is_promise(member) && !facts_too)
             continue;
-        enum placement_match match = match_of(reconcile, i);
+        enum placement_match match = match_of(reconcile, &ret->plan, i);
         if (all && match == PLACEMENT_MATCHES)
             match = PLACEMENT_DIFFERS;
         ret->changed = ret->changed || match != PLACEMENT_MATCHES;
@@ -326,7 +352,7 @@ static bool is_certain(struct reconcile *reconcile)
         return false;
     }
     if (object->is_unsure)
-        gt_write_object_get(reconcile->placement, object);
+        gt_write_object_get(reconcile->placement, object, reconcile->pjob);
     return !object->is_unsure;
 }
 
@@ -363,7 +389,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
     struct comparison comparison = {.epoch = next_epoch(reconcile)};
     compare(reconcile, false, &comparison);
     bool promises = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
-    if (!comparison.changed && object->content && (object->acknowledged || !promises))
+    if (!comparison.changed && comparison.known && (object->acknowledged || !promises))
         return true;
     wait_for_offers(reconcile, &comparison);
     if (!comparison.waits && !write_plan(reconcile, comparison.epoch))

@@ -20,6 +20,9 @@
  *     Such a place changes only when no request can last any more that was made before the last offer, or
  *     before this leader's term (request_ms of times.h; the watch of pods is not as far behind).
  *
+ *  4. A plan that one object does not hold stands in parts, which are made first; the write of the job's
+ * object that names them makes it true (parts.h).
+ *
  * tests/model/placement_protocol.py searches the states of this protocol.
  */
 

@@ -85,8 +85,8 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     uint32_t node = gt_reservations_node(&place.pjob->reservations, cluster, place.at), unit = 0;
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
         reservation->mask & ~info.healthy ||
-        !gt_placement_is_acknowledged(cluster, place.pjob->object, place.job->members[place.at].rank, node,
-                                      reservation->mask))
+        !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,
+                                      place.job->members[place.at].rank, node, reservation->mask))
         return false;
     const struct gt_job_units *units = &place.job->units;
     while (unit < units->count && place.at >= units->units[unit].first + units->units[unit].pods)

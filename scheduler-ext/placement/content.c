@@ -7,7 +7,7 @@
 #include "base/bits.h"
 
 enum {
-    UNIT_TEXTS_MAX = 1 << 20,
+    UNIT_TEXTS_MAX = 64 << 20, /* a name for each pod of the largest job is half of that */
     SUPERNODES_NAMED_MAX = 16, /* of a unit */
     WHERE_NAMED_MAX = 3,       /* of a job, in one column of a table */
     WHERE_MAX = 1024,
@@ -94,9 +94,6 @@ static int add_places(const struct gt_cluster *cluster, const struct gt_job_view
         uint32_t node = gt_job_view_place(view, reservations, cluster, i, &mask);
         if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
             continue;
-        if (to->object.pod_count == GT_GPU_PLACEMENT_PODS_MAX)
-            return gt_fail(err, E2BIG, "its plan has more than %d pods, which is as many as a %s holds",
-                           GT_GPU_PLACEMENT_PODS_MAX, GT_KIND_GPU_PLACEMENT);
         const struct gt_cache_pod *pod = view->members[i].pod;
         to->pods[to->object.pod_count++] =
             (struct gt_gpu_placement_pod){.rank = view->job->members[i].rank,
@@ -236,6 +233,7 @@ int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job 
                                                  .owner_kind = "",
                                                  .owner_name = "",
                                                  .owner_uid = "",
+                                                 .part_of = "",
                                                  .on_lost_plan = "",
                                                  .reason = "",
                                                  .message = "",
@@ -257,29 +255,33 @@ void gt_placement_content_done(struct placement_content *content)
     free(content->units);
     free(content->pods);
     free(content->templates);
+    for (unsigned i = 0; i < GT_COUNT(content->parts); i++)
+        free(content->parts[i]);
     gt_buf_done(&content->texts);
     gt_buf_done(&content->where);
 }
 
 /* ---- and back ---- */
 
-enum placement_match gt_placement_match(const struct gt_cluster *cluster,
-                                        const struct placement_object *object, uint32_t rank, uint32_t node,
-                                        uint64_t mask)
+enum placement_match gt_placement_match(const struct gt_cluster *cluster, const struct placement_plan *plan,
+                                        uint32_t rank, uint32_t node, uint64_t mask)
 {
-    const struct gt_gpu_placement_pod *place = gt_placement_object_place(object, rank);
-    if (!place)
+    uint64_t gpus;
+    const char *name = gt_placement_plan_place(plan, rank, &gpus);
+    if (!name)
         return PLACEMENT_UNNAMED;
-    return gt_cluster_find_node(cluster, object->content->nodes[place->node]) == node && place->gpus == mask
-               ? PLACEMENT_MATCHES
-               : PLACEMENT_DIFFERS;
+    return gt_cluster_find_node(cluster, name) == node && gpus == mask ? PLACEMENT_MATCHES
+                                                                       : PLACEMENT_DIFFERS;
 }
 
-bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_object *object,
-                                  uint32_t rank, uint32_t node, uint64_t mask)
+bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_objects *objects,
+                                  const struct placement_object *object, uint32_t rank, uint32_t node,
+                                  uint64_t mask)
 {
+    struct placement_plan plan;
     return object && object->acknowledged && !object->is_unsure && !object->write &&
-           gt_placement_match(cluster, object, rank, node, mask) == PLACEMENT_MATCHES;
+           gt_placement_object_plan(objects, object, &plan) &&
+           gt_placement_match(cluster, &plan, rank, node, mask) == PLACEMENT_MATCHES;
 }
 
 static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t at, uint32_t node,
@@ -302,28 +304,28 @@ static void adopt_place(const struct gt_cluster *cluster, struct gt_job_view *vi
 }
 
 void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
-                        struct gt_reservations *reservations, const struct placement_object *object,
+                        struct gt_reservations *reservations, const struct placement_plan *plan,
                         uint64_t until, uint64_t promised_until)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    if (!object || !object->content || !view->grouped)
+    if (!view->grouped)
         return;
     for (uint32_t i = 0; i < view->count; i++) {
-        const struct gt_gpu_placement_pod *place =
-            gt_placement_object_place(object, view->job->members[i].rank);
-        uint32_t node = place ? gt_cluster_find_node(cluster, object->content->nodes[place->node]) : GT_NONE;
+        uint64_t gpus;
+        const char *name = gt_placement_plan_place(plan, view->job->members[i].rank, &gpus);
+        uint32_t node = name ? gt_cluster_find_node(cluster, name) : GT_NONE;
         if (node == GT_NONE)
             continue;
         switch (view->members[i].state) {
         case GT_MEMBER_TO_PLACE:
-            adopt_pod(cache, view, i, node, place->gpus);
+            adopt_pod(cache, view, i, node, gpus);
             break;
         case GT_MEMBER_TO_RESERVE:
-            adopt_place(cluster, view, reservations, i, node, place->gpus, until);
+            adopt_place(cluster, view, reservations, i, node, gpus, until);
             break;
         case GT_MEMBER_ABSENT:
             if (promised_until && !gt_job_view_has_ended(view, owner, i))
-                adopt_place(cluster, view, reservations, i, node, place->gpus, promised_until);
+                adopt_place(cluster, view, reservations, i, node, gpus, promised_until);
             break;
         default:
             break;

@@ -160,6 +160,14 @@ void gt_placement_on_pod_gone(struct gt_placement *placement, struct gt_cache_po
     }
 }
 
+static void object_changed(struct gt_placement *placement, const struct placement_object *object)
+{
+    if (object->job)
+        gt_placement_mark(object->job);
+    else
+        placement->has_orphans = true;
+}
+
 void gt_placement_saw_object(struct gt_placement *placement, const cJSON *json)
 {
     struct gt_gpu_placement *content = NULL;
@@ -173,11 +181,10 @@ void gt_placement_saw_object(struct gt_placement *placement, const cJSON *json)
             placement->spec.on_note(placement->spec.arg, true, object->name, gt_err_text(error));
         return;
     }
+    struct placement_object *before = gt_placement_object_head(&placement->objects, object);
     if (gt_placement_object_saw(object, content, gt_clock_ms()) && placement->started) {
-        if (object->job)
-            gt_placement_mark(object->job);
-        else
-            placement->has_orphans = true;
+        object_changed(placement, before);
+        object_changed(placement, gt_placement_object_head(&placement->objects, object));
         gt_placement_wake(placement);
     }
 }
@@ -187,10 +194,11 @@ void gt_placement_saw_object_gone(struct gt_placement *placement, const char *na
     struct placement_object *object = gt_placement_object_find(&placement->objects, namespace_, name);
     if (!object)
         return;
+    struct placement_object *head = gt_placement_object_head(&placement->objects, object);
     gt_placement_object_saw(object, NULL, gt_clock_ms());
-    if (placement->started && object->job)
-        gt_placement_mark(object->job);
-    else if (!object->write && !object->job)
+    if (placement->started && head->job)
+        gt_placement_mark(head->job);
+    if (!object->write && !object->job)
         gt_placement_object_drop(&placement->objects, object);
 }
 

@@ -70,6 +70,7 @@ struct gt_placement_spec {
     /* The weight of a namespace in the order of waiting jobs, from 1 up. NULL: all are equal. */
     uint32_t (*weight)(void *arg, const char *namespace_);
     const struct gt_placement_times *times; /* for tests; NULL: the product's */
+    uint32_t object_pods; /* for tests; 0: a GPUPlacement has as many as it holds, and other parts the rest */
     /* Something that an operator may want to read in the log. May be NULL. */
     void (*on_note)(void *arg, bool warning, const char *job, const char *text);
     void *arg;

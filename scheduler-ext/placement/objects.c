@@ -75,6 +75,7 @@ static void take(struct placement_object *object, struct gt_gpu_placement *conte
 {
     gt_gpu_placement_free(object->content);
     object->content = content;
+    object->is_part = content && gt_gpu_placement_is_part(content);
     if (content && content->epoch > object->epoch)
         object->epoch = content->epoch;
 }
@@ -137,18 +138,67 @@ void gt_placement_objects_done(struct placement_objects *objects)
     gt_table_done(&objects->table);
 }
 
-const struct gt_gpu_placement_pod *gt_placement_object_place(const struct placement_object *object,
-                                                             uint32_t rank)
+/* ---- plans ---- */
+
+struct placement_object *gt_placement_object_head(const struct placement_objects *objects,
+                                                  struct placement_object *object)
+{
+    struct placement_object *head =
+        object->content && object->content->part_of[0]
+            ? gt_placement_object_find(objects, object->namespace_, object->content->part_of)
+            : NULL;
+    return head ? head : object;
+}
+
+bool gt_placement_object_names(const struct placement_object *object, const char *part)
+{
+    const struct gt_gpu_placement *content = object->content;
+    for (uint32_t i = 0; content && i < content->part_count; i++)
+        if (strcmp(content->parts[i], part) == 0)
+            return true;
+    return false;
+}
+
+bool gt_placement_object_plan(const struct placement_objects *objects, const struct placement_object *object,
+                              struct placement_plan *ret)
 {
     const struct gt_gpu_placement *content = object ? object->content : NULL;
-    uint32_t low = 0, high = content ? content->pod_count : 0;
+    *ret = (struct placement_plan){.count = 0};
+    if (content && !content->part_count)
+        ret->slices[ret->count++] = content;
+    for (uint32_t i = 0; content && i < content->part_count; i++) {
+        const struct placement_object *part =
+            gt_placement_object_find(objects, object->namespace_, content->parts[i]);
+        if (!part || !part->is_part || strcmp(part->content->part_of, object->name) != 0) {
+            ret->count = 0;
+            return false;
+        }
+        ret->slices[ret->count++] = part->content;
+    }
+    return content;
+}
+
+static const struct gt_gpu_placement_pod *find_pod(const struct gt_gpu_placement *slice, uint32_t rank)
+{
+    uint32_t low = 0, high = slice->pod_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (content->pods[middle].rank < rank)
+        if (slice->pods[middle].rank < rank)
             low = middle + 1;
         else
             high = middle;
     }
-    return content && low < content->pod_count && content->pods[low].rank == rank ? &content->pods[low]
-                                                                                  : NULL;
+    return low < slice->pod_count && slice->pods[low].rank == rank ? &slice->pods[low] : NULL;
+}
+
+const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus)
+{
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct gt_gpu_placement_pod *pod = find_pod(plan->slices[i], rank);
+        if (!pod)
+            continue;
+        *ret_gpus = pod->gpus;
+        return plan->slices[i]->nodes[pod->node];
+    }
+    return NULL;
 }

@@ -16,6 +16,7 @@ struct write;
 struct placement_object {
     char *namespace_, *name;          /* owned */
     struct gt_gpu_placement *content; /* NULL: the API server has none, as far as we know */
+    bool is_part;                     /* `content` is a part of a plan, as it was written */
     uint64_t epoch;                   /* the highest that was seen under this name since the process began */
     bool acknowledged;                /* `content` is what this leader wrote in its term */
     bool is_unsure;    /* a write of ours may or may not have got through: it has to be read again */
@@ -50,8 +51,22 @@ void gt_placement_object_drop(struct placement_objects *objects, struct placemen
 struct placement_object *gt_placement_objects_next(const struct placement_objects *objects, size_t *slot);
 void gt_placement_objects_done(struct placement_objects *objects);
 
-/* The place of a pod in the plan; NULL: the object has none for that rank. */
-const struct gt_gpu_placement_pod *gt_placement_object_place(const struct placement_object *object,
-                                                             uint32_t rank);
+/* The job's object where it is a part's; otherwise the same one. */
+struct placement_object *gt_placement_object_head(const struct placement_objects *objects,
+                                                  struct placement_object *object);
+/* Whether its plan stands in this part, among others. */
+bool gt_placement_object_names(const struct placement_object *object, const char *part);
+
+/* The plan that the object of a job has, in itself or in its parts. Until one of them changes. */
+struct placement_plan {
+    const struct gt_gpu_placement *slices[GT_GPU_PLACEMENT_PARTS_MAX];
+    uint32_t count;
+};
+/* False where nobody knows what was planned: there is no object, or a part of it is not there, or not as it
+ * was written. `object` may be NULL. */
+bool gt_placement_object_plan(const struct placement_objects *objects, const struct placement_object *object,
+                              struct placement_plan *ret);
+/* The node of a pod; NULL: the plan has none for that rank. */
+const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus);
 
 #endif

@@ -65,14 +65,15 @@ static void adopt(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_placement *placement = reconcile->placement;
-    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
-    if (pjob->adopted || !content)
+    struct placement_plan plan;
+    if (pjob->adopted || !gt_placement_object_plan(&placement->objects, pjob->object, &plan))
         return;
+    const struct gt_gpu_placement *content = pjob->object->content;
     pjob->adopted = reconcile->owner || !reconcile->expected;
     gt_promise_adopt(reconcile, content);
     uint64_t until = gt_promise_end(reconcile);
-    gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->reservations,
-                       pjob->object, until, *content->promised_until && until > reconcile->now ? until : 0);
+    gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->reservations, &plan,
+                       until, *content->promised_until && until > reconcile->now ? until : 0);
 }
 
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)

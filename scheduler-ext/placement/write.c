@@ -199,10 +199,11 @@ void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch)
         gt_patch_fence(&record->object, epoch, &write->body);
 }
 
-void gt_write_object(struct pjob *pjob, const struct gt_gpu_placement *content, bool with_plan)
+void gt_write_object(struct pjob *pjob, struct placement_object *object,
+                     const struct gt_gpu_placement *content, bool with_plan)
 {
     struct write *write = new_write(&(struct write){.placement = pjob->placement,
-                                                    .object = pjob->object,
+                                                    .object = object,
                                                     .job = pjob,
                                                     .kind = WRITE_OBJECT,
                                                     .creates = !content->uid[0],
@@ -215,10 +216,10 @@ void gt_write_object(struct pjob *pjob, const struct gt_gpu_placement *content, 
         gt_gpu_placement_write_patch(content, with_plan, &write->body);
 }
 
-void gt_write_object_get(struct gt_placement *placement, struct placement_object *object)
+void gt_write_object_get(struct gt_placement *placement, struct placement_object *object, struct pjob *pjob)
 {
-    new_write(&(struct write){
-        .placement = placement, .object = object, .job = object->job, .kind = WRITE_OBJECT_GET});
+    new_write(
+        &(struct write){.placement = placement, .object = object, .job = pjob, .kind = WRITE_OBJECT_GET});
 }
 
 void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object)

@@ -31,10 +31,12 @@ void gt_write_delete(struct pjob *pjob, struct record *record);
 /* Plans of epochs before this one come too late from now on. */
 void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch);
 
-/* Creates the job's object, or changes the one that is known to be there: with its plan, or all but that. */
-void gt_write_object(struct pjob *pjob, const struct gt_gpu_placement *content, bool with_plan);
-/* Reads it again. */
-void gt_write_object_get(struct gt_placement *placement, struct placement_object *object);
+/* Creates the job's object, or a part of its plan, or changes the one that is known to be there: with its
+ * plan, or all but that. */
+void gt_write_object(struct pjob *pjob, struct placement_object *object,
+                     const struct gt_gpu_placement *content, bool with_plan);
+/* Reads it again; `pjob` waits for it, and may be NULL. */
+void gt_write_object_get(struct gt_placement *placement, struct placement_object *object, struct pjob *pjob);
 void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object);
 
 /* The watch tells that a write of this kind has worked. If that is the one whose answer is still to come, it

@@ -5,7 +5,8 @@
 #include "api/gpu_placement.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A GPUPlacement as JSON: it is refused, or what is written of it is read as the same. */
+/* A GPUPlacement as JSON: it is refused, or what is written of it is read as the same, and its slices are its
+ * plan. */
 
 static void check(const struct gt_gpu_placement *placement)
 {
@@ -14,6 +15,24 @@ static void check(const struct gt_gpu_placement *placement)
         if (pod->unit >= placement->unit_count || pod->node >= placement->node_count || !pod->gpus ||
             (i && pod->rank <= pod[-1].rank))
             abort();
+    }
+}
+
+static void check_slices(const struct gt_gpu_placement *placement)
+{
+    enum { PODS = 64, OF_SLICE = 3 };
+    struct gt_gpu_placement_slice slice;
+    gt_gpu_placement_is_part(placement);
+    for (uint32_t first = 0; first < placement->pod_count && first < PODS; first += slice.pod_count) {
+        if (!gt_gpu_placement_slice(placement, first, OF_SLICE, &slice) || !slice.pod_count)
+            abort();
+        for (uint32_t i = 0; i < slice.pod_count; i++) {
+            const struct gt_gpu_placement_pod *pod = &slice.pods[i], *whole = &placement->pods[first + i];
+            if (pod->rank != whole->rank || slice.nodes[pod->node] != placement->nodes[whole->node] ||
+                slice.units[pod->unit] != placement->units[whole->unit])
+                abort();
+        }
+        gt_gpu_placement_slice_done(&slice);
     }
 }
 
@@ -37,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (r < 0)
         return 0;
     check(placement);
+    check_slices(placement);
     write_whole(placement, &text);
     json = cJSON_Parse(text.data);
     if (gt_gpu_placement_read(json, &again, NULL) < 0)

@@ -25,6 +25,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-quota
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_quota.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-quota PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-parts
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_parts.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-parts PROPERTIES LABELS integration TIMEOUT 1500)
     if(TARGET gputopo-scheduler)
         add_test(NAME integration/reasons COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_reasons.py
                  $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)

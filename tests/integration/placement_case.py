@@ -207,11 +207,19 @@ class PlacementCase(unittest.TestCase):
     def status(self, name="job-a"):
         return (self.object(name) or {}).get("status", {})
 
+    def rows(self, name="job-a"):
+        """Of the plan in the object, or in its parts: rank, unit, node, GPUs and, where it stands there, the pod."""
+        objects = self.objects()
+        status = objects.get(name, {}).get("status", {})
+        rows = []
+        for part in [objects[part]["status"] for part in status.get("parts", [])] or [status]:
+            split = [row.split(":") for row in part.get("pods", [])]
+            rows += [[row[0], row[1], part["nodes"][int(row[2])], *row[3:]] for row in split]
+        return rows
+
     def named(self, name="job-a"):
         """{rank: (node, GPUs)} of the plan in the object"""
-        status = self.status(name)
-        rows = [row.split(":") for row in status.get("pods", [])]
-        return {int(row[0]): (status["nodes"][int(row[2])], row[3]) for row in rows}
+        return {int(row[0]): (row[2], row[3]) for row in self.rows(name)}
 
     def check_plan(self, names, name="job-a"):
         """Pods and object agree, every unit lies together, and nothing is planned twice."""

@@ -4,10 +4,11 @@
  *
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
- * Options: recreate=1, `reservegpus`, `namespacegpus`, `percent`, the times of gt_placement_options and
- * gt_placement_times in milliseconds (unschedulable, patience, turn, reserve, missing; settle, owner, gang,
- * return, eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input,
- * one a line, each answered by one JSON object a line on standard output:
+ * Options: recreate=1, `reservegpus`, `namespacegpus`, `percent`, `objectpods` (object_pods of
+ * gt_placement_spec), the times of gt_placement_options and gt_placement_times in milliseconds
+ * (unschedulable, patience, turn, reserve, missing; settle, owner, gang, return, eviction, request, retry),
+ * and `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by one JSON
+ * object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
  *
@@ -358,7 +359,7 @@ static void on_input(void *arg, uint32_t events)
 }
 
 static int read_option(const char *text, struct gt_placement_options *to, struct gt_placement_times *times,
-                       struct gt_err **err)
+                       uint64_t *object_pods, struct gt_err **err)
 {
     const struct {
         const char *name;
@@ -371,6 +372,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"percent", &to->reserve_waiting_percent},
                    {"reservegpus", &to->reserve_gpus},
                    {"namespacegpus", &to->reserve_gpus_per_namespace},
+                   {"objectpods", object_pods},
                    {"without", &host.without_ms},
                    {"settle", &times->settle_ms},
                    {"owner", &times->owner_ms},
@@ -433,12 +435,14 @@ static int start(int argc, char **argv, struct gt_err **err)
     const struct gt_cache_spec cache = {
         .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_capacity = on_capacity};
     struct gt_placement_times times = GT_PLACEMENT_TIMES;
+    uint64_t object_pods = 0;
     struct gt_placement_spec spec = {.on_note = on_note, .times = &times};
     if (argc < 3 || strcmp(argv[1], "--kubeconfig") != 0)
         return gt_fail(err, EINVAL, "usage: placement-host --kubeconfig FILE [OPTION=VALUE]...");
     int r = gt_kube_config_find(argv[2], NULL, &config, err);
     for (int i = 3; r == 0 && i < argc; i++)
-        r = read_option(argv[i], &spec.options, &times, err);
+        r = read_option(argv[i], &spec.options, &times, &object_pods, err);
+    spec.object_pods = (uint32_t)object_pods;
     if (r == 0)
         r = gt_loop_new(&host.loop, err);
     if (r == 0)

@@ -20,6 +20,8 @@ EPOCH = PLAN + "epoch"
 
 
 class PlacementObjectTest(PlacementCase):
+    MADE = 1  # objects that the plan of eight pods takes: test_placement_parts.py
+
     def test_what_an_object_says(self):
         self.world(2)
         self.start()
@@ -47,8 +49,10 @@ class PlacementObjectTest(PlacementCase):
         self.start()
         names = self.add_gang("a", 8, 32)
         self.assertTrue(wait_for(lambda: waiting))
+        self.assertTrue(wait_for(lambda: self.host.counters()["writesWaiting"] == len(waiting)))
+        before = len(waiting)
         self.add_gang("other", 1, 8)  # something that takes its whole way meanwhile
-        self.assertTrue(wait_for(lambda: len(waiting) == 2))
+        self.assertTrue(wait_for(lambda: len(waiting) == before + 1))
         self.assertFalse(any(planned_node(self.pod(n)) for n in names))
         event.set()
         self.wait_lifted(*names)
@@ -102,20 +106,24 @@ class PlacementObjectTest(PlacementCase):
         self.check_plan(names)
         self.assertEqual(self.status()["epoch"], 2)  # it was adopted
 
+    def hold_plans(self):
+        released, waiting = threading.Event(), []
+        self.addCleanup(released.set)
+
+        def hold(request):
+            if request.method == "PATCH" and b"schedulingGates" in request.body:
+                waiting.append(request.path)
+                released.wait(PATIENCE)
+        self.api.meddle = hold
+        return released, waiting
+
     def test_late_writes_of_an_old_leader_do_not_tear_a_unit(self):
         """No gate had gone, and a place is lost: all must go elsewhere. The old writes come before the new ones."""
         names, event = self.late_writes("0123")
         places = self.named()
         lost = places[1][0]
         self.api.add(TOPOLOGIES, lost, status=topology(lost, used=[(i, "ns", "stranger") for i in range(8)]))
-        released, waiting = threading.Event(), []
-        self.addCleanup(released.set)
-
-        def hold_plans(request):
-            if request.method == "PATCH" and b"schedulingGates" in request.body:
-                waiting.append(request.path)
-                released.wait(PATIENCE)
-        self.api.meddle = hold_plans
+        released, waiting = self.hold_plans()
         self.start()
         self.assertTrue(wait_for(lambda: len(waiting) == 4), waiting)
         self.finish_late_writes(event, 4)
@@ -173,7 +181,7 @@ class PlacementObjectTest(PlacementCase):
     def test_killed_after_each_write(self):
         """Everywhere on the way of a job: the object, each pod."""
         self.world(2)
-        for writes in range(10):
+        for writes in range(self.MADE + 9):
             with self.subTest(writes=writes):
                 done = []
 
@@ -300,14 +308,14 @@ class PlacementObjectTest(PlacementCase):
         self.assertTrue(wait_for(lambda: len(waiting) == 4))
         self.host.kill()
         self.api.meddle = None
-        named = {row.split(":")[4]: row for row in self.status("replicaset-rs")["pods"]}
+        named = {row[4]: row[0] for row in self.rows("replicaset-rs")}
         self.assertEqual(set(named), {"rs-w", "rs-x", "rs-y", "rs-z"})
         self.start()
         names = [f"rs-{n}" for n in "wxyz"]
         self.wait_lifted(*names)
         event.set()
         for name in names:
-            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "rank"], named[name].split(":")[0])
+            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "rank"], named[name])
 
     def test_release_without_objects_is_taken_over(self):
         """Pods were planned by annotations alone, and the burst was cut."""

@@ -5,16 +5,17 @@
 The world: one job, two supernodes (nodes x0 x1 x2 and y0 y1 y2), two replicas of the companion of which the lease
 names one, and an API server that checks uid and resourceVersion. Faults: a request arrives any time later, after
 its answer was given up and its sender lost the lease; a watch lags; the lease passes to the other replica and
-back; a leader loses a planned node and plans anew; the GPUPlacement is deleted by hand; the job is deleted. A
+back; a leader loses a planned node and plans anew; the GPUPlacement, or a part of it, is deleted by hand; the job is deleted. A
 leader may give a node that its plan does not have to another job.
 
 Wanted in each state: no unit has pods without a gate in two supernodes, and no node is given to two of them (a
-node has room for one), or to one and another job. From each state, without a further fault, the job comes to its end: all pods have their
-plan, or the job is gone and so is its object.
+node has room for one), or to one and another job. No leader deletes a part that the GPUPlacement names. From each
+state, without a further fault, the job comes to its end: all pods have their plan, or the job is gone and so is its object.
 
 What keeps it small: binding follows the gate's going, so a pod without a gate counts as bound. A write whose
 resourceVersion is old can do nothing but fail, so it is forgotten at once. A watch that skips versions stands for
-one that delivers them one by one. A leader that halts is one that takes no step for a while.
+one that delivers them one by one. A leader that halts is one that takes no step for a while. Of the parts of a plan, all of
+which must be there, one stands for all.
 """
 import argparse
 import gc
@@ -23,7 +24,8 @@ from typing import NamedTuple
 
 NODES = ("x0", "x1", "x2", "y0", "y1", "y2")
 ABSENT, GATED, ON = 0, 1, 2  # of a pod; ON + node: without a gate, planned there
-LIFT, FENCE, OBJECT, OFFER = range(4)  # requests
+LIFT, FENCE, OBJECT, OFFER, PART, DROP = range(6)  # requests
+OF_PODS = (LIFT, FENCE, OFFER)
 
 TORN = "a unit is in two supernodes"
 
@@ -45,6 +47,9 @@ RULES = {
     "offer-unsure": "nothing is offered while it is open what the API server has as the object",
     "lease": "nothing is sent when the lease has not been renewed",
     "new-term": "who gets the lease again begins anew",
+    "parts-fixed": "a part is never changed, another plan has another part",
+    "parts-whole": "where a part is not there it counts as if there were no object",
+    "parts-dropped": "a part is deleted only when the acknowledged object names another one and has its epoch or a later one",
     "prompt-watch": "(assumed) the watch tells of a new pod within a minute",
 }
 
@@ -61,6 +66,7 @@ class World(NamedTuple):
     shifts: bool = True  # a plan may move within its supernode
     other: bool = False  # another job wants a node
     gated: int = 3  # so many pods may be made with their gate; the others come with their plan alone
+    parts: bool = False  # the object has its plan in a part
 
 
 class Leader(NamedTuple):
@@ -76,11 +82,12 @@ class Leader(NamedTuple):
     settled: bool = False  # a minute has passed since the last offer, and since its term began
     waits: frozenset = frozenset()  # for answers to these
     born: int = 0  # bits: pods made in its term
+    made: frozenset = frozenset()  # parts, in its term
 
 
 class State(NamedTuple):
     pods: tuple  # (where, epoch of its fence)
-    object: tuple  # (epoch, plan); None: there is none
+    object: tuple  # (epoch, plan, epoch of its part); None: there is none
     leaders: tuple
     holder: int
     net: frozenset  # requests that may still work: (kind, pod or epoch, node, epoch or plan)
@@ -88,6 +95,8 @@ class State(NamedTuple):
     gone: bool
     planned: bool = False  # somebody has made a plan
     other: int = -1  # the node that another job has
+    parts: frozenset = frozenset()  # (epoch, plan)
+    dropped: bool = False  # a part that the object names was deleted by a leader
 
 
 def supernode(node):
@@ -120,6 +129,8 @@ class Model:
         for unit in self.world.units:
             if len({supernode(on[i]) for i in unit if on[i] >= 0}) > 1:
                 return TORN
+        if state.dropped:
+            return "a leader has deleted a part that is named"
         taken = [node for node in on + [state.other] if node >= 0]
         if len(set(taken)) < len(taken):
             return "a node is given to two pods"
@@ -173,7 +184,7 @@ class Model:
                 continue
             waits = leader.waits
             if waits and self.pod_version:
-                waits = frozenset(w for w in waits if w[0] == OBJECT or w[1] != i)
+                waits = frozenset(w for w in waits if w[0] not in OF_PODS or w[1] != i)
             if number == answered:
                 pods = leader.pods[:i] + (pod,) + leader.pods[i + 1:]
                 leaders.append(leader._replace(pods=pods, fresh=leader.fresh | 1 << i, waits=waits))
@@ -181,7 +192,7 @@ class Model:
                 leaders.append(leader._replace(fresh=leader.fresh & ~(1 << i), waits=waits))
         net = state.net
         if self.pod_version or pod[0] == ABSENT:
-            net = frozenset(w for w in net if w[0] == OBJECT or w[1] != i)
+            net = frozenset(w for w in net if w[0] not in OF_PODS or w[1] != i)
         else:
             net = frozenset(w for w in net if w[0] != OFFER or w[1] != i)
         return state._replace(pods=state.pods[:i] + (pod,) + state.pods[i + 1:], leaders=tuple(leaders), net=net)
@@ -194,7 +205,8 @@ class Model:
                 leaders.append(leader)
                 continue
             if number == answered:
-                leaders.append(leader._replace(fresh=leader.fresh | bit, object=content, acknowledged=True,
+                fresh = leader.fresh | bit if self.is_whole(state, content) else leader.fresh & ~bit
+                leaders.append(leader._replace(fresh=fresh, object=content, acknowledged=True,
                                                unsure=False, epoch=max(leader.epoch, content[0]), fenced=0,
                                                waits=frozenset()))
                 continue
@@ -207,6 +219,63 @@ class Model:
         if self.object_version:
             net = frozenset(w for w in net if w[0] != OBJECT)
         return state._replace(object=content, leaders=tuple(leaders), net=net)
+
+    # ---- parts ----
+
+    def is_whole(self, state, content):
+        return not self.world.parts or (content[2], content[1]) in state.parts
+
+    def known(self, content):
+        """What an object says as far as its plan is known."""
+        return content if content and content[1] else None
+
+    def seen(self, state):
+        """The object as a reader has it: its plan stands in the part."""
+        content = state.object
+        if not content or not self.world.parts:
+            return content
+        if not self.parts_fixed:
+            return (content[0], max(state.parts)[1] if state.parts else None, 0)
+        return content if self.is_whole(state, content) else (content[0], None, content[2])
+
+    def put_part(self, state, part, answered):
+        parts = state.parts | {part} if self.parts_fixed else frozenset({part})
+        state = self.unseen(state._replace(parts=parts))
+        if answered >= 0:
+            leader = state.leaders[answered]
+            waits = frozenset(w for w in leader.waits if w[0] != PART)
+            state = self.with_leader(state, answered, leader._replace(made=leader.made | {part}, waits=waits))
+        return state
+
+    def drop_part(self, state, part, by_leader):
+        named = bool(state.object) and (state.object[2], state.object[1]) == part and part in state.parts
+        state = state._replace(parts=state.parts - {part}, dropped=state.dropped or (by_leader and named))
+        return self.unseen(state) if named else state
+
+    def unseen(self, state):
+        """What the object says may be another thing now, and watches are still to tell."""
+        bit = 1 << self.count
+        return state._replace(leaders=tuple(
+            leader if leader is self.idle or not state.object or leader.object == self.seen(state)
+            else leader._replace(fresh=leader.fresh & ~bit) for leader in state.leaders))
+
+    def part_of(self, leader, content, epoch):
+        """The part for its plan, and whether the API server has it."""
+        if not self.parts_fixed:
+            return (0, leader.plan), (0, leader.plan) in leader.made
+        if content and content[1] == leader.plan:
+            return (content[2], leader.plan), True
+        return (epoch, leader.plan), (epoch, leader.plan) in leader.made
+
+    def drop_parts(self, state, number, leader, steps):
+        for part in state.parts if self.world.parts and self.parts_fixed else ():
+            request = (DROP, part[0], 0, part[1])
+            content = leader.object
+            if not content or request in state.net or part == (content[2], content[1]):
+                continue
+            if self.parts_dropped and (not leader.acknowledged or part[0] > content[0]):
+                continue
+            steps.append((("drops", number, part), False, state._replace(net=state.net | {request})))
 
     # ---- steps ----
 
@@ -237,13 +306,18 @@ class Model:
         if left[0]:
             steps.append((("pass", 1 - state.holder), True, self.pass_lease(state)))
         if left[3] and state.object:
-            steps.append((("delete",), True, self.put_object(state._replace(left=self.spend(state, 3)), None)))
+            after = state._replace(left=self.spend(state, 3))
+            if self.world.parts:
+                after = self.drop_part(after, (state.object[2], state.object[1]), False)
+            else:
+                after = self.put_object(after, None)
+            steps.append((("delete",), True, after))
         if left[4] and not state.gone and state.pods[0][0] != ABSENT:
             after = state._replace(gone=True, left=self.spend(state, 4))
             for i, pod in enumerate(state.pods):
                 if pod[0] != ABSENT:
                     after = self.put_pod(after, i, (ABSENT, 0))
-            after = after._replace(net=frozenset(w for w in after.net if w[0] == OBJECT))
+            after = after._replace(net=frozenset(w for w in after.net if w[0] not in OF_PODS))
             steps.append((("end",), True, after))
 
     def pass_lease(self, state):
@@ -259,7 +333,7 @@ class Model:
     @staticmethod
     def forget(leader):
         return leader._replace(plan=None, acknowledged=False, unsure=False, fenced=0, settled=False,
-                               waits=frozenset(), born=0)
+                               waits=frozenset(), born=0, made=frozenset())
 
     @staticmethod
     def with_leader(state, number, leader):
@@ -273,7 +347,12 @@ class Model:
             label = ("arrives", request, answered)
             after = state._replace(net=state.net - {request})
             if kind == OBJECT:
-                steps.append((label, False, self.put_object(after, (i, more), answered)))
+                steps.append((label, False, self.put_object(after, (i, more, node), answered)))
+                continue
+            if kind in (PART, DROP):
+                after = self.put_part(after, (i, more), answered) if kind == PART else \
+                    self.drop_part(after, (i, more), True)
+                steps.append((label, False, after))
                 continue
             where = state.pods[i][0]
             if kind == OFFER:
@@ -312,6 +391,8 @@ class Model:
                 self.give_away(state, number, leader, steps)
         if leader.waits:
             return
+        if not leader.unsure:
+            self.drop_parts(state, number, leader, steps)
         if leader.unsure:
             steps.append((("reads", number), False, self.see_object(state, number, leader)))
             if leader.plan:
@@ -329,7 +410,7 @@ class Model:
             self.act(state, number, leader, steps)
 
     def see_object(self, state, number, leader):
-        content = state.object
+        content = self.seen(state)
         return self.with_leader(state, number, leader._replace(
             object=content, fresh=leader.fresh | 1 << self.count, acknowledged=False, unsure=False,
             epoch=max(leader.epoch, content[0] if content else 0)))
@@ -347,7 +428,7 @@ class Model:
 
     def decide(self, state, number, leader, steps):
         """The plan in its memory: made, taken over from the object, brought in line with what has happened."""
-        if leader.plan is None and leader.object and self.object:
+        if leader.plan is None and self.known(leader.object) and self.object:
             plan = tuple(where - ON if where >= ON else node
                          for (where, _), node in zip(leader.pods, leader.object[1]))
             plans = [plan] if self.fits(plan, leader.pods, state.other) else self.plans(leader.pods, state.other)
@@ -374,10 +455,12 @@ class Model:
         if not self.object:
             self.lift(state, number, leader, gated, steps)
             return
-        content = leader.object
+        content = self.known(leader.object) if self.parts_whole else leader.object
+        if content and not content[1]:
+            content = (content[0], leader.plan, content[2])  # nothing has changed that anybody knows of
         moved = [i for i in gated + absent if content and content[1][i] != leader.plan[i]]
         known = leader.acknowledged or (not self.adoption and content)
-        if not moved and content and known:
+        if not moved and content and known and self.known(leader.object):
             self.lift(state, number, leader, gated, steps)
             return
         to_fence = [i for i in gated if (i in moved and self.fences) or
@@ -396,10 +479,13 @@ class Model:
         if to_fence or waits or not leader.fresh >> self.count & 1:
             return
         request = (OBJECT, epoch, 0, leader.plan)
+        if self.world.parts:
+            part, made = self.part_of(leader, self.known(leader.object), epoch)
+            request = (OBJECT, epoch, part[0], leader.plan) if made else (PART, part[0], 0, leader.plan)
         if self.acknowledged:
             after = self.send(state, number, leader, [request])
         else:
-            after = self.send(state, number, leader._replace(acknowledged=True, object=(epoch, leader.plan)),
+            after = self.send(state, number, leader._replace(acknowledged=True, object=(epoch, leader.plan, 0)),
                               [request])
             after = self.with_leader(after, number, after.leaders[number]._replace(waits=frozenset()))
         steps.append((("sends", number, (request,)), False, after))
@@ -440,7 +526,7 @@ class Model:
                           self.send(state, number, leader, requests)))
 
     def offer(self, state, number, leader, steps):
-        if self.object and not (leader.acknowledged and leader.object):
+        if self.object and not (leader.acknowledged and self.known(leader.object)):
             return
         if self.offer_unsure and (leader.unsure or any(w[0] == OBJECT for w in leader.waits)):
             return
@@ -460,7 +546,7 @@ class Model:
         if leader.fresh != self.all_fresh:
             return
         kept = set(leader.plan)
-        content = leader.object
+        content = self.known(leader.object)
         for i, (where, _) in enumerate(leader.pods):
             if where >= ON:
                 kept.add(where - ON)
@@ -487,6 +573,8 @@ class Model:
             return f"the fence of {self.names[i]} with epoch {more}"
         if kind == OBJECT:
             return f"the object with epoch {i} ({self.plan_text(more)})"
+        if kind in (PART, DROP):
+            return f"the {'making' if kind == PART else 'deletion'} of part {i} ({self.plan_text(more)})"
         return f"the making of {self.names[i]} with its plan on {NODES[node]}"
 
     def text(self, label):
@@ -497,7 +585,7 @@ class Model:
         if what == "pass":
             return f"the lease passes to {who[label[1]]}"
         if what == "delete":
-            return "somebody deletes the object"
+            return "somebody deletes " + ("the part" if self.world.parts else "the object")
         if what == "end":
             return "the job and its pods are deleted"
         if what == "arrives":
@@ -518,6 +606,8 @@ class Model:
             return f"{leader} sends " + " and ".join(self.request_text(r) for r in label[2])
         if what == "gives":
             return f"{leader} gives {NODES[label[2]]} to another job"
+        if what == "drops":
+            return f"{leader} sends the deletion of part {label[2][0]} ({self.plan_text(label[2][1])})"
         if what == "minute":
             return f"a minute passes for {leader}"
         return f"{leader} offers {self.names[label[2]]} its place on {NODES[label[3]]}"
@@ -577,6 +667,8 @@ SOUND = (
     World(lost=0, deletes=0, ends=1, shifts=False),
     World(((0, 1), (2,)), moves=0, lost=0, deletes=0, shifts=False),
     World(lost=0, deletes=0, shifts=False, other=True),
+    World(lost=0, deletes=0, shifts=False, gated=1, parts=True),
+    World(lost=0, moves=0, shifts=False, parts=True),
 )
 
 # Rules whose lack is found here, and where: without any of them something goes wrong.
@@ -600,6 +692,9 @@ NEEDED = {
     "offer-unsure": FLAPS,
     "lease": SMALL,
     "new-term": World(passes=2, moves=0, lost=0, deletes=0, shifts=False),
+    "parts-fixed": World(lost=0, deletes=0, parts=True),
+    "parts-whole": World(lost=0, parts=True),
+    "parts-dropped": World(lost=0, deletes=0, parts=True),
     "prompt-watch": SMALL,
 }
 

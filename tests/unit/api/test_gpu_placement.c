@@ -10,10 +10,11 @@
 #include <cmocka.h>
 
 #include "api/gpu_placement.h"
+#include "api/names.h"
 
 /* What the companion writes it reads again, as a whole object and as a patch of one. */
 
-enum { ROUNDS = 300, PODS = 200, NODES = 50, UNITS = 9, TEMPLATES = 4, ETCD_MAX = 3 << 19 };
+enum { ROUNDS = 300, PODS = 200, NODES = 50, UNITS = 9, TEMPLATES = 4, PARTS = 3, ETCD_MAX = 3 << 19 };
 
 static uint64_t state_of_random;
 
@@ -33,7 +34,7 @@ struct drawn {
     struct gt_gpu_placement_template templates[TEMPLATES];
     struct gt_gpu_placement_pod pods[PODS];
     char names[NODES][64];
-    const char *nodes[NODES], *units[UNITS];
+    const char *nodes[NODES], *units[UNITS], *parts[PARTS];
 };
 
 static void draw_plan(struct drawn *drawn)
@@ -57,9 +58,13 @@ static void draw_plan(struct drawn *drawn)
                                                        .name = below(4) ? NULL : "web-7c9d-x.1"};
         rank = drawn->pods[i].rank + 1;
     }
+    to->part_count = below(2) ? below(PARTS + 1) : 0;
+    for (uint32_t i = 0; i < to->part_count; i++)
+        drawn->parts[i] = below(2) ? "part.pytorchjob-demo-0123456789abcdef" : "part.x-0";
     to->nodes = drawn->nodes;
     to->units = drawn->units;
     to->pods = drawn->pods;
+    to->parts = drawn->parts;
 }
 
 static void draw(struct drawn *drawn)
@@ -75,6 +80,7 @@ static void draw(struct drawn *drawn)
         .owner_name = *kind ? "demo" : "",
         .owner_uid = *kind ? "u-0" : "",
         .job = "team-a/PyTorchJob/demo",
+        .part_of = "",
         .templates = drawn->templates,
         .template_count = below(TEMPLATES + 1),
         .priority = (int32_t)below(2001) - 1000,
@@ -99,8 +105,22 @@ static void draw(struct drawn *drawn)
     draw_plan(drawn);
 }
 
+/* A part says nothing of what is asked. */
+static void draw_part(struct drawn *drawn)
+{
+    draw(drawn);
+    drawn->object.part_of = "pytorchjob-demo";
+    drawn->object.phase = GT_GPU_PLACEMENT_PART;
+    drawn->object.template_count = 0;
+    drawn->object.priority = 0;
+    drawn->object.on_lost_plan = "";
+}
+
 static void assert_same_plan(const struct gt_gpu_placement *got, const struct gt_gpu_placement *want)
 {
+    assert_int_equal(got->part_count, want->part_count);
+    for (uint32_t i = 0; i < want->part_count; i++)
+        assert_string_equal(got->parts[i], want->parts[i]);
     assert_int_equal(got->pod_count, want->pod_count);
     if (!want->pod_count)
         return; /* the tables are then not written */
@@ -129,6 +149,7 @@ static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_
     assert_string_equal(got->owner_name, want->owner_name);
     assert_string_equal(got->owner_uid, want->owner_uid);
     assert_string_equal(got->job, want->job);
+    assert_string_equal(got->part_of, want->part_of);
     assert_int_equal(got->template_count, want->template_count);
     for (unsigned i = 0; i < want->template_count; i++) {
         assert_string_equal(got->templates[i].role, want->templates[i].role);
@@ -208,6 +229,8 @@ static void what_is_created_is_read(void **state)
     for (unsigned n = 0; n < ROUNDS; n++) {
         draw(&drawn);
         check(created(&drawn.object), &drawn.object);
+        draw_part(&drawn);
+        check(created(&drawn.object), &drawn.object);
     }
 }
 
@@ -229,6 +252,8 @@ static void a_patch_says_all_that_has_changed(void **state)
             want.nodes = from.nodes;
             want.units = from.units;
             want.pods = from.pods;
+            want.parts = from.parts;
+            want.part_count = from.object.part_count;
             want.node_count = from.object.node_count;
             want.unit_count = from.object.unit_count;
             want.pod_count = from.object.pod_count;
@@ -265,6 +290,7 @@ static const struct gt_gpu_placement *largest(void)
     drawn.object.pods = pods;
     drawn.object.node_count = drawn.object.pod_count = COUNT;
     drawn.object.unit_count = COUNT / OF_UNIT;
+    drawn.object.part_count = 0;
     return &drawn.object;
 }
 
@@ -278,6 +304,179 @@ static void etcd_takes_the_largest(void **state)
     print_message("%u pods: %zu bytes\n", object->pod_count, text.len);
     assert_true(text.len + (32 << 10) <= ETCD_MAX && GT_GPU_PLACEMENT_TEXT_MAX + (32 << 10) <= ETCD_MAX);
     check(created(object), object);
+}
+
+struct plan {
+    struct gt_gpu_placement object;
+    char (*texts)[256];
+    const char **names;
+    struct gt_gpu_placement_pod *pods;
+};
+
+/* As many pods as a job may have, each on a node of its own; names have so many bytes. */
+static struct plan make_plan(size_t name, uint32_t of_unit, bool named)
+{
+    enum { COUNT = GT_OWNER_REPLICAS_MAX };
+    struct plan plan = {.texts = calloc(COUNT, sizeof(*plan.texts)),
+                        .names = calloc(COUNT, sizeof(*plan.names)),
+                        .pods = calloc(COUNT, sizeof(*plan.pods))};
+    assert_true(plan.texts && plan.names && plan.pods);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        snprintf(plan.texts[i], sizeof(plan.texts[i]), "%0*u", (int)name, i);
+        plan.names[i] = plan.texts[i];
+        plan.pods[i] = (struct gt_gpu_placement_pod){.rank = i,
+                                                     .unit = i / of_unit,
+                                                     .node = i,
+                                                     .gpus = named ? UINT64_C(0x5555555555555555) : 0xff,
+                                                     .name = named ? plan.texts[i] : NULL};
+    }
+    plan.object = (struct gt_gpu_placement){.namespace_ = "team-a",
+                                            .name = "",
+                                            .uid = "",
+                                            .resource_version = "",
+                                            .owner_api_version = "batch/v1",
+                                            .owner_kind = "Job",
+                                            .owner_name = "demo",
+                                            .owner_uid = "u",
+                                            .job = "team-a/Job/demo",
+                                            .part_of = "job-demo",
+                                            .on_lost_plan = "",
+                                            .phase = GT_GPU_PLACEMENT_PART,
+                                            .reason = "",
+                                            .message = "",
+                                            .behind = "",
+                                            .where = "",
+                                            .epoch = 7,
+                                            .nodes = plan.names,
+                                            .node_count = COUNT,
+                                            .units = plan.names,
+                                            .unit_count = COUNT / of_unit,
+                                            .pods = plan.pods,
+                                            .pod_count = COUNT,
+                                            .promised_until = "",
+                                            .waiting_since = "",
+                                            .planned_at = "",
+                                            .reserved_until = ""};
+    return plan;
+}
+
+static void plan_done(struct plan *plan)
+{
+    free(plan->texts);
+    free(plan->names);
+    free(plan->pods);
+}
+
+/* Writes it as the API server would have it; returns its bytes. */
+static size_t check_part(const struct plan *plan, const struct gt_gpu_placement_slice *slice, uint32_t first)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX), name = GT_BUF(300);
+    struct gt_gpu_placement part = plan->object;
+    part.nodes = slice->nodes;
+    part.units = slice->units;
+    part.pods = slice->pods;
+    part.node_count = slice->node_count;
+    part.unit_count = slice->unit_count;
+    part.pod_count = slice->pod_count;
+    gt_gpu_placement_part_name(&part, &name);
+    part.name = name.data;
+    assert_true(gt_gpu_placement_is_part(&part));
+    gt_gpu_placement_write(&part, &text);
+    assert_int_equal(gt_buf_check(&text, "part", NULL), 0);
+    assert_true(text.len + (32 << 10) <= ETCD_MAX);
+    assert_true(slice->size <= text.len && text.len - slice->size < 1024);
+    for (uint32_t i = 0; i < slice->pod_count; i++) {
+        const struct gt_gpu_placement_pod *got = &slice->pods[i], *want = &plan->pods[first + i];
+        assert_true(got->rank == want->rank && got->gpus == want->gpus && got->name == want->name);
+        assert_ptr_equal(slice->nodes[got->node], plan->names[want->node]);
+        assert_ptr_equal(slice->units[got->unit], plan->names[want->unit]);
+    }
+    check(created(&part), &part);
+    return text.len;
+}
+
+/* Of the largest job, and of one whose names are as long as they can be and stand in it three times. */
+static void etcd_takes_all_parts(void **state)
+{
+    static const struct {
+        size_t name;
+        uint32_t of_unit;
+        bool named;
+    } cases[] = {{16, 8, false}, {63, 8, false}, {253, 1, true}};
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        struct plan plan = make_plan(cases[i].name, cases[i].of_unit, cases[i].named);
+        struct gt_gpu_placement_slice slice;
+        uint32_t parts = 0;
+        size_t most = 0, all = 0;
+        for (uint32_t first = 0; first < plan.object.pod_count; first += slice.pod_count, parts++) {
+            assert_true(gt_gpu_placement_slice(&plan.object, first, GT_GPU_PLACEMENT_PODS_MAX, &slice));
+            assert_in_range(slice.pod_count, 1, GT_GPU_PLACEMENT_PODS_MAX);
+            size_t size = check_part(&plan, &slice, first);
+            most = size > most ? size : most;
+            all += size;
+            gt_gpu_placement_slice_done(&slice);
+        }
+        print_message("%u pods, names of %zu bytes: %u parts of at most %zu bytes, %zu in all\n",
+                      plan.object.pod_count, cases[i].name, parts, most, all);
+        assert_in_range(parts, 1, GT_GPU_PLACEMENT_PARTS_MAX);
+        plan_done(&plan);
+    }
+}
+
+static void a_part_is_what_its_name_tells(void **state)
+{
+    static struct drawn drawn;
+    char longest[254];
+    (void)state;
+    draw_part(&drawn);
+    while (!drawn.object.pod_count)
+        draw_part(&drawn);
+    gt_auto_buf struct gt_buf name = GT_BUF(300), other = GT_BUF(300);
+    struct gt_gpu_placement part = drawn.object;
+    gt_gpu_placement_part_name(&part, &name);
+    assert_memory_equal(name.data, "part.pytorchjob-demo-", 21);
+    assert_int_equal(name.len, 21 + 16);
+    part.name = name.data;
+    assert_true(gt_gpu_placement_is_part(&part));
+    for (unsigned i = 0; i < 8; i++) {
+        struct gt_gpu_placement_pod pod = drawn.pods[0];
+        struct gt_gpu_placement changed = part;
+        switch (i) {
+        case 0:
+            changed.epoch++;
+            break;
+        case 1:
+            changed.part_of = "pytorchjob-demp";
+            break;
+        case 2:
+            changed.part_of = "";
+            break;
+        case 3:
+            changed.pod_count--;
+            break;
+        case 4:
+            drawn.pods[0].gpus ^= UINT64_C(1) << 63;
+            break;
+        case 5:
+            drawn.pods[0].rank ^= 1U << 16;
+            break;
+        case 6:
+            drawn.pods[0].name = pod.name ? NULL : "x";
+            break;
+        default:
+            drawn.nodes[0] = "another";
+        }
+        assert_false(gt_gpu_placement_is_part(&changed));
+        drawn.pods[0] = pod;
+    }
+    memset(longest, 'a', sizeof(longest) - 1); /* cut, and not behind a dot */
+    longest[sizeof(longest) - 1] = '\0';
+    longest[230] = '.';
+    part.part_of = longest;
+    gt_gpu_placement_part_name(&part, &other);
+    assert_int_equal(other.len, 252);
+    assert_memory_equal(other.data + 234, "a-", 2);
 }
 
 static void what_is_not_told_is_empty(void **state)
@@ -400,8 +599,9 @@ static int print_some(unsigned count)
     static struct drawn from, to;
     for (unsigned i = 0; i < count; i++) {
         gt_auto_buf struct gt_buf text = GT_BUF(2 * GT_GPU_PLACEMENT_TEXT_MAX);
-        draw(&from);
-        draw(&to);
+        bool part = i % 4 == 1 && i + 1 < count;
+        (part ? draw_part : draw)(&from);
+        (part ? draw_part : draw)(&to);
         gt_gpu_placement_write(i + 1 < count ? &from.object : largest(), &text);
         puts(text.data);
         gt_buf_consume(&text, text.len);
@@ -422,6 +622,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_created_is_read),
         cmocka_unit_test(a_patch_says_all_that_has_changed),
         cmocka_unit_test(etcd_takes_the_largest),
+        cmocka_unit_test(etcd_takes_all_parts),
+        cmocka_unit_test(a_part_is_what_its_name_tells),
         cmocka_unit_test(what_is_not_told_is_empty),
         cmocka_unit_test(nonsense_is_refused_with_its_path),
         cmocka_unit_test(names_are_those_of_objects),

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gpu_placement.h"
+#include "api/read.h"
+#include "base/digest.h"
+#include "base/text.h"
+
+/* ---- the name ---- */
+
+/* With the NUL: "a", "b" is not "ab", "". */
+static uint64_t add_text(uint64_t digest, const char *text)
+{
+    return gt_digest_bytes(digest, text, strlen(text) + 1);
+}
+
+static uint64_t add_texts(uint64_t digest, const char *const *texts, uint32_t count)
+{
+    digest = gt_digest_number(digest, count);
+    for (uint32_t i = 0; i < count; i++)
+        digest = add_text(digest, texts[i]);
+    return digest;
+}
+
+static uint64_t digest_of(const struct gt_gpu_placement *part)
+{
+    uint64_t digest = add_text(add_text(GT_DIGEST_EMPTY, part->job), part->part_of);
+    digest = gt_digest_number(digest, part->epoch);
+    digest = add_texts(digest, part->nodes, part->node_count);
+    digest = add_texts(digest, part->units, part->unit_count);
+    for (uint32_t i = 0; i < part->pod_count; i++) {
+        const struct gt_gpu_placement_pod *pod = &part->pods[i];
+        digest = gt_digest_number(digest, pod->rank);
+        digest = gt_digest_number(digest, pod->unit);
+        digest = gt_digest_number(digest, pod->node);
+        digest = gt_digest_number(digest, pod->gpus);
+        digest = add_text(digest, pod->name ? pod->name : "");
+    }
+    return digest;
+}
+
+void gt_gpu_placement_part_name(const struct gt_gpu_placement *part, struct gt_buf *to)
+{
+    static const char first[] = "part.";
+    enum { PART_DIGEST = 17 }; /* '-' and 16 digits */
+    size_t len = strlen(part->part_of), max = GT_API_NAME_MAX - PART_DIGEST - (sizeof(first) - 1);
+    len = len < max ? len : max;
+    while (len && !isalnum((unsigned char)part->part_of[len - 1]))
+        len--;
+    gt_buf_puts(to, first);
+    gt_buf_add(to, part->part_of, len);
+    gt_buf_printf(to, "-%016" PRIx64, digest_of(part));
+}
+
+bool gt_gpu_placement_is_part(const struct gt_gpu_placement *placement)
+{
+    gt_auto_buf struct gt_buf name = GT_BUF(GT_API_NAME_MAX);
+    if (!placement->part_of[0])
+        return false;
+    gt_gpu_placement_part_name(placement, &name);
+    return !name.failed && strcmp(name.data, placement->name) == 0;
+}
+
+/* ---- slices ---- */
+
+static size_t digits_of(uint32_t number)
+{
+    size_t digits = 1;
+    for (; number > 9; number /= 10)
+        digits++;
+    return digits;
+}
+
+/* Bytes of a text in an array. Names have nothing that JSON would escape. */
+static size_t size_of(const char *text)
+{
+    return strlen(text) + sizeof("\"\",") - 1;
+}
+
+static size_t size_of_pod(const struct gt_gpu_placement_pod *pod, struct gt_buf *mask)
+{
+    gt_buf_consume(mask, mask->len);
+    gt_text_add_mask(mask, pod->gpus);
+    return digits_of(pod->rank) + digits_of(pod->unit) + digits_of(pod->node) + mask->len +
+           (pod->name ? strlen(pod->name) + 1 : 0) + sizeof("\":::\",") - 1;
+}
+
+/* Where a node stands in the slice's table, by its position in the whole plan's. */
+struct slice_maker {
+    const struct gt_gpu_placement *whole;
+    uint32_t *at; /* position + 1 */
+    uint32_t unit;
+    struct gt_buf mask;
+};
+
+/* Appends a pod; false: it does not fit. Units ascend. */
+static bool add_pod(struct slice_maker *maker, const struct gt_gpu_placement_pod *pod,
+                    struct gt_gpu_placement_slice *to)
+{
+    const struct gt_gpu_placement *whole = maker->whole;
+    struct gt_gpu_placement_pod *new = &to->pods[to->pod_count];
+    bool new_node = !maker->at[pod->node], new_unit = !to->pod_count || maker->unit != pod->unit;
+    *new = *pod;
+    new->node = new_node ? to->node_count : maker->at[pod->node] - 1;
+    new->unit = to->unit_count - !new_unit;
+    size_t size = size_of_pod(new, &maker->mask) + (new_node ? size_of(whole->nodes[pod->node]) : 0) +
+                  (new_unit ? size_of(whole->units[pod->unit]) : 0);
+    if (to->pod_count && to->size + size > GT_GPU_PLACEMENT_PLAN_MAX)
+        return false;
+    if (new_node) {
+        to->nodes[to->node_count++] = whole->nodes[pod->node];
+        maker->at[pod->node] = to->node_count;
+    }
+    if (new_unit)
+        to->units[to->unit_count++] = whole->units[pod->unit];
+    maker->unit = pod->unit;
+    to->size += size;
+    to->pod_count++;
+    return true;
+}
+
+bool gt_gpu_placement_slice(const struct gt_gpu_placement *whole, uint32_t first, uint32_t max_pods,
+                            struct gt_gpu_placement_slice *ret)
+{
+    uint32_t count = whole->pod_count - first < max_pods ? whole->pod_count - first : max_pods;
+    gt_auto_free uint32_t *at = calloc((size_t)whole->node_count + 1, sizeof(*at));
+    struct slice_maker maker = {.whole = whole, .at = at, .mask = GT_BUF(4096)};
+    *ret = (struct gt_gpu_placement_slice){.nodes = calloc((size_t)count + 1, sizeof(*ret->nodes)),
+                                           .units = calloc((size_t)count + 1, sizeof(*ret->units)),
+                                           .pods = calloc((size_t)count + 1, sizeof(*ret->pods))};
+    bool done = at && ret->nodes && ret->units && ret->pods;
+    for (uint32_t i = 0; done && i < count && add_pod(&maker, &whole->pods[first + i], ret); i++)
+        ;
+    done = done && !maker.mask.failed;
+    gt_buf_done(&maker.mask);
+    return done;
+}
+
+void gt_gpu_placement_slice_done(struct gt_gpu_placement_slice *slice)
+{
+    free(slice->nodes);
+    free(slice->units);
+    free(slice->pods);
+}
