@@ -29,6 +29,8 @@ static uint64_t newest_pod_s(const struct gt_cache_job *job)
 void gt_promise_adopt(struct reconcile *reconcile, const struct gt_gpu_placement *content)
 {
     struct pjob *pjob = reconcile->pjob;
+    if (!reconcile->owner)
+        return; /* nothing is kept, and its object is waited for from now on */
     uint64_t span = gt_promise_ms(reconcile), ago = 0, now = gt_placement_now_s();
     uint64_t newest = newest_pod_s(pjob->job), last = (uint64_t)gt_time_of_text(content->promised_until);
     last = last > span / 1000 ? last - span / 1000 : 0;

@@ -142,6 +142,16 @@ class Reserve(PlacementCase):
         self.expect({"reason": "PodsMissing"})
         self.expect_reserved(0)
 
+    def test_object_is_waited_for_from_the_start_of_a_term(self):
+        """However old the pod is, also when its GPUPlacement has come back from the API server."""
+        self.world(1)
+        self.add_pod("a-0", indexed_pod("a", 0, group=8))
+        began = time.monotonic()
+        self.start(owner=4000)
+        self.expect({"phase": "Pending", "reason": "OwnerUnknown"})
+        self.wait_lifted("a-0")
+        self.assertGreater(time.monotonic(), began + 4)
+
     # who makes no pods
 
     def test_suspended(self):
