@@ -3,19 +3,22 @@
 
 #include <string.h>
 
+#include "api/quantity.h"
 #include "api/read.h"
 
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err)
 {
     struct gt_pod_group made = {.namespace_ = "", .queue = "default"};
-    const struct gt_at at = {GT_POD_GROUP_KIND, "metadata", err}, spec = {GT_POD_GROUP_KIND, "spec", err},
-                       status = {GT_POD_GROUP_KIND, "status", err};
+    const struct gt_at at = {GT_KIND_POD_GROUP, "metadata", err}, spec = {GT_KIND_POD_GROUP, "spec", err},
+                       status = {GT_KIND_POD_GROUP, "status", err};
     const char *version = "", *phase = "";
     int r = gt_api_meta(&at, object, &made.name, &version);
     if (r >= 0)
         r = gt_api_text(&at, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX, &made.namespace_);
     if (r >= 0)
         r = gt_api_text(&spec, gt_get(object, "spec"), "queue", GT_API_NAME_MAX, &made.queue);
+    if (r >= 0)
+        r = gt_get_unsigned(&spec, gt_get(object, "spec"), "minMember", INT32_MAX, &made.min_member);
     if (r >= 0)
         r = gt_api_text(&status, gt_get(object, "status"), "phase", GT_API_TEXT_MAX, &phase);
     if (r < 0)
@@ -25,4 +28,30 @@ int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_e
         made.queue = "default";
     *ret = made;
     return 0;
+}
+
+/* Of a list of resources; untouched where it does not name this one. */
+static int read_amount(const cJSON *list, const char *resource, const char *what, uint64_t *ret,
+                       struct gt_err **err)
+{
+    const char *text = cJSON_GetStringValue(gt_get(list, resource));
+    return text ? gt_quantity_read(text, strlen(text), GT_QUANTITY_LIMIT, what, ret, err) : 0;
+}
+
+int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_volcano_queue *ret,
+                          struct gt_err **err)
+{
+    struct gt_volcano_queue made = {.capability = UINT64_MAX};
+    const struct gt_at at = {GT_KIND_VOLCANO_QUEUE, "metadata", err};
+    const char *version = "";
+    int r = gt_api_meta(&at, object, &made.name, &version);
+    if (r >= 0)
+        r = read_amount(gt_get_at(object, "spec", "capability"), resource, "spec.capability of a Queue",
+                        &made.capability, err);
+    if (r >= 0)
+        r = read_amount(gt_get_at(object, "status", "allocated"), resource, "status.allocated of a Queue",
+                        &made.allocated, err);
+    if (r >= 0)
+        *ret = made;
+    return r;
 }

@@ -4,24 +4,36 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
-/* PodGroup of Volcano (scheduling.volcano.sh/v1beta1): what is read of it. Pods name theirs by
- * GT_ANNOTATION_POD_GROUP. */
-#define GT_POD_GROUP_GROUP   "scheduling.volcano.sh"
-#define GT_POD_GROUP_VERSION "v1beta1"
-#define GT_POD_GROUP_PLURAL  "podgroups"
-#define GT_POD_GROUP_KIND    "PodGroup"
+/* PodGroup and Queue of Volcano (scheduling.volcano.sh/v1beta1): what is read of them. Pods name their
+ * PodGroup by GT_ANNOTATION_POD_GROUP. */
+#define GT_VOLCANO_GROUP        "scheduling.volcano.sh"
+#define GT_VOLCANO_VERSION      "v1beta1"
+#define GT_PLURAL_POD_GROUP     "podgroups"
+#define GT_PLURAL_VOLCANO_QUEUE "queues"
+#define GT_KIND_POD_GROUP       "PodGroup"
+#define GT_KIND_VOLCANO_QUEUE   "Queue"
 
 /* Texts are borrowed: they belong to the object that was read. */
 struct gt_pod_group {
     const char *namespace_, *name;
-    const char *queue; /* "default" where it names none */
-    bool is_admitted;  /* its queue has let it in: its phase is there, and is not Pending */
+    const char *queue;   /* "default" where it names none */
+    unsigned min_member; /* pods; 0: not told */
+    bool is_admitted;    /* its queue has let it in: its phase is there, and is not Pending */
+};
+
+struct gt_volcano_queue {
+    const char *name;
+    uint64_t capability; /* GPUs that its pods have at most; UINT64_MAX: no limit */
+    uint64_t allocated;  /* that they have, as its scheduler said last */
 };
 
 /* -EINVAL with the path of what makes no sense. */
+int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_volcano_queue *ret,
+                          struct gt_err **err);
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err);
 
 #endif

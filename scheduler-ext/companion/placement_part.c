@@ -141,9 +141,9 @@ static void on_owner(void *arg, enum gt_owner_kind kind, const char *namespace_,
     gt_placement_on_owner(((struct placement_part *)arg)->placement, kind, namespace_, name);
 }
 
-static void on_pod_group(void *arg, const char *namespace_, const char *name)
+static void on_pod_group(void *arg, const char *namespace_)
 {
-    gt_placement_on_pod_group(((struct placement_part *)arg)->placement, namespace_, name);
+    gt_placement_on_pod_group(((struct placement_part *)arg)->placement, namespace_);
 }
 
 static void on_owner_error(void *arg, const char *kind, bool again, const struct gt_err *error)
@@ -372,7 +372,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->serves_https = env->options->https != NULL;
     int r = gt_owners_new(GT_RESOURCE_GPU, &part->owners, err);
     if (r >= 0)
-        r = gt_pod_groups_new(&part->pod_groups, err);
+        r = gt_pod_groups_new(GT_RESOURCE_GPU, &part->pod_groups, err);
     if (r >= 0)
         r = gt_namespace_weights_new(env->kube, env->namespace_, env->options->namespace_weights, on_weights,
                                      part, &part->weights, err);

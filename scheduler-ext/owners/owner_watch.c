@@ -6,13 +6,13 @@
 #include "base/clock.h"
 #include "kube/status.h"
 
-enum { WITHOUT_MS = 30000, POD_GROUPS = GT_OWNER_KINDS, FOLLOWERS };
+enum { WITHOUT_MS = 30000, POD_GROUPS = GT_OWNER_KINDS, QUEUES, FOLLOWERS };
 
 struct gt_owner_watch {
     struct gt_owner_watch_spec spec;
     struct follower {
         struct gt_owner_watch *watch;
-        unsigned number; /* its enum gt_owner_kind, or POD_GROUPS */
+        unsigned number; /* its enum gt_owner_kind, POD_GROUPS or QUEUES */
         const char *kind;
         struct gt_kube_resource resource;
         bool synced;
@@ -21,16 +21,28 @@ struct gt_owner_watch {
     } followers[FOLLOWERS];
 };
 
+static void take_volcano(const struct follower *follower, const char *namespace_, const char *name,
+                         const cJSON *object)
+{
+    const struct gt_owner_watch_spec *spec = &follower->watch->spec;
+    bool is_queue = follower->number == QUEUES, changed;
+    if (object)
+        changed = is_queue ? gt_pod_groups_put_queue(spec->pod_groups, object)
+                           : gt_pod_groups_put(spec->pod_groups, object);
+    else
+        changed = is_queue ? gt_pod_groups_remove_queue(spec->pod_groups, name)
+                           : gt_pod_groups_remove(spec->pod_groups, namespace_, name);
+    if (changed && spec->on_pod_group)
+        spec->on_pod_group(spec->arg, is_queue ? NULL : namespace_);
+}
+
 /* `object` NULL: it is gone. */
 static void take(struct follower *follower, const char *namespace_, const char *name, const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     enum gt_owner_kind kind = (enum gt_owner_kind)follower->number;
-    if (follower->number == POD_GROUPS) {
-        bool changed = object ? gt_pod_groups_put(spec->pod_groups, object)
-                              : gt_pod_groups_remove(spec->pod_groups, namespace_, name);
-        if (changed && spec->on_pod_group)
-            spec->on_pod_group(spec->arg, namespace_, name);
+    if (follower->number >= GT_OWNER_KINDS) {
+        take_volcano(follower, namespace_, name, object);
         return;
     }
     if (object)
@@ -108,14 +120,18 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
     if (!watch->spec.without_ms)
         watch->spec.without_ms = WITHOUT_MS;
     for (unsigned i = 0; i < FOLLOWERS; i++) {
-        struct gt_owner_type type = {GT_POD_GROUP_GROUP, GT_POD_GROUP_VERSION, GT_POD_GROUP_PLURAL,
-                                     GT_POD_GROUP_KIND};
-        if (i < GT_OWNER_KINDS)
-            type = *gt_owner_type((enum gt_owner_kind)i);
-        watch->followers[i] = (struct follower){.watch = watch,
-                                                .number = i,
-                                                .kind = type.kind,
-                                                .resource = {type.group, type.version, type.plural, true}};
+        static const struct gt_owner_type pod_groups = {GT_VOLCANO_GROUP, GT_VOLCANO_VERSION,
+                                                        GT_PLURAL_POD_GROUP, GT_KIND_POD_GROUP},
+                                          queues = {GT_VOLCANO_GROUP, GT_VOLCANO_VERSION,
+                                                    GT_PLURAL_VOLCANO_QUEUE, GT_KIND_VOLCANO_QUEUE};
+        struct gt_owner_type type = i == POD_GROUPS ? pod_groups
+                                    : i == QUEUES   ? queues
+                                                    : *gt_owner_type((enum gt_owner_kind)i);
+        watch->followers[i] =
+            (struct follower){.watch = watch,
+                              .number = i,
+                              .kind = type.kind,
+                              .resource = {type.group, type.version, type.plural, i != QUEUES}};
         int r = start(&watch->followers[i], err);
         if (r < 0)
             return r;

@@ -7,7 +7,7 @@
 #include "scheduler-ext/owners/pod_groups.h"
 
 /*
- * Keeps the owners, and the PodGroups of their pods, in line with the cluster: one informer a kind. A kind
+ * Keeps the owners, and Volcano's PodGroups and Queues, in line with the cluster: one informer a kind. A kind
  * that the cluster does not have is asked for again now and then, so that an operator may be installed later;
  * until it is there it counts as known to have no objects. One that cannot be listed (no permission, a broken
  * definition) is reported and asked for again, and stops nobody else. All on the loop's thread.
@@ -20,8 +20,8 @@ struct gt_owner_watch_spec {
     struct gt_pod_groups *pod_groups;
     /* An object was added, has changed, or is gone. May be NULL, as the others. */
     void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
-    /* A PodGroup was let in, or is not any more; it came, or is gone. */
-    void (*on_pod_group)(void *arg, const char *namespace_, const char *name);
+    /* What is known of a PodGroup, or of a Queue, is another now. `namespace_` NULL: of a Queue. */
+    void (*on_pod_group)(void *arg, const char *namespace_);
     void (*on_synced)(void *arg); /* a kind is known, or known not to be there */
     /* Not: no such kind. `again`: this kind had one before. */
     void (*on_error)(void *arg, const char *kind, bool again, const struct gt_err *error);

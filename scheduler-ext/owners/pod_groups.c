@@ -10,7 +10,8 @@
 #include "kube/status.h"
 
 struct gt_pod_groups {
-    struct gt_table table;
+    const char *resource;
+    struct gt_table table, queues;
     bool known;
 };
 
@@ -49,15 +50,16 @@ static struct gt_pod_group *copy(const struct gt_pod_group *from)
     char *at = (char *)(to + 1), *copies[GT_COUNT(texts)];
     for (unsigned i = 0; i < GT_COUNT(texts); at += lens[i++])
         copies[i] = memcpy(at, texts[i], lens[i]);
-    *to = (struct gt_pod_group){copies[0], copies[1], copies[2], from->is_admitted};
+    *to = (struct gt_pod_group){copies[0], copies[1], copies[2], from->min_member, from->is_admitted};
     return to;
 }
 
-int gt_pod_groups_new(struct gt_pod_groups **ret, struct gt_err **err)
+int gt_pod_groups_new(const char *resource, struct gt_pod_groups **ret, struct gt_err **err)
 {
     struct gt_pod_groups *groups = calloc(1, sizeof(*groups));
     if (!groups)
         return gt_fail_sys(err, ENOMEM, "PodGroups");
+    groups->resource = resource;
     *ret = groups;
     return 0;
 }
@@ -66,9 +68,12 @@ void gt_pod_groups_free(struct gt_pod_groups *groups)
 {
     if (!groups)
         return;
-    for (uint32_t i = 0; i < groups->table.size; i++)
-        free(groups->table.items[i]);
-    gt_table_done(&groups->table);
+    struct gt_table *tables[] = {&groups->table, &groups->queues};
+    for (unsigned t = 0; t < GT_COUNT(tables); t++) {
+        for (uint32_t i = 0; i < tables[t]->size; i++)
+            free(tables[t]->items[i]);
+        gt_table_done(tables[t]);
+    }
     free(groups);
 }
 
@@ -88,7 +93,8 @@ bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
     if (gt_pod_group_read(object, &read, NULL) < 0)
         return gt_pod_groups_remove(groups, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
     const struct gt_pod_group *old = find(groups, read.namespace_, read.name);
-    if (old && old->is_admitted == read.is_admitted && strcmp(old->queue, read.queue) == 0)
+    if (old && old->is_admitted == read.is_admitted && old->min_member == read.min_member &&
+        strcmp(old->queue, read.queue) == 0)
         return false; /* most of its changes are counts of pods */
     gt_pod_groups_remove(groups, read.namespace_, read.name);
     struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? copy(&read) : NULL;
@@ -96,6 +102,59 @@ bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
         free(new);
     return true;
 }
+
+/* ---- queues ---- */
+
+static bool is_queue_named(const void *item, const void *key)
+{
+    return strcmp(((const struct gt_volcano_queue *)item)->name, key) == 0;
+}
+
+static struct gt_volcano_queue *find_queue(const struct gt_pod_groups *groups, const char *name)
+{
+    return gt_table_find(&groups->queues, hash_of("", name), is_queue_named, name);
+}
+
+bool gt_pod_groups_remove_queue(struct gt_pod_groups *groups, const char *name)
+{
+    struct gt_volcano_queue *queue = find_queue(groups, name);
+    if (!queue)
+        return false;
+    gt_table_remove(&groups->queues, hash_of("", name), queue);
+    free(queue);
+    return true;
+}
+
+bool gt_pod_groups_put_queue(struct gt_pod_groups *groups, const cJSON *object)
+{
+    struct gt_volcano_queue read;
+    if (gt_volcano_queue_read(object, groups->resource, &read, NULL) < 0)
+        return gt_pod_groups_remove_queue(groups, gt_kube_meta(object, "name"));
+    struct gt_volcano_queue *queue = find_queue(groups, read.name);
+    if (queue) {
+        bool same = queue->capability == read.capability && queue->allocated == read.allocated;
+        queue->capability = read.capability;
+        queue->allocated = read.allocated;
+        return !same;
+    }
+    size_t len = strlen(read.name) + 1;
+    queue = groups->queues.count < GT_VOLCANO_QUEUES_MAX ? malloc(sizeof(*queue) + len) : NULL;
+    if (!queue)
+        return false;
+    *queue = read;
+    queue->name = memcpy(queue + 1, read.name, len);
+    if (gt_table_add(&groups->queues, hash_of("", queue->name), queue) >= 0)
+        return true;
+    free(queue);
+    return false;
+}
+
+const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_groups *groups, const char *name)
+{
+    return find_queue(groups, name);
+}
+
+/* ---- */
 
 void gt_pod_groups_set_known(struct gt_pod_groups *groups, bool known)
 {

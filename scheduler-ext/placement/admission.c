@@ -1,11 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "scheduler-ext/placement/reconcile.h"
 
-/* Whether the queue of another scheduler has let a job in. Volcano says so by the phase of the PodGroup that
- * the pods name. */
+/*
+ * Whether the queue of another scheduler has let a job in. Volcano says so by the phase of the PodGroup that
+ * the pods name. It does not count gated pods, and so lets in all jobs together that fit one by one: of a
+ * queue with a limit for GPUs, only those are planned that fit beside each other.
+ */
+enum { ALLOCATED_LAG_MS = 3000 }; /* a pod on a node is in the queue's status.allocated after so long */
+
+/* Of the whole job, what is on no node. */
+static uint64_t unbound_gpus(const struct reconcile *reconcile, bool planned_alone)
+{
+    const struct gt_job_view *view = reconcile->view;
+    uint64_t gpus = 0;
+    for (uint32_t i = 0; i < view->count; i++) {
+        enum gt_member_state state = view->members[i].state;
+        bool planned = state == GT_MEMBER_LIFTED || state == GT_MEMBER_PLANNED || state == GT_MEMBER_RESERVED;
+        bool open = state == GT_MEMBER_TO_PLACE || state == GT_MEMBER_TO_RESERVE;
+        if (planned || (open && !planned_alone))
+            gpus += view->job->units.units[view->members[i].unit].gpus;
+    }
+    return gpus;
+}
+
+void gt_reconcile_enter_queue(struct reconcile *reconcile)
+{
+    const struct gt_job_units *units = &reconcile->view->job->units;
+    uint64_t gpus = 0;
+    for (uint32_t u = 0; reconcile->pjob->volcano_queue && u < units->count; u++)
+        gpus += (uint64_t)units->units[u].pods * units->units[u].gpus;
+    reconcile->pjob->unbound_gpus = gpus;
+    reconcile->pjob->unbound_ms = 0;
+}
+
+void gt_reconcile_count_unbound(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    uint64_t gpus = pjob->volcano_queue ? unbound_gpus(reconcile, true) : 0;
+    if (gpus >= pjob->unbound_gpus) {
+        pjob->unbound_gpus = gpus;
+        pjob->unbound_ms = 0;
+        return;
+    }
+    if (!pjob->unbound_ms)
+        pjob->unbound_ms = reconcile->now + ALLOCATED_LAG_MS;
+    if (reconcile->now < pjob->unbound_ms) {
+        gt_placement_due(pjob, pjob->unbound_ms);
+        return;
+    }
+    pjob->unbound_gpus = gpus;
+    pjob->unbound_ms = 0;
+    gt_placement_on_pod_group(reconcile->placement, NULL); /* who waits may have room */
+}
+
+/* True: no; `text` says why. */
+static bool lacks_room(const struct reconcile *reconcile, const struct gt_pod_group *group, char *text,
+                       size_t size)
+{
+    const struct gt_volcano_queue *queue =
+        gt_pod_groups_find_queue(reconcile->placement->spec.pod_groups, group->queue);
+    uint64_t used = queue ? queue->allocated : 0, needed = unbound_gpus(reconcile, false);
+    if (!queue || queue->capability == UINT64_MAX)
+        return false;
+    for (const struct pjob *other = reconcile->placement->jobs; other; other = other->next)
+        if (other != reconcile->pjob && other->volcano_queue && other->unbound_gpus &&
+            strcmp(other->volcano_queue, group->queue) == 0)
+            used += other->unbound_gpus;
+    if (needed > queue->capability && group->min_member < reconcile->view->count) /* it may run in part */
+        needed = needed * group->min_member / reconcile->view->count;
+    if (used + needed <= queue->capability)
+        return false;
+    snprintf(
+        text, size,
+        "queue %s has let its PodGroup %s in, but has %llu of its %llu GPUs left, and the job needs %llu",
+        group->queue, group->name,
+        (unsigned long long)(queue->capability > used ? queue->capability - used : 0),
+        (unsigned long long)queue->capability, (unsigned long long)needed);
+    return true;
+}
+
+static bool remember_queue(struct pjob *pjob, const char *queue, char *text, size_t size)
+{
+    if (pjob->volcano_queue && strcmp(pjob->volcano_queue, queue) == 0)
+        return true;
+    char *copy = strdup(queue);
+    if (!copy) {
+        snprintf(text, size, "no memory");
+        gt_placement_due(pjob, gt_clock_ms() + pjob->placement->times.retry_ms);
+        return false;
+    }
+    free(pjob->volcano_queue);
+    pjob->volcano_queue = copy;
+    return true;
+}
 
 /* Volcano's controller makes the PodGroups of pods that name none, and writes the names on the pods. */
 static bool names_one_soon(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
@@ -31,7 +123,8 @@ static bool waits(const struct reconcile *reconcile, const struct gt_cache_pod *
         snprintf(text, size, "the PodGroup %s, which pod %s names, does not exist", name, pod->meta.name);
     else if (!group->is_admitted)
         snprintf(text, size, "queue %s has not let its PodGroup %s in", group->queue, name);
-    return !group || !group->is_admitted;
+    return !group || !group->is_admitted || lacks_room(reconcile, group, text, size) ||
+           !remember_queue(reconcile->pjob, group->queue, text, size);
 }
 
 bool gt_reconcile_is_admitted(struct reconcile *reconcile)
@@ -61,10 +154,10 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
     return true;
 }
 
-void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_, const char *name)
+void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_)
 {
-    (void)name; /* a job rarely awaits more than one */
     for (struct pjob *pjob = placement->started ? placement->jobs : NULL; pjob; pjob = pjob->next)
-        if (pjob->awaits_admission && strcmp(pjob->tenant->namespace_->name, namespace_) == 0)
+        if (pjob->awaits_admission &&
+            (!namespace_ || strcmp(pjob->tenant->namespace_->name, namespace_) == 0))
             gt_placement_mark(pjob);
 }

@@ -120,6 +120,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
             free(pjob->plan);
             pjob->plan = strdup(said);
         }
+        gt_reconcile_enter_queue(reconcile);
         pjob->waits_ms = 0;
         pjob->turn_end_ms = 0;
         pjob->lift_ms = 0;

@@ -108,6 +108,7 @@ static void drop(struct pjob *pjob)
     gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
     if (pjob->object)
         pjob->object->job = NULL;
+    free(pjob->volcano_queue);
     pjob->job->user = NULL;
     leave_tenant(pjob->tenant);
     free(pjob->text);

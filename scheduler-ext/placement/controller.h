@@ -107,7 +107,8 @@ void gt_placement_on_capacity(struct gt_placement *placement);
 void gt_placement_on_relist(struct gt_placement *placement);
 void gt_placement_on_owner(struct gt_placement *placement, enum gt_owner_kind kind, const char *namespace_,
                            const char *name);
-void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_, const char *name);
+/* `namespace_` NULL: a Queue has changed. */
+void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_);
 
 /* ---- for the webhook ---- */
 

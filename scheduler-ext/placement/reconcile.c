@@ -534,6 +534,7 @@ static void reconcile_job(struct reconcile *reconcile)
         let_go(reconcile);
         return;
     }
+    gt_reconcile_count_unbound(reconcile);
     handle_lost(reconcile);
     if (pjob->writes)
         return;

@@ -38,6 +38,10 @@ bool gt_placement_give_back(struct reconcile *reconcile);
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has let the job in; otherwise its state says which has not. */
 bool gt_reconcile_is_admitted(struct reconcile *reconcile);
+/* Counts all of it for its queue, before another job of that is tried. */
+void gt_reconcile_enter_queue(struct reconcile *reconcile);
+/* Counts for its queue what of it is planned and on no node. */
+void gt_reconcile_count_unbound(struct reconcile *reconcile);
 /* ---- promise.c ---- */
 /* Why no pod comes of those that are missing. */
 enum gt_none_come {

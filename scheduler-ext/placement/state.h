@@ -63,7 +63,10 @@ struct pjob {
     bool marked, queued;
     bool wants;            /* some of its reservations do */
     bool keeps;            /* some of its reservations are kept */
-    bool awaits_admission; /* of its PodGroup */
+    bool awaits_admission; /* by its queue in Volcano */
+    char *volcano_queue;   /* that has let it in; NULL: none */
+    uint64_t unbound_gpus; /* planned and on no node, or on one for a moment only */
+    uint64_t unbound_ms;   /* then they count less; 0: not set */
     struct gt_reservations reservations;
     struct placement_object *object; /* NULL: no memory */
     bool began_in_term;              /* of this leader */

@@ -135,6 +135,13 @@ class QueueCases:
                 self.placed.untouched(self.placed.pods(f"job-name={name}"))
             self.cluster.kubectl("delete", "job", "holder", "--wait=false")
             order = []
+            until("one of them to run", lambda: sum(pod["status"].get("phase") == "Running" for name in waiting
+                                                    for pod in self.placed.pods(f"job-name={name}").values()) == 4)
+            self.volcano.rounds(15)  # it has let all of them in
+            for name in waiting:
+                pods = self.placed.pods(f"job-name={name}")
+                if not any(pod["spec"].get("nodeName") for pod in pods.values()):
+                    self.placed.untouched(pods)
             while waiting:
                 name = until("one of them to run", lambda: next(
                     (name for name in waiting if all(pod["status"].get("phase") == "Running"

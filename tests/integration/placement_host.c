@@ -213,10 +213,10 @@ static void on_note(void *arg, bool warning, const char *job, const char *text)
     say(json);
 }
 
-static void on_pod_group(void *arg, const char *namespace_, const char *name)
+static void on_pod_group(void *arg, const char *namespace_)
 {
     (void)arg;
-    gt_placement_on_pod_group(host.placement, namespace_, name);
+    gt_placement_on_pod_group(host.placement, namespace_);
 }
 
 static void on_owner_error(void *arg, const char *kind, bool again, const struct gt_err *error)
@@ -455,7 +455,7 @@ static int start(int argc, char **argv, struct gt_err **err)
     if (r == 0)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
     if (r == 0)
-        r = gt_pod_groups_new(&host.pod_groups, err);
+        r = gt_pod_groups_new(GT_RESOURCE_GPU, &host.pod_groups, err);
     spec.loop = host.loop;
     spec.kube = host.kube;
     spec.recorder = host.recorder;

@@ -7,9 +7,10 @@ import unittest
 from api_double import Status
 from daemon_driver import wait_for
 from placement_case import PODS, PlacementCase
-from placement_driver import gates, indexed_pod, planned_node
+from placement_driver import RESOURCE, gates, indexed_pod, planned_node
 
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 NAME = "scheduling.k8s.io/group-name"
 
 
@@ -51,6 +52,44 @@ class Volcano(PlacementCase):
         self.set_phase("pg", "Inqueue")
         self.wait_lifted(*a)
         self.assertEqual({planned_node(self.pod(name))[:2] for name in a}, {"s0"})
+
+    def set_queue(self, capability, allocated):
+        self.api.add(QUEUES, "tenant", spec={"weight": 1, "capability": {RESOURCE: str(capability)}},
+                     status={"state": "Open", "allocated": {RESOURCE: str(allocated)} if allocated else {}})
+
+    def test_the_queue_lets_in_more_than_it_has_room_for(self):
+        """Volcano does not count gated pods: it lets in all that fit one by one."""
+        self.world(3)
+        self.set_queue(40, 0)
+        jobs = {}
+        for name in ("a", "b", "c"):
+            self.set_phase(f"pg-{name}", "Inqueue")
+            jobs[name] = self.add_volcano_gang(name, pod_group=f"pg-{name}")
+        self.start()
+        self.assertTrue(wait_for(lambda: any(self.is_lifted(*pods) for pods in jobs.values())))
+        while jobs:
+            first = next(name for name, pods in jobs.items() if self.is_lifted(*pods))
+            waiting = [name for name in jobs if name != first]
+            for name in waiting:
+                self.wait_not_admitted(name, f"queue tenant has let its PodGroup pg-{name} in, but has 8 of its 40 GPUs left, "
+                                             "and the job needs 32")
+            for name in jobs[first]:
+                self.bind(name)
+            self.set_queue(40, 32)
+            for name in jobs.pop(first):
+                self.end(name)
+            self.assertFalse(any(self.is_lifted(*pods) for pods in jobs.values()))
+            self.set_queue(40, 0)
+            self.assertTrue(not jobs or wait_for(lambda: any(self.is_lifted(*pods) for pods in jobs.values())))
+
+    def test_a_part_of_the_job_may_run(self):
+        """More than the queue can ever have: what PodGroup and Volcano make of that is their business."""
+        self.world(1)
+        self.set_queue(16, 0)
+        a = self.add_volcano_gang("a", pod_group="pg")
+        self.set_phase("pg", "Inqueue")
+        self.start()
+        self.wait_lifted(*a)
 
     def test_no_such_pod_group(self):
         self.world(1)
