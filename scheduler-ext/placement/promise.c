@@ -35,7 +35,7 @@ void gt_promise_adopt(struct reconcile *reconcile, const struct gt_gpu_placement
     uint64_t newest = newest_pod_s(pjob->job), last = (uint64_t)gt_time_of_text(content->promised_until);
     last = last > span / 1000 ? last - span / 1000 : 0;
     last = newest > last ? newest : last;
-    if (now > last)
+    if (last && now > last)
         ago = (now - last) * 1000;
     pjob->new_pod_ms = reconcile->now - (ago < reconcile->now ? ago : reconcile->now);
 }
