@@ -140,12 +140,14 @@ class PlacementObjectTest(PlacementCase):
         places = self.named()
         lost = places[1][0]
         self.api.add(TOPOLOGIES, lost, status=topology(lost, used=[(0, "ns", "stranger")]))
-        through = []
+        through, fences = [], threading.Lock()
 
-        def release(request):  # the new leader's first fence comes too late
-            if not through and request.method == "PATCH" and EPOCH.encode() in request.body:
-                through.append(request)
-                self.finish_late_writes(event, 4)
+        def release(request):  # the new leader's fences, which are sent together, all come too late
+            if request.method == "PATCH" and EPOCH.encode() in request.body:
+                with fences:
+                    if not through:
+                        through.append(request)
+                        self.finish_late_writes(event, 4)
         self.api.meddle = release
         self.start()
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") in ("plan-lost", "placed")))
