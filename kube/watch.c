@@ -17,7 +17,7 @@ enum {
     ERROR_BODY_MAX = 1 << 20,
     GRACE_S = 30, /* a server that has not ended the watch this long after its time is dead */
     LOOK_MS = 30000,
-    LOOK_BODY_MAX = 4 << 20, /* names of the pods of a node, at most */
+    LOOK_BODY_MAX = 4 << 20, /* names of the pods of a node */
     STEADY_MS = 5000,        /* a watch that lived so long was no failure of the connection */
     VERSION_MAX = 256,
 };
@@ -36,7 +36,7 @@ struct gt_kube_watch {
     bool unsure;           /* whether the server still knows this version: the last stream failed */
     struct gt_err *failed; /* why this stream is ended by us */
     bool lost;             /* and not resumed */
-    bool selects;          /* some of the objects */
+    bool selects_few;      /* of the objects */
     bool busy, dead;
     struct gt_kube_watch_counters counters;
 };
@@ -271,7 +271,7 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
         gt_source_arm(watch->timer, 0);
         return;
     }
-    cJSON *object;
+    cJSON *object = NULL;
     gt_kube_result(result, &object, &watch->failed);
     if (!watch->failed)
         object = cJSON_ParseWithLength(result->body, result->body_len);
@@ -279,6 +279,8 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
         gt_fail(&watch->failed, ESTALE, "watch: the objects have gone back from version %s to %s",
                 watch->version, gt_kube_meta(object, "resourceVersion"));
         watch->lost = true;
+    } else if (gt_err_code(watch->failed) == EFBIG) { /* it does not tell: as if nothing had been asked */
+        gt_err_free(gt_steal(watch->failed));
     } else if (watch->failed) {
         gt_wrap(&watch->failed, "watch");
     }
@@ -291,15 +293,15 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
 /*
  * A server whose etcd was restored from a backup has lower versions than it had. A watch from one of before
  * then says nothing, without an error, until they are as high again, and what happens meanwhile is never
- * told. Only a list says what the version is. With a selector a list of one object may cost the server a look
- * at all of them, unless it answers from its cache.
+ * told. Only a list says what the version is. Where few objects are selected, a list of one may cost the
+ * server a look at all of them, unless it answers from its cache: then it does not heed the limit.
  */
 static int look_at_version(struct gt_kube_watch *watch, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(WATCH_PATH_MAX);
     gt_buf_puts(&path, watch->path);
     gt_kube_query(&path, "limit", "1");
-    if (watch->selects)
+    if (watch->selects_few)
         gt_kube_query(&path, "resourceVersion", "0");
     int r = gt_buf_check(&path, "path", err);
     if (r < 0)
@@ -333,7 +335,8 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
         return gt_fail_sys(err, ENOMEM, "watch");
     watch->kube = kube;
     watch->spec = *spec;
-    watch->selects = spec->selection.field_selector || spec->selection.label_selector;
+    watch->selects_few = spec->selection.label_selector ||
+                         (spec->selection.field_selector && !strstr(spec->selection.field_selector, "!="));
     memcpy(watch->version, spec->resource_version, len + 1);
     if (!watch->spec.timeout_s)
         watch->spec.timeout_s = GT_KUBE_WATCH_TIMEOUT_S;

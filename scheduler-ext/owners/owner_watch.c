@@ -67,8 +67,11 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
 static void set_synced(struct follower *follower, bool is_there)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
-    if (follower->number == POD_GROUPS)
+    if (follower->number == POD_GROUPS && gt_pod_groups_is_known(spec->pod_groups) != is_there) {
         gt_pod_groups_set_known(spec->pod_groups, is_there);
+        if (spec->on_pod_group)
+            spec->on_pod_group(spec->arg, NULL);
+    }
     if (follower->synced)
         return;
     follower->synced = true;

@@ -20,7 +20,8 @@ struct gt_owner_watch_spec {
     struct gt_pod_groups *pod_groups;
     /* An object was added, has changed, or is gone. May be NULL, as the others. */
     void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
-    /* What is known of a PodGroup, or of a Queue, is another now. `namespace_` NULL: of a Queue. */
+    /* What is known of a PodGroup, or of a Queue, is another now. `namespace_` NULL: of a Queue,
+     * or of all. */
     void (*on_pod_group)(void *arg, const char *namespace_);
     void (*on_synced)(void *arg); /* a kind is known, or known not to be there */
     /* Not: no such kind. `again`: this kind had one before. */

@@ -38,9 +38,40 @@ void gt_reconcile_enter_queue(struct reconcile *reconcile)
     reconcile->pjob->unbound_ms = 0;
 }
 
+/* Jobs that another leader planned. */
+static void find_queue(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_pod_groups *groups = reconcile->placement->spec.pod_groups;
+    if (pjob->volcano_queue || !gt_pod_groups_is_known(groups))
+        return;
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
+        const struct record *record =
+            pod ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name) : NULL;
+        if (!record || !record->object.planned || !record->object.pod_group)
+            continue;
+        const struct gt_pod_group *group =
+            gt_pod_groups_find(groups, pod->meta.namespace_, record->object.pod_group);
+        if (group)
+            pjob->volcano_queue = strdup(group->queue);
+        return;
+    }
+}
+
+void gt_reconcile_leave_queue(struct pjob *pjob)
+{
+    if (!pjob->unbound_gpus)
+        return;
+    pjob->unbound_gpus = 0;
+    pjob->unbound_ms = 0;
+    gt_placement_on_pod_group(pjob->placement, NULL);
+}
+
 void gt_reconcile_count_unbound(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
+    find_queue(reconcile);
     uint64_t gpus = pjob->volcano_queue ? unbound_gpus(reconcile, true) : 0;
     if (gpus >= pjob->unbound_gpus) {
         pjob->unbound_gpus = gpus;
@@ -53,9 +84,8 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
         gt_placement_due(pjob, pjob->unbound_ms);
         return;
     }
+    gt_reconcile_leave_queue(pjob); /* who waits may have room */
     pjob->unbound_gpus = gpus;
-    pjob->unbound_ms = 0;
-    gt_placement_on_pod_group(reconcile->placement, NULL); /* who waits may have room */
 }
 
 /* True: no; `text` says why. */
@@ -146,6 +176,7 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
             continue;
         if (waits(reconcile, member->pod, name, text, sizeof(text))) {
             pjob->awaits_admission = true;
+            gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "NotAdmitted", text);
             return false;
         }

@@ -482,6 +482,7 @@ static void let_go(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     const struct gt_cache_pod *first = first_gated(pjob->job);
     leave_queue(pjob);
+    gt_reconcile_leave_queue(pjob);
     if (!first) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
         return;
@@ -506,6 +507,7 @@ static void let_go(struct reconcile *reconcile)
 static void refuse(struct pjob *pjob, const char *text)
 {
     leave_queue(pjob);
+    gt_reconcile_leave_queue(pjob);
     if (!first_gated(pjob->job)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
         return;

@@ -42,6 +42,8 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile);
 void gt_reconcile_enter_queue(struct reconcile *reconcile);
 /* Counts for its queue what of it is planned and on no node. */
 void gt_reconcile_count_unbound(struct reconcile *reconcile);
+/* Nothing of it counts any more. */
+void gt_reconcile_leave_queue(struct pjob *pjob);
 /* ---- promise.c ---- */
 /* Why no pod comes of those that are missing. */
 enum gt_none_come {

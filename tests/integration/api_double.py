@@ -574,7 +574,8 @@ class ApiDouble:
             version, objects = self.objects_of(request.query)
             items = [copy.deepcopy(o) for (where, _), o in sorted(objects.items(), key=lambda i: str(i[0]))
                      if self.is_in(where, collection) and self.is_selected(o, request.query)]
-        page, rest = (items[:limit], items[limit:]) if limit else (items, [])
+        from_cache = request.query.get("resourceVersion") == "0"  # which does not heed the limit
+        page, rest = (items[:limit], items[limit:]) if limit and not from_cache else (items, [])
         metadata = {"resourceVersion": str(version)}
         if rest:
             metadata["continue"] = base64.b64encode(f"{version}+{len(rest)}/{next(self.uids)}".encode()).decode()

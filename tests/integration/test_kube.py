@@ -813,6 +813,19 @@ class Watches(Case):
                 self.assertEqual(lost["code"], "ESTALE")
                 self.assertIn("have gone back from version", lost["error"])
 
+    def test_the_answer_about_the_version_is_too_large(self):
+        """The watch goes on as if it had not been asked."""
+        for i in range(5):
+            self.api.add(WHERE, f"large{i}", metadata={"annotations": {"a": "x" * (1 << 20)}})
+        number = self.watch(fieldSelector="metadata.namespace=default", version=self.api.version)
+        self.wait_for_watches(1)
+        self.api.stop()
+        self.tool.event(number, "TROUBLE")
+        self.api.start()
+        self.wait_for_watches(2)
+        self.api.add(WHERE, "x")
+        self.tool.event(number, "ADDED")
+
     def test_a_server_that_is_gone_without_a_word(self):
         self.api.fail(Stream(event("ADDED", config_map("m0", 300)), 3600), watch=True)  # neither data nor end
         number = self.watch(timeoutS=1)

@@ -82,6 +82,36 @@ class Volcano(PlacementCase):
             self.set_queue(40, 0)
             self.assertTrue(not jobs or wait_for(lambda: any(self.is_lifted(*pods) for pods in jobs.values())))
 
+    def test_a_job_goes_before_its_pods_are_on_nodes(self):
+        """Its queue never counted it: nothing is told by it."""
+        self.world(3)
+        self.set_queue(40, 0)
+        jobs = {}
+        for name in ("a", "b"):
+            self.set_phase(f"pg-{name}", "Inqueue")
+            jobs[name] = self.add_volcano_gang(name, pod_group=f"pg-{name}")
+        self.start(retry=600000)
+        self.assertTrue(wait_for(lambda: any(self.is_lifted(*pods) for pods in jobs.values())))
+        first = next(name for name, pods in jobs.items() if self.is_lifted(*pods))
+        [other] = set(jobs) - {first}
+        self.assertTrue(wait_for(lambda: (self.condition(f"{other}-0") or {}).get("reason") == "NotAdmitted"))
+        for name in jobs[first]:
+            self.end(name)
+        self.wait_lifted(*jobs[other])
+
+    def test_another_leader_counts_what_was_planned(self):
+        self.world(3)
+        self.set_queue(40, 0)
+        self.set_phase("pg-a", "Inqueue")
+        a = self.add_volcano_gang("a", pod_group="pg-a")
+        self.start()
+        self.wait_lifted(*a)
+        self.host.kill()
+        self.set_phase("pg-b", "Inqueue")
+        self.add_volcano_gang("b", pod_group="pg-b")
+        self.start()
+        self.wait_not_admitted("b", "queue tenant has let its PodGroup pg-b in, but has 8 of its 40 GPUs left, and the job needs 32")
+
     def test_a_part_of_the_job_may_run(self):
         """More than the queue can ever have: what PodGroup and Volcano make of that is their business."""
         self.world(1)
