@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "scheduler-ext/owners/owners.h"
+#include "scheduler-ext/owners/pod_groups.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The kind in the first byte, and an object of it as JSON: it is refused, or what is kept of it holds
@@ -28,6 +29,24 @@ static void check_owner(const struct gt_owner *owner)
     gt_owner_is_grouped(owner);
 }
 
+static void check_volcano(const cJSON *object)
+{
+    struct gt_pod_group group;
+    struct gt_volcano_queue queue;
+    gt_auto_err struct gt_err *group_err = NULL, *queue_err = NULL;
+    gt_auto_pod_groups struct gt_pod_groups *groups = NULL;
+    bool is_group = gt_pod_group_read(object, &group, &group_err) >= 0;
+    bool is_queue = gt_volcano_queue_read(object, resource, &queue, &queue_err) >= 0;
+    if (is_group == (group_err != NULL) || is_queue == (queue_err != NULL) ||
+        gt_pod_groups_new(resource, &groups, NULL) < 0)
+        abort();
+    if (gt_pod_groups_put(groups, object) != is_group || gt_pod_groups_put_queue(groups, object) != is_queue)
+        abort();
+    if ((is_group && !gt_pod_groups_find(groups, group.namespace_, group.name)) ||
+        (is_queue && !gt_pod_groups_find_queue(groups, queue.name)))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
@@ -50,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gt_owners_counters(owners, &counters);
     if (counters.owners > (owner != NULL))
         abort();
+    check_volcano(object);
     const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
     const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));

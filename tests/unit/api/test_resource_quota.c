@@ -11,6 +11,7 @@
 
 #include "api/names.h"
 #include "api/resource_quota.h"
+#include "base/buf.h"
 
 #define METADATA     "\"metadata\":{\"namespace\":\"ns\",\"name\":\"q\"},"
 #define HARD(amount) "\"hard\":{\"requests.metax-tech.com/gpu\":" amount "}"
@@ -140,15 +141,15 @@ static void test_too_many_values(void **state)
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_resource_quota *quota = NULL;
-    char text[4096] =
-        "{" METADATA
-        "\"spec\":{" HARD("\"8\"") ",\"scopeSelector\":{\"matchExpressions\":[{"
-                                   "\"scopeName\":\"PriorityClass\",\"operator\":\"In\",\"values\":[\"a\"";
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     (void)state;
+    gt_buf_puts(&text, "{" METADATA "\"spec\":{" HARD(
+                           "\"8\"") ",\"scopeSelector\":{\"matchExpressions\":[{"
+                                    "\"scopeName\":\"PriorityClass\",\"operator\":\"In\",\"values\":[\"a\"");
     for (unsigned i = 0; i < GT_QUOTA_VALUES_MAX; i++)
-        strcat(text, ",\"a\"");
-    strcat(text, "]}]}}}");
-    assert_int_equal(read_text(text, &quota, &err), -EINVAL);
+        gt_buf_puts(&text, ",\"a\"");
+    gt_buf_puts(&text, "]}]}}}");
+    assert_int_equal(read_text(text.data, &quota, &err), -EINVAL);
 }
 
 int main(void)
