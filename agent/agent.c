@@ -19,7 +19,7 @@
 /* The process ends within two seconds; a scan that hangs is abandoned before that, with a log line. */
 enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
 
-static const char uuid_variable[] = "METAX_GPU_UUIDS";
+static const char uuid_variable[] = "METAX_GPU_UUIDS", nic_variable[] = "METAX_GPU_NICS";
 
 static void log_start(struct gt_agent *agent)
 {
@@ -212,6 +212,7 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
         .kubelet_dir = options->kubelet_dir,
         .dev_root = options->dev_root,
         .uuid_variable = uuid_variable,
+        .nic_variable = nic_variable,
         .honour_plans = options->honour_plan,
         .strategy = options->strategy,
         .cdi = agent->cdi,

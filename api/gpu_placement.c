@@ -302,6 +302,10 @@ static int read_status(const struct gt_at *above, const cJSON *status, struct pl
         r = read_time(&at, status, "plannedAt", &to->planned_at);
     if (r >= 0)
         r = read_time(&at, status, "reservedUntil", &to->reserved_until);
+    if (r >= 0)
+        r = gt_api_text(&at, status, "moving", GT_API_TEXT_MAX, &to->moving);
+    if (r >= 0)
+        r = read_time(&at, status, "movingBefore", &to->moving_before);
     return r < 0 ? r : read_plan(&at, status, reader);
 }
 
@@ -328,6 +332,8 @@ static const size_t texts[] = {
     offsetof(struct gt_gpu_placement, waiting_since),
     offsetof(struct gt_gpu_placement, planned_at),
     offsetof(struct gt_gpu_placement, reserved_until),
+    offsetof(struct gt_gpu_placement, moving),
+    offsetof(struct gt_gpu_placement, moving_before),
 };
 
 static const char **text_of(struct gt_gpu_placement *placement, size_t i)

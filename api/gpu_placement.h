@@ -77,6 +77,9 @@ struct gt_gpu_placement {
     const char *promised_until; /* places of pods that do not exist; as the next, RFC 3339 */
     const char *waiting_since, *planned_at;
     const char *reserved_until; /* nodes are kept for it while it waits, or were */
+    /* "Unit": pods that are elsewhere than planned have to leave; "Job": all. Of those that were made until
+     * `moving_before`, by the API server's clock. */
+    const char *moving, *moving_before;
 };
 
 /* -EINVAL with the path of what makes no sense. One block with its texts: gt_gpu_placement_free() it. */

@@ -184,6 +184,8 @@ static void write_status(const struct gt_gpu_placement *placement, bool patch, b
     write_text("waitingSince", placement->waiting_since, patch, to);
     write_text("plannedAt", placement->planned_at, patch, to);
     write_text("reservedUntil", placement->reserved_until, patch, to);
+    write_text("moving", placement->moving, patch, to);
+    write_text("movingBefore", placement->moving_before, patch, to);
     gt_json_end(to, '}');
 }
 

@@ -44,9 +44,16 @@
 /* What NFD puts on a Node for us: its supernode. */
 #define GT_LABEL_MEMBER_OF GT_API_GROUP "/member-of"
 
+/* On a Supernode: so many of its nodes are for replacements alone. */
+#define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
+
 /* What users write on the pods of a job, or on their templates. */
-#define GT_ANNOTATION_GROUP  "metax-tech.com/gpu-group-size"
-#define GT_ANNOTATION_ATOMIC "metax-tech.com/atomic-gpu-group-size"
+/* Pods of these kinds are left alone: they have units of their own. */
+#define GT_LABEL_LEADER_WORKER_SET "leaderworkerset.sigs.k8s.io/name"
+#define GT_LABEL_JOB_SET           "jobset.sigs.k8s.io/jobset-name"
+#define GT_ANNOTATION_GROUP        "metax-tech.com/gpu-group-size"
+#define GT_ANNOTATION_ATOMIC       "metax-tech.com/atomic-gpu-group-size"
+#define GT_ANNOTATION_LOSS         "metax-tech.com/on-node-loss"
 
 /* Volcano: a pod's PodGroup, and the name that its scheduler has unless it is told another. */
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"
@@ -55,13 +62,20 @@
 /* What gputopo-scheduler writes on a pod. */
 #define GT_GATE                  "metax-tech.com/gpu-placement"
 #define GT_CONDITION_PLACEMENT   "GPUPlacement"
-#define GT_CONDITION_REFUSED     "PlanRefused" /* the reason of that condition where a plan was given up */
+/* Reasons of that condition where a plan was given up: by the scheduler's word on nodes, or on its queue. */
+#define GT_CONDITION_REFUSED     "PlanRefused"
+#define GT_CONDITION_HELD        "HeldByQueue"
 #define GT_PLAN_PREFIX           "plan.topology.metax-tech.com/"
 #define GT_PLAN_ANNOTATION_GPUS  GT_PLAN_PREFIX "gpus" /* pod_plan.h */
 #define GT_PLAN_ANNOTATION_NODE  GT_PLAN_PREFIX "node"
 #define GT_PLAN_ANNOTATION_UNIT  GT_PLAN_PREFIX "unit" /* the number of its unit in the job, from 0 */
 #define GT_PLAN_ANNOTATION_RANK  GT_PLAN_PREFIX "rank"
 #define GT_PLAN_ANNOTATION_EPOCH GT_PLAN_PREFIX "epoch" /* plans of earlier epochs are not written on it */
+
+/* For launchers, who read them through the downward API. */
+#define GT_PLAN_ANNOTATION_UNIT_RANK GT_PLAN_PREFIX "unit-rank" /* within its unit, from 0 */
+#define GT_PLAN_ANNOTATION_SUPERNODE GT_PLAN_PREFIX "supernode" /* or the node, where it is in none */
+#define GT_PLAN_ANNOTATION_TIER      GT_PLAN_PREFIX "tier"      /* of the lowest one with the whole unit */
 
 /* Who writes: names of programs, field managers, User-Agents. */
 #define GT_AGENT_NAME        "gputopo-agent"

@@ -8,6 +8,7 @@
 #include "api/condition.h"
 #include "api/quantity.h"
 #include "api/read.h"
+#include "base/time_text.h"
 
 static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_node_object *to)
 {
@@ -84,10 +85,12 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
         return r;
     gt_conditions_read(status, ready_type, 1, &ready);
     node.ready = ready.status == GT_CONDITION_TRUE;
+    node.ready_s = gt_time_of_text(ready.since);
     node.cordoned = cJSON_IsTrue(gt_get(spec, "unschedulable"));
     /* What makes no sense counts as none. */
     gt_quantity_from_json(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, resource,
                           &node.gpus, NULL);
+    gt_resources_read(gt_get(status, "allocatable"), resource, &node.allocatable);
     *ret = node;
     node.labels = NULL;
     return 0;

@@ -4,7 +4,9 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "api/resources.h"
 #include "base/err.h"
 
 /* Node: what is read of it. We write annotations and labels of it (agent/publish_node.c), never the rest. */
@@ -31,7 +33,9 @@ struct gt_node_object {
     unsigned label_count, taint_count;
     struct gt_node_taint taints[GT_NODE_TAINTS_MAX];
     bool ready, cordoned;
-    unsigned gpus; /* status.capacity of the resource; 0 none, or no such number */
+    int64_t ready_s;                 /* since when it is, or is not, ready: Unix time; 0 not known */
+    unsigned gpus;                   /* status.capacity of the resource; 0 none, or no such number */
+    struct gt_resources allocatable; /* besides GPUs */
 };
 
 /* `resource`: of GPUs. -EINVAL with the path of the culprit ("spec.taints[2].key: ..."). The caller ends *ret

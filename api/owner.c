@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/owner.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/pod.h"
 #include "base/buf.h"
@@ -36,6 +39,7 @@ void gt_owner_free(struct gt_owner *owner)
         free((void *)(uintptr_t) template->gpus);
         free((void *)(uintptr_t) template->group);
         free((void *)(uintptr_t) template->atomic);
+        free((void *)(uintptr_t) template->loss);
     }
     free((void *)(uintptr_t)owner->spec.templates);
     free((void *)(uintptr_t)owner->spec.master);
@@ -59,8 +63,8 @@ static int read_count(const cJSON *json, const char *what, uint32_t fallback, ui
     return 0;
 }
 
-/* A size as text, cut where it is longer: no size then. NULL: the template has none. Custom resources may
- * hold annotations as numbers, which the pods then have as texts. */
+/* An annotation as text, cut where it is longer: no size then. NULL: the template has none. Custom resources
+ * may hold annotations as numbers, which the pods then have as texts. */
 static int copy_size(const cJSON *pod, const char *key, const char **ret, struct gt_err **err)
 {
     const cJSON *annotations = gt_get_at(pod, "metadata", "annotations");
@@ -100,7 +104,9 @@ static int add_template(struct reader *reader, const char *role, const cJSON *re
     memcpy(counts, gpus.counts, sizeof(*counts) * gpus.containers);
     reader->gpus = reader->gpus || gpus.total;
     r = copy_size(pod, GT_ANNOTATION_GROUP, &template->group, reader->err);
-    return r < 0 ? r : copy_size(pod, GT_ANNOTATION_ATOMIC, &template->atomic, reader->err);
+    if (r >= 0)
+        r = copy_size(pod, GT_ANNOTATION_ATOMIC, &template->atomic, reader->err);
+    return r < 0 ? r : copy_size(pod, GT_ANNOTATION_LOSS, &template->loss, reader->err);
 }
 
 static int read_roles(struct reader *reader, const cJSON *roles, const char *ignored)
@@ -117,29 +123,171 @@ static int read_roles(struct reader *reader, const cJSON *roles, const char *ign
     return 0;
 }
 
+/* ---- how small a job may start ---- */
+
+/* Where its numbers contradict each other, the first sentence of it stays. */
+static void refuse(struct gt_owner *owner, const char *what, uint32_t number, uint32_t limit,
+                   const char *of_what)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(512);
+    if (owner->refusal)
+        return;
+    gt_buf_printf(&text, "%s: %u is more than %s, %u", what, number, of_what, limit);
+    owner->refusal = gt_buf_take(&text);
+}
+
+static uint32_t all_pods(const struct gt_owner *owner)
+{
+    uint64_t pods = 0;
+    for (unsigned i = 0; i < owner->spec.count; i++)
+        pods += owner->spec.templates[i].replicas;
+    return pods > UINT32_MAX ? UINT32_MAX : (uint32_t)pods;
+}
+
+static void set_minimum(struct gt_owner *owner, const char *what, uint32_t minimum)
+{
+    uint32_t pods = all_pods(owner);
+    if (minimum > pods)
+        refuse(owner, what, minimum, pods, "the number of its pods");
+    else if (minimum > owner->spec.minimum)
+        owner->spec.minimum = minimum;
+}
+
+/* Of the workers alone, `what` says, so many are enough. `most` 0: not told. */
+static void set_least_workers(struct reader *reader, const char *what, uint32_t least, uint32_t most)
+{
+    uint64_t minimum = 0;
+    if (!least)
+        return;
+    if (most && least > most)
+        refuse(reader->owner, what, least, most, "the most");
+    for (unsigned i = 0; i < reader->owner->spec.count; i++) {
+        struct gt_job_template *template = &reader->templates[i];
+        bool fewer = strcasecmp(template->role, "worker") == 0;
+        if (fewer && least > template->replicas)
+            refuse(reader->owner, what, least, template->replicas, "the replicas of its workers");
+        template->minimum = fewer ? least : template->replicas;
+        minimum += template->minimum;
+    }
+    if (!reader->owner->refusal)
+        set_minimum(reader->owner, what, (uint32_t)minimum);
+}
+
 static int read_pytorch(struct reader *reader, const cJSON *spec)
 {
-    return read_roles(reader, gt_get(spec, "pytorchReplicaSpecs"), "");
+    uint32_t minimum = 0;
+    int r = read_roles(reader, gt_get(spec, "pytorchReplicaSpecs"), "");
+    if (r >= 0)
+        r = read_count(gt_get(gt_get_at(spec, "runPolicy", "schedulingPolicy"), "minAvailable"),
+                       "schedulingPolicy.minAvailable", 0, &minimum, reader->err);
+    if (r < 0)
+        return r;
+    set_minimum(reader->owner, "schedulingPolicy.minAvailable", minimum);
+    const cJSON *policy = gt_get(spec, "elasticPolicy");
+    uint32_t least = 0, most = 0;
+    r = read_count(gt_get(policy, "minReplicas"), "elasticPolicy.minReplicas", 0, &least, reader->err);
+    if (r >= 0)
+        r = read_count(gt_get(policy, "maxReplicas"), "elasticPolicy.maxReplicas", 0, &most, reader->err);
+    if (r >= 0)
+        set_least_workers(reader, "elasticPolicy.minReplicas", least, most);
+    return r;
+}
+
+static bool read_nodes(const char **at, uint32_t *ret)
+{
+    char *end;
+    unsigned long number = isdigit((unsigned char)**at) ? strtoul(*at, &end, 10) : ULONG_MAX;
+    if (number > GT_OWNER_REPLICAS_MAX)
+        return false;
+    *at = end;
+    *ret = (uint32_t)number;
+    return true;
+}
+
+/* Its object has no field for that: the launcher is told, "dlrover-run --nnodes=MIN:MAX". */
+static void read_launcher(struct reader *reader, const cJSON *words)
+{
+    static const char option[] = "--nnodes";
+    const cJSON *word;
+    cJSON_ArrayForEach(word, words)
+    {
+        const char *at = cJSON_GetStringValue(word);
+        uint32_t least, most;
+        at = at ? strstr(at, option) : NULL;
+        if (!at)
+            continue;
+        at += sizeof(option) - 1;
+        at = *at || !word->next ? at : cJSON_GetStringValue(word->next);
+        at = at ? at + strspn(at, "= \"'") : "";
+        if (read_nodes(&at, &least) && *at++ == ':' && read_nodes(&at, &most))
+            set_least_workers(reader, option, least, most);
+    }
 }
 
 /* Its own master trains nothing (jobs/identity.h). */
 static int read_elastic(struct reader *reader, const cJSON *spec)
 {
-    return read_roles(reader, gt_get(spec, "replicaSpecs"), "dlrover-master");
+    const cJSON *role, *container, *roles = gt_get(spec, "replicaSpecs");
+    int r = read_roles(reader, roles, "dlrover-master");
+    cJSON_ArrayForEach(role, roles)
+    {
+        if (r < 0 || !role->string || strcasecmp(role->string, "worker") != 0)
+            continue;
+        cJSON_ArrayForEach(container, gt_get_at(gt_get(role, "template"), "spec", "containers"))
+        {
+            read_launcher(reader, gt_get(container, "command"));
+            read_launcher(reader, gt_get(container, "args"));
+        }
+    }
+    return r;
+}
+
+static int read_volcano_task(struct reader *reader, const cJSON *task, uint32_t *sum)
+{
+    const char *name = gt_get_string(task, "name");
+    int r =
+        add_template(reader, *name ? name : "default", gt_get(task, "replicas"), 1, gt_get(task, "template"));
+    if (r < 0)
+        return r;
+    struct gt_job_template *template = &reader->templates[reader->owner->spec.count - 1];
+    r = read_count(gt_get(task, "minAvailable"), "minAvailable", template->replicas, &template->minimum,
+                   reader->err);
+    if (r < 0)
+        return r;
+    if (template->minimum > template->replicas)
+        refuse(reader->owner, "minAvailable of a task", template->minimum, template->replicas,
+               "its replicas");
+    *sum += template->minimum;
+    return 0;
+}
+
+/* As Volcano has it: minima of tasks count unless the job's own is less than their sum. */
+static int read_volcano_minimum(struct reader *reader, const cJSON *spec, uint32_t sum)
+{
+    uint32_t minimum = 0;
+    int r = read_count(gt_get(spec, "minAvailable"), "minAvailable", 0, &minimum, reader->err);
+    if (r < 0)
+        return r;
+    for (unsigned i = 0; minimum && minimum < sum && i < reader->owner->spec.count; i++)
+        reader->templates[i].minimum = 0;
+    set_minimum(reader->owner, "minAvailable", minimum ? minimum : sum);
+    return 0;
 }
 
 static int read_volcano(struct reader *reader, const cJSON *spec)
 {
     static const char option[] = "--master=";
     const cJSON *task, *argument;
+    uint32_t sum = 0;
     cJSON_ArrayForEach(task, gt_get(spec, "tasks"))
     {
-        const char *name = gt_get_string(task, "name");
-        int r = add_template(reader, *name ? name : "default", gt_get(task, "replicas"), 1,
-                             gt_get(task, "template"));
+        int r = read_volcano_task(reader, task, &sum);
         if (r < 0)
             return r;
     }
+    int r = read_volcano_minimum(reader, spec, sum);
+    if (r < 0)
+        return r;
     cJSON_ArrayForEach(argument, gt_get_at(spec, "plugins", "pytorch"))
     {
         const char *text = cJSON_GetStringValue(argument);
@@ -160,13 +308,16 @@ static int read_job(struct reader *reader, const cJSON *spec)
         r = read_count(gt_get(spec, "completions"), "completions", parallelism, &completions, reader->err);
     if (r < 0)
         return r;
-    if (parallelism < completions) {
+    reader->owner->stopped = !parallelism;
+    if (parallelism < completions && strcmp(gt_get_string(spec, "completionMode"), "Indexed") != 0) {
         gt_auto_buf struct gt_buf text = GT_BUF(256);
         gt_buf_printf(&text,
-                      "parallelism %u is less than completions %u: a job with gpu-group-size runs all its "
-                      "pods at a time",
+                      "parallelism %u is less than completions %u: with gpu-group-size that needs "
+                      "completionMode Indexed",
                       parallelism, completions);
         reader->owner->refusal = gt_buf_take(&text);
+    } else if (parallelism < completions) {
+        reader->owner->spec.at_once = reader->owner->spec.minimum = parallelism;
     }
     return add_template(reader, "", NULL, completions, gt_get(spec, "template"));
 }
@@ -295,6 +446,13 @@ static uint64_t version_of(const cJSON *metadata, uint64_t uid)
     return gt_digest_number(uid, generation);
 }
 
+/* Made by an object of a kind that is left alone. */
+static bool is_part_of_another(const cJSON *object)
+{
+    const cJSON *labels = gt_get_at(object, "metadata", "labels");
+    return gt_get(labels, GT_LABEL_LEADER_WORKER_SET) || gt_get(labels, GT_LABEL_JOB_SET);
+}
+
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err)
 {
@@ -314,10 +472,44 @@ int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *reso
     const char *uid = gt_get_string(metadata, "uid");
     owner->uid = *uid ? gt_digest_keyed(uid) : 0;
     owner->version = version_of(metadata, owner->uid);
-    owner->stopped = is_stopped(kind, object);
+    owner->stopped = owner->stopped || is_stopped(kind, object);
     struct gt_job_template *fitting =
         realloc(reader.templates, sizeof(*fitting) * (owner->spec.count ? owner->spec.count : 1));
     owner->spec.templates = fitting ? fitting : reader.templates;
+    *ret = reader.gpus && !is_part_of_another(object) ? gt_steal(owner) : NULL;
+    return 0;
+}
+
+/* NULL: none is assigned yet. */
+static const cJSON *assigned_count(const cJSON *workload, const char *name)
+{
+    const cJSON *assignment;
+    cJSON_ArrayForEach(assignment, gt_get_at(workload, "status", "admission", "podSetAssignments"))
+    {
+        if (strcmp(gt_get_string(assignment, "name"), name) == 0)
+            return gt_get(assignment, "count");
+    }
+    return NULL;
+}
+
+int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct gt_owner **ret,
+                           struct gt_err **err)
+{
+    gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
+    struct reader reader = {.resource = resource, .owner = owner, .err = err};
+    const cJSON *pod_set;
+    if (!owner || !(reader.templates = calloc(TEMPLATES_MAX, sizeof(*reader.templates))))
+        return gt_fail_sys(err, ENOMEM, "owner");
+    owner->spec.templates = reader.templates;
+    cJSON_ArrayForEach(pod_set, gt_get_at(workload, "spec", "podSets"))
+    {
+        const char *name = gt_get_string(pod_set, "name");
+        const cJSON *count = assigned_count(workload, name);
+        int r = add_template(&reader, name, count ? count : gt_get(pod_set, "count"), 1,
+                             gt_get(pod_set, "template"));
+        if (r < 0)
+            return r;
+    }
     *ret = reader.gpus ? gt_steal(owner) : NULL;
     return 0;
 }

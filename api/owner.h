@@ -36,8 +36,9 @@ struct gt_job_template {
     uint32_t replicas;
     const unsigned *gpus; /* of each container */
     unsigned containers;
-    const char *group, *atomic; /* annotations, NULL: none */
-    uint32_t first;             /* the index of its first pod */
+    const char *group, *atomic, *loss; /* annotations, NULL: none */
+    uint32_t first;                    /* the index of its first pod */
+    uint32_t minimum; /* so many of its pods start together, or nothing of the job; 0: not told */
 };
 
 struct gt_job_spec {
@@ -45,6 +46,8 @@ struct gt_job_spec {
     unsigned count;
     const char
         *master; /* the role of rank 0, where it is not called "master" (--master= of Volcano's plugin) */
+    uint32_t minimum; /* so many of its pods start together, or nothing; 0: all */
+    uint32_t at_once; /* no more of them are there at a time: the lowest that have not ended; 0: all */
 };
 
 struct gt_owner {
@@ -66,6 +69,9 @@ struct gt_owner {
  * without an error: its templates ask for no GPUs. */
 int gt_owner_read(enum gt_owner_kind kind, const cJSON *object, const char *resource, struct gt_owner **ret,
                   struct gt_err **err);
+/* The same of the pod sets of a Workload of Kueue, as many pods of each as it has assigned. */
+int gt_owner_read_pod_sets(const cJSON *workload, const char *resource, struct gt_owner **ret,
+                           struct gt_err **err);
 void gt_owner_free(struct gt_owner *owner);
 GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)
 #define gt_auto_owner GT_CLEANUP(gt_owner_free)

@@ -22,6 +22,7 @@ static const struct {
 } keys[GT_POD_KEYS] = {
     POD_KEY(GT_ANNOTATION_GROUP),
     POD_KEY(GT_ANNOTATION_ATOMIC),
+    POD_KEY(GT_ANNOTATION_LOSS),
     POD_KEY(GT_PLAN_ANNOTATION_UNIT),
     POD_KEY(GT_PLAN_ANNOTATION_RANK),
     POD_KEY("training.kubeflow.org/job-name"),
@@ -37,8 +38,10 @@ static const struct {
     POD_KEY("batch.kubernetes.io/job-name"),
     POD_KEY("job-name"),
     POD_KEY("apps.kubernetes.io/pod-index"),
+    POD_KEY(GT_LABEL_LEADER_WORKER_SET),
+    POD_KEY(GT_LABEL_JOB_SET),
 };
-enum { SIZES = 2 }; /* the first keys are sizes */
+enum { SIZES = 3 }; /* the first keys are what users say of a job */
 _Static_assert(GT_POD_KEYS <= 32, "a bit for each");
 
 static unsigned number_of_key(const char *key)
@@ -227,6 +230,7 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
 {
     const cJSON *spec = gt_get(object, "spec");
     bool bad_plan = false; /* a plan that makes no sense is none */
+    bool bad_node = false; /* read_spec() tells */
     to->meta.name = name_of(metadata, "name", bad);
     to->meta.namespace_ = name_of(metadata, "namespace", bad);
     to->uid = text_of(metadata, "uid", bad);
@@ -237,7 +241,11 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     gt_text_to_unsigned(gt_get_string(to->annotations, GT_PLAN_ANNOTATION_EPOCH), UINT64_C(1) << 53,
                         &to->fence);
     to->ended = has_ended(gt_get(object, "status"));
+    to->node_name = text_of(spec, "nodeName", &bad_node);
     read_gates(spec, to);
+    to->asked.count = 0;
+    if (!to->ended)
+        gt_pod_resources_read(spec, resource, &to->asked);
     int r = gt_pod_gpus_read(spec, resource, &to->gpus, NULL);
     to->meta.gpus = to->gpus.counts;
     to->meta.containers = to->gpus.containers;

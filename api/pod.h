@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "api/pod_plan.h"
+#include "api/resources.h"
 
 /*
  * Pod: what is read of it. Texts are borrowed: they belong to the object that was read. NULL: it has none.
@@ -59,18 +60,17 @@ struct gt_pair { /* a label or annotation */
 };
 
 /* The keys of labels and annotations that are kept; some frameworks write in both places. */
-enum { GT_POD_KEYS = 17, GT_POD_VALUE_MAX = 253 };
+enum { GT_POD_KEYS = 20, GT_POD_VALUE_MAX = 253 };
 bool gt_pod_key_is_kept(const char *key);
 
 /* What the rules of jobs are applied to (scheduler-ext/jobs). */
 struct gt_pod_meta {
     const char *namespace_, *name; /* "" none */
     const struct gt_pair *labels, *annotations;
-    unsigned label_count, annotation_count;
     const char *owner_kind, *owner_name; /* of the owner that controls it, else of the first */
-    bool owner_controls;                 /* it has controller: true */
     const unsigned *gpus;                /* of each container */
-    unsigned containers;
+    uint16_t label_count, annotation_count, containers;
+    bool owner_controls; /* it has controller: true */
 };
 /* The value of a label, of an annotation; NULL: it has none. */
 const char *gt_pod_label(const struct gt_pod_meta *pod, const char *key);
@@ -104,11 +104,12 @@ struct gt_pod { /* it points to itself: not to be copied */
     const cJSON *required_affinity;                 /* of nodes */
     const cJSON *scheduled, *placement, *disrupted; /* conditions: PodScheduled, ours, DisruptionTarget */
     struct gt_pod_gpus gpus;
+    struct gt_resources asked; /* besides GPUs; of a pod that has ended nothing */
     struct gt_pair label_pairs[GT_POD_KEYS], annotation_pairs[GT_POD_KEYS];
 };
 
 /* `resource` is that of GPUs. Of a pod that does not ask for them, has no plan and not our gate, no more is
- * read than its name, uid, version and gates, and whether it has ended. */
+ * read than its name, uid, version, node, gates and resources, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
 
 static inline bool gt_pod_is_planned(const struct gt_pod *pod)

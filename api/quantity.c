@@ -120,6 +120,36 @@ enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, b
     return result;
 }
 
+/* At most 17 digits and 60 binary places: they fit. */
+static uint64_t rounded_up(struct decimal d, uint64_t max)
+{
+    bool more = d.more;
+    __extension__ unsigned __int128 value = d.digits;
+    value <<= d.two;
+    for (; value && d.ten < 0; d.ten++) {
+        more = more || value % 10;
+        value /= 10;
+    }
+    value += more;
+    for (; value && value <= max && d.ten > 0; d.ten--)
+        value *= 10;
+    return value > max ? max : (uint64_t)value;
+}
+
+bool gt_quantity_ceil(const char *text, size_t len, int ten, uint64_t max, uint64_t *ret)
+{
+    const char *p = text, *end = text + len;
+    struct decimal d = {.ten = ten};
+    bool negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    p = read_mantissa(p, end, &d);
+    if (!p || !read_suffix(p, end, &d) || (negative && d.digits))
+        return false;
+    *ret = rounded_up(d, max);
+    return true;
+}
+
 int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *what, uint64_t *ret,
                      struct gt_err **err)
 {

@@ -24,6 +24,10 @@ enum gt_quantity {
 enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, bool *ret_negative,
                                    uint64_t *ret);
 
+/* The quantity times 10^`ten`, rounded up as Kubernetes does; `max` where it is larger. False where it is
+ * none or negative. */
+bool gt_quantity_ceil(const char *text, size_t len, int ten, uint64_t max, uint64_t *ret);
+
 /* A count from 0 to `max`, or -EINVAL with a sentence that names `what`. */
 int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *what, uint64_t *ret,
                      struct gt_err **err);

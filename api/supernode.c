@@ -7,6 +7,7 @@
 
 #include "api/read.h"
 #include "base/json_write.h"
+#include "base/text.h"
 #include "topology/model/node.h"
 
 static const char *const condition_names[GT_SUPERNODE_CONDITIONS] = {
@@ -17,7 +18,7 @@ static const char *const condition_names[GT_SUPERNODE_CONDITIONS] = {
 
 /* ---- reading ---- */
 
-static int read_member(const struct gt_at *at, const cJSON *item, struct gt_supernode_member *to)
+static int read_member_at(const struct gt_at *at, const cJSON *item, struct gt_supernode_member *to)
 {
     *to = (struct gt_supernode_member){.node = "", .server = "", .gpus = -1, .free = -1};
     if (!cJSON_IsObject(item))
@@ -34,6 +35,16 @@ static int read_member(const struct gt_at *at, const cJSON *item, struct gt_supe
     return r;
 }
 
+/* Where it is is written only for an error: objects come often. */
+static int read_member(const struct gt_at *at, const cJSON *item, unsigned i, struct gt_supernode_member *to)
+{
+    char path[32];
+    if (read_member_at(&(struct gt_at){at->source, at->path, NULL}, item, to) >= 0)
+        return 0;
+    snprintf(path, sizeof(path), "members[%u]", i);
+    return read_member_at(&(struct gt_at){at->source, path, at->err}, item, to);
+}
+
 static int read_members(const struct gt_at *at, const cJSON *status, struct gt_supernode_object *to)
 {
     const cJSON *array;
@@ -44,11 +55,8 @@ static int read_members(const struct gt_at *at, const cJSON *status, struct gt_s
     gt_auto_free struct gt_supernode_member *members = calloc(count, sizeof(*members));
     if (!members)
         return gt_fail_sys(at->err, ENOMEM, "%s", at->source);
-    for (const cJSON *item = array->child; item && r >= 0; item = item->next, i++) {
-        char path[32];
-        snprintf(path, sizeof(path), "members[%u]", i);
-        r = read_member(&(struct gt_at){at->source, path, at->err}, item, &members[i]);
-    }
+    for (const cJSON *item = array->child; item && r >= 0; item = item->next, i++)
+        r = read_member(at, item, i, &members[i]);
     if (r < 0)
         return r;
     to->members = gt_steal(members);
@@ -101,6 +109,7 @@ int gt_supernode_object_read_status(const char *name, const cJSON *status, struc
                                             .resource_version = "",
                                             .source = "",
                                             .parent = "",
+                                            .spare_nodes = -1,
                                             .nodes = -1,
                                             .capacity = -1,
                                             .free = -1};
@@ -114,6 +123,17 @@ int gt_supernode_object_read_status(const char *name, const cJSON *status, struc
     return 0;
 }
 
+static int64_t read_spares(const cJSON *annotations)
+{
+    const cJSON *value =
+        annotations ? cJSON_GetObjectItemCaseSensitive(annotations, GT_ANNOTATION_SPARES) : NULL;
+    const char *text = cJSON_GetStringValue(value);
+    uint64_t number;
+    if (!text)
+        return -1;
+    return gt_text_to_unsigned(text, INT64_MAX, &number) ? (int64_t)number : INT64_MAX;
+}
+
 int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret, struct gt_err **err)
 {
     const struct gt_at at = {GT_PLURAL_SUPERNODE, "", err};
@@ -121,8 +141,10 @@ int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret,
     int r = gt_api_meta(&at, json, &name, &version);
     if (r >= 0)
         r = gt_supernode_object_read_status(name, gt_get(json, "status"), ret, err);
-    if (r >= 0)
+    if (r >= 0) {
         ret->resource_version = version;
+        ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));
+    }
     return r;
 }
 

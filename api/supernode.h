@@ -28,6 +28,7 @@ struct gt_supernode_member {
 struct gt_supernode_object {
     const char *name;
     const char *resource_version; /* "" not known */
+    int64_t spare_nodes;          /* GT_ANNOTATION_SPARES; -1: not given, INT64_MAX: no number */
     unsigned tier; /* 0: somebody has made the object and written no status yet; all below is then empty */
     const char *source; /* "report", "config", "label"; "" not known */
     const char *parent; /* "" none */

@@ -107,7 +107,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
 /* From the sizes to units; every pod is one where there is no group size. */
 static int make_units(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
 {
-    struct gt_job_texts texts = {"", options->group, options->atomic};
+    struct gt_job_texts texts = {"", options->group, options->atomic, NULL};
     int r = gt_job_sizes_read(&texts, 1, &plan->sizes, err);
     if (r < 0)
         return r;

@@ -10,6 +10,8 @@
 /* One container's response, all of it allocated: dp__container_allocate_response__free_unpacked() frees it.
  */
 
+enum { VARIABLES_MAX = 2 };
+
 static char *copy(const char *text, struct gt_err **err)
 {
     char *made = strdup(text);
@@ -39,27 +41,59 @@ static int find_devices(const struct gt_inventory *inventory, const Dp__Containe
     return 0;
 }
 
-static int add_variable(const char *name, const struct gt_device *const *devices, unsigned count,
-                        Dp__ContainerAllocateResponse *response, struct gt_err **err)
+static int add_variable(const char *name, const struct gt_buf *value, Dp__ContainerAllocateResponse *response,
+                        struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_GPUS_MAX * (GT_ID_SIZE + 1));
-    for (unsigned i = 0; i < count; i++)
-        gt_buf_printf(&value, "%s%s", i ? "," : "", devices[i]->uuid[0] ? devices[i]->uuid : devices[i]->id);
+    int r = gt_buf_check(value, name, err);
+    if (r < 0)
+        return r;
     Dp__ContainerAllocateResponse__EnvsEntry *entry = calloc(1, sizeof(*entry));
-    response->envs = calloc(1, sizeof(*response->envs));
+    if (!response->envs)
+        response->envs = calloc(VARIABLES_MAX, sizeof(*response->envs));
     if (!entry || !response->envs) {
         free(entry);
         return gt_fail_sys(err, ENOMEM, "allocate");
     }
     dp__container_allocate_response__envs_entry__init(entry);
-    response->envs[0] = entry;
-    response->n_envs = 1;
-    int r = gt_buf_check(&value, name, err);
-    if (r < 0)
-        return r;
+    response->envs[response->n_envs++] = entry;
     entry->key = copy(name, err);
-    entry->value = entry->key ? copy(value.data ? value.data : "", err) : NULL;
+    entry->value = entry->key ? copy(value->data ? value->data : "", err) : NULL;
     return entry->value ? 0 : -ENOMEM;
+}
+
+static int add_uuids(const char *name, const struct gt_device *const *devices, unsigned count,
+                     Dp__ContainerAllocateResponse *response, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf value = GT_BUF(GT_GPUS_MAX * (GT_ID_SIZE + 1));
+    for (unsigned i = 0; i < count; i++)
+        gt_buf_printf(&value, "%s%s", i ? "," : "", devices[i]->uuid[0] ? devices[i]->uuid : devices[i]->id);
+    return add_variable(name, &value, response, err);
+}
+
+/* The NICs to which the PCIe path is the shortest kind; true where there is one. */
+static bool put_nearest_nics(const struct gt_node *node, unsigned gpu, struct gt_buf *to)
+{
+    enum gt_link_kind nearest = GT_LINK_UNKNOWN;
+    unsigned count = 0;
+    for (unsigned i = 0; i < node->nic_count; i++)
+        if (node->nics[i].kind[gpu] < nearest)
+            nearest = node->nics[i].kind[gpu];
+    for (unsigned i = 0; i < node->nic_count && count < GT_NICS_PER_GPU; i++)
+        if (nearest != GT_LINK_UNKNOWN && node->nics[i].kind[gpu] == nearest)
+            gt_buf_printf(to, "%s%s", count++ ? "," : "", node->nics[i].name);
+    return count;
+}
+
+static int add_nics(const char *name, const struct gt_node *node, const struct gt_device *const *devices,
+                    unsigned count, Dp__ContainerAllocateResponse *response, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf value = GT_BUF(GT_GPUS_MAX * GT_NICS_PER_GPU * sizeof(node->nics->name));
+    bool any = false;
+    for (unsigned i = 0; i < count; i++) {
+        gt_buf_puts(&value, i ? ";" : "");
+        any = put_nearest_nics(node, (unsigned)devices[i]->gpu, &value) || any;
+    }
+    return any ? add_variable(name, &value, response, err) : 0;
 }
 
 static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
@@ -149,7 +183,9 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
             r = gt_wrap(err, "the CDI spec cannot be written");
     }
     if (r == 0 && options->uuid_variable)
-        r = add_variable(options->uuid_variable, devices, count, response, err);
+        r = add_uuids(options->uuid_variable, devices, count, response, err);
+    if (r == 0 && options->nic_variable)
+        r = add_nics(options->nic_variable, inventory->node, devices, count, response, err);
     return r;
 }
 

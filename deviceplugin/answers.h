@@ -56,17 +56,20 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
                                        size_t len, const struct gt_preferred_callbacks *callbacks, void *arg,
                                        struct gt_buf *to, struct gt_err **err);
 
+enum { GT_NICS_PER_GPU = 8 }; /* that are told */
+
 /*
  * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
- * both, and the variable with their UUIDs. A name is given only while the spec that says what it means is in
- * its place: the device nodes alone where it is not, and an error where nothing but names is wanted. Refuses,
- * for the whole request and with a text for the pod's event, an ID that was never served, a GPU that is lost,
- * and a device node that the host does not have. A GPU that is there but Unhealthy is given: the kubelet
- * offers healthy ones only, and what fell ill in between is seen by the container anyway.
+ * both, and the variables with their UUIDs and NICs. A name is given only while the spec that says what it
+ * means is in its place: the device nodes alone where it is not, and an error where nothing but names is
+ * wanted. Refuses, for the whole request and with a text for the pod's event, an ID that was never served, a
+ * GPU that is lost, and a device node that the host does not have. A GPU that is there but Unhealthy is
+ * given: the kubelet offers healthy ones only, and what fell ill in between is seen by the container anyway.
  */
 struct gt_allocate_options {
     const char *dev_root;
     const char *uuid_variable; /* NULL: none */
+    const char *nic_variable;  /* the NICs nearest to each GPU, "mlx5_0,mlx5_1;mlx5_2"; NULL: none */
     enum gt_device_strategy strategy;
     struct gt_cdi *cdi; /* not NULL but for GT_STRATEGY_DEVICES */
     /* Asked about each ID of the inventory before it is given; false: it is given to nobody any more. */

@@ -18,7 +18,7 @@ enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
     struct gt_notify_owner notify; /* first: the mailbox knows the plugin as this */
-    char *resource, *kubelet_dir, *dev_root, *uuid_variable;
+    char *resource, *kubelet_dir, *dev_root, *uuid_variable, *nic_variable;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
     struct gt_rpc_service service;
@@ -227,8 +227,8 @@ static enum gt_rpc_status handle_allocate(void *arg, const uint8_t *request, siz
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
-    const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable, plugin->strategy,
-                                                plugin->cdi, on_claim};
+    const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable, plugin->nic_variable,
+                                                plugin->strategy, plugin->cdi,           on_claim};
     enum gt_rpc_status status =
         gt_answer_allocate(inventory, &options, request, len, on_allocated, plugin, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
@@ -318,6 +318,8 @@ static int copy_options(struct gt_plugin *plugin, const struct gt_plugin_options
         r = gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err);
     if (r == 0 && options->uuid_variable)
         r = gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err);
+    if (r == 0 && options->nic_variable)
+        r = gt_answer_text("variable", options->nic_variable, &plugin->nic_variable, err);
     return r;
 }
 
@@ -408,6 +410,7 @@ void gt_plugin_free(struct gt_plugin *plugin)
     free(plugin->kubelet_dir);
     free(plugin->dev_root);
     free(plugin->uuid_variable);
+    free(plugin->nic_variable);
     free(plugin);
 }
 

@@ -45,6 +45,7 @@ struct gt_plugin_options {
     const char *dev_root;    /* where the host's device nodes are taken from: "/dev" */
     const char
         *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"...; NULL: none */
+    const char *nic_variable;         /* that with the NICs nearest to each GPU; NULL: none */
     enum gt_device_strategy strategy; /* how containers get their GPUs */
     struct gt_cdi *cdi;           /* not owned, outlives the plugin; may be NULL for GT_STRATEGY_DEVICES */
     bool honour_plans;            /* false: gt_plugin_plan() does nothing */

@@ -55,6 +55,7 @@ struct gt_kube_request {
     const char *field_manager; /* apply, create, update, patch */
     bool force;                /* apply: take fields over from other managers */
     bool metadata_only;        /* the answer has apiVersion, kind and metadata only */
+    bool once;                 /* what may pass is an answer, too: the caller has a patience of its own */
     bool no_object;            /* of a success: the shortest answer there is, and no JSON of it */
     uint64_t deadline_ms;      /* all tries and waits together; GT_KUBE_FOREVER: until it is cancelled */
     uint64_t try_ms;           /* one try */

@@ -26,7 +26,7 @@ struct gt_kube_call {
     uint64_t try_ms, deadline; /* a time of gt_clock_ms(); GT_KUBE_FOREVER: none */
     struct gt_backoff backoff;
     unsigned tries;
-    bool no_object;
+    bool no_object, once;
     bool refreshed;
     struct gt_err *failed;  /* to be answered with this when due */
     struct gt_err *earlier; /* why a try before this one failed, other than for its time */
@@ -158,7 +158,7 @@ static void on_done(void *arg, const struct gt_transfer_result *result)
     struct gt_err *error = NULL;
     gt_kube_result(result, &object, &error);
     bool cut_off = result->error == ETIMEDOUT;
-    if (passing && try_again(call, result->retry_after)) {
+    if (passing && !call->once && try_again(call, result->retry_after)) {
         if (result->error && !cut_off) {
             gt_err_free(call->earlier);
             call->earlier = gt_steal(error);
@@ -316,6 +316,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
                    : request->metadata_only ? GT_KUBE_ACCEPT_META
                                             : GT_KUBE_ACCEPT;
     call->no_object = request->no_object;
+    call->once = request->once;
     call->response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
     call->done = done;
     call->arg = arg;

@@ -55,10 +55,12 @@ void gt_cache_free(struct gt_cache *cache)
     if (!cache)
         return;
     free_pods(cache);
+    gt_cache_charges_done(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
+    gt_cache_resources_done(cache);
     struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,   &cache->namespaces, &cache->nodes,
-                                       &cache->suits, &cache->taints, &cache->texts};
+                                       &cache->suits, &cache->taints, &cache->texts,      &cache->requests};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         gt_table_done(tables[i]);
     gt_cache_release(&cache->bytes, cache->by_id);
@@ -155,7 +157,7 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
 {
     const struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,       &cache->namespaces,
                                              &cache->nodes, &cache->supernodes, &cache->suits,
-                                             &cache->texts, &cache->taints};
+                                             &cache->texts, &cache->taints,     &cache->requests};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster);
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         bytes += gt_table_bytes(tables[i]);

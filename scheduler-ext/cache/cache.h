@@ -7,6 +7,7 @@
 #include "api/condition.h"
 #include "api/pod.h"
 #include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/node_set.h"
 #include "scheduler-ext/jobs/identity.h"
 
 /*
@@ -81,6 +82,12 @@ void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const cha
  * cache do not). */
 void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms);
 
+/* One moment on two clocks. */
+struct gt_cache_moment {
+    uint64_t ms; /* of gt_clock_ms() */
+    int64_t unix_s;
+};
+
 enum gt_cache_pod_state {
     GT_CACHE_GATED,   /* GT_GATE stands */
     GT_CACHE_WAITING, /* not gated by it, and on no node */
@@ -115,26 +122,26 @@ struct gt_cache_pod {
     /* meta.containers of them: those that ask for GPUs, restartable init containers first. An ordinary init
      * container that needs more than all others together is the last, with what it needs beyond them. */
     const char *const *container_names;
-    unsigned sidecars; /* how many of them are restartable init containers */
+    uint8_t sidecars; /* how many of them are restartable init containers */
     /* Behind those, here and in meta.gpus, all ordinary init containers, with what they ask for. They are
      * gone when the others start, who take over their GPUs. */
-    unsigned inits;
+    uint8_t inits;
+    enum gt_cache_pod_state state : 8;
+    enum gt_cache_plan plan : 8;
+    int32_t priority;
     const char *scheduler; /* spec.schedulerName */
     const char *priority_class;
-    int32_t priority;
     uint64_t created_s; /* Unix time */
     bool deleting;
     bool has_deadline, best_effort; /* for scopes of quotas */
     bool other_gates;               /* besides GT_GATE */
     bool refused;  /* its condition says that its scheduler refuses the plan: nothing is held for it */
     unsigned gpus; /* of all containers */
-    enum gt_cache_pod_state state;
     uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */
     const char *node_name;
 
-    enum gt_cache_plan plan;
+    uint64_t plan_mask;  /* those of the plan's GPUs that its node has */
     uint32_t plan_node;  /* GT_NONE: unknown, or the pod is on another one */
-    uint64_t plan_mask;  /* those of its GPUs that the node has */
     uint32_t assumption; /* GT_NONE: none; another one whenever an object was handed in */
 
     struct gt_pod_identity identity;
@@ -173,8 +180,37 @@ void gt_cache_unplan_pod(struct gt_cache *cache, struct gt_cache_pod *pod);
  * (but those that only repeat what makes a node ineligible). False also for a node without a Node object. A
  * pod that is on a node suits that one alone. */
 bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
+/* Adds the nodes where a pod with these constraints could not run, though pods may be placed there. Of `pod`
+ * they alone are read. -EINVAL where they make no sense. */
+int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod *pod, struct gt_node_set *to,
+                           struct gt_err **err);
+/* The same for the pod that comes after one that has been planned, which is bound to its node. */
+bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pod,
+                                  uint32_t node);
 /* False where gt_cache_pod_fits_node() is true for every node that is Ready: no need to ask one by one. */
 bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pod);
+
+/* Whether the node that a pod is on, or is planned for, is lost for it. */
+enum gt_cache_loss {
+    GT_CACHE_LOSS_NONE,
+    GT_CACHE_LOSS_GONE,      /* the Node was deleted */
+    GT_CACHE_LOSS_TAINTED,   /* by a taint NoExecute that the pod does not tolerate */
+    GT_CACHE_LOSS_NOT_READY, /* by its condition, for so long */
+    GT_CACHE_LOSS_ILL,       /* one of the pod's GPUs is ill or gone, for so long */
+};
+/* *ret_due_ms: where it is not, when it will be if nothing changes; UINT64_MAX: never. */
+enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t after_ms,
+                                     const struct gt_cache_moment *now, uint64_t *ret_due_ms);
+
+/* Nodes that only replacements may use: of each supernode as many wholly free ones as its annotation says,
+ * else `standard`; none where it has fewer nodes. */
+int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,
+                    struct gt_err **err);
+bool gt_cache_has_spares(const struct gt_cache *cache); /* some supernode was given them */
+/* A supernode that has fewer, of which this was not told since; NULL: there is none. INT64_MAX: what its
+ * annotation says is no number. */
+const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint64_t *ret_spares,
+                                 uint32_t *ret_nodes);
 
 /* The device ID that the kubelet knows a GPU by; NULL where there is no such GPU. */
 const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node, unsigned gpu);

@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/cache/cache_memory.h"
+#include "scheduler-ext/cache/resources.h"
 
 /*
  * What the files of the cache share. Facts are kept as records, by name, and records may be named before
@@ -13,11 +14,12 @@
  * lost) is computed anew from all of them whenever one changes (gt_cache_recompute), so that the order in
  * which objects come does not matter.
  *
- * Each of these calls only those before it: memory and strings; records, jobs, constraints, notify;
- * recompute; one file for each kind of object; cache.c.
+ * Each of these calls only those before it: memory and strings; resources; records, jobs, constraints,
+ * notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
     CACHE_CLASSES_MAX = 1024, /* kept by the cache of classes */
+    CACHE_COLUMNS_MAX = 32,   /* resources; nobody looks at further ones */
     CACHE_SEARCH_US = 500,    /* for a guess on a node of more than 16 GPUs */
 };
 
@@ -47,8 +49,9 @@ struct cache_label {
 struct cache_node {
     const char *name;
     uint32_t hash;
-    uint32_t refs; /* pods, plans and claims that name it */
+    uint32_t refs; /* pods, plans and claims that name it, and charges */
     uint32_t id;   /* in the cluster, GT_NONE: it is not */
+    uint32_t row;  /* of its resources */
     bool has_topology, has_node, is_pulled;
     bool is_shared; /* callers have assumptions of their own on it */
 
@@ -70,6 +73,11 @@ struct cache_node {
     struct cache_taint **taints;
     uint32_t label_count, taint_count;
     bool ready, cordoned, has_gpus, taints_counted;
+    bool is_gone;        /* it was deleted */
+    uint64_t unready_ms; /* since when it is not Ready, by the cache's time */
+    int64_t unready_s;   /* the same as the Node tells it, where it was so when it was first seen; 0: it was
+                            not */
+    uint64_t ill_ms;     /* a GPU was last found ill, or gone */
 
     struct gt_cache_report report; /* of both */
 
@@ -100,6 +108,52 @@ bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *nod
 void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node);
 
 bool gt_cache_is_open(const struct cache_node *node); /* new pods may come */
+/* Whoever follows the pods that are there, or are planned for it, is told. */
+void gt_cache_node_changed(struct gt_cache *cache, const struct cache_node *node);
+
+/* ---- resources besides GPUs ---- */
+
+struct cache_column {
+    const char *name;                      /* NULL: not in use */
+    uint32_t refs;                         /* rows that tell of it, and requests */
+    int64_t *allocatable, *left, *emptied; /* [row] */
+};
+
+uint32_t gt_cache_take_row(struct gt_cache *cache);           /* GT_NONE without memory */
+void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing told and nothing charged */
+/* NULL: nothing is told of it. */
+void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told);
+void gt_cache_resources_done(struct gt_cache *cache);
+
+/* One more reference to the request of such a pod; NULL: it asks for nothing, or there is no memory. */
+struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
+                                               bool has_gpus);
+struct gt_cache_request *gt_cache_request_ref(const struct gt_cache_request *request);
+void gt_cache_request_drop(struct gt_cache *cache, struct gt_cache_request *request);
+/* Whether nothing that it asks for is overdrawn. */
+bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request);
+/* Takes it from a row (1), gives it back (-1). */
+void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request, int sign);
+
+/* cache_charges.c: pods of all kinds that are on nodes. */
+struct cache_bound {
+    uint64_t digest; /* of the pod's name; 0: an empty place */
+    struct cache_node *node;
+    struct gt_cache_request *request;
+};
+
+struct cache_bound_table { /* open addressing */
+    struct cache_bound *list;
+    uint32_t size, count;
+};
+
+void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod);
+void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, const char *name);
+/* Where the pod's plan is held: there; else nowhere. */
+struct cache_pod;
+void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod);
+void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod);
+void gt_cache_charges_done(struct gt_cache *cache);
 
 /* ---- supernodes ---- */
 
@@ -121,6 +175,8 @@ struct cache_supernode {
     struct cache_supernode *next_child; /* of its parent */
     struct cache_membership *claims;
     uint32_t claim_count;
+    int64_t spare_nodes; /* -1: not given */
+    bool spares_told;    /* that they are too many */
 };
 
 void gt_cache_supernodes_done(struct gt_cache *cache);
@@ -136,11 +192,12 @@ struct cache_plan {
 struct pod_constraints; /* where a pod may run, shared by pods that say the same */
 
 struct cache_pod {
-    struct gt_cache_pod pub; /* first */
+    struct gt_cache_pod pub; /* first; what it points to and nobody shares is one block from meta.labels on */
     uint64_t digest;         /* of all that is read of its object */
-    struct cache_body *body; /* what pub points to and nobody shares */
-    char *error;             /* pub.identity_error */
     struct pod_constraints *suit;
+    struct gt_cache_request *request;
+    struct cache_node *charged; /* for its plan; NULL: none */
+    struct gt_cache_request *charged_request;
     struct cache_node *at;   /* spec.nodeName */
     struct cache_plan *plan; /* that counts: of its object, or of gt_cache_plan_pod() */
     uint64_t told;           /* digest of the object's plan, 0: none */
@@ -222,12 +279,19 @@ struct gt_cache {
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
-    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, suits, taints;
+    struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, suits, taints, requests;
     struct cache_node **by_id; /* [id of the cluster] */
+    uint32_t *row_of;          /* likewise: node->row */
     uint32_t by_id_size;
     struct cache_node *pulled; /* out of the cluster for a moment */
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */
+    struct cache_column columns[CACHE_COLUMNS_MAX];
+    uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
+    uint32_t *row_next;                         /* [row] the next free one + 1 */
+    bool *row_short;                            /* [row] a plan found too little there */
+    struct cache_bound_table bound;
+    bool has_spares; /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;

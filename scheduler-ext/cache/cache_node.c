@@ -91,22 +91,41 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
 static void forget_node(struct gt_cache *cache, struct cache_node *node)
 {
     gt_cache_forget_labels(cache, node);
+    gt_cache_set_allocatable(cache, node->row, NULL);
     gt_cache_string_drop(cache, node->report.label);
     node->report.label = NULL;
     cache->reports_changed = true;
 }
 
+static bool same_taints(const struct cache_node *node, const struct node_facts *facts)
+{
+    if (node->taint_count != facts->taint_count)
+        return false;
+    for (uint32_t i = 0; i < facts->taint_count; i++) /* equal ones are one */
+        if (node->taints[i] != facts->taints[i])
+            return false;
+    return true;
+}
+
 static bool same_labels(const struct cache_node *node, const struct node_facts *facts)
 {
-    if (node->label_count != facts->label_count || node->taint_count != facts->taint_count)
+    if (node->label_count != facts->label_count || !same_taints(node, facts))
         return false;
     for (uint32_t i = 0; i < facts->label_count; i++) /* equal texts are one */
         if (node->labels[i].key != facts->labels[i].key || node->labels[i].value != facts->labels[i].value)
             return false;
-    for (uint32_t i = 0; i < facts->taint_count; i++)
-        if (node->taints[i] != facts->taints[i])
-            return false;
     return true;
+}
+
+/* Since when it is not Ready. What changes here is timed here: clocks differ. */
+static void time_unready(const struct gt_cache *cache, struct cache_node *node,
+                         const struct gt_node_object *object)
+{
+    bool lasts = node->has_node && !node->ready;
+    if (!object->ready && !lasts) {
+        node->unready_ms = cache->now_ms;
+        node->unready_s = node->has_node ? 0 : object->ready_s;
+    }
 }
 
 static void drop_facts(struct gt_cache *cache, struct node_facts *facts)
@@ -121,8 +140,11 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
 {
     if (!node->has_node || !same_labels(node, facts))
         cache->room = true; /* pods may suit now that did not before */
+    bool told = node->has_node && node->ready == object->ready && same_taints(node, facts);
+    time_unready(cache, node, object);
     gt_cache_forget_labels(cache, node);
     node->has_node = true;
+    node->is_gone = false;
     node->labels = facts->labels;
     node->label_count = facts->label_count;
     node->taints = taints;
@@ -132,8 +154,12 @@ static void commit(struct gt_cache *cache, struct cache_node *node, const struct
     node->ready = object->ready;
     node->cordoned = object->cordoned;
     node->has_gpus = object->gpus > 0;
+    if (!cache->spec.reports_only)
+        gt_cache_set_allocatable(cache, node->row, &object->allocatable);
     gt_cache_count_taints(node);
     gt_cache_recompute(cache, node);
+    if (!told)
+        gt_cache_node_changed(cache, node);
 }
 
 static void take(struct gt_cache *cache, const struct gt_node_object *object)
@@ -173,7 +199,9 @@ void gt_cache_node_gone(struct gt_cache *cache, const char *name)
     struct cache_node *node = gt_cache_find_node(cache, name);
     if (node && node->has_node) {
         forget_node(cache, node);
+        node->is_gone = true;
         gt_cache_recompute(cache, node);
+        gt_cache_node_changed(cache, node);
         gt_cache_node_forget(cache, node);
     }
     gt_cache_notify(cache);

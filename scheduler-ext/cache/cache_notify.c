@@ -31,6 +31,12 @@ void gt_cache_unchanged(struct gt_cache *cache, const struct cache_pod *pod)
         cache->last_changed = previous;
 }
 
+void gt_cache_node_changed(struct gt_cache *cache, const struct cache_node *node)
+{
+    for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
+        gt_cache_changed(cache, pod);
+}
+
 void gt_cache_notify(struct gt_cache *cache)
 {
     for (struct cache_pod *pod; (pod = cache->first_changed);) {

@@ -6,12 +6,6 @@
 
 /* Pods that ask for GPUs and have not ended: made, changed in place, gone. */
 
-struct cache_body { /* one block; arrays and texts stand behind it */
-    struct gt_pair *labels, *annotations;
-    const char **names;
-    unsigned *gpus;
-};
-
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
@@ -60,7 +54,8 @@ static uint64_t mix_pairs(uint64_t digest, const struct gt_pair *pairs, unsigned
 
 static bool is_refused(const struct gt_pod *pod)
 {
-    return pod->plan_node && gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_REFUSED);
+    return pod->plan_node && (gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_REFUSED) ||
+                              gt_pod_condition_is(pod->placement, NULL, GT_CONDITION_HELD));
 }
 
 static bool has_other_gates(const struct gt_pod *pod)
@@ -95,38 +90,36 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
 {
     const struct gt_pod_meta *read = &from->meta;
     unsigned containers = from->gpus.containers + from->gpus.inits;
-    size_t size =
-        sizeof(struct cache_body) + (read->label_count + read->annotation_count) * sizeof(struct gt_pair) +
-        containers * (sizeof(char *) + sizeof(unsigned)) + strlen(read->name) + strlen(from->uid) + 2;
-    struct cache_body *body = gt_cache_alloc(&cache->bytes, size);
-    if (!body)
+    size_t pairs = (size_t)read->label_count + read->annotation_count;
+    size_t size = pairs * sizeof(struct gt_pair) + containers * (sizeof(char *) + sizeof(unsigned)) +
+                  strlen(read->name) + strlen(from->uid) + 2;
+    struct gt_pair *labels = gt_cache_alloc(&cache->bytes, size);
+    if (!labels)
         return false;
-    pod->body = body;
-    body->labels = (struct gt_pair *)(body + 1);
-    body->annotations = body->labels + read->label_count;
-    body->names = (const char **)(body->annotations + read->annotation_count);
-    body->gpus = (unsigned *)(body->names + containers);
-    char *texts = (char *)(body->gpus + containers);
+    struct gt_pair *annotations = labels + read->label_count;
+    const char **names = (const char **)(labels + pairs);
+    unsigned *gpus = (unsigned *)(names + containers);
+    char *texts = (char *)(gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
     meta->name = put_text(&texts, read->name);
     pod->pub.uid = put_text(&texts, from->uid);
-    meta->labels = body->labels;
+    meta->labels = labels;
     meta->label_count = read->label_count;
-    meta->annotations = body->annotations;
+    meta->annotations = annotations;
     meta->annotation_count = read->annotation_count;
     meta->containers = from->gpus.containers;
-    meta->gpus = body->gpus;
-    pod->pub.container_names = body->names;
+    meta->gpus = gpus;
+    pod->pub.container_names = names;
     pod->pub.sidecars = from->gpus.sidecars;
     pod->pub.inits = from->gpus.inits;
     for (unsigned i = 0; i < containers; i++) {
-        body->gpus[i] = from->gpus.counts[i];
-        body->names[i] = gt_cache_string(cache, from->gpus.names[i]);
-        if (!body->names[i])
+        gpus[i] = from->gpus.counts[i];
+        names[i] = gt_cache_string(cache, from->gpus.names[i]);
+        if (!names[i])
             return false;
     }
-    return share_pairs(cache, read->labels, read->label_count, body->labels) &&
-           share_pairs(cache, read->annotations, read->annotation_count, body->annotations);
+    return share_pairs(cache, read->labels, read->label_count, labels) &&
+           share_pairs(cache, read->annotations, read->annotation_count, annotations);
 }
 
 static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
@@ -169,10 +162,10 @@ static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_bu
     if (gt_pod_identify(&pub->meta, &pub->identity, &err) < 0) {
         const char *text = gt_err_text(err);
         size_t size = strlen(text) + 1;
-        pod->error = gt_cache_alloc(&cache->bytes, size);
-        if (!pod->error)
+        char *copy = gt_cache_alloc(&cache->bytes, size);
+        if (!copy)
             return false;
-        pub->identity_error = memcpy(pod->error, text, size);
+        pub->identity_error = memcpy(copy, text, size);
         pub->identity = (struct gt_pod_identity){.kind = GT_JOB_POD, .job = pub->meta.name, .role = ""};
     }
     gt_job_key(&pub->meta, &pub->identity, key);
@@ -183,11 +176,11 @@ static bool identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_bu
 static void empty(struct gt_cache *cache, struct cache_pod *pod)
 {
     const struct gt_pod_meta *meta = &pod->pub.meta;
-    for (unsigned i = 0; pod->body && i < meta->label_count; i++)
+    for (unsigned i = 0; meta->labels && i < meta->label_count; i++)
         gt_cache_string_drop(cache, meta->labels[i].value);
-    for (unsigned i = 0; pod->body && i < meta->annotation_count; i++)
+    for (unsigned i = 0; meta->labels && i < meta->annotation_count; i++)
         gt_cache_string_drop(cache, meta->annotations[i].value);
-    for (unsigned i = 0; pod->body && i < meta->containers + pod->pub.inits; i++)
+    for (unsigned i = 0; meta->labels && i < meta->containers + pod->pub.inits; i++)
         gt_cache_string_drop(cache, pod->pub.container_names[i]);
     const char *const texts[] = {meta->namespace_,           meta->owner_kind,   meta->owner_name,
                                  pod->pub.owner_api_version, pod->pub.owner_uid, pod->pub.scheduler,
@@ -197,8 +190,9 @@ static void empty(struct gt_cache *cache, struct cache_pod *pod)
     if (pod->at)
         gt_cache_node_drop(cache, pod->at);
     gt_cache_constraints_drop(cache, pod->suit);
-    gt_cache_release(&cache->bytes, pod->body);
-    gt_cache_release(&cache->bytes, pod->error);
+    gt_cache_request_drop(cache, pod->request);
+    gt_cache_release(&cache->bytes, (void *)(uintptr_t)meta->labels);
+    gt_cache_release(&cache->bytes, (void *)(uintptr_t)pod->pub.identity_error);
 }
 
 /* ---- changes ---- */
@@ -238,9 +232,8 @@ static void exchange(struct cache_pod *pod, struct cache_pod *new)
     pod->pub.namespace_ = kept->namespace_;
     pod->pub.job = kept->job;
     pod->pub.next = kept->next;
-    pod->body = new->body;
-    pod->error = new->error;
     pod->suit = new->suit;
+    pod->request = new->request;
     pod->at = new->at;
     pod->gated = new->gated;
     pod->digest = new->digest;
@@ -302,6 +295,7 @@ void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
 {
     gt_cache_drop_job(cache, pod->pub.job);
     gt_cache_leave_namespace(cache, pod);
+    gt_cache_discharge_plan(cache, pod);
     gt_cache_free_plan(cache, pod->plan);
     empty(cache, pod);
     gt_cache_release(&cache->bytes, pod);
@@ -332,13 +326,15 @@ static void refuse(struct gt_cache *cache, const struct gt_pod *from, const char
 /* A pod that asks for GPUs: new, or another state of `pod`. */
 static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
-    struct cache_pod new = {.digest = digest_of(cache, from)};
+    struct cache_pod new = {.digest = digest_of(cache, from),
+                            .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     /* A pod that is on a node stays there: where else it might go does not matter. */
     int r = from->node_name ? 0 : gt_cache_constraints_of(cache, from, &new.suit);
     bool sound = r == 0;
-    if (sound && pod && pod->digest == new.digest && pod->suit == new.suit) {
+    if (sound && pod && pod->digest == new.digest && pod->suit == new.suit && pod->request == new.request) {
         gt_cache_constraints_drop(cache, new.suit);
+        gt_cache_request_drop(cache, new.request);
         return;
     }
     sound = sound && fill(cache, from, &new) && identify(cache, &new, &key);
@@ -362,6 +358,8 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
+    if (!cache->spec.reports_only && meta->namespace_[0] && meta->name[0])
+        gt_cache_charge_bound(cache, from);
     if (!meta->namespace_[0] || !meta->name[0] || !from->uid || (from->invalid && !from->ended)) {
         refuse(cache, from, from->invalid ? from->invalid : "it has no name, namespace or uid");
         return;
@@ -385,6 +383,7 @@ void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name)
 {
     struct cache_pod *pod = gt_cache_pod_named(cache, namespace_, name);
+    gt_cache_discharge_bound(cache, namespace_, name);
     if (pod)
         drop_pod(cache, pod);
     gt_cache_notify(cache);

@@ -60,12 +60,19 @@ static bool reserve_id(struct gt_cache *cache)
         return true;
     uint32_t size = cache->by_id_size ? cache->by_id_size * 2 : 64;
     struct cache_node **by_id = gt_cache_alloc(&cache->bytes, size * sizeof(struct cache_node *));
-    if (!by_id)
+    uint32_t *row_of = by_id ? gt_cache_alloc(&cache->bytes, size * sizeof(*row_of)) : NULL;
+    if (!row_of) {
+        gt_cache_release(&cache->bytes, by_id);
         return false;
-    for (uint32_t i = 0; i < cache->by_id_size; i++)
+    }
+    for (uint32_t i = 0; i < cache->by_id_size; i++) {
         by_id[i] = cache->by_id[i];
+        row_of[i] = cache->row_of[i];
+    }
     gt_cache_release(&cache->bytes, cache->by_id);
+    gt_cache_release(&cache->bytes, cache->row_of);
     cache->by_id = by_id;
+    cache->row_of = row_of;
     cache->by_id_size = size;
     return true;
 }
@@ -82,6 +89,7 @@ static void enter(struct gt_cache *cache, struct cache_node *node, struct cache_
     node->id = id;
     node->supernode = supernode;
     cache->by_id[id] = node;
+    cache->row_of[id] = node->row;
     gt_cluster_set_eligible(cache->cluster, id, false); /* until its state is known */
 }
 
@@ -166,6 +174,7 @@ static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_c
     if (pub->state == is->state && pub->plan == is->plan && pub->node == is->node &&
         pub->plan_node == is->plan_node && pub->plan_mask == is->plan_mask) {
         gt_cache_count_gpus(pod); /* it may ask for others */
+        gt_cache_charge_plan(cache, pod);
         return;
     }
     cache->pods_in[pub->state]--;
@@ -176,6 +185,7 @@ static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_c
     pub->plan_node = is->plan_node;
     pub->plan_mask = is->plan_mask;
     gt_cache_count_gpus(pod);
+    gt_cache_charge_plan(cache, pod);
     gt_cache_changed(cache, pod);
 }
 

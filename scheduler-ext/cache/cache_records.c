@@ -27,18 +27,23 @@ struct cache_node *gt_cache_node_record(struct gt_cache *cache, const char *name
     if (node)
         return node;
     node = gt_cache_alloc(&cache->bytes, sizeof(*node));
-    const char *text = node ? gt_cache_string(cache, name) : NULL;
+    uint32_t row = node ? gt_cache_take_row(cache) : GT_NONE;
+    const char *text = row != GT_NONE ? gt_cache_string(cache, name) : NULL;
     if (!text) {
+        if (row != GT_NONE)
+            gt_cache_give_row(cache, row);
         gt_cache_release(&cache->bytes, node);
         return NULL;
     }
     node->name = text;
+    node->row = row;
     node->hash = hash_of(cache, name);
     node->id = GT_NONE;
     node->devices_version = 1;
     node->report = (struct gt_cache_report){.name = text, .gpus = -1, .free = -1};
     if (gt_table_add(&cache->nodes, node->hash, node) < 0) {
         gt_cache_string_drop(cache, text);
+        gt_cache_give_row(cache, row);
         gt_cache_release(&cache->bytes, node);
         return NULL;
     }
@@ -50,6 +55,7 @@ void gt_cache_node_forget(struct gt_cache *cache, struct cache_node *node)
     if (node->refs || node->has_topology || node->has_node || node->report.is_filled)
         return;
     gt_table_remove(&cache->nodes, node->hash, node);
+    gt_cache_give_row(cache, node->row);
     gt_cache_string_drop(cache, node->name);
     gt_cache_release(&cache->bytes, node);
 }

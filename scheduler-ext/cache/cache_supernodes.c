@@ -34,6 +34,7 @@ static struct cache_supernode *record_of(struct gt_cache *cache, const char *nam
     supernode->name = text;
     supernode->hash = gt_digest_hash(gt_digest_mix_text(cache->seed, name));
     supernode->id = GT_NONE;
+    supernode->spare_nodes = -1;
     if (gt_table_add(&cache->supernodes, supernode->hash, supernode) < 0) {
         gt_cache_string_drop(cache, text);
         gt_cache_release(&cache->bytes, supernode);
@@ -242,6 +243,12 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
     }
     if (parent && parent->known && parent->tier <= object->tier)
         cache->refused++; /* a parent of that tier cannot be one */
+    if (supernode->spare_nodes != object->spare_nodes) {
+        supernode->spare_nodes = object->spare_nodes;
+        supernode->spares_told = false;
+        cache->has_spares = true;
+        cache->room = true;
+    }
     bool moves = !supernode->known || supernode->tier != object->tier || supernode->parent != parent;
     bool same = same_members(supernode, claims, object->member_count);
     if (moves)

@@ -138,6 +138,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
         node->heard_ms = cache->now_ms;
     uint64_t heard_ms = node->heard_ms;
     uint32_t versions = node->devices_version;
+    uint64_t healthy = node->has_topology ? node->healthy : 0;
     bool same = same_ids(node, facts);
     gt_cache_forget_topology(cache, node);
     node->devices_version = same ? versions : versions + 1;
@@ -150,6 +151,10 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->owners = facts->owners;
     node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);
+    if (!same || healthy & ~node->healthy)
+        node->ill_ms = cache->now_ms;
+    if (!same || healthy != node->healthy)
+        gt_cache_node_changed(cache, node);
     node->health_unknown = gt_node_with_health(topology->node, GT_GPU_HEALTH_UNKNOWN);
     node->owned = topology->owned;
     node->used = topology->owned | (topology->use_known ? node->healthy & ~topology->free : 0);

@@ -66,7 +66,7 @@ void gt_cache_count_taints(struct cache_node *node)
     node->taints_counted = count;
 }
 
-static bool tolerates(const struct pod_constraints *suit, const struct cache_taint *taint)
+bool gt_cache_tolerates(const struct pod_constraints *suit, const struct cache_taint *taint)
 {
     for (uint32_t i = 0; suit && i < suit->toleration_count; i++) {
         const struct constraint_toleration *by = &suit->tolerations[i];
@@ -142,16 +142,23 @@ static bool holds(const struct pod_constraints *suit, const struct constraint_ex
     return false;
 }
 
-static bool matches(const struct pod_constraints *suit, const struct cache_node *node)
+/* `named`: the node that its plan was written for; for the pod that comes after it, any other will do. NULL:
+ * none. */
+static bool matches(const struct pod_constraints *suit, const struct cache_node *node, const char *named)
 {
     for (uint32_t i = 0; i < suit->selector_count; i++)
         if (!holds(suit, &suit->expressions[i], node))
             return false;
     for (uint32_t t = 0; t < suit->term_count; t++) {
         uint32_t held = 0;
-        while (held < suit->terms[t].count &&
-               holds(suit, &suit->expressions[suit->terms[t].first + held], node))
+        while (held < suit->terms[t].count) {
+            const struct constraint_expression *expression = &suit->expressions[suit->terms[t].first + held];
+            bool is_plan = named && expression->is_name && expression->how == CONSTRAINT_IN &&
+                           is_among(suit, expression, named);
+            if (!is_plan && !holds(suit, expression, node))
+                break;
             held++;
+        }
         if (held && held == suit->terms[t].count)
             return true;
     }
@@ -160,28 +167,62 @@ static bool matches(const struct pod_constraints *suit, const struct cache_node 
 
 /* ---- questions ---- */
 
+static bool fits(const struct pod_constraints *suit, const struct cache_node *node, const char *named)
+{
+    for (uint32_t i = 0; i < node->taint_count; i++)
+        if (!gt_cache_tolerates(suit, node->taints[i]))
+            return false;
+    return !suit || matches(suit, node, named);
+}
+
+static bool is_choosy(const struct gt_cache *cache, const struct pod_constraints *suit)
+{
+    if (suit && (suit->selector_count || suit->has_terms))
+        return true;
+    for (const struct cache_taint *taint = gt_table_after(&cache->taints, 0, NULL); taint;
+         taint = gt_table_after(&cache->taints, taint->hash, taint))
+        if (taint->ready_nodes && !gt_cache_tolerates(suit, taint))
+            return true;
+    return false;
+}
+
 bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub, uint32_t node_id)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
     if (!node || !node->has_node)
         return false;
-    if (pod->at)
-        return pod->at == node;
-    for (uint32_t i = 0; i < node->taint_count; i++)
-        if (!tolerates(pod->suit, node->taints[i]))
-            return false;
-    return !pod->suit || matches(pod->suit, node);
+    return pod->at ? pod->at == node : fits(pod->suit, node, NULL);
+}
+
+bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub,
+                                  uint32_t node_id)
+{
+    const struct cache_pod *pod = (const struct cache_pod *)pub;
+    const struct cache_node *node = gt_cache_node_of(cache, node_id);
+    return node && node->has_node && fits(pod->suit, node, pod->plan ? pod->plan->node->name : NULL);
 }
 
 bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pub)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
-    if (pod->at || (pod->suit && (pod->suit->selector_count || pod->suit->has_terms)))
-        return true;
-    for (const struct cache_taint *taint = gt_table_after(&cache->taints, 0, NULL); taint;
-         taint = gt_table_after(&cache->taints, taint->hash, taint))
-        if (taint->ready_nodes && !tolerates(pod->suit, taint))
-            return true;
-    return false;
+    return pod->at || is_choosy(cache, pod->suit);
+}
+
+int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod *pod, struct gt_node_set *to,
+                           struct gt_err **err)
+{
+    struct pod_constraints *suit = NULL;
+    int r = gt_cache_constraints_of(cache, pod, &suit);
+    if (r < 0)
+        return gt_fail(err, -r, "its node selector, affinity or tolerations make no sense");
+    for (uint32_t n = 0; r >= 0 && is_choosy(cache, suit) && n < gt_cluster_nodes(cache->cluster); n++) {
+        const struct cache_node *node = gt_cache_node_of(cache, n);
+        struct gt_cluster_node info;
+        if (gt_cluster_get_node(cache->cluster, n, &info) && info.eligible &&
+            !(node && node->has_node && fits(suit, node, NULL)))
+            r = gt_node_set_add(to, n, err);
+    }
+    gt_cache_constraints_drop(cache, suit);
+    return r;
 }

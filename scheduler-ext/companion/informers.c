@@ -10,7 +10,7 @@
 #include "kube/informer.h"
 #include "scheduler-ext/core/capacity.h"
 
-enum { TICK_MS = 5000 };
+enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
 
 static const struct {
     const char *name;
@@ -255,6 +255,7 @@ int gt_informers_start(struct gt_informers *informers, struct gt_err **err)
             .selection = {.resource = kinds[kind].resource,
                           .metadata_only = kind == GT_INFORMER_NODES && !follows(informers, GT_INFORMER_PODS),
                           .field_selector = kinds[kind].field_selector},
+            .objects_max = kind == GT_INFORMER_PODS ? PODS_MAX : 0,
             .on_add = came_new,
             .on_update = came,
             .on_delete = went,

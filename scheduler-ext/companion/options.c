@@ -204,6 +204,11 @@ static const struct gt_option table[] = {
     {"unschedulable", "SECONDS",
      "a planned pod that its scheduler refuses for so long has lost its plan (60)", read_seconds,
      COMPANION_FIELD(placement.unschedulable_ms), .min = 1, .max = WAIT_MAX_S},
+    {"node-loss-after", "SECONDS",
+     "a node that is not Ready, or a GPU that is ill, for so long is lost for its pods (60)", read_seconds,
+     COMPANION_FIELD(placement.node_loss_ms), .min = 1, .max = WAIT_MAX_S},
+    {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
+     gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are kept for so long after its last pod came (1800)",
      read_seconds, COMPANION_FIELD(placement.reserve_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-missing", "SECONDS",
@@ -217,7 +222,8 @@ static const struct gt_option table[] = {
     {"reserve-gpus-per-namespace", "NUMBER",
      "GPUs that are kept for pods that do not exist, of all jobs of a namespace (512)", gt_option_number,
      COMPANION_FIELD(placement.reserve_gpus_per_namespace), .min = 1, .max = 1000000},
-    {"only", "PARTS", "do these alone, a list; see below (all)", read_parts, COMPANION_FIELD(parts)},
+    {"only", "PARTS", "do these alone, a list; see below (all but kueue)", read_parts,
+     COMPANION_FIELD(parts)},
     {"config", "FILE", "options in YAML or JSON; the command line wins", gt_option_text,
      COMPANION_FIELD(config_file)},
     {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
@@ -353,13 +359,21 @@ void gt_companion_options_done(struct gt_companion_options *options)
     options->config = NULL;
 }
 
+static unsigned default_parts(void)
+{
+    unsigned parts = 0;
+    for (unsigned i = 0; i < gt_part_count; i++)
+        parts |= gt_parts[i]->on_demand ? 0 : 1U << i;
+    return parts;
+}
+
 int gt_companion_options_read(int argc, char **argv, struct gt_companion_options *ret, struct gt_err **err)
 {
     struct gt_companion_options options = {
         .http = "127.0.0.1:9401",
         .webhook_except = "kube-system",
         .extender_clients = "kube-scheduler,system:kube-scheduler",
-        .parts = (1U << gt_part_count) - 1,
+        .parts = default_parts(),
         .supernode_label = GT_SUPERNODE_LABEL,
         .supernodes_config = "gputopo-supernodes",
         .namespace_weights = "gputopo-namespace-weights",

@@ -34,6 +34,7 @@ struct gt_part {
     const char *name, *help;
     unsigned kinds; /* that are followed for it, 1 << GT_INFORMER_NODES...; 0: none, and it needs no cache */
     bool reports;   /* it asks for gt_cache_reports() */
+    bool on_demand; /* it is off unless --only names it */
     int (*new)(const struct gt_part_env *env, void **ret, struct gt_err **err);
     void (*free)(void *self);
     /* Whether it knows what it needs; otherwise one line why not is appended. */
@@ -58,6 +59,7 @@ enum { GT_PARTS_MAX = 8 };
 extern const struct gt_part *const gt_parts[];
 extern const unsigned gt_part_count;
 
-extern const struct gt_part gt_supernodes_part, gt_placement_part, gt_extender_part, gt_ui_part;
+extern const struct gt_part gt_supernodes_part, gt_placement_part, gt_extender_part, gt_ui_part,
+    gt_kueue_part;
 
 #endif

@@ -429,6 +429,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
         [GT_PLAN_UNIT_TORN] = "unit_torn",
         [GT_PLAN_UNIT_STUCK] = "unit_stuck",
         [GT_PLAN_RESERVED] = "reserved",
+        [GT_PLAN_TOO_FEW_RESOURCES] = "too_few_resources",
     };
     double limits[GT_PLACEMENT_BUCKETS - 1];
     for (unsigned i = 0; i < GT_PLACEMENT_BUCKETS - 1; i++)
@@ -476,6 +477,8 @@ static void part_metrics(const void *self, struct gt_buf *to)
                    "Pods whose place was taken before they were bound.", counters.lost);
     gt_prom_number(to, "gputopo_placement_pods_recreated_total", "counter",
                    "Of them, those that were deleted for their owner to make again.", counters.recreated);
+    gt_prom_number(to, "gputopo_placement_pods_evicted_total", "counter",
+                   "Pods that were evicted since their units lost nodes.", counters.evicted);
     gt_prom_number(to, "gputopo_placement_objects_written_total", "counter", "Writes to GPUPlacements.",
                    counters.objects_written);
     gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods and GPUPlacements.",

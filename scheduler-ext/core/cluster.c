@@ -406,6 +406,11 @@ uint32_t gt_cluster_nodes(const struct gt_cluster *cluster)
     return cluster->node_count;
 }
 
+const uint8_t *gt_cluster_available(const struct gt_cluster *cluster)
+{
+    return cluster->count;
+}
+
 uint32_t gt_cluster_supernodes(const struct gt_cluster *cluster)
 {
     return cluster->super_count;
@@ -444,6 +449,30 @@ bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t superno
         .nodes = s->nodes,
         .available = cluster->total[supernode],
     };
+    return true;
+}
+
+static bool is_within(const struct gt_cluster *cluster, uint32_t supernode, uint32_t above)
+{
+    struct gt_cluster_supernode info;
+    while (supernode != above && gt_cluster_get_supernode(cluster, supernode, &info))
+        supernode = info.parent;
+    return supernode == above;
+}
+
+bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t *common)
+{
+    struct gt_cluster_node info;
+    struct gt_cluster_supernode supernode;
+    if (!gt_cluster_get_node(cluster, node, &info))
+        return false;
+    uint32_t wider = *common == GT_NONE ? info.supernode : *common;
+    while (!is_within(cluster, info.supernode, wider)) {
+        if (!gt_cluster_get_supernode(cluster, wider, &supernode) || supernode.parent == GT_NONE)
+            return false;
+        wider = supernode.parent;
+    }
+    *common = wider;
     return true;
 }
 

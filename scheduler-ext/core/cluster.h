@@ -90,6 +90,8 @@ void gt_cluster_set_eligible(struct gt_cluster *cluster, uint32_t node, bool eli
 uint32_t gt_cluster_find_node(const struct gt_cluster *cluster, const char *name); /* GT_NONE: unknown */
 uint32_t gt_cluster_find_supernode(const struct gt_cluster *cluster, const char *name);
 uint32_t gt_cluster_nodes(const struct gt_cluster *cluster); /* ids are below this; some may be removed */
+/* [id] how many GPUs are available; 0 for a removed node. Good until nodes are added. */
+const uint8_t *gt_cluster_available(const struct gt_cluster *cluster);
 uint32_t gt_cluster_supernodes(const struct gt_cluster *cluster); /* likewise, with nodes of their own */
 
 struct gt_cluster_node {
@@ -111,6 +113,10 @@ struct gt_cluster_supernode {
 };
 bool gt_cluster_get_supernode(const struct gt_cluster *cluster, uint32_t supernode,
                               struct gt_cluster_supernode *ret);
+
+/* Widens *common, GT_NONE at first, to the lowest supernode that also holds the node. False: there is none.
+ */
+bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t *common);
 
 /*
  * Assumptions: GPUs promised to a pod that does not use them yet. `owner` is the caller's number for the job.

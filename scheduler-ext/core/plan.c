@@ -142,7 +142,9 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
                       .pods = request->pods,
                       .pod_count = request->pod_count,
                       .excluded = request->excluded,
-                      .freed = request->freed};
+                      .freed = request->freed,
+                      .limits = request->limits,
+                      .limit_count = request->limit_count};
     bool mixed = false;
     for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
         job.any_running = job.pods[i].running;

@@ -63,6 +63,7 @@ enum gt_plan_reason {
     GT_PLAN_UNIT_TORN,    /* running pods of a unit (atom) that lacks some lie in different supernodes */
     GT_PLAN_UNIT_STUCK,   /* the supernode of the running pods has no room for the others */
     GT_PLAN_RESERVED,     /* it would fit, on nodes that are reserved for another job; a caller's finding */
+    GT_PLAN_TOO_FEW_RESOURCES, /* it would fit if nodes had nothing but GPUs to give; likewise */
     GT_PLAN_REASONS,
 };
 
@@ -85,6 +86,12 @@ struct gt_plan_failure {
     uint32_t together;     /* runs that `available` would hold without supernodes */
 };
 
+/* What a node holds besides GPUs is not enough for pods on all that are available there. */
+struct gt_plan_limit {
+    uint32_t node;
+    unsigned gpus; /* that the job's pods may take there at most */
+};
+
 struct gt_plan_request {
     struct gt_plan_unit *units; /* cover pods 0..pod_count-1 without gaps, in order */
     uint32_t unit_count;
@@ -92,6 +99,8 @@ struct gt_plan_request {
     uint32_t pod_count;
     const struct gt_node_set *excluded; /* nodes that are left out, as if not eligible; NULL: none */
     const uint64_t *freed; /* [node] GPUs that count as free though they are in use; NULL: none */
+    const struct gt_plan_limit *limits; /* a node once at most */
+    uint32_t limit_count;
 };
 
 /*

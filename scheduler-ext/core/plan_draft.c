@@ -72,6 +72,12 @@ void gt_draft_begin(struct job *job)
             uint64_t mask = (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n];
             set_available(job, n, mask, gt_core_bits(mask));
         }
+    /* Fewer count than are available: which of them a pod gets stays open. */
+    for (uint32_t i = 0; i < job->limit_count; i++) {
+        const struct gt_plan_limit *limit = &job->limits[i];
+        if (gt_core_has_node(cluster, limit->node) && gt_draft_count(job, limit->node) > limit->gpus)
+            set_available(job, limit->node, gt_draft_available(job, limit->node), limit->gpus);
+    }
     for (uint32_t n = next_excluded(job, 0); n != GT_NONE; n = next_excluded(job, n + 1))
         set_available(job, n, 0, 0);
 }

@@ -31,6 +31,8 @@ struct job {
     uint32_t pod_count;
     const struct gt_node_set *excluded;
     const uint64_t *freed;
+    const struct gt_plan_limit *limits;
+    uint32_t limit_count;
     bool any_running;
     bool any_open; /* a pod does not take all GPUs of its node */
 
@@ -57,7 +59,7 @@ static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
                                                               : cluster->available[node];
 }
 
-/* How many are left of those. */
+/* How many are left of those, or may be taken of them. */
 static inline unsigned gt_draft_count(const struct job *job, uint32_t node)
 {
     return job->cluster->draft_count[node];

@@ -38,6 +38,9 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
     case GT_PLAN_RESERVED:
         gt_buf_puts(to, "it would fit on nodes that are reserved for another job");
         return;
+    case GT_PLAN_TOO_FEW_RESOURCES:
+        gt_buf_puts(to, "GPUs for it are free, on nodes with too little else");
+        return;
     case GT_PLAN_PLACED:
         gt_buf_puts(to, "placed");
         return;

@@ -59,7 +59,9 @@ static int order_by_class(const struct gt_queue_entry *a, const struct gt_queue_
 {
     if (a->partial != b->partial)
         return a->partial ? -1 : 1;
-    return (a->priority < b->priority) - (a->priority > b->priority);
+    if (a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
+    return a->grows - b->grows;
 }
 
 static int order_by_age(const struct gt_queue_entry *a, const struct gt_queue_entry *b)
@@ -256,9 +258,9 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
     int r = 0;
     if (item) {
         const struct gt_queue_entry *old = &item->entry;
-        if (old->partial == entry->partial && old->priority == entry->priority &&
-            old->created_s == entry->created_s && old->number == entry->number &&
-            old->shape == entry->shape && old->since_ms == entry->since_ms &&
+        if (old->partial == entry->partial && old->grows == entry->grows &&
+            old->priority == entry->priority && old->created_s == entry->created_s &&
+            old->number == entry->number && old->shape == entry->shape && old->since_ms == entry->since_ms &&
             old->turn_end_ms == entry->turn_end_ms && old->gpus == entry->gpus)
             return 0;
         take_out(queue, item);
@@ -361,7 +363,8 @@ static bool is_sooner(const struct item *a, const struct item *b)
 /* Whether it is its turn to hold, where it has waited for long enough and nobody before it holds. */
 static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
 {
-    if (item->hopeless == queue->round || is_behind_holder(queue, item) || !has_waited(queue, item, now))
+    if (item->entry.grows || item->hopeless == queue->round || is_behind_holder(queue, item) ||
+        !has_waited(queue, item, now))
         return;
     if (!had_turn(item, now))
         hold(queue, item, now);

@@ -11,18 +11,19 @@
  * Which waiting job is tried next, and how big ones are kept from starving. No clock, no I/O: times are the
  * caller's, in milliseconds.
  *
- * Order: jobs that run in part first, then the higher priority, then the one that starts earlier in a
- * weighted fair queue of namespaces, then the older one. A job's start: the GPUs that its namespace holds,
- * and those of the namespace's waiting jobs before it, divided by the namespace's weight. So one namespace's
- * thousand jobs delay no other's first. Starts are computed when a round begins, and a job that comes later
- * starts behind those of its namespace. A job that no nodes would help delays none of its namespace.
+ * Order: jobs that run in part first, then the higher priority, then those that do not only grow, then the
+ * one that starts earlier in a weighted fair queue of namespaces, then the older one. A job's start: the GPUs
+ * that its namespace holds, and those of the namespace's waiting jobs before it, divided by the namespace's
+ * weight. So one namespace's thousand jobs delay no other's first. Starts are computed when a round begins,
+ * and a job that comes later starts behind those of its namespace. A job that no nodes would help delays none
+ * of its namespace.
  *
  * A round tries every job once, in this order; smaller ones so pass a big one that does not fit. The first
  * job in order that has been waiting for `patience` becomes the holder: nodes are chosen that it would need,
  * and who comes behind it in the order may not use them. So they run empty, and the holder waits no longer
  * than the pods that were on them when they were chosen. There is one holder at a time, for one turn: then
  * its patience begins anew, and who has waited for as long and had no turn comes first, then whose turn is
- * longest ago.
+ * longest ago. Who only grows is never the holder.
  */
 struct gt_queue;
 
@@ -39,7 +40,8 @@ struct gt_queue_entry {
     void *job;                    /* the caller's; its key here */
     struct gt_queue_share *share; /* of its namespace; always the same one for a job */
     uint64_t gpus;                /* that it needs */
-    bool partial;                 /* some of its pods run */
+    bool partial;                 /* some of its pods run, and lack others */
+    bool grows;                   /* enough of its pods have places: it would only be bigger */
     int32_t priority;             /* higher goes first */
     uint64_t created_s;           /* Unix time, older goes first */
     uint64_t number;              /* breaks ties, different for each job */

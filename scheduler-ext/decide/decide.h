@@ -4,7 +4,8 @@
 
 #include "scheduler-ext/decide/view.h"
 
-/* Places the members of one job that have no place, all or none. No I/O, no clock. */
+/* Places the members of one job that have no place: all, else the most units that may run without the rest
+ * (part.h), else none. No I/O, no clock. */
 
 enum gt_decision {
     GT_DECISION_PLACED,  /* they are planned in the cache, and have their reservations */
@@ -17,7 +18,9 @@ enum gt_decision {
 struct gt_decide_spec {
     const struct gt_node_set *avoid; /* nodes that are kept for somebody else; NULL: none */
     const char *avoid_for;           /* who, and until when */
+    const struct gt_node_set *leave; /* nodes to use only where no others serve; NULL: none */
     uint64_t reserve_until;          /* of the places of pods that are not made yet */
+    uint64_t gpus_max;               /* where a part will do, no more than these; 0: no limit */
     bool keep;                       /* no promise is given up: a write that names it may be on its way */
 };
 
@@ -43,6 +46,17 @@ bool gt_decide_mend(struct gt_cache *cache, struct gt_job_view *view, struct gt_
  * is of no use afterwards. */
 void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
                          struct gt_reservations *reservations);
+
+/*
+ * Keeps another place for members that have to leave theirs, before they do: those of [first, end), which is
+ * a run, that `leaves` names, `leaves` NULL: all of it. What of the run has no place is placed with them; the
+ * others of the run stay where they are. So none is found (GT_DECISION_WAITS) where the run would be torn, or
+ * where promises to pods of it would have to change.
+ */
+enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
+                                struct gt_reservations *reservations, uint32_t first, uint32_t end,
+                                const bool *leaves, uint64_t reserve_until,
+                                struct gt_plan_failure *ret_failure, struct gt_buf *text);
 
 /*
  * The nodes that a job which does not fit would need if nobody were on them: those that are least in use, as

@@ -37,8 +37,14 @@ static void set_kept(struct gt_reservations *reservations, uint32_t at, bool kep
         return;
     reservation->state = kept ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
     reservations->gpus += kept ? gpus : -gpus;
-    if (reservations->charged)
+    if (reservation->moves)
+        reservations->moving += kept ? gpus : -gpus;
+    else if (reservations->charged)
         *reservations->charged += kept ? gpus : -(uint64_t)gpus;
+    if (kept && reservations->cache)
+        reservation->hold = gt_cache_hold(reservations->cache, reservations->job, reservation->node, gpus);
+    else if (!kept)
+        gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
 
 /* The assumption that keeps it. Ids are used again, and assumptions die with their node: none is remembered.
@@ -120,7 +126,16 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
         gt_cluster_forget(cluster, assumption_of(reservations, cluster, at));
     set_kept(reservations, at, false);
     reservations->reservations[at].state = GT_RESERVATION_NONE;
+    reservations->reservations[at].moves = false;
     return kept;
+}
+
+void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at)
+{
+    bool kept = is_kept(&reservations->reservations[at]);
+    set_kept(reservations, at, false);
+    reservations->reservations[at].moves = true;
+    set_kept(reservations, at, kept);
 }
 
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until)
@@ -133,6 +148,11 @@ void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until
 uint32_t gt_reservations_gpus(const struct gt_reservations *reservations)
 {
     return reservations->gpus;
+}
+
+uint32_t gt_reservations_charged(const struct gt_reservations *reservations)
+{
+    return reservations->gpus - reservations->moving;
 }
 
 bool gt_reservations_wanted(const struct gt_reservations *reservations)
@@ -160,5 +180,8 @@ void gt_reservations_done(struct gt_reservations *reservations, struct gt_cluste
     for (uint32_t i = 0; i < reservations->count; i++)
         gt_reservations_release(reservations, cluster, i);
     free(reservations->reservations);
-    *reservations = (struct gt_reservations){.owner = reservations->owner, .charged = reservations->charged};
+    *reservations = (struct gt_reservations){.owner = reservations->owner,
+                                             .charged = reservations->charged,
+                                             .cache = reservations->cache,
+                                             .job = reservations->job};
 }

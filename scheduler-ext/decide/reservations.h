@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_DECIDE_RESERVATIONS_H
 #define GPUTOPO_DECIDE_RESERVATIONS_H
 
-#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/cache/resources.h"
 
 /*
  * Places of a job's members, in the order of its ranks: where their pods are, and what is kept for pods that
@@ -21,16 +21,21 @@ struct gt_reservation {
     uint32_t node;
     uint64_t node_digest; /* of its name: ids are used again */
     uint64_t mask;
-    uint64_t until;       /* RESERVED, WISHED: a time of the caller, UINT64_MAX: no end */
-    uint64_t promised_ms; /* RESERVED: until then it is promised to a pod that is being made; admit.c */
+    uint64_t until;             /* RESERVED, WISHED: a time of the caller, UINT64_MAX: no end */
+    uint64_t promised_ms;       /* RESERVED: until then it is promised to a pod that is being made; admit.c */
+    bool moves;                 /* it is for who comes after a pod that has to leave its place */
+    struct gt_cache_hold *hold; /* HELD: what the pod will need besides GPUs; NULL: nothing */
 };
 
 struct gt_reservations {
     struct gt_reservation *reservations;
     uint32_t count;
-    uint32_t gpus;     /* that are kept */
-    uint64_t owner;    /* of the assumptions; 0: none were ever made */
-    uint64_t *charged; /* counts them, too; NULL: nobody is charged */
+    uint32_t gpus;                  /* that are kept */
+    uint32_t moving;                /* of them, for pods that move: who leaves is charged */
+    uint64_t owner;                 /* of the assumptions; 0: none were ever made */
+    uint64_t *charged;              /* counts the others, too; NULL: nobody is charged */
+    struct gt_cache *cache;         /* where more than GPUs is kept; NULL: nowhere */
+    const struct gt_cache_job *job; /* of that cache, at the time of a call that keeps anything */
 };
 
 /* An owner number that no job of the cache has. */
@@ -45,6 +50,8 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 /* Puts a reservation there; gt_reservations_sync() makes the assumption. */
 void gt_reservations_reserve(struct gt_reservations *reservations, const struct gt_cluster *cluster,
                              uint32_t at, uint32_t node, uint64_t mask, uint64_t until);
+/* What is kept there from now on is for who comes after the pod that is to leave. */
+void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
 /* What is kept is kept until then at least. */
 void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until);
 /* Gives one place up at once; true where GPUs were kept there. */
@@ -52,8 +59,9 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
 /* The node of a place; GT_NONE where it is gone. */
 uint32_t gt_reservations_node(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
                               uint32_t at);
-/* How many GPUs are kept. */
+/* How many GPUs are kept, and how many of them are charged. */
 uint32_t gt_reservations_gpus(const struct gt_reservations *reservations);
+uint32_t gt_reservations_charged(const struct gt_reservations *reservations);
 /* Whether any place is wanted. */
 bool gt_reservations_wanted(const struct gt_reservations *reservations);
 /* When the first place is over. */

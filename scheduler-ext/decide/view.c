@@ -12,6 +12,7 @@ void gt_job_view_free(struct gt_job_view *view)
     if (view->job)
         gt_job_free(view->job);
     free(view->members);
+    free(view->open);
     free(view);
 }
 
@@ -105,8 +106,8 @@ static void spread(const struct makings *makings, struct gt_job *job)
             job->members[to].pod != GT_NONE)
             continue;
         struct gt_job_member from = job->members[i], over = job->members[to];
-        job->members[to] = (struct gt_job_member){over.rank, from.pod, from.gpus};
-        job->members[i] = (struct gt_job_member){from.rank, over.pod, over.gpus};
+        job->members[to] = (struct gt_job_member){over.rank, from.pod, from.gpus, over.needed};
+        job->members[i] = (struct gt_job_member){from.rank, over.pod, over.gpus, from.needed};
     }
 }
 
@@ -143,6 +144,19 @@ bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner
     return owner && (view->missing <= owner->ended || gt_owner_has_ended(owner, view->job->members[at].rank));
 }
 
+/* Pods that have to leave, as it was noted when their next places were kept. */
+static void find_moving(struct gt_job_view *view, const struct gt_job_view_spec *spec,
+                        const struct gt_reservations *reservations)
+{
+    for (uint32_t i = 0; spec->leave_before_s && i < view->count; i++) {
+        const struct gt_reservation *next = &reservations->reservations[i];
+        bool has_place = next->state == GT_RESERVATION_HELD || next->state == GT_RESERVATION_POD;
+        if (next->moves && has_place && gt_job_view_stays(&view->members[i]) &&
+            view->members[i].pod->created_s <= spec->leave_before_s)
+            gt_job_view_set_state(view, i, GT_MEMBER_MOVING);
+    }
+}
+
 /* Members of a started job that left want their places back; a job that is gone as a whole wants nothing:
  * who evicted it wants the room. */
 static void update_reservations(struct gt_job_view *view, const struct gt_job_view_spec *spec,
@@ -151,6 +165,10 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_reservation *reservation = &reservations->reservations[i];
         const struct gt_cache_pod *pod = view->members[i].pod;
+        if (reservation->moves && reservation->until < spec->moving_until)
+            reservation->until = spec->moving_until;
+        if (view->members[i].state == GT_MEMBER_MOVING)
+            continue;
         if (pod && has_place(pod)) {
             gt_reservations_release(reservations, cluster, i); /* it has come with a place of its own */
             take_reservations(reservation, cluster, pod);
@@ -159,11 +177,13 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                              gt_job_view_has_ended(view, spec->owner, i))))
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
-                 view->states[GT_MEMBER_PLACED] &&
+                 (view->states[GT_MEMBER_PLACED] || reservation->moves) &&
                  view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
-            *reservation =
-                (struct gt_reservation){GT_RESERVATION_WANTED, reservation->node,  reservation->node_digest,
-                                        reservation->mask,     spec->wanted_until, 0};
+            *reservation = (struct gt_reservation){.state = GT_RESERVATION_WANTED,
+                                                   .node = reservation->node,
+                                                   .node_digest = reservation->node_digest,
+                                                   .mask = reservation->mask,
+                                                   .until = spec->wanted_until};
         else if (reservation->state == GT_RESERVATION_POD ||
                  (reservation->state == GT_RESERVATION_WANTED && view->whole))
             reservation->state = GT_RESERVATION_NONE;
@@ -210,7 +230,8 @@ static bool is_fresh(const struct gt_job_view *view, const struct gt_plan_unit *
 
 /* Members that are not made: those of a job or a unit that begins, or of a job that comes one by one, have a
  * place kept for a time. A job begins until its first gate goes: a new leader, or one whose kept place was
- * taken, plans for them again. Where some have ended and nothing says which, no places are kept. */
+ * taken, plans for them again. Where some have ended and nothing says which, no places are kept; nor for
+ * those whose turn it is not. */
 static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spec *spec,
                           const struct gt_reservations *reservations)
 {
@@ -221,6 +242,7 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
     bool wanted = known && ((begins && (in_time || view->whole)) ||
                             (sequential && (in_time || view->states[GT_MEMBER_TO_PLACE])));
     uint64_t ahead = 0, missing = sequential ? gpus_missing(view) : 0;
+    uint32_t turn = 0, at_once = owner ? owner->spec.at_once : 0;
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         ahead += sequential ? gpus_ahead(view, unit) : 0;
@@ -229,6 +251,8 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
             struct gt_job_view_member *member = &view->members[i];
             enum gt_reservation_state reservation = reservations->reservations[i].state;
+            turn += member->pod || !gt_job_view_has_ended(view, owner, i);
+            wants = wants && (!at_once || turn <= at_once);
             if (member->pod)
                 continue;
             member->state =
@@ -238,6 +262,20 @@ static void judge_missing(struct gt_job_view *view, const struct gt_job_view_spe
                     : GT_MEMBER_ABSENT;
             view->states[member->state]++;
         }
+    }
+}
+
+/* Of a job that runs in turns, the pods of a unit come one by one: they are planned when all are there. */
+static void judge_turns(struct gt_job_view *view, const struct gt_owner *owner)
+{
+    for (uint32_t u = 0; owner && owner->spec.at_once && u < view->job->units.count; u++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[u];
+        uint32_t to_come = 0, end = unit->first + unit->pods;
+        for (uint32_t i = unit->first; is_fresh(view, unit) && i < end; i++)
+            to_come += view->members[i].state == GT_MEMBER_ABSENT && !gt_job_view_has_ended(view, owner, i);
+        for (uint32_t i = unit->first; to_come && i < end; i++)
+            if (view->members[i].state == GT_MEMBER_TO_PLACE)
+                gt_job_view_set_state(view, i, GT_MEMBER_EARLY);
     }
 }
 
@@ -266,6 +304,7 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
         *ret_mask = pod->plan_mask;
         return pod->plan_node;
     case GT_MEMBER_RESERVED:
+    case GT_MEMBER_MOVING:
         *ret_mask = reservations->reservations[at].mask;
         return gt_reservations_node(reservations, cluster, at);
     default:
@@ -273,11 +312,58 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
     }
 }
 
+bool gt_job_view_unit_moves(const struct gt_job_view *view, uint32_t unit)
+{
+    const struct gt_plan_unit *of = &view->job->units.units[unit];
+    for (uint32_t i = of->first; view->states[GT_MEMBER_MOVING] && i < of->first + of->pods; i++)
+        if (view->members[i].state == GT_MEMBER_MOVING)
+            return true;
+    return false;
+}
+
+void gt_job_view_run(const struct gt_job_view *view, uint32_t at, uint32_t *ret_first, uint32_t *ret_end)
+{
+    const struct gt_plan_unit *unit = &view->job->units.units[view->members[at].unit];
+    uint32_t size = unit->atom ? unit->atom : unit->pods;
+    *ret_first = unit->first + (at - unit->first) / size * size;
+    *ret_end = *ret_first + size;
+}
+
+bool gt_job_view_is_torn(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                         const struct gt_cluster *cluster, uint32_t first, uint32_t end)
+{
+    uint32_t super = GT_NONE;
+    for (uint32_t i = first; i < end && i < view->count; i++) {
+        struct gt_cluster_node node;
+        uint64_t mask;
+        if (!gt_cluster_get_node(cluster, gt_job_view_place(view, reservations, cluster, i, &mask), &node))
+            continue;
+        if (super != GT_NONE && super != node.supernode)
+            return true;
+        super = node.supernode;
+    }
+    return false;
+}
+
 void gt_job_view_set_state(struct gt_job_view *view, uint32_t at, enum gt_member_state state)
 {
-    view->states[view->members[at].state]--;
+    struct gt_job_view_member *member = &view->members[at];
+    bool was_open = gt_member_is_open(member);
+    view->states[member->state]--;
     view->states[state]++;
-    view->members[at].state = state;
+    member->state = state;
+    view->open[member->unit] += gt_member_is_open(member) - was_open;
+}
+
+/* Pods without GPUs count for the minimum, and those that have ended, and take no part in the rest. */
+static void set_minimum(struct gt_job_view *view, uint32_t told, uint32_t ended)
+{
+    const struct gt_job *job = view->job;
+    uint32_t minimum = job->minimum > told ? job->minimum : told;
+    uint32_t without = job->others + ended;
+    view->minimum = minimum > without ? minimum - without : 1;
+    if (!minimum || view->minimum > view->count)
+        view->minimum = view->count;
 }
 
 int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const struct gt_job_view_spec *given,
@@ -309,11 +395,13 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
         return gt_fail(err, EINVAL, "%s", owner->refusal);
     view->count = view->job->member_count;
     view->members = calloc((size_t)view->count + 1, sizeof(*view->members));
-    if (!view->members)
+    view->open = calloc((size_t)view->job->units.count + 1, sizeof(*view->open));
+    if (!view->members || !view->open)
         return gt_fail_sys(err, ENOMEM, "job %s", job->key);
     view->whole = true;
     view->missing = view->count;
     view->refused = given->refused;
+    view->spares = given->spares;
     for (uint32_t i = 0; i < view->count; i++) {
         uint32_t at = view->job->members[i].pod;
         if (at == GT_NONE)
@@ -325,16 +413,24 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
         view->missing--;
         view->whole = view->whole && member->state == GT_MEMBER_TO_PLACE;
     }
+    uint32_t ended = owner ? owner->ended : 0;
+    set_minimum(view, given->minimum, ended < view->missing ? ended : view->missing);
     reservations->owner = GT_RESERVATIONS_OWNER(job->number);
+    reservations->cache = cache;
+    reservations->job = job;
     r = gt_reservations_resize(reservations, cluster, view->grouped ? view->count : 0, err);
     if (r < 0)
         return r;
     if (view->grouped) {
         set_units(view);
+        find_moving(view, given, reservations);
         update_reservations(view, given, reservations, cluster);
         gt_reservations_extend(reservations, given->missing_until);
         gt_reservations_sync(reservations, cluster, given->now);
         judge_missing(view, given, reservations);
+        for (uint32_t i = 0; i < view->count; i++)
+            view->open[view->members[i].unit] += gt_member_is_open(&view->members[i]);
+        judge_turns(view, owner);
     }
     *ret = gt_steal(view);
     return 0;

@@ -125,6 +125,32 @@ static const char *indexed_job(const struct gt_pod_meta *pod, const char **ret_i
     return !job && is_owner(pod, "Job") ? pod->owner_name : job;
 }
 
+/* Kinds that make StatefulSets or Jobs, which are no jobs of their own. */
+static const struct {
+    const char *label, *sentence;
+} unsupported[] = {
+    {GT_LABEL_LEADER_WORKER_SET, "LeaderWorkerSets are not supported yet: its pods are left alone"},
+    {GT_LABEL_JOB_SET, "JobSets are not supported yet: its pods are left alone"},
+};
+
+const char *gt_job_unsupported(const struct gt_pod_identity *identity)
+{
+    return identity->unsupported ? unsupported[identity->unsupported - 1].sentence : NULL;
+}
+
+static bool is_unsupported(const struct gt_pod_meta *pod, struct gt_pod_identity *ret)
+{
+    const char *job = NULL;
+    for (unsigned i = 0; i < GT_COUNT(unsupported) && !job; i++)
+        if ((job = gt_pod_label(pod, unsupported[i].label)))
+            ret->unsupported = (uint8_t)(i + 1);
+    if (!job)
+        return false;
+    ret->kind = pod->owner_kind ? GT_JOB_OWNED : GT_JOB_POD;
+    ret->job = ret->kind == GT_JOB_OWNED ? job : pod->name;
+    return true;
+}
+
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     struct gt_pod_identity identity = {.role = ""};
@@ -133,6 +159,10 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
     const char *elastic = gt_pod_label(pod, "elasticjob.dlrover/name");
     const char *index, *indexed = indexed_job(pod, &index);
     int r = 0;
+    if (is_unsupported(pod, &identity)) {
+        *ret = identity;
+        return 0;
+    }
     /* With gang scheduling the training operator writes Volcano's task-spec too: its own label goes first. */
     if (pytorch && (!pod->owner_kind || is_owner(pod, "PyTorchJob"))) {
         identity.kind = GT_JOB_PYTORCH;

@@ -20,12 +20,13 @@ enum gt_job_kind {
 
 /* Texts belong to the pod. */
 struct gt_pod_identity {
-    enum gt_job_kind kind;
     const char *job;  /* its name */
     const char *role; /* "master", "worker", a Volcano task; "" where the kind has none */
+    uint32_t index;   /* within the role */
+    enum gt_job_kind kind : 8;
     bool has_index;
-    uint32_t index; /* within the role */
-    bool ignored;   /* dlrover's own master: no part of the training */
+    bool ignored;        /* dlrover's own master: no part of the training */
+    uint8_t unsupported; /* it is of a kind that is left alone; 0: it is not */
 };
 
 /* -EINVAL where a label that must be a number is none or is missing. */
@@ -35,5 +36,8 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
 void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to);
 
 const char *gt_job_kind_name(enum gt_job_kind kind);
+
+/* A sentence on a pod that is left alone; NULL: it is not. */
+const char *gt_job_unsupported(const struct gt_pod_identity *identity);
 
 #endif

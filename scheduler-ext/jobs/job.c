@@ -117,6 +117,9 @@ static int identify_pods(struct job_maker *maker)
         if (identity->index < first)
             return gt_fail(maker->err, EINVAL, "pod %.100s has number %u, the job's first has %u",
                            maker->pods[i].name, identity->index, first);
+        if (role->template && identity->has_index && identity->index - first >= role->replicas &&
+            identity->kind != GT_JOB_ELASTIC) /* whose master makes more than its object says */
+            continue;                         /* it is about to go, or news of its object to come */
         maker->slots[maker->slot_count++] = (struct pod_slot){
             (uint32_t)(role - maker->roles), identity->index - first, i, maker->pods[i].name};
     }
@@ -222,7 +225,9 @@ static int add_members(struct job_maker *maker)
     for (uint32_t i = 0; i < maker->slot_count; i++) {
         const struct pod_slot *slot = &maker->slots[i];
         const struct role *role = &maker->roles[slot->role];
-        struct gt_job_member member = {.rank = role->base + slot->index, .pod = slot->pod};
+        struct gt_job_member member = {.rank = role->base + slot->index,
+                                       .pod = slot->pod,
+                                       .needed = role->template && slot->index < role->template->minimum};
         if (slot->pod != GT_NONE)
             member.gpus = (struct gt_job_pod){maker->pods[slot->pod].gpus, maker->pods[slot->pod].containers};
         else
@@ -230,6 +235,8 @@ static int add_members(struct job_maker *maker)
         if (gt_job_pod_gpus(&member.gpus))
             job->members[job->member_count++] = member;
     }
+    job->others = maker->slot_count - job->member_count;
+    job->minimum = maker->spec ? maker->spec->minimum : 0;
     qsort(job->members, job->member_count, sizeof(*job->members), by_rank);
     return 0;
 }
@@ -244,13 +251,14 @@ static int read_sizes(struct job_maker *maker)
     for (unsigned i = 0; i < templates; i++) {
         const struct gt_job_template *template = &maker->spec->templates[i];
         const char *where = template->role[0] ? template->role : "the template";
-        texts[count++] = (struct gt_job_texts){where, template->group, template->atomic};
+        texts[count++] = (struct gt_job_texts){where, template->group, template->atomic, template->loss};
     }
     for (uint32_t i = 0; i < maker->count; i++)
         if (!maker->identities[i].ignored)
             texts[count++] = (struct gt_job_texts){maker->pods[i].name,
                                                    gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_GROUP),
-                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_ATOMIC)};
+                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_ATOMIC),
+                                                   gt_pod_annotation(&maker->pods[i], GT_ANNOTATION_LOSS)};
     return gt_job_sizes_read(texts, count, &maker->job->sizes, maker->err);
 }
 
@@ -263,6 +271,18 @@ static int make_units(struct job_maker *maker)
     for (uint32_t i = 0; i < job->member_count; i++)
         pods[i] = job->members[i].gpus;
     return gt_job_units_make(&job->sizes, pods, job->member_count, &job->units, maker->err);
+}
+
+/* Of a job that runs in turns, a unit could not be there as a whole. */
+static int check_turns(struct job_maker *maker)
+{
+    const struct gt_job_units *units = &maker->job->units;
+    uint32_t at_once = maker->spec ? maker->spec->at_once : 0;
+    for (uint32_t u = 0; at_once && u < units->count; u++)
+        if (at_once % units->units[u].pods)
+            return gt_fail(maker->err, EINVAL, "parallelism %u is not a multiple of the %u pods of a unit",
+                           at_once, units->units[u].pods);
+    return 0;
 }
 
 static int make(struct job_maker *maker)
@@ -287,9 +307,16 @@ static int make(struct job_maker *maker)
     r = fill_reservations(maker);
     if (r >= 0)
         r = add_members(maker);
-    if (r >= 0)
+    const char *unsupported = maker->count ? gt_job_unsupported(&maker->identities[0]) : NULL;
+    if (r >= 0 && !unsupported)
         r = read_sizes(maker);
-    return r < 0 ? r : make_units(maker);
+    if (r >= 0)
+        r = make_units(maker);
+    if (r >= 0)
+        r = check_turns(maker);
+    if (r >= 0 && unsupported)
+        maker->job->units.warning = unsupported;
+    return r;
 }
 
 int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,

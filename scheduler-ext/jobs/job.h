@@ -14,12 +14,15 @@ struct gt_job_member { /* a pod that asks for GPUs */
     uint32_t rank;     /* as its framework counts: pods without GPUs have ranks too */
     uint32_t pod;      /* of the pods given; GT_NONE: not made yet */
     struct gt_job_pod gpus;
+    bool needed; /* its template has a minimum that counts it: nothing starts without it */
 };
 
 struct gt_job {
     enum gt_job_kind kind;
     struct gt_job_member *members; /* in rank order: members and pods of the plan have the same numbers */
     uint32_t member_count;
+    uint32_t others;  /* pods that ask for no GPUs */
+    uint32_t minimum; /* so many of all pods start together, or nothing; 0: not told */
     struct gt_job_sizes sizes;
     struct gt_job_units units;
 };
@@ -31,7 +34,8 @@ struct gt_job {
  *
  * Ranks: a pod's index within its role, from that of the first, behind the roles that go before: the master,
  * then "worker", then others in the order of the spec, else by name. Pods of kinds without an index are in
- * the order of their names, with numbers in them taken as numbers.
+ * the order of their names, with numbers in them taken as numbers. Pods beyond the replicas of the spec are
+ * no members.
  */
 int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,
                 struct gt_job **ret, struct gt_err **err);

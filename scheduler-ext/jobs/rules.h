@@ -6,7 +6,7 @@
 #include "scheduler-ext/core/plan.h"
 
 /*
- * The rules of the two annotations (docs/reference/jobs.md): from their texts to sizes, from sizes and pods
+ * The rules of the annotations (docs/reference/jobs.md): from their texts to sizes, from sizes and pods
  * to the units that gt_plan_job() places. Everything that breaks a rule is -EINVAL with one sentence for the
  * user who wrote the job.
  */
@@ -15,11 +15,19 @@ enum { GT_GROUP_MAX = GT_PLAN_PODS_MAX * 64 }; /* GPUs */
 /* What one template (or pod) of a job says; NULL where it lacks the annotation. */
 struct gt_job_texts {
     const char *where; /* "template Master", "pod demo-worker-3", "" */
-    const char *group, *atomic;
+    const char *group, *atomic, *loss;
+};
+
+/* What becomes of a unit that loses a node (docs/reference/placement-controller.md). */
+enum gt_on_node_loss {
+    GT_ON_NODE_LOSS_WAIT, /* it waits for room in its supernode */
+    GT_ON_NODE_LOSS_UNIT, /* it moves as a whole */
+    GT_ON_NODE_LOSS_JOB,  /* it moves, and all other pods of the job begin anew */
 };
 
 struct gt_job_sizes {
     uint32_t group, atomic; /* GPUs; 0: not given */
+    enum gt_on_node_loss loss;
 };
 
 /* One template that has an annotation speaks for the whole job; two must not contradict each other. */

@@ -54,6 +54,34 @@ static int read_key(const char *key, const struct gt_job_texts *texts, uint32_t 
     return 0;
 }
 
+static const char *const loss_words[] = {
+    [GT_ON_NODE_LOSS_WAIT] = "wait", [GT_ON_NODE_LOSS_UNIT] = "unit", [GT_ON_NODE_LOSS_JOB] = "job"};
+
+static int read_loss(const struct gt_job_texts *texts, uint32_t count, enum gt_on_node_loss *ret,
+                     struct gt_err **err)
+{
+    const struct gt_job_texts *first = NULL;
+    *ret = GT_ON_NODE_LOSS_WAIT;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned word = 0;
+        if (!texts[i].loss)
+            continue;
+        while (word < GT_COUNT(loss_words) && strcmp(texts[i].loss, loss_words[word]) != 0)
+            word++;
+        if (word == GT_COUNT(loss_words))
+            return gt_fail(err, EINVAL, "%s%s%s: \"%.60s\" is none of wait, unit, job",
+                           short_name(GT_ANNOTATION_LOSS), texts[i].where[0] ? " of " : "", texts[i].where,
+                           texts[i].loss);
+        if (first && word != *ret)
+            return gt_fail(err, EINVAL, "%s differs within the job: %s on %s, %s on %s",
+                           short_name(GT_ANNOTATION_LOSS), loss_words[*ret], first->where, loss_words[word],
+                           texts[i].where);
+        first = first ? first : &texts[i];
+        *ret = (enum gt_on_node_loss)word;
+    }
+    return 0;
+}
+
 int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct gt_job_sizes *ret,
                       struct gt_err **err)
 {
@@ -61,6 +89,8 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
     int r = read_key(GT_ANNOTATION_GROUP, texts, count, &sizes.group, err);
     if (r >= 0)
         r = read_key(GT_ANNOTATION_ATOMIC, texts, count, &sizes.atomic, err);
+    if (r >= 0)
+        r = read_loss(texts, count, &sizes.loss, err);
     if (r >= 0)
         *ret = sizes;
     return r;

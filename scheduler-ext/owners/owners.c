@@ -188,6 +188,8 @@ enum gt_owner_kind gt_owner_of_pod(const struct gt_pod_meta *pod, const struct g
         [GT_JOB_STATEFULSET] = GT_OWNER_STATEFULSET,
     };
     *ret_name = identity->job;
+    if (identity->unsupported)
+        return GT_OWNER_KINDS;
     if (identity->kind < GT_COUNT(of))
         return of[identity->kind];
     if (identity->kind != GT_JOB_OWNED)

@@ -133,8 +133,19 @@ static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
 /* Texts that the object borrows. */
 struct object_times {
     char waiting[GT_TIME_TEXT_SIZE], reserved[GT_TIME_TEXT_SIZE], planned[GT_TIME_TEXT_SIZE],
-        promised[GT_TIME_TEXT_SIZE];
+        promised[GT_TIME_TEXT_SIZE], moving[GT_TIME_TEXT_SIZE];
+    char message[GT_GPU_PLACEMENT_MESSAGE_MAX];
 };
+
+/* Some of its units have places, and others wait. */
+static void add_part(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
+{
+    to->phase = GT_GPU_PLACEMENT_PLACED;
+    to->reason = *to->reason ? to->reason : "NotTried";
+    snprintf(times->message, sizeof(times->message), "%u of its %u units are placed%s%s", pjob->units_placed,
+             pjob->units, *to->message ? "; " : "", to->message);
+    to->message = times->message;
+}
 
 static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, struct object_times *times)
 {
@@ -149,11 +160,18 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
     to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->reason;
     to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->text ? "" : pjob->text;
     to->epoch = object->epoch;
+    if (pjob->units_placed && pjob->state != GT_PLACEMENT_LOST)
+        add_part(pjob, to, times);
     const struct pjob *before =
-        to->phase == GT_GPU_PLACEMENT_WAITING ? gt_queue_before(pjob->placement->queue, pjob) : NULL;
+        pjob->state == GT_PLACEMENT_WAITS ? gt_queue_before(pjob->placement->queue, pjob) : NULL;
     to->behind = before ? before->job->key : "";
     to->planned_at = object->content ? object->content->planned_at : "";
     to->promised_until = object->content ? object->content->promised_until : "";
+    if (pjob->moving) {
+        to->moving = pjob->moving == PLACEMENT_JOB_MOVES ? "Job" : "Unit";
+        gt_time_text((int64_t)pjob->leave_before_s, times->moving);
+        to->moving_before = times->moving;
+    }
     if (pjob->waits_ms) {
         gt_placement_time_text(pjob->waits_ms, times->waiting);
         to->waiting_since = times->waiting;
@@ -182,7 +200,7 @@ static bool write_plan(struct reconcile *reconcile, uint64_t epoch)
     struct placement_object *object = pjob->object;
     auto_placement_content struct placement_content content = {0};
     gt_auto_err struct gt_err *error = NULL;
-    struct object_times times;
+    struct object_times times = {0};
     if (gt_placement_content_make(reconcile->placement->spec.cache, pjob->job, reconcile->view,
                                   reconcile->owner, &pjob->reservations, &content, &error) < 0) {
         gt_placement_fail(pjob, gt_err_text(error));
@@ -208,12 +226,12 @@ static bool is_same_time(const char *a, const char *b)
 }
 
 /* Where nothing is kept any more, for all pods are there, another write is not worth it. */
-static bool is_promise_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
+static bool is_promise_told(const struct placement_known *told, const struct gt_gpu_placement *now)
 {
     return !*now->promised_until || is_same_time(told->promised_until, now->promised_until);
 }
 
-static bool is_told(const struct gt_gpu_placement *told, const struct gt_gpu_placement *now)
+static bool is_told(const struct placement_known *told, const struct gt_gpu_placement *now)
 {
     return told->phase == now->phase && strcmp(told->reason, now->reason) == 0 &&
            is_same_time(told->reserved_until, now->reserved_until);
@@ -233,7 +251,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     struct placement_object *object = pjob->object;
     auto_placement_content struct placement_content content = {0};
     gt_auto_err struct gt_err *error = NULL;
-    struct object_times times;
+    struct object_times times = {0};
     uint64_t now = gt_clock_ms();
     if (!object || object->write || object->is_unsure || object->rest_ms > now)
         return;
@@ -246,7 +264,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     add_state(pjob, &content.object, &times);
     if (view)
         add_promise(pjob, view, &content.object, &times);
-    const struct gt_gpu_placement *told = object->content;
+    const struct placement_known *told = object->content;
     if (told && is_told(told, &content.object) &&
         ((strcmp(told->message, content.object.message) == 0 && is_promise_told(told, &content.object)) ||
          now - pjob->published_ms < PUBLISH_AGAIN_MS))
@@ -270,7 +288,8 @@ struct comparison {
 /* Whether the place of a member is only a promise, which the object must name. */
 static bool is_promise(const struct gt_job_view_member *member)
 {
-    return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED;
+    return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
+           member->state == GT_MEMBER_MOVING;
 }
 
 static enum placement_match match_of(const struct reconcile *reconcile, const struct placement_plan *plan,
@@ -388,11 +407,12 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         return false;
     struct comparison comparison = {.epoch = next_epoch(reconcile)};
     compare(reconcile, false, &comparison);
-    bool promises = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
+    bool promises =
+        view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED] || view->states[GT_MEMBER_MOVING];
     if (!comparison.changed && comparison.known && (object->acknowledged || !promises))
         return true;
     wait_for_offers(reconcile, &comparison);
-    if (!comparison.waits && !write_plan(reconcile, comparison.epoch))
+    if (!comparison.waits && gt_write_has_room(reconcile->pjob) && !write_plan(reconcile, comparison.epoch))
         gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "scheduler-ext/decide/part.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -30,10 +31,12 @@ static uint64_t unbound_gpus(const struct reconcile *reconcile, bool planned_alo
 
 void gt_reconcile_enter_queue(struct reconcile *reconcile)
 {
-    const struct gt_job_units *units = &reconcile->view->job->units;
+    const struct gt_job_view *view = reconcile->view;
     uint64_t gpus = 0;
-    for (uint32_t u = 0; reconcile->pjob->volcano_queue && u < units->count; u++)
-        gpus += (uint64_t)units->units[u].pods * units->units[u].gpus;
+    for (uint32_t i = 0; reconcile->pjob->volcano_queue && i < view->count; i++)
+        if (view->members[i].state != GT_MEMBER_ABSENT && view->members[i].state != GT_MEMBER_EARLY)
+            gpus += view->job->units.units[view->members[i].unit].gpus;
+    gpus -= gpus ? view->left_gpus : 0;
     reconcile->pjob->unbound_gpus = gpus;
     reconcile->pjob->unbound_ms = 0;
 }
@@ -88,9 +91,23 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
     pjob->unbound_gpus = gpus;
 }
 
+/* What it needs to begin, or to begin one more unit, with what of it is planned. */
+static uint64_t least_gpus(const struct reconcile *reconcile)
+{
+    return unbound_gpus(reconcile, true) + gt_part_least_gpus(reconcile->view);
+}
+
+/* As much of it as may run without the rest is planned. */
+static void plan_within(struct reconcile *reconcile, uint64_t room)
+{
+    room -= unbound_gpus(reconcile, true);
+    if (!reconcile->gpus_max || room < reconcile->gpus_max)
+        reconcile->gpus_max = room;
+    reconcile->pjob->awaits_admission = true; /* of the rest */
+}
+
 /* True: no; `text` says why. */
-static bool lacks_room(const struct reconcile *reconcile, const struct gt_pod_group *group, char *text,
-                       size_t size)
+static bool lacks_room(struct reconcile *reconcile, const struct gt_pod_group *group, char *text, size_t size)
 {
     const struct gt_volcano_queue *queue =
         gt_pod_groups_find_queue(reconcile->placement->spec.pod_groups, group->queue);
@@ -101,7 +118,15 @@ static bool lacks_room(const struct reconcile *reconcile, const struct gt_pod_gr
         if (other != reconcile->pjob && other->volcano_queue && other->unbound_gpus &&
             strcmp(other->volcano_queue, group->queue) == 0)
             used += other->unbound_gpus;
-    if (needed > queue->capability && group->min_member < reconcile->view->count) /* it may run in part */
+    if (used + needed > queue->capability && gt_part_is_allowed(reconcile->view)) {
+        needed = least_gpus(reconcile);
+        if (used + needed <= queue->capability) {
+            plan_within(reconcile, queue->capability - used);
+            return false;
+        }
+    }
+    if (needed > queue->capability && group->min_member < reconcile->view->count &&
+        !gt_part_suffices(reconcile->view)) /* it may run in part */
         needed = needed * group->min_member / reconcile->view->count;
     if (used + needed <= queue->capability)
         return false;
@@ -140,8 +165,8 @@ static bool names_one_soon(const struct reconcile *reconcile, const struct gt_ca
 }
 
 /* True: no; `text` says why. */
-static bool waits(const struct reconcile *reconcile, const struct gt_cache_pod *pod, const char *name,
-                  char *text, size_t size)
+static bool waits(struct reconcile *reconcile, const struct gt_cache_pod *pod, const char *name, char *text,
+                  size_t size)
 {
     if (!name) {
         snprintf(text, size, "pod %s is in no PodGroup yet", pod->meta.name);
@@ -185,8 +210,38 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
     return true;
 }
 
+/* Pods that name no PodGroup get one of this name from Volcano, which tells 1. */
+static bool is_made_for_pods(const char *name)
+{
+    static const char first[] = "podgroup-";
+    return strncmp(name, first, sizeof(first) - 1) == 0;
+}
+
+uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
+{
+    const struct gt_placement *placement = reconcile->placement;
+    if (!gt_pod_groups_is_known(placement->spec.pod_groups))
+        return 0;
+    for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod; pod = pod->next) {
+        const struct record *record = pod->scheduler && pod->state < GT_CACHE_BOUND
+                                          ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
+                                          : NULL;
+        if (!record)
+            continue;
+        const char *name = record->object.pod_group;
+        const struct gt_pod_group *group =
+            name && !is_made_for_pods(name)
+                ? gt_pod_groups_find(placement->spec.pod_groups, pod->meta.namespace_, name)
+                : NULL;
+        return group ? group->min_member : 0;
+    }
+    return 0;
+}
+
 void gt_placement_on_pod_group(struct gt_placement *placement, const char *namespace_)
 {
+    if (placement->started)
+        gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->started ? placement->jobs : NULL; pjob; pjob = pjob->next)
         if (pjob->awaits_admission &&
             (!namespace_ || strcmp(pjob->tenant->namespace_->name, namespace_) == 0))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -66,8 +67,45 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
 
 static bool is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
-    return (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->queued &&
-           !gt_backoff_job_until(&placement->backoffs, pjob->job->key);
+    /* While pods have to leave, those after them get the gate. */
+    return !pjob->moving && (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) &&
+           !pjob->queued && !gt_backoff_job_until(&placement->backoffs, pjob->job->key);
+}
+
+/* The tier of the lowest supernode that holds the places of a unit, as far as they are known; 0: there is
+ * none.
+ */
+static unsigned tier_of(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
+                        const struct gt_plan_unit *unit)
+{
+    struct gt_cluster_supernode supernode;
+    uint32_t common = GT_NONE;
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        uint32_t node = gt_reservations_node(reservations, cluster, i);
+        if (node != GT_NONE && !gt_cluster_widen(cluster, node, &common))
+            return 0;
+    }
+    return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
+}
+
+static int make_texts(const struct gt_placement *placement, const struct kept_place *kept,
+                      const struct gt_cache_pod *model, uint32_t node, struct gt_plan_texts *ret)
+{
+    const struct gt_reservations *reservations = &kept->pjob->reservations;
+    const struct gt_job_units *units = &kept->job->units;
+    uint32_t unit = 0;
+    while (unit < units->count && kept->at >= units->units[unit].first + units->units[unit].pods)
+        unit++;
+    if (unit == units->count)
+        return -ENOENT;
+    const struct gt_planned_place place = {
+        .node = node,
+        .mask = reservations->reservations[kept->at].mask,
+        .unit = unit,
+        .unit_rank = kept->at - units->units[unit].first,
+        .rank = kept->job->members[kept->at].rank,
+        .tier = tier_of(reservations, gt_cache_cluster(placement->spec.cache), &units->units[unit])};
+    return gt_plan_texts_make(placement->spec.cache, model, &place, ret, NULL);
 }
 
 bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta *meta,
@@ -82,18 +120,13 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
         return false;
     struct gt_reservation *reservation = &place.pjob->reservations.reservations[place.at];
     const struct gt_cache_pod *model = model_of(place.pjob, meta, identity);
-    uint32_t node = gt_reservations_node(&place.pjob->reservations, cluster, place.at), unit = 0;
+    uint32_t node = gt_reservations_node(&place.pjob->reservations, cluster, place.at);
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
         reservation->mask & ~info.healthy ||
+        !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
         !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,
-                                      place.job->members[place.at].rank, node, reservation->mask))
-        return false;
-    const struct gt_job_units *units = &place.job->units;
-    while (unit < units->count && place.at >= units->units[unit].first + units->units[unit].pods)
-        unit++;
-    if (unit == units->count ||
-        gt_plan_texts_make(placement->spec.cache, model, node, reservation->mask, unit,
-                           place.job->members[place.at].rank, &ret->texts, NULL) < 0)
+                                      place.job->members[place.at].rank, node, reservation->mask) ||
+        make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->offered_ms = &place.pjob->offered_ms;
     ret->promised_ms = &reservation->promised_ms;

@@ -78,6 +78,7 @@ static const char *reason_name(enum gt_plan_reason reason)
         [GT_PLAN_UNIT_TORN] = "UnitTorn",
         [GT_PLAN_UNIT_STUCK] = "UnitStuck",
         [GT_PLAN_RESERVED] = "Reserved",
+        [GT_PLAN_TOO_FEW_RESOURCES] = "TooFewResources",
     };
     return reason < GT_COUNT(names) ? names[reason] : "";
 }
@@ -93,8 +94,15 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
         .avoid_for = reserved,
         .reserve_until = reconcile->now + gt_promise_ms(reconcile),
+        .leave = &reconcile->pinned,
+        .gpus_max = reconcile->gpus_max,
         .keep = true,
     };
+    gt_auto_err struct gt_err *error = NULL;
+    if (gt_placement_pinned(pjob, &reconcile->pinned, &error) < 0) {
+        gt_placement_fail(pjob, gt_err_text(error));
+        return GT_QUEUE_FAILED;
+    }
     say_holder(placement, reserved);
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =

@@ -91,9 +91,9 @@ static uint64_t promised(const struct pjob *pjob, const struct gt_resource_quota
     if (!quota->scope_count && !last)
         return pjob->tenant->reserved;
     for (const struct pjob *other = pjob->placement->jobs; other; other = other->next)
-        if (other->tenant == pjob->tenant && gt_reservations_gpus(&other->reservations) &&
+        if (other->tenant == pjob->tenant && gt_reservations_charged(&other->reservations) &&
             is_charged(other, quota) && (!last || is_before(other, last)))
-            gpus += gt_reservations_gpus(&other->reservations);
+            gpus += gt_reservations_charged(&other->reservations);
     return gpus;
 }
 
@@ -139,7 +139,7 @@ uint64_t gt_placement_promise_room(const struct pjob *pjob)
 {
     struct bound bound;
     find_bound(pjob, true, &bound);
-    bound.reserved -= gt_reservations_gpus(&pjob->reservations);
+    bound.reserved -= gt_reservations_charged(&pjob->reservations);
     return room_in(&bound);
 }
 
@@ -149,7 +149,7 @@ static bool is_first_unit(const struct reconcile *reconcile)
 {
     const struct pjob *pjob = reconcile->pjob;
     return reconcile->owner && reconcile->owner->sequential &&
-           pjob->tenant->reserved == gt_reservations_gpus(&pjob->reservations);
+           pjob->tenant->reserved == gt_reservations_charged(&pjob->reservations);
 }
 
 /* Of all that bounds its promises. */
@@ -245,7 +245,7 @@ static const struct gt_resource_quota *too_small(const struct pjob *pjob)
 bool gt_placement_give_back(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    uint32_t gpus = gt_reservations_gpus(&pjob->reservations);
+    uint32_t gpus = gt_reservations_charged(&pjob->reservations);
     const struct gt_resource_quota *quota = gpus ? too_small(pjob) : NULL;
     char text[512];
     if (!quota) {
@@ -263,11 +263,12 @@ bool gt_placement_give_back(struct reconcile *reconcile)
         return true;
     pjob->overdrawn_ms = 0; /* what is left is looked at again */
     gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->reservations);
-    if (gt_reservations_gpus(&pjob->reservations) == gpus)
+    if (gt_reservations_charged(&pjob->reservations) == gpus)
         return false; /* their pods are there, and are about to take them */
     snprintf(text, sizeof(text),
              "%u GPUs are no longer reserved for pods to come: quota %s of its namespace allows %llu",
-             gpus - gt_reservations_gpus(&pjob->reservations), quota->name, (unsigned long long)quota->hard);
+             gpus - gt_reservations_charged(&pjob->reservations), quota->name,
+             (unsigned long long)quota->hard);
     gt_placement_event(pjob, pjob->job->pods, true, "QuotaExceeded", "Place", text);
     reconcile->placement->room = true;
     gt_placement_mark(pjob);

@@ -242,7 +242,9 @@ int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job 
                                                  .promised_until = "",
                                                  .waiting_since = "",
                                                  .planned_at = "",
-                                                 .reserved_until = ""},
+                                                 .reserved_until = "",
+                                                 .moving = "",
+                                                 .moving_before = ""},
                                       .texts = GT_BUF(UNIT_TEXTS_MAX),
                                       .where = GT_BUF(WHERE_MAX)};
     add_job(job, &ret->object);
@@ -292,20 +294,38 @@ static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t
         gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
 }
 
-static void adopt_place(const struct gt_cluster *cluster, struct gt_job_view *view,
+static bool adopt_place(const struct gt_cluster *cluster, struct gt_job_view *view,
                         struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
                         uint64_t until)
 {
     struct gt_cluster_node info;
     if (!gt_cluster_get_node(cluster, node, &info) || mask & ~info.available)
-        return;
+        return false;
     gt_reservations_reserve(reservations, cluster, at, node, mask, until);
     gt_job_view_set_state(view, at, GT_MEMBER_RESERVED);
+    return true;
+}
+
+/* A pod that has to leave, where the last leader had noted that. */
+static void adopt_move(const struct gt_cluster *cluster, struct gt_job_view *view,
+                       struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
+                       const struct placement_adopt *how)
+{
+    uint64_t has;
+    struct gt_job_view_member *member = &view->members[at];
+    if (!how->moves || !gt_job_view_stays(member) || member->pod->created_s > how->leave_before_s)
+        return;
+    bool elsewhere = gt_job_view_place(view, reservations, cluster, at, &has) != node || (has && has != mask);
+    if (elsewhere ? !adopt_place(cluster, view, reservations, at, node, mask, how->moving_until)
+                  : !how->all_move)
+        return;
+    gt_reservations_set_moving(reservations, at);
+    gt_job_view_set_state(view, at, GT_MEMBER_MOVING);
 }
 
 void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
                         struct gt_reservations *reservations, const struct placement_plan *plan,
-                        uint64_t until, uint64_t promised_until)
+                        const struct placement_adopt *how)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     if (!view->grouped)
@@ -321,14 +341,14 @@ void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const 
             adopt_pod(cache, view, i, node, gpus);
             break;
         case GT_MEMBER_TO_RESERVE:
-            adopt_place(cluster, view, reservations, i, node, gpus, until);
+            adopt_place(cluster, view, reservations, i, node, gpus, how->until);
             break;
         case GT_MEMBER_ABSENT:
-            if (promised_until && !gt_job_view_has_ended(view, owner, i))
-                adopt_place(cluster, view, reservations, i, node, gpus, promised_until);
+            if (how->promised_until && !gt_job_view_has_ended(view, owner, i))
+                adopt_place(cluster, view, reservations, i, node, gpus, how->promised_until);
             break;
         default:
-            break;
+            adopt_move(cluster, view, reservations, i, node, gpus, how);
         }
     }
     gt_reservations_sync(reservations, cluster, 0);

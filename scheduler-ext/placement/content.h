@@ -46,8 +46,14 @@ bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct
  * planned, and places are reserved for pods that are not made: until `until` where the job wants them anyhow,
  * and until `promised_until` where it has begun. For a new leader.
  */
+struct placement_adopt {
+    uint64_t until, promised_until;
+    bool moves, all_move;    /* pods that are elsewhere than planned have to leave; all pods */
+    uint64_t leave_before_s; /* those that were made until then */
+    uint64_t moving_until;   /* the places of those after them are kept until then */
+};
 void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
                         struct gt_reservations *reservations, const struct placement_plan *plan,
-                        uint64_t until, uint64_t promised_until);
+                        const struct placement_adopt *how);
 
 #endif

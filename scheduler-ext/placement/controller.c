@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "kube/status.h"
 #include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/evict.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
@@ -21,7 +22,7 @@ const char *gt_placement_state_name(enum gt_placement_state state)
     return state < GT_COUNT(names) ? names[state] : "";
 }
 
-enum { ROUND_BUDGET_MS = 10 };
+enum { ROUND_BUDGET_MS = 10, SPARES_MS = 1000 };
 
 /* ---- tenants ---- */
 
@@ -92,11 +93,13 @@ static void drop(struct pjob *pjob)
     struct gt_placement *placement = pjob->placement;
     while (pjob->writes)
         gt_write_drop(pjob->writes);
+    gt_write_forget_job(pjob);
     if (pjob->queued)
         gt_queue_remove(placement->queue, pjob);
     if (pjob->marked)
         unmark(pjob);
     gt_placement_forget_lacking(pjob);
+    gt_placement_set_lost(pjob, false);
     if (pjob->previous)
         pjob->previous->next = pjob->next;
     else
@@ -105,6 +108,7 @@ static void drop(struct pjob *pjob)
         pjob->next->previous = pjob->previous;
     if (gt_reservations_gpus(&pjob->reservations))
         gt_queue_wake(placement->queue);
+    gt_evictions_done(pjob);
     gt_reservations_done(&pjob->reservations, gt_cache_cluster(placement->spec.cache));
     if (pjob->object)
         pjob->object->job = NULL;
@@ -119,9 +123,11 @@ static void drop(struct pjob *pjob)
     gt_placement_wake(placement);
 }
 
-/* Pods that were never gated nor planned are none of ours. */
+/* Pods that were never gated nor planned are none of ours, but some want to be. */
 static bool concerns_us(const struct gt_cache_pod *pod)
 {
+    if (pod->identity.unsupported && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP))
+        return true;
     return pod->state == GT_CACHE_GATED || pod->plan != GT_CACHE_PLAN_NONE;
 }
 
@@ -221,7 +227,7 @@ void gt_placement_on_capacity(struct gt_placement *placement)
         return;
     gt_queue_wake(placement->queue);
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->wants || pjob->keeps) /* what was kept may be gone */
+        if (pjob->wants || pjob->keeps || pjob->wants_move) /* what was kept may be gone */
             gt_placement_mark(pjob);
     gt_placement_wake(placement);
 }
@@ -310,7 +316,7 @@ static void mark_due(struct gt_placement *placement, uint64_t now)
 static void mark_keepers(struct gt_placement *placement)
 {
     for (struct pjob *pjob = placement->jobs; pjob; pjob = pjob->next)
-        if (pjob->keeps)
+        if (pjob->keeps || pjob->wants_move)
             gt_placement_mark(pjob);
 }
 
@@ -351,7 +357,9 @@ static void on_turn(void *arg)
     if (!placement->started)
         return;
     placement->in_turn = true;
+    gt_placement_find_spares(placement);
     if (now >= placement->next_wake_ms) {
+        gt_placement_tell_spares(placement);
         gt_queue_wake(placement->queue);
         mark_keepers(placement);
         placement->next_wake_ms = now + placement->times.retry_ms;
@@ -400,6 +408,7 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->reserve_waiting_ms, 600000);
     set_default(&options->reserve_waiting_percent, 50);
     set_default(&options->unschedulable_ms, 60000);
+    set_default(&options->node_loss_ms, 60000);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_gpus, 512);
@@ -443,6 +452,7 @@ void gt_placement_free(struct gt_placement *placement)
     if (placement->queue)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->kept);
+    gt_node_set_done(&placement->spares);
     gt_remote_reservations_done(&placement->remote);
     gt_source_free(placement->timer);
     free(placement);
@@ -524,8 +534,19 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->place = gt_queue_place(placement->queue, pjob);
 }
 
+bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
+{
+    if (!placement->spec.options.spare_nodes && !gt_cache_has_spares(placement->spec.cache))
+        return false;
+    if (gt_clock_ms() >= placement->spares_ms + SPARES_MS)
+        gt_placement_find_spares((struct gt_placement *)(uintptr_t)placement);
+    return gt_node_set_has(&placement->spares, node);
+}
+
 bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_cache_pod *pod, uint32_t node)
 {
+    if (gt_placement_is_spare(placement, node))
+        return true;
     if (!placement->started)
         return gt_node_set_has(&placement->remote.kept, node);
     return placement->holder && gt_node_set_has(&placement->kept, node) &&

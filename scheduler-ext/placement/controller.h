@@ -42,6 +42,12 @@ struct gt_placement_options {
     /* --unschedulable: a planned pod that the scheduler refuses for so long has lost its plan; 60 s. More
      * where the scheduler is slow, or preempts. */
     uint64_t unschedulable_ms;
+    /* --spare-nodes: of each supernode so many free nodes are left to replacements; 0. The supernode's
+     * annotation goes before. */
+    uint64_t spare_nodes;
+    /* --node-loss-after: a node that is not Ready, or a GPU that is ill, for so long is lost for the pods on
+     * it; 60 s. More where nodes come back from a restart. */
+    uint64_t node_loss_ms;
     /* --reserve: where pods come one by one, places are kept for so long after the last one; 30 min. More
      * where a pod takes long until it is ready and the next one is made. */
     uint64_t reserve_ms;
@@ -157,7 +163,9 @@ struct gt_placement_job { /* texts live until the controller runs again; "" wher
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret);
 
-/* Whether a node is kept for a job that waits, and this pod should leave it alone. */
+/* Whether a node waits for replacements of pods of its supernode, as of a moment ago. */
+bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node);
+/* Whether a node is kept for a job that waits or is a spare, and this pod should leave it alone. */
 bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                           uint32_t node);
 
@@ -183,7 +191,7 @@ struct gt_placement_counters {
     uint64_t pods_admitted;            /* of pods_planned, those that were made with their plan */
     uint64_t blocked[GT_PLAN_REASONS]; /* by reason, one for each try */
     uint64_t refused;                  /* by a rule */
-    uint64_t lost, recreated;          /* pods */
+    uint64_t lost, recreated, evicted; /* pods */
     uint64_t writes, conflicts, write_failures;
     uint64_t objects_written;                              /* GPUPlacements */
     uint64_t reconciles;                                   /* at a job, for whatever reason */

@@ -34,9 +34,7 @@ struct placement_object *gt_placement_object_find(const struct placement_objects
 
 static void free_object(struct placement_object *object)
 {
-    gt_gpu_placement_free(object->content);
-    free(object->namespace_);
-    free(object->name);
+    free(object->content);
     free(object);
 }
 
@@ -46,72 +44,160 @@ struct placement_object *gt_placement_object_get(struct placement_objects *objec
     struct placement_object *object = gt_placement_object_find(objects, namespace_, name);
     if (object || objects->table.count >= GT_PLACEMENT_OBJECTS_MAX)
         return object;
-    object = calloc(1, sizeof(*object));
+    size_t namespace_size = strlen(namespace_) + 1, name_size = strlen(name) + 1;
+    object = calloc(1, sizeof(*object) + namespace_size + name_size);
     if (!object)
         return NULL;
-    object->namespace_ = strdup(namespace_);
-    object->name = strdup(name);
-    if (object->namespace_ && object->name &&
-        gt_table_add(&objects->table, hash_of(namespace_, name), object) >= 0)
+    object->namespace_ = memcpy(object->names, namespace_, namespace_size);
+    object->name = memcpy(object->names + namespace_size, name, name_size);
+    if (gt_table_add(&objects->table, hash_of(namespace_, name), object) >= 0)
         return object;
     free_object(object);
     return NULL;
 }
 
-static uint64_t version_of(const struct gt_gpu_placement *content)
+/* ---- what is kept ---- */
+
+struct placement_known_pod {
+    uint64_t gpus;
+    uint32_t rank;
+    uint32_t node; /* where its name is, from the first pod on */
+};
+
+static size_t size_of_texts(const struct gt_gpu_placement *of)
 {
-    uint64_t version = 0;
-    if (content)
-        gt_text_to_unsigned(content->resource_version, UINT64_MAX - 1, &version);
-    return version;
+    const char *const texts[] = {of->uid,        of->resource_version, of->job,           of->part_of,
+                                 of->reason,     of->message,          of->waiting_since, of->promised_until,
+                                 of->planned_at, of->reserved_until,   of->moving,        of->moving_before};
+    size_t size = 0;
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        size += *texts[i] ? strlen(texts[i]) + 1 : 0;
+    for (uint32_t i = 0; i < of->part_count; i++)
+        size += strlen(of->parts[i]) + 1;
+    for (uint32_t i = 0; i < of->node_count; i++)
+        size += strlen(of->nodes[i]) + 1;
+    return size;
 }
 
-static bool is_same(const struct gt_gpu_placement *a, const struct gt_gpu_placement *b)
+static const char *put_text(const char *text, char **next)
+{
+    if (!*text)
+        return "";
+    size_t size = strlen(text) + 1;
+    const char *moved = memcpy(*next, text, size);
+    *next += size;
+    return moved;
+}
+
+static void put_pods(const struct gt_gpu_placement *from, uint32_t *nodes, struct placement_known_pod *to,
+                     char **next)
+{
+    for (uint32_t i = 0; i < from->node_count; i++)
+        nodes[i] = (uint32_t)(put_text(from->nodes[i], next) - (const char *)to);
+    for (uint32_t i = 0; i < from->pod_count; i++)
+        to[i] =
+            (struct placement_known_pod){from->pods[i].gpus, from->pods[i].rank, nodes[from->pods[i].node]};
+}
+
+/* NULL without memory. */
+static struct placement_known *make_known(const struct gt_gpu_placement *from)
+{
+    gt_auto_free uint32_t *nodes = malloc((from->node_count + 1) * sizeof(*nodes));
+    struct placement_known *to = malloc(sizeof(*to) + from->pod_count * sizeof(*to->pods) +
+                                        from->part_count * sizeof(*to->parts) + size_of_texts(from));
+    if (!nodes || !to) {
+        free(to);
+        return NULL;
+    }
+    struct placement_known_pod *pods = (struct placement_known_pod *)(to + 1);
+    const char **parts = (const char **)(pods + from->pod_count);
+    char *next = (char *)(parts + from->part_count);
+    for (uint32_t i = 0; i < from->part_count; i++)
+        parts[i] = put_text(from->parts[i], &next);
+    put_pods(from, nodes, pods, &next);
+    *to = (struct placement_known){
+        .uid = put_text(from->uid, &next),
+        .resource_version = put_text(from->resource_version, &next),
+        .job = put_text(from->job, &next),
+        .part_of = put_text(from->part_of, &next),
+        .reason = put_text(from->reason, &next),
+        .message = put_text(from->message, &next),
+        .promised_until = put_text(from->promised_until, &next),
+        .waiting_since = put_text(from->waiting_since, &next),
+        .planned_at = put_text(from->planned_at, &next),
+        .reserved_until = put_text(from->reserved_until, &next),
+        .moving = put_text(from->moving, &next),
+        .moving_before = put_text(from->moving_before, &next),
+        .parts = parts,
+        .pods = pods,
+        .epoch = from->epoch,
+        .pod_count = from->pod_count,
+        .part_count = from->part_count,
+        .phase = from->phase,
+    };
+    return to;
+}
+
+static uint64_t number_of(const char *version)
+{
+    uint64_t number = 0;
+    gt_text_to_unsigned(version, UINT64_MAX - 1, &number);
+    return number;
+}
+
+static bool is_same(const struct placement_known *a, const struct gt_gpu_placement *b)
 {
     return a && b && strcmp(a->uid, b->uid) == 0 && strcmp(a->resource_version, b->resource_version) == 0;
 }
 
-static void take(struct placement_object *object, struct gt_gpu_placement *content)
+static bool is_newer(const struct placement_known *a, const struct gt_gpu_placement *b)
 {
-    gt_gpu_placement_free(object->content);
-    object->content = content;
-    object->is_part = content && gt_gpu_placement_is_part(content);
+    return a && number_of(a->resource_version) > (b ? number_of(b->resource_version) : 0);
+}
+
+static void take(struct placement_object *object, const struct gt_gpu_placement *content)
+{
+    struct placement_known *known = content ? make_known(content) : NULL;
     if (content && content->epoch > object->epoch)
         object->epoch = content->epoch;
+    if (content && !known) {
+        object->is_unsure = true;
+        object->acknowledged = false;
+        return;
+    }
+    free(object->content);
+    object->content = known;
+    object->is_part = content && gt_gpu_placement_is_part(content);
 }
 
 bool gt_placement_object_saw(struct placement_object *object, struct gt_gpu_placement *content, uint64_t now)
 {
     bool is_ahead = object->ahead_ms > now && !object->relisted;
+    gt_auto_gpu_placement struct gt_gpu_placement *told = content;
     object->relisted = false;
-    if (content && is_same(object->content, content)) {
+    if (is_same(object->content, told)) {
         object->ahead_ms = 0; /* the watch has caught up */
-        gt_gpu_placement_free(content);
         return false;
     }
-    if (is_ahead && version_of(content) < version_of(object->content)) {
-        gt_gpu_placement_free(content);
+    if (is_ahead && is_newer(object->content, told))
         return false;
-    }
     object->ahead_ms = 0;
     object->acknowledged = false;
-    take(object, content);
+    take(object, told);
     return true;
 }
 
 void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
                                   bool written, uint64_t now)
 {
+    gt_auto_gpu_placement struct gt_gpu_placement *told = content;
     object->is_unsure = false;
-    if (content && object->content && !object->relisted && !is_same(object->content, content) &&
-        version_of(content) < version_of(object->content)) {
-        gt_gpu_placement_free(content); /* somebody has changed it since, and the watch was faster */
-        return;
-    }
-    if (!is_same(object->content, content))
+    if (told && !object->relisted && !is_same(object->content, told) && is_newer(object->content, told))
+        return; /* somebody has changed it since, and the watch was faster */
+    if (!is_same(object->content, told))
         object->ahead_ms = now + AHEAD_MS;
     object->acknowledged = written;
-    take(object, content);
+    take(object, told);
 }
 
 void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object)
@@ -152,7 +238,7 @@ struct placement_object *gt_placement_object_head(const struct placement_objects
 
 bool gt_placement_object_names(const struct placement_object *object, const char *part)
 {
-    const struct gt_gpu_placement *content = object->content;
+    const struct placement_known *content = object->content;
     for (uint32_t i = 0; content && i < content->part_count; i++)
         if (strcmp(content->parts[i], part) == 0)
             return true;
@@ -162,7 +248,7 @@ bool gt_placement_object_names(const struct placement_object *object, const char
 bool gt_placement_object_plan(const struct placement_objects *objects, const struct placement_object *object,
                               struct placement_plan *ret)
 {
-    const struct gt_gpu_placement *content = object ? object->content : NULL;
+    const struct placement_known *content = object ? object->content : NULL;
     *ret = (struct placement_plan){.count = 0};
     if (content && !content->part_count)
         ret->slices[ret->count++] = content;
@@ -178,7 +264,7 @@ bool gt_placement_object_plan(const struct placement_objects *objects, const str
     return content;
 }
 
-static const struct gt_gpu_placement_pod *find_pod(const struct gt_gpu_placement *slice, uint32_t rank)
+static const struct placement_known_pod *find_pod(const struct placement_known *slice, uint32_t rank)
 {
     uint32_t low = 0, high = slice->pod_count;
     while (low < high) {
@@ -194,11 +280,11 @@ static const struct gt_gpu_placement_pod *find_pod(const struct gt_gpu_placement
 const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
-        const struct gt_gpu_placement_pod *pod = find_pod(plan->slices[i], rank);
+        const struct placement_known_pod *pod = find_pod(plan->slices[i], rank);
         if (!pod)
             continue;
         *ret_gpus = pod->gpus;
-        return plan->slices[i]->nodes[pod->node];
+        return (const char *)plan->slices[i]->pods + pod->node;
     }
     return NULL;
 }

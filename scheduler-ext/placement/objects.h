@@ -13,19 +13,33 @@ enum { GT_PLACEMENT_OBJECTS_MAX = 1 << 17 };
 
 struct write;
 
+/* Of a GPUPlacement, what is needed after it was read. Texts as there; one block. */
+struct placement_known {
+    const char *uid, *resource_version, *job, *part_of;
+    const char *reason, *message;
+    const char *promised_until, *waiting_since, *planned_at, *reserved_until;
+    const char *moving, *moving_before;
+    const char *const *parts;
+    const struct placement_known_pod *pods; /* by rank, ascending */
+    uint64_t epoch;
+    uint32_t pod_count, part_count;
+    enum gt_gpu_placement_phase phase;
+};
+
 struct placement_object {
-    char *namespace_, *name;          /* owned */
-    struct gt_gpu_placement *content; /* NULL: the API server has none, as far as we know */
-    bool is_part;                     /* `content` is a part of a plan, as it was written */
-    uint64_t epoch;                   /* the highest that was seen under this name since the process began */
-    bool acknowledged;                /* `content` is what this leader wrote in its term */
-    bool is_unsure;    /* a write of ours may or may not have got through: it has to be read again */
+    const char *namespace_, *name;
+    struct placement_known *content; /* NULL: the API server has none, as far as we know */
+    uint64_t epoch;                  /* the highest that was seen under this name since the process began */
     uint64_t ahead_ms; /* an answer was before the watch: until then older versions are passed over; 0: not */
-    bool relisted;     /* what comes next counts though its version is lower; see gt_placement_on_relist() */
     uint64_t rest_ms;  /* the API server refused a write: none before then */
-    unsigned refusals; /* one after the other */
     struct write *write; /* waiting, or on its way */
     void *job;           /* the placement controller's; NULL: no pod of the job is there */
+    unsigned refusals;   /* one after the other */
+    bool is_part;        /* `content` is a part of a plan, as it was written */
+    bool acknowledged;   /* `content` is what this leader wrote in its term */
+    bool is_unsure;      /* a write of ours may or may not have got through: it has to be read again */
+    bool relisted; /* what comes next counts though its version is lower; see gt_placement_on_relist() */
+    char names[];
 };
 
 struct placement_objects {
@@ -38,7 +52,8 @@ struct placement_object *gt_placement_object_find(const struct placement_objects
 /* Finds it, or makes an empty one; NULL: too many, or no memory. */
 struct placement_object *gt_placement_object_get(struct placement_objects *objects, const char *namespace_,
                                                  const char *name);
-/* What the watch tells; takes `content` over. False: we know something newer. */
+/* What the watch tells; takes `content` over. False: we know something newer. Without memory it is to be read
+ * again, as with the next one. */
 bool gt_placement_object_saw(struct placement_object *object, struct gt_gpu_placement *content, uint64_t now);
 /* What an answer to our own request tells; takes `content` over, NULL: it is not there. `written`: it is what
  * we wrote. */
@@ -59,7 +74,7 @@ bool gt_placement_object_names(const struct placement_object *object, const char
 
 /* The plan that the object of a job has, in itself or in its parts. Until one of them changes. */
 struct placement_plan {
-    const struct gt_gpu_placement *slices[GT_GPU_PLACEMENT_PARTS_MAX];
+    const struct placement_known *slices[GT_GPU_PLACEMENT_PARTS_MAX];
     uint32_t count;
 };
 /* False where nobody knows what was planned: there is no object, or a part of it is not there, or not as it

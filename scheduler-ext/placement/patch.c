@@ -22,6 +22,8 @@ enum {
 /* A pod that only Volcano's own gate holds: Volcano lifts that one when it has placed the pod, so it must not
  * be waited for. */
 static const char volcano_gate[] = "scheduling.volcano.sh/queue-allocation-gate";
+/* Of pods and groups of pods until they are admitted; until they have their topology domain. */
+static const char *const kueue_gates[] = {"kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"};
 
 void gt_pod_object_done(struct gt_pod_object *object)
 {
@@ -61,6 +63,14 @@ static int others_of(const cJSON *list, const char *key, const char *name, char 
     return r;
 }
 
+static const char *kueue_gate_of(const char *name)
+{
+    for (unsigned i = 0; i < GT_COUNT(kueue_gates); i++)
+        if (strcmp(name, kueue_gates[i]) == 0)
+            return kueue_gates[i];
+    return NULL;
+}
+
 static int read_lists(const struct gt_pod *pod, struct gt_pod_object *to, struct gt_err **err)
 {
     const cJSON *gate, *terms = gt_get(pod->required_affinity, "nodeSelectorTerms");
@@ -72,7 +82,10 @@ static int read_lists(const struct gt_pod *pod, struct gt_pod_object *to, struct
     cJSON_ArrayForEach(gate, pod->gates)
     {
         const char *name = gt_get_string(gate, "name");
-        to->others = to->others || (*name && strcmp(name, GT_GATE) != 0 && strcmp(name, volcano_gate) != 0);
+        const char *kueue = kueue_gate_of(name);
+        to->kueue_gate = to->kueue_gate ? to->kueue_gate : kueue;
+        to->others =
+            to->others || (*name && !kueue && strcmp(name, GT_GATE) != 0 && strcmp(name, volcano_gate) != 0);
     }
     if (cJSON_GetArraySize(terms) > 0) {
         to->terms = cJSON_PrintUnformatted(terms);
@@ -86,6 +99,15 @@ static int read_lists(const struct gt_pod *pod, struct gt_pod_object *to, struct
     return 0;
 }
 
+/* Where a queue has more than its share, Volcano tells how many pods the PodGroup has and lacks, and nothing
+ * of nodes: those it tells of behind "Origin reason". */
+static bool is_held(const struct gt_pod *pod)
+{
+    const char *message = gt_get_string(pod->scheduled, "message");
+    return pod->pod_group && strncmp(message, "pod group is ", strlen("pod group is ")) == 0 &&
+           !strstr(message, "Origin reason");
+}
+
 int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err)
 {
     struct gt_pod_object made = {
@@ -95,6 +117,7 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
         .fence = pod->fence,
         .unschedulable = gt_pod_condition_is(pod->scheduled, "False", "Unschedulable"),
     };
+    made.held = made.unschedulable && is_held(pod);
     if (!pod->uid || !pod->resource_version)
         return gt_fail(err, EINVAL, "a pod without uid or resourceVersion");
     if (pod->placement)
@@ -201,30 +224,36 @@ static int write_gpus(const struct plan_draft *draft, unsigned at_least, struct 
     }
 }
 
-int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
-                       uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret,
-                       struct gt_err **err)
+int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
+                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err)
 {
+    struct gt_cluster *cluster = gt_cache_cluster((struct gt_cache *)(uintptr_t)cache);
     struct gt_cluster_node info;
+    struct gt_cluster_supernode supernode;
     struct gt_plan_texts texts = {0};
     uint64_t masks[GT_POD_CONTAINERS_MAX] = {0};
     gt_auto_buf struct gt_buf gpus = GT_BUF(GT_POD_PLAN_TEXT_MAX);
-    if (!gt_cluster_get_node(gt_cache_cluster((struct gt_cache *)(uintptr_t)cache), node, &info) ||
+    if (!gt_cluster_get_node(cluster, place->node, &info) ||
+        !gt_cluster_get_supernode(cluster, info.supernode, &supernode) ||
         !gt_text_copy(texts.node, sizeof(texts.node), info.name))
         return gt_fail(err, ENOENT, "the planned node is gone");
-    if (pod->gpus != gt_bit_count(mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
+    if (pod->gpus != gt_bit_count(place->mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
-    gt_plan_split(info.class, mask, pod->meta.gpus, pod->meta.containers, masks);
+    gt_plan_split(info.class, place->mask, pod->meta.gpus, pod->meta.containers, masks);
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
     if (!draft)
         return gt_fail_sys(err, ENOMEM, "plan");
-    int r = add_containers(cache, pod, node, info.class, masks, draft, err);
+    int r = add_containers(cache, pod, place->node, info.class, masks, draft, err);
     if (r >= 0)
         r = write_gpus(draft, pod->meta.containers, &gpus, err);
     if (r < 0)
         return r;
-    snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, unit);
-    snprintf(texts.rank, sizeof(texts.rank), "%" PRIu32, rank);
+    texts.supernode = supernode.name;
+    snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, place->unit);
+    snprintf(texts.unit_rank, sizeof(texts.unit_rank), "%" PRIu32, place->unit_rank);
+    snprintf(texts.rank, sizeof(texts.rank), "%" PRIu32, place->rank);
+    if (place->tier)
+        snprintf(texts.tier, sizeof(texts.tier), "%u", place->tier);
     texts.gpus = gt_buf_take(&gpus);
     if (!texts.gpus)
         return gt_fail_sys(err, ENOMEM, "plan");
@@ -236,6 +265,21 @@ void gt_plan_texts_done(struct gt_plan_texts *texts)
 {
     free(texts->gpus);
     *texts = (struct gt_plan_texts){0};
+}
+
+void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS])
+{
+    const struct gt_pair pairs[] = {
+        {GT_PLAN_ANNOTATION_GPUS, texts->gpus},
+        {GT_PLAN_ANNOTATION_NODE, texts->node},
+        {GT_PLAN_ANNOTATION_UNIT, texts->unit},
+        {GT_PLAN_ANNOTATION_RANK, texts->rank},
+        {GT_PLAN_ANNOTATION_UNIT_RANK, texts->unit_rank},
+        {GT_PLAN_ANNOTATION_SUPERNODE, texts->supernode ? texts->supernode : ""},
+        {GT_PLAN_ANNOTATION_TIER, texts->tier},
+    };
+    _Static_assert(GT_COUNT(pairs) == GT_PLAN_PAIRS, "each has its pair");
+    memcpy(ret, pairs, sizeof(pairs));
 }
 
 /* ---- patches ---- */
@@ -366,11 +410,11 @@ void gt_patch_affinity(const char *terms, const char *node, struct gt_buf *to)
 
 static void add_annotations(const struct gt_plan_texts *texts, struct gt_buf *to)
 {
+    struct gt_pair pairs[GT_PLAN_PAIRS];
+    gt_plan_pairs(texts, pairs);
     gt_json_begin(to, "annotations", '{');
-    gt_json_add_text(to, GT_PLAN_ANNOTATION_GPUS, texts->gpus);
-    gt_json_add_text(to, GT_PLAN_ANNOTATION_NODE, texts->node);
-    gt_json_add_text(to, GT_PLAN_ANNOTATION_UNIT, texts->unit);
-    gt_json_add_text(to, GT_PLAN_ANNOTATION_RANK, texts->rank);
+    for (unsigned i = 0; i < GT_PLAN_PAIRS; i++)
+        gt_json_add_text(to, pairs[i].key, pairs[i].value);
     gt_json_end(to, '}');
 }
 
@@ -413,4 +457,19 @@ void gt_patch_delete(const char *uid, const char *version, struct gt_buf *to)
     gt_json_add_text(to, "uid", uid);
     gt_json_add_text(to, "resourceVersion", version);
     gt_buf_puts(to, "}}");
+}
+
+void gt_patch_evict(const char *namespace_, const char *name, const char *uid, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "policy/v1");
+    gt_json_add_text(to, "kind", "Eviction");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "namespace", namespace_);
+    gt_json_add_text(to, "name", name);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "deleteOptions", '{');
+    gt_json_begin(to, "preconditions", '{');
+    gt_json_add_text(to, "uid", uid);
+    gt_buf_puts(to, "}}}");
 }

@@ -13,16 +13,18 @@
  */
 struct gt_pod_object {
     char *uid, *version;
-    char *gates;        /* other gates than ours, as JSON without the brackets; NULL: none */
-    char *terms;        /* required node selector terms, JSON; NULL: none */
-    char *pod_group;    /* that it names; NULL: none */
-    char *conditions;   /* other conditions than ours, JSON without the brackets; NULL: none */
-    uint64_t condition; /* digest of our condition, as of gt_condition_digest(); 0: none */
-    uint64_t nominated; /* digest of status.nominatedNodeName; 0: none */
-    uint64_t fence;     /* no plan of an older epoch is written to it; 0: none */
-    bool planned;       /* it has the plan's annotations */
-    bool gated, others; /* by our gate; by others that have to go first */
-    bool unschedulable; /* the scheduler says so */
+    char *gates;            /* other gates than ours, as JSON without the brackets; NULL: none */
+    char *terms;            /* required node selector terms, JSON; NULL: none */
+    char *pod_group;        /* that it names; NULL: none */
+    char *conditions;       /* other conditions than ours, JSON without the brackets; NULL: none */
+    uint64_t condition;     /* digest of our condition, as of gt_condition_digest(); 0: none */
+    uint64_t nominated;     /* digest of status.nominatedNodeName; 0: none */
+    uint64_t fence;         /* no plan of an older epoch is written to it; 0: none */
+    bool planned;           /* it has the plan's annotations */
+    bool gated, others;     /* by our gate; by others that have to go first, but for Kueue's */
+    const char *kueue_gate; /* it waits for Kueue by this gate, a literal; NULL: it does not */
+    bool unschedulable;     /* the scheduler says so */
+    bool held;              /* likewise, but for its queue in Volcano: no node was looked at */
 };
 
 enum { GT_POD_OBJECT_TEXT_MAX = 64 << 10 };
@@ -31,16 +33,28 @@ enum { GT_POD_OBJECT_TEXT_MAX = 64 << 10 };
 int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err);
 void gt_pod_object_done(struct gt_pod_object *object);
 
-/* The values of the four annotations. */
-struct gt_plan_texts {
-    char node[GT_CLUSTER_NAME_MAX + 1], unit[12], rank[12];
-    char *gpus; /* owned */
+/* Where a pod is planned to be, and as which of its job. */
+struct gt_planned_place {
+    uint32_t node;
+    uint64_t mask; /* split over the pod's containers */
+    uint32_t unit, unit_rank, rank;
+    unsigned tier; /* 0: no supernode holds the unit */
 };
-/* -ENOENT where the node or a GPU is gone. `mask` is split over the pod's containers. */
-int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
-                       uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret,
-                       struct gt_err **err);
+
+/* The values of the annotations. */
+struct gt_plan_texts {
+    char node[GT_CLUSTER_NAME_MAX + 1], unit[12], unit_rank[12], rank[12], tier[12];
+    const char *supernode; /* the cluster's */
+    char *gpus;            /* owned */
+};
+/* -ENOENT where the node or a GPU is gone. */
+int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
+                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err);
 void gt_plan_texts_done(struct gt_plan_texts *texts);
+
+/* The annotations of a plan; the first GT_PLAN_PAIRS_DECIDING are what it is known by. */
+enum { GT_PLAN_PAIRS = 7, GT_PLAN_PAIRS_DECIDING = 4 };
+void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS]);
 
 struct gt_condition_text {
     bool holds;          /* status True */
@@ -64,5 +78,8 @@ void gt_patch_lift(const struct gt_pod_object *object, const struct gt_plan_text
 void gt_patch_fence(const struct gt_pod_object *object, uint64_t epoch, struct gt_buf *to);
 /* DeleteOptions. */
 void gt_patch_delete(const char *uid, const char *version, struct gt_buf *to);
+
+/* An Eviction of policy/v1. */
+void gt_patch_evict(const char *namespace_, const char *name, const char *uid, struct gt_buf *to);
 
 #endif

@@ -26,7 +26,7 @@ static uint64_t newest_pod_s(const struct gt_cache_job *job)
     return newest;
 }
 
-void gt_promise_adopt(struct reconcile *reconcile, const struct gt_gpu_placement *content)
+void gt_promise_adopt(struct reconcile *reconcile, const struct placement_known *content)
 {
     struct pjob *pjob = reconcile->pjob;
     if (!reconcile->owner)
@@ -83,6 +83,8 @@ static uint32_t unkept(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint32_t count = 0;
+    if (reconcile->owner->spec.at_once)
+        return 0; /* they come when others have ended */
     for (uint32_t i = 0; view->states[GT_MEMBER_ABSENT] && i < view->count; i++)
         count +=
             view->members[i].state == GT_MEMBER_ABSENT && !gt_job_view_has_ended(view, reconcile->owner, i);

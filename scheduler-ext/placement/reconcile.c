@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "base/time_text.h"
 #include "scheduler-ext/core/queue.h"
+#include "scheduler-ext/decide/part.h"
 #include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/content.h"
 #include "scheduler-ext/placement/write.h"
@@ -68,12 +69,20 @@ static void adopt(struct reconcile *reconcile)
     struct placement_plan plan;
     if (pjob->adopted || !gt_placement_object_plan(&placement->objects, pjob->object, &plan))
         return;
-    const struct gt_gpu_placement *content = pjob->object->content;
+    const struct placement_known *content = pjob->object->content;
     pjob->adopted = reconcile->owner || !reconcile->expected;
     gt_promise_adopt(reconcile, content);
+    gt_node_loss_adopt(pjob, content);
     uint64_t until = gt_promise_end(reconcile);
+    const struct placement_adopt how = {.until = until,
+                                        .promised_until =
+                                            *content->promised_until && until > reconcile->now ? until : 0,
+                                        .moves = pjob->moving != PLACEMENT_STAYS,
+                                        .all_move = pjob->moving == PLACEMENT_JOB_MOVES,
+                                        .leave_before_s = pjob->leave_before_s,
+                                        .moving_until = gt_node_loss_until(reconcile)};
     gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->reservations, &plan,
-                       until, *content->promised_until && until > reconcile->now ? until : 0);
+                       &how);
 }
 
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
@@ -90,10 +99,15 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     const struct gt_job_view_spec spec = {.owner = reconcile->owner,
                                           .ranks = &reconcile->placement->ranks,
                                           .refused = &reconcile->refused,
+                                          .spares = &reconcile->placement->spares,
                                           .is_lifted = is_lifted,
                                           .arg = reconcile,
                                           .now = reconcile->now,
                                           .wanted_until = wanted_until,
+                                          .minimum = gt_reconcile_minimum(reconcile),
+                                          .leave_before_s =
+                                              reconcile->pjob->moving ? reconcile->pjob->leave_before_s : 0,
+                                          .moving_until = gt_node_loss_until(reconcile),
                                           .none_come = gt_promise_none_come(reconcile) != GT_PODS_COME,
                                           .missing_until = gt_promise_end(reconcile),
                                           .ahead_gpus = options->reserve_gpus,
@@ -116,6 +130,7 @@ void gt_reconcile_done(struct reconcile *reconcile)
     if (reconcile->view)
         gt_job_view_free(reconcile->view);
     gt_node_set_done(&reconcile->refused);
+    gt_node_set_done(&reconcile->pinned);
 }
 
 static uint32_t gated(const struct gt_job_view *view)
@@ -133,14 +148,22 @@ static const struct gt_cache_pod *first_gated(const struct gt_cache_job *job)
 
 /* ---- before a plan ---- */
 
+/* Gates that have to go first: its state says whose. */
 static bool other_gates(const struct reconcile *reconcile)
 {
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
             member->state == GT_MEMBER_TO_PLACE ? record_of(reconcile, member->pod) : NULL;
-        if (record && record->object.others)
-            return true;
+        if (!record || (!record->object.others && !record->object.kueue_gate))
+            continue;
+        char text[400] = "other scheduling gates of its pods have to go first";
+        if (record->object.kueue_gate)
+            snprintf(text, sizeof(text), "Kueue has not let it in: pod %s has the gate %s",
+                     member->pod->meta.name, record->object.kueue_gate);
+        gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS,
+                               record->object.kueue_gate ? "NotAdmitted" : "OtherGates", text);
+        return true;
     }
     return false;
 }
@@ -173,12 +196,7 @@ static bool lacks_pods(struct reconcile *reconcile)
 bool gt_reconcile_is_ready(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    if (other_gates(reconcile)) {
-        gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OtherGates",
-                               "other scheduling gates of its pods have to go first");
-        return false;
-    }
-    if (lacks_pods(reconcile) ||
+    if (other_gates(reconcile) || lacks_pods(reconcile) ||
         (reconcile->view->grouped && (gt_promise_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;
     uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
@@ -205,10 +223,15 @@ static uint64_t shape_of(const struct reconcile *reconcile)
     uint64_t shape = GT_DIGEST_EMPTY;
     if (!view->whole || reconcile->refused.nodes)
         return 0;
-    for (uint32_t i = 0; i < view->count; i++)
-        if (view->members[i].pod &&
-            gt_cache_pod_is_constrained(reconcile->placement->spec.cache, view->members[i].pod))
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        if ((gt_part_is_allowed(view) && view->job->members[i].needed) ||
+            (pod && gt_cache_pod_is_constrained(reconcile->placement->spec.cache, pod)))
             return 0;
+        if (pod) /* equal requests are one */
+            shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod));
+    }
+    shape = gt_digest_number(shape, view->minimum);
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         const uint64_t parts[] = {unit->pods, unit->gpus, unit->atom};
@@ -223,7 +246,7 @@ static uint64_t gpus_of(const struct gt_job_view *view)
 {
     uint64_t gpus = 0;
     for (uint32_t u = 0; u < view->job->units.count; u++)
-        gpus += (uint64_t)view->job->units.units[u].pods * view->job->units.units[u].gpus;
+        gpus += gt_part_gpus(view, u);
     return gpus;
 }
 
@@ -231,7 +254,7 @@ static uint64_t gpus_of(const struct gt_job_view *view)
 static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
     pjob->waits_ms = reconcile->now;
     if (pjob->began_in_term || pjob->object_read || !content || content->phase != GT_GPU_PLACEMENT_WAITING)
         return;
@@ -243,6 +266,12 @@ static void adopt_wait(struct reconcile *reconcile)
         pjob->waits_ms = since;
 }
 
+/* Its next unit is no more than it had. */
+static bool runs_in_turns(const struct reconcile *reconcile)
+{
+    return reconcile->owner && reconcile->owner->spec.at_once;
+}
+
 static void enqueue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -250,10 +279,10 @@ static void enqueue(struct reconcile *reconcile)
     struct gt_queue_entry entry = {.job = pjob,
                                    .share = &pjob->tenant->share,
                                    .gpus = view->whole ? gpus_of(view) : 0,
-                                   .partial =
-                                       view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED],
+                                   .grows = gt_part_grows(view) && !runs_in_turns(reconcile),
                                    .number = pjob->job->number,
                                    .shape = shape_of(reconcile)};
+    entry.partial = !entry.grows && (view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED]);
     gt_placement_seniority(pjob->job, &entry.priority, &entry.created_s);
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !view->whole; pod = pod->next)
         if (gt_job_view_counts(pod) && pod->plan != GT_CACHE_PLAN_HELD && pod->node == GT_NONE)
@@ -293,19 +322,32 @@ bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_po
     return true;
 }
 
+/* What is to be told of a member whose plan is lost; NULL: it is not. */
+static const char *loss_of(struct reconcile *reconcile, const struct gt_job_view_member *member,
+                           const struct record *record, const char **ret_text)
+{
+    bool refused =
+        member->pod->refused || (member->state == GT_MEMBER_LIFTED && is_refused(reconcile, record));
+    if (refused && record && record->object.held) {
+        *ret_text =
+            "its queue has more than its share; the planned GPUs are no longer kept, and other jobs use "
+            "its node only where no other serves";
+        return GT_CONDITION_HELD;
+    }
+    *ret_text = refused ? "the scheduler refuses the planned node; GPUs are no longer kept there"
+                        : "the planned GPUs were taken, or are gone, before the pod was bound";
+    return refused ? GT_CONDITION_REFUSED : member->state == GT_MEMBER_LOST ? "PlanLost" : NULL;
+}
+
 static void handle_lost(struct reconcile *reconcile)
 {
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (member->state != GT_MEMBER_LOST && member->state != GT_MEMBER_LIFTED)
             continue;
-        bool refused = member->pod->refused || (member->state == GT_MEMBER_LIFTED &&
-                                                is_refused(reconcile, record_of(reconcile, member->pod)));
-        if (member->state == GT_MEMBER_LIFTED && !refused)
+        const char *text, *reason = loss_of(reconcile, member, record_of(reconcile, member->pod), &text);
+        if (!reason)
             continue;
-        const char *reason = refused ? GT_CONDITION_REFUSED : "PlanLost";
-        const char *text = refused ? "the scheduler refuses the planned node; GPUs are no longer kept there"
-                                   : "the planned GPUs were taken, or are gone, before the pod was bound";
         reconcile->lost++;
         if (!gated(reconcile->view) &&
             !reconcile->view->states[GT_MEMBER_TO_RESERVE]) /* else it says what it waits for */
@@ -313,14 +355,15 @@ static void handle_lost(struct reconcile *reconcile)
         struct record *record = gt_record_writable(reconcile->pjob, member->pod, reconcile->now);
         if (!record)
             continue;
-        if (refused)
+        bool held = strcmp(reason, GT_CONDITION_HELD) == 0; /* nothing is wrong with its node */
+        if (strcmp(reason, GT_CONDITION_REFUSED) == 0)
             gt_backoff_node(&reconcile->placement->backoffs,
                             gt_cache_cluster(reconcile->placement->spec.cache), reconcile->pjob->job->key,
                             member->pod->plan_node, reconcile->now);
         record->lost_told = record->lost_told || member->pod->refused;
         if (!record->lost_told)
             reconcile->placement->counters.lost++;
-        bool again = gt_reconcile_recreate(reconcile, member->pod, record);
+        bool again = !held && gt_reconcile_recreate(reconcile, member->pod, record);
         if (!record->lost_told) {
             const struct gt_condition_text condition = {.reason = reason, .message = text};
             if (!again)
@@ -338,7 +381,9 @@ static void handle_lost(struct reconcile *reconcile)
 static bool may_lift(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    if (gt_job_view_is_complete(reconcile->view) || (reconcile->owner && reconcile->owner->sequential))
+    bool come = pjob->units_placed ? !reconcile->view->states[GT_MEMBER_RESERVED]
+                                   : gt_job_view_is_complete(reconcile->view);
+    if (come || (reconcile->owner && reconcile->owner->sequential))
         return true;
     if (!pjob->lift_ms)
         pjob->lift_ms = reconcile->now + reconcile->placement->times.gang_ms;
@@ -346,18 +391,61 @@ static bool may_lift(struct reconcile *reconcile)
     return reconcile->now >= pjob->lift_ms;
 }
 
+/* A unit with members that are still to be placed waits for them, and for pods of it that have to leave. */
+static bool is_to_lift(const struct gt_job_view *view, uint32_t at)
+{
+    uint32_t unit = view->members[at].unit;
+    return view->members[at].state == GT_MEMBER_PLANNED && !view->open[unit] &&
+           !gt_job_view_unit_moves(view, unit);
+}
+
+/* The tier of the lowest supernode that holds all places of a unit; 0: there is none. */
+static unsigned tier_of(const struct reconcile *reconcile, uint32_t number)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    const struct gt_job_units *units = &reconcile->view->job->units;
+    const struct gt_plan_unit *unit = number < units->count ? &units->units[number] : NULL;
+    struct gt_cluster_supernode supernode;
+    uint32_t common = GT_NONE;
+    for (uint32_t i = unit ? unit->first : 0; unit && i < unit->first + unit->pods; i++) {
+        uint64_t mask;
+        uint32_t node = gt_job_view_place(reconcile->view, &reconcile->pjob->reservations, cluster, i, &mask);
+        if (node != GT_NONE && !gt_cluster_widen(cluster, node, &common))
+            return 0;
+    }
+    return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
+}
+
+static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned tier, struct gt_plan_texts *ret)
+{
+    const struct gt_job *job = reconcile->view->job;
+    const struct gt_job_view_member *member = &reconcile->view->members[at];
+    const struct gt_plan_unit *unit =
+        member->unit < job->units.count ? &job->units.units[member->unit] : NULL;
+    const struct gt_planned_place place = {.node = member->pod->plan_node,
+                                           .mask = member->pod->plan_mask,
+                                           .unit = member->unit,
+                                           .unit_rank = unit ? at - unit->first : 0,
+                                           .rank = job->members[at].rank,
+                                           .tier = tier};
+    return gt_plan_texts_make(reconcile->placement->spec.cache, member->pod, &place, ret, NULL);
+}
+
 /* The texts of all plans of gated pods, by member. False where one cannot be made: that pod is planned anew
  * at the next reconcile. */
 static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
 {
+    uint32_t unit = GT_NONE;
+    unsigned tier = 0;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
-        struct gt_cache_pod *pod = member->pod;
-        if (member->state != GT_MEMBER_PLANNED)
+        if (!is_to_lift(reconcile->view, i))
             continue;
-        if (gt_plan_texts_make(reconcile->placement->spec.cache, pod, pod->plan_node, pod->plan_mask,
-                               member->unit, reconcile->view->job->members[i].rank, &texts[i], NULL) < 0) {
-            gt_cache_unplan_pod(reconcile->placement->spec.cache, pod);
+        if (member->unit != unit) /* they come in the order of units */
+            tier = tier_of(reconcile, member->unit);
+        unit = member->unit;
+        if (make_text(reconcile, i, tier, &texts[i]) < 0) {
+            gt_cache_unplan_pod(reconcile->placement->spec.cache, member->pod);
             gt_placement_mark(reconcile->pjob);
             return false;
         }
@@ -402,9 +490,7 @@ static void hint_made(struct reconcile *reconcile)
         if (member->state != GT_MEMBER_LIFTED || !wants_hint(pod->scheduler))
             continue;
         struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
-        if (!record || record->hinted || record->object.nominated ||
-            gt_plan_texts_make(reconcile->placement->spec.cache, pod, pod->plan_node, pod->plan_mask,
-                               member->unit, reconcile->view->job->members[i].rank, &texts, NULL) < 0)
+        if (!record || record->hinted || record->object.nominated || make_text(reconcile, i, 0, &texts) < 0)
             continue;
         tell_planned(reconcile, pod, record, &texts);
         gt_plan_texts_done(&texts);
@@ -417,7 +503,7 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
     const struct gt_job_view *view = reconcile->view;
     bool ready = true;
     for (uint32_t i = 0; i < view->count; i++) {
-        if (view->members[i].state != GT_MEMBER_PLANNED)
+        if (!is_to_lift(view, i))
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
         struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
@@ -426,9 +512,8 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
     }
     for (uint32_t i = 0; ready && i < view->count; i++) {
         struct record *record =
-            view->members[i].state == GT_MEMBER_PLANNED
-                ? gt_record_writable(reconcile->pjob, view->members[i].pod, reconcile->now)
-                : NULL;
+            is_to_lift(view, i) ? gt_record_writable(reconcile->pjob, view->members[i].pod, reconcile->now)
+                                : NULL;
         if (record)
             gt_write_lift(reconcile->pjob, record, &texts[i]);
     }
@@ -445,6 +530,15 @@ static void write_plans(struct reconcile *reconcile)
         gt_plan_texts_done(&texts[i]);
 }
 
+static void tell_early(struct reconcile *reconcile)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "%u of its pods wait for others of their units, which come when pods end",
+             reconcile->view->states[GT_MEMBER_EARLY]);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "PodsMissing", text);
+    gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
+}
+
 static void bring_in(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -452,26 +546,42 @@ static void bring_in(struct reconcile *reconcile)
     hint_made(reconcile);
     if (!gated(reconcile->view)) {
         pjob->lift_ms = 0;
-        pjob->told_digest = 0;
         pjob->refusal_told = false;
-        if (!reconcile->lost)
+        if (reconcile->view->states[GT_MEMBER_EARLY])
+            tell_early(reconcile);
+        else
+            pjob->told_digest = 0;
+        if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY])
             gt_promise_tell(reconcile);
         if (gt_placement_acknowledge(reconcile))
             gt_placement_publish(pjob, reconcile->view, reconcile->owner);
         return;
     }
     bool waits = gt_promise_waits(reconcile);
-    if (!waits)
+    bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state tells of that */
+    if (!waits && !moves)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
     if (!gt_placement_acknowledge(reconcile))
         return;
-    if (waits)
+    if (waits || moves)
         gt_placement_publish(pjob, reconcile->view, reconcile->owner);
-    else if (may_lift(reconcile))
+    if (!waits && (moves || may_lift(reconcile)))
         write_plans(reconcile);
-    else
+    else if (!waits)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "PodsMissing",
                                "its gates are lifted when its other pods are there");
+}
+
+/* Units that may run though others wait, which stay in the queue. */
+static void bring_in_part(struct reconcile *reconcile)
+{
+    hint_made(reconcile);
+    if (!gt_placement_acknowledge(reconcile) || gt_promise_waits(reconcile))
+        return;
+    if (!reconcile->view->states[GT_MEMBER_PLANNED])
+        reconcile->pjob->lift_ms = 0;
+    else if (may_lift(reconcile))
+        write_plans(reconcile);
 }
 
 /* ---- jobs that are none of ours ---- */
@@ -480,20 +590,20 @@ static void bring_in(struct reconcile *reconcile)
 static void let_go(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_cache_pod *first = first_gated(pjob->job);
+    const struct gt_cache_pod *first = first_gated(pjob->job), *any = pjob->job->pods;
     leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
-    if (!first) {
+    if (!first && !any->identity.unsupported) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
         return;
     }
-    if (!gt_reconcile_is_ready(reconcile))
+    if (first && !gt_reconcile_is_ready(reconcile))
         return;
     const char *warning = reconcile->view->job->units.warning;
     gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
                            warning ? warning : "no gpu-group-size: there is nothing to plan");
     if (pjob->told_digest != 1)
-        gt_placement_event(pjob, first, warning != NULL, "NoGroup", "Place", pjob->text);
+        gt_placement_event(pjob, first ? first : any, warning != NULL, "NoGroup", "Place", pjob->text);
     pjob->told_digest = 1;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
@@ -504,12 +614,24 @@ static void let_go(struct reconcile *reconcile)
     }
 }
 
-static void refuse(struct pjob *pjob, const char *text)
+/* A job that runs has been changed so. */
+static void warn_of_rule(struct pjob *pjob, const char *text)
 {
+    uint64_t digest = gt_digest_keyed(text);
+    if (pjob->told_digest != digest)
+        gt_placement_event(pjob, pjob->job->pods, true, "RuleBroken", "Place", text);
+    pjob->told_digest = digest;
+}
+
+static void refuse(struct reconcile *reconcile, const char *text)
+{
+    struct pjob *pjob = reconcile->pjob;
     leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
     if (!first_gated(pjob->job)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
+        if (reconcile->owner)
+            warn_of_rule(pjob, text);
         return;
     }
     if (pjob->state != GT_PLACEMENT_REFUSED)
@@ -538,17 +660,25 @@ static void reconcile_job(struct reconcile *reconcile)
     }
     gt_reconcile_count_unbound(reconcile);
     handle_lost(reconcile);
+    gt_placement_set_lost(pjob, reconcile->lost > 0);
     if (pjob->writes)
         return;
     if (gt_placement_give_back(reconcile))
         return;
     struct gt_cache *cache = reconcile->placement->spec.cache;
+    if (!gt_node_loss_handle(reconcile))
+        return;
     if (gt_decide_mend(cache, view, &pjob->reservations, true)) {
         if (!gt_placement_may_give_up(reconcile))
             return;
         gt_decide_mend(cache, view, &pjob->reservations, false);
     }
-    if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE]) {
+    bool waits = view->states[GT_MEMBER_TO_PLACE] || view->states[GT_MEMBER_TO_RESERVE];
+    pjob->units = view->job->units.count;
+    pjob->units_placed = waits && gt_part_suffices(view) ? gt_part_units(view) : 0;
+    if (pjob->units_placed)
+        bring_in_part(reconcile);
+    if (!waits) {
         bring_in(reconcile);
     } else if (gt_reconcile_is_ready(reconcile)) {
         enqueue(reconcile);
@@ -591,7 +721,7 @@ void gt_placement_reconcile(struct pjob *pjob)
             gt_placement_due(pjob, settled(&reconcile));
             return;
         }
-        refuse(pjob, gt_err_text(error));
+        refuse(&reconcile, gt_err_text(error));
         return;
     }
     reconcile_job(&reconcile);

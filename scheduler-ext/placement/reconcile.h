@@ -35,9 +35,16 @@ void gt_placement_forget_lacking(struct pjob *pjob);
  * of the newest jobs first. True: they were, or are about to be, and the job is looked at again. */
 bool gt_placement_give_back(struct reconcile *reconcile);
 
+/* ---- pinned.c ---- */
+void gt_placement_set_lost(struct pjob *pjob, bool lost);
+/* Adds the nodes of other jobs' pods whose gate has gone and whose plan is lost. */
+int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err);
+
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has let the job in; otherwise its state says which has not. */
 bool gt_reconcile_is_admitted(struct reconcile *reconcile);
+/* How many of its pods start together, as the PodGroup says that they name; 0: it does not. */
+uint32_t gt_reconcile_minimum(const struct reconcile *reconcile);
 /* Counts all of it for its queue, before another job of that is tried. */
 void gt_reconcile_enter_queue(struct reconcile *reconcile);
 /* Counts for its queue what of it is planned and on no node. */
@@ -56,12 +63,21 @@ enum gt_none_come gt_promise_none_come(const struct reconcile *reconcile);
 uint64_t gt_promise_ms(const struct reconcile *reconcile);
 uint64_t gt_promise_end(const struct reconcile *reconcile);
 /* For a new leader: the end is that which the last one would have kept to. */
-void gt_promise_adopt(struct reconcile *reconcile, const struct gt_gpu_placement *content);
+void gt_promise_adopt(struct reconcile *reconcile, const struct placement_known *content);
 /* The state of a job whose pods all have their plan: it says where places of others are kept no more. */
 void gt_promise_tell(struct reconcile *reconcile);
 /* Whether gates stay, since the owner makes no pods now; its state says so. The pods of one that is stopped
  * are about to go; one that fails may soon go on, and then the job is planned as a whole. */
 bool gt_promise_waits(struct reconcile *reconcile);
+
+/* ---- node_loss.c ---- */
+/* Moves units that have lost nodes, as their jobs want it. False: it has to be reconciled again before
+ * anything else is done. */
+bool gt_node_loss_handle(struct reconcile *reconcile);
+/* Until when the places of pods after those that leave are kept, seen from now. */
+uint64_t gt_node_loss_until(const struct reconcile *reconcile);
+/* For a new leader. */
+void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content);
 
 /* ---- for both ways ---- */
 
@@ -75,6 +91,8 @@ struct reconcile {
     enum gt_owner_kind kind;      /* GT_OWNER_KINDS: no object will ever speak for it */
     bool expected; /* the object exists, for its pods name it as theirs: it is only not known yet */
     struct gt_node_set refused; /* nodes that its scheduler refused lately */
+    struct gt_node_set pinned;  /* while it is tried: to which pods of others are pinned */
+    uint64_t gpus_max;          /* of a part that is planned now, for its queue has no more; 0: no limit */
     unsigned lost;              /* members whose plan is lost, or refused by the scheduler */
     uint64_t now;
 };

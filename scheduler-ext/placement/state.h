@@ -22,6 +22,7 @@
  */
 struct pjob;
 struct write;
+struct eviction;
 
 /* A pod that is gated, or planned and not bound. */
 struct record {
@@ -54,21 +55,33 @@ struct tenant {                  /* a namespace that has jobs here; gt_cache_nam
     uint32_t jobs;
 };
 
+/* Which pods of a job have to leave their places, for whose successors others are kept. */
+enum placement_moving {
+    PLACEMENT_STAYS,
+    PLACEMENT_UNIT_MOVES, /* those that are elsewhere than planned */
+    PLACEMENT_JOB_MOVES,  /* all */
+};
+
 struct pjob {
     struct gt_placement *placement;
     struct gt_cache_job *job;
     struct tenant *tenant;
     struct pjob *next, *previous;
     struct pjob *next_marked;
+    struct pjob *next_delayed, *previous_delayed;
     bool marked, queued;
+    bool delayed;          /* until fewer plans wait to be written */
     bool wants;            /* some of its reservations do */
     bool keeps;            /* some of its reservations are kept */
     bool awaits_admission; /* by its queue in Volcano */
     char *volcano_queue;   /* that has let it in; NULL: none */
+    uint32_t units;
+    uint32_t units_placed; /* where these may run though others wait for room; else 0 */
     uint64_t unbound_gpus; /* planned and on no node, or on one for a moment only */
     uint64_t unbound_ms;   /* then they count less; 0: not set */
     struct gt_reservations reservations;
     struct placement_object *object; /* NULL: no memory */
+    bool has_lost;                   /* pods without their gate have lost their plan */
     bool began_in_term;              /* of this leader */
     bool adopted;                    /* what the object planned before this leader's term was taken over */
     bool object_read;                /* since when it has waited was taken over, too */
@@ -80,6 +93,11 @@ struct pjob {
     int64_t turn_end_s;          /* the same as Unix time: it is told, and must not waver */
     uint32_t too_many_gpus;      /* those would have so many GPUs: more than are kept; 0: they would not */
     uint64_t new_pod_ms;
+    enum placement_moving moving;
+    uint64_t leave_before_s; /* none of those that have to leave was made later, by the API's time */
+    bool wants_move;         /* of a unit, for which there is no other place yet */
+    struct eviction *evictions;
+    uint64_t last_leaves_ms; /* the last pod of the job goes then, though no other one has come; 0: not set */
     uint64_t lift_ms;        /* gates may go though pods are missing; 0: not set */
     uint64_t due_ms;         /* to be looked at again; UINT64_MAX: when something happens */
     uint64_t lacking_gpus;   /* it wants so many promised and may not; 0: it does not wait for that */
@@ -114,7 +132,8 @@ struct gt_placement {
     struct remote_reservations remote; /* while it does not act */
     struct backoffs backoffs;
     struct gt_quotas quotas;
-    uint32_t lacking; /* jobs that wait for what may be promised */
+    uint32_t lacking;   /* jobs that wait for what may be promised */
+    uint32_t lost_jobs; /* jobs with has_lost */
     struct gt_source *timer;
     bool started, in_turn;
     struct pjob *jobs, *marked;
@@ -130,6 +149,11 @@ struct gt_placement {
     uint32_t record_count, record_capacity, gap_count;
     struct write_line acting, telling;
     uint32_t writes_waiting, writes_running, telling_running;
+    uint32_t plans_waiting;                    /* writes of GPUPlacements with a plan, among those */
+    struct pjob *first_delayed, *last_delayed; /* jobs that may not add one */
+    uint32_t evictions_running;
+    struct gt_node_set spares;
+    uint64_t spares_ms; /* when they were looked for */
     struct pjob *holder;
     struct gt_node_set kept;
     uint64_t kept_digest;
@@ -177,6 +201,12 @@ static inline const char *gt_record_name(const struct record *record)
 {
     return record->entry->key + record->entry->name_at;
 }
+
+/* ---- spares.c ---- */
+/* Looks for the spare nodes anew. */
+void gt_placement_find_spares(struct gt_placement *placement);
+/* Tells of supernodes of which more are wanted than they have nodes. */
+void gt_placement_tell_spares(struct gt_placement *placement);
 
 /* ---- records.c ---- */
 struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_, const char *name);

@@ -14,6 +14,7 @@ enum {
     BODY_MAX = 512 << 10,
     PATCHES_RUNNING_MAX = 32, /* the client runs 16 at a time */
     TELLING_MAX = 8,
+    PLANS_WAITING_MAX = 256,
     REFUSED_MAX_MS = 300000,
 };
 
@@ -41,6 +42,11 @@ static bool only_tells(const struct write *write)
            (write->kind == WRITE_OBJECT && !write->plans) || write->kind == WRITE_OBJECT_DELETE;
 }
 
+static bool is_plan(const struct write *write)
+{
+    return write->kind == WRITE_OBJECT && write->plans;
+}
+
 static struct write_line *line_of(const struct write *write)
 {
     return only_tells(write) ? &write->placement->telling : &write->placement->acting;
@@ -65,6 +71,7 @@ static void leave_line(struct write *write)
         line->last = write->previous;
     write->next = write->previous = NULL;
     write->placement->writes_waiting--;
+    write->placement->plans_waiting -= is_plan(write);
 }
 
 static void leave_flight(struct write *write)
@@ -120,6 +127,7 @@ static struct write *new_write(const struct write *what)
         line->first = write;
     line->last = write;
     write->placement->writes_waiting++;
+    write->placement->plans_waiting += is_plan(write);
     *place_of(write) = write;
     if (!write->job)
         return write;
@@ -214,6 +222,49 @@ void gt_write_object(struct pjob *pjob, struct placement_object *object,
         gt_gpu_placement_write(content, &write->body);
     else
         gt_gpu_placement_write_patch(content, with_plan, &write->body);
+}
+
+bool gt_write_has_room(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    if (placement->plans_waiting < PLANS_WAITING_MAX)
+        return true;
+    if (pjob->delayed)
+        return false;
+    pjob->delayed = true;
+    pjob->previous_delayed = placement->last_delayed;
+    if (placement->last_delayed)
+        placement->last_delayed->next_delayed = pjob;
+    else
+        placement->first_delayed = pjob;
+    placement->last_delayed = pjob;
+    return false;
+}
+
+void gt_write_forget_job(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    if (!pjob->delayed)
+        return;
+    if (pjob->previous_delayed)
+        pjob->previous_delayed->next_delayed = pjob->next_delayed;
+    else
+        placement->first_delayed = pjob->next_delayed;
+    if (pjob->next_delayed)
+        pjob->next_delayed->previous_delayed = pjob->previous_delayed;
+    else
+        placement->last_delayed = pjob->previous_delayed;
+    pjob->next_delayed = pjob->previous_delayed = NULL;
+    pjob->delayed = false;
+}
+
+static void resume_delayed(struct gt_placement *placement)
+{
+    for (uint32_t i = placement->plans_waiting; i < PLANS_WAITING_MAX && placement->first_delayed; i++) {
+        struct pjob *pjob = placement->first_delayed;
+        gt_write_forget_job(pjob);
+        gt_placement_mark(pjob);
+    }
 }
 
 void gt_write_object_get(struct gt_placement *placement, struct placement_object *object, struct pjob *pjob)
@@ -511,4 +562,5 @@ void gt_writes_send(struct gt_placement *placement)
         placement->telling_running += only_tells(write);
         placement->counters.writes++;
     }
+    resume_delayed(placement);
 }

@@ -35,6 +35,11 @@ void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch);
  * plan, or all but that. */
 void gt_write_object(struct pjob *pjob, struct placement_object *object,
                      const struct gt_gpu_placement *content, bool with_plan);
+/* Whether that may be asked for now. If not, the job is reconciled again when fewer plans wait: their texts
+ * take memory, and after an upgrade each job of a cluster has one. */
+bool gt_write_has_room(struct pjob *pjob);
+/* The job goes. */
+void gt_write_forget_job(struct pjob *pjob);
 /* Reads it again; `pjob` waits for it, and may be NULL. */
 void gt_write_object_get(struct gt_placement *placement, struct placement_object *object, struct pjob *pjob);
 void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object);

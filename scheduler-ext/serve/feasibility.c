@@ -57,6 +57,8 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
         return;
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
+    else if (feasibility == GT_NODE_KEPT && gt_placement_is_spare(placement, node))
+        gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
     else if (feasibility == GT_NODE_KEPT)
         gt_buf_puts(to, "gputopo keeps this node for a larger job that has waited for long");
     else if (feasibility == GT_GPUS_RESERVED) {

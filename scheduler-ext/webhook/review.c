@@ -62,7 +62,8 @@ MEMBERS template_spec_members[] = {{"initContainers", &containers}, {"containers
 OBJECT_OF(template_spec, template_spec_members);
 MEMBERS template_members[] = {{"metadata", &metadata}, {"spec", &template_spec}, {0}};
 OBJECT_OF(template, template_members);
-MEMBERS role_members[] = {{"name", &text}, {"replicas", &number}, {"template", &template}, {0}};
+MEMBERS role_members[] = {
+    {"name", &text}, {"replicas", &number}, {"minAvailable", &number}, {"template", &template}, {0}};
 OBJECT_OF(role, role_members);
 MAP_OF(roles, ROLES, role);
 ARRAY_OF(tasks, role);
@@ -72,6 +73,13 @@ OBJECT_OF(plugins, plugins_members);
 MEMBERS ordinals_members[] = {{"start", &number}, {0}};
 OBJECT_OF(ordinals, ordinals_members);
 
+MEMBERS policy_members[] = {{"minAvailable", &number}, {0}};
+OBJECT_OF(policy, policy_members);
+MEMBERS run_members[] = {{"schedulingPolicy", &policy}, {0}};
+OBJECT_OF(run, run_members);
+MEMBERS elastic_members[] = {{"minReplicas", &number}, {"maxReplicas", &number}, {0}};
+OBJECT_OF(elastic, elastic_members);
+
 MEMBERS spec_members[] = {{"nodeName", &text},
                           {"schedulingGates", &gates},
                           {"affinity", &affinity},
@@ -80,12 +88,16 @@ MEMBERS spec_members[] = {{"nodeName", &text},
                           {"replicas", &number},
                           {"parallelism", &number},
                           {"completions", &number},
+                          {"completionMode", &text},
                           {"podManagementPolicy", &text},
                           {"ordinals", &ordinals},
                           {"template", &template},
                           {"pytorchReplicaSpecs", &roles},
                           {"replicaSpecs", &roles},
                           {"tasks", &tasks},
+                          {"minAvailable", &number},
+                          {"runPolicy", &run},
+                          {"elasticPolicy", &elastic},
                           {"plugins", &plugins},
                           {0}};
 OBJECT_OF(spec, spec_members);

@@ -168,6 +168,8 @@ static bool sibling_is_grouped(const struct gt_webhook *webhook, const struct se
 static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *seen, bool *ret_doubt)
 {
     *ret_doubt = false;
+    if (seen->identity.unsupported)
+        return false;
     if (gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP))
         return true;
     if (seen->unknown || seen->identity.ignored)
@@ -182,6 +184,8 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
 
 static const char *warning_for(const struct seen_pod *seen, bool grouped)
 {
+    if (seen->identity.unsupported && gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_GROUP))
+        return gt_job_unsupported(&seen->identity);
     return gt_pod_annotation(&seen->pod.meta, GT_ANNOTATION_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
@@ -221,16 +225,11 @@ static void add_gate(bool has_gates, struct gt_buf *to)
                               : ",\"value\":[{\"name\":\"" GT_GATE "\"}]}");
 }
 
-#define PLAN_PAIRS(texts)                                                                                    \
-    {                                                                                                        \
-        {GT_PLAN_ANNOTATION_GPUS, (texts)->gpus}, {GT_PLAN_ANNOTATION_NODE, (texts)->node},                  \
-            {GT_PLAN_ANNOTATION_UNIT, (texts)->unit}, {GT_PLAN_ANNOTATION_RANK, (texts)->rank},              \
-    }
-
 static void add_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts, struct gt_buf *to)
 {
-    const struct gt_pair pairs[] = PLAN_PAIRS(texts);
+    struct gt_pair pairs[GT_PLAN_PAIRS];
     bool has_affinity = cJSON_IsObject(pod->affinity);
+    gt_plan_pairs(texts, pairs);
     if (!cJSON_IsObject(pod->annotations)) {
         begin_operation(to, "add", "/metadata/annotations", "");
         gt_buf_puts(to, ",\"value\":{}}");
@@ -250,8 +249,9 @@ static void add_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts
 
 static bool has_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts)
 {
-    const struct gt_pair pairs[] = PLAN_PAIRS(texts);
-    for (unsigned i = 0; i < GT_COUNT(pairs); i++)
+    struct gt_pair pairs[GT_PLAN_PAIRS];
+    gt_plan_pairs(texts, pairs);
+    for (unsigned i = 0; i < GT_PLAN_PAIRS_DECIDING; i++)
         if (!is(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(pod->annotations, pairs[i].key)),
                 pairs[i].value))
             return false;
@@ -301,11 +301,12 @@ static int check_pod(const struct seen_pod *seen, struct gt_err **err)
     for (unsigned i = 0; i < count; i++) {
         const struct gt_job_template *template = &seen->owner->spec.templates[i];
         texts[i] = (struct gt_job_texts){template->role[0] ? template->role : "the template", template->group,
-                                         template->atomic};
+                                         template->atomic, template->loss};
     }
     const struct gt_pod_meta *meta = &seen->pod.meta;
     texts[count] = (struct gt_job_texts){count ? "the pod" : "", gt_pod_annotation(meta, GT_ANNOTATION_GROUP),
-                                         gt_pod_annotation(meta, GT_ANNOTATION_ATOMIC)};
+                                         gt_pod_annotation(meta, GT_ANNOTATION_ATOMIC),
+                                         gt_pod_annotation(meta, GT_ANNOTATION_LOSS)};
     int r = gt_job_sizes_read(texts, count + 1, &sizes, err);
     if (r < 0 || !sizes.group)
         return r;

@@ -70,6 +70,8 @@ static void fill(struct tables *tables, unsigned first, unsigned count, int name
         .waiting_since = "",
         .planned_at = "2026-01-30T12:00:02Z",
         .reserved_until = "",
+        .moving = "",
+        .moving_before = "",
     };
 }
 

@@ -184,6 +184,26 @@ class PlacementCases:
         return why
 
     @quick
+    def full_nodes(self):
+        """CPUs of all nodes but four are taken by pods without GPUs: units go onto the four, the next waits and says why."""
+        nodes = self.placed.hollow.names
+        left = [node for node in nodes if rack_of(node) == rack_of(nodes[-1])][-4:]
+        full = [node for node in nodes if node not in left]
+        self.cluster.kubectl(*apply("test"), data={"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"full-{node}", "namespace": "default", "labels": {"full": rack_of(node)}},
+             "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [
+                 {"name": "main", "image": "none", "resources": {"requests": {"cpu": "60"}}}]}} for node in full]})
+        template = pod_template(8, group=32)
+        template["spec"]["containers"][0]["resources"].setdefault("requests", {})["cpu"] = "8"
+        self.placed.create(job("fits", 4, template))
+        same(sorted(pod["spec"]["nodeName"] for pod in self.placed.bound("job-name=fits", 4)), sorted(left), "nodes with CPUs")
+        self.placed.create(job("after", 4, template))
+        why = self.placed.waits("job-name=after", "TooFewResources", "lack CPU (a pod needs 8, at most 4 is free)")
+        self.cluster.kubectl("delete", "pods", "-l", f"full={rack_of(full[0])}", "--force", "--grace-period=0")
+        self.placed.check_placed(self.placed.bound("job-name=after", 4), 32)
+        return why
+
+    @quick
     def turns(self):
         """A namespace that has every GPU, and a dozen jobs that wait for more, delays nobody else's first."""
         many = [f"many-{number}" for number in range(12)]
@@ -314,6 +334,7 @@ class PlacementCases:
         case("what breaks a rule is refused with its sentence", self.refused)
         case("a unit that no rack holds waits, says why, and nothing is placed; atoms fall back", self.too_big)
         case("a job that waits comes in when there is room", self.comes_in_later)
+        case("nodes whose CPUs are taken are left out, and a job that needs them says so", self.full_nodes)
         case("a namespace that has every GPU, and older jobs that wait, delays no other's first job", self.turns)
         case("five gangs where two fit: two run, none half, the others follow", self.contention)
         case("a big job does not starve", self.big_one_first)

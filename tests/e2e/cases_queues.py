@@ -159,6 +159,36 @@ class QueueCases:
             self.cluster.kubectl("delete", "queue", "full", "--wait=false")
             self.volcano.reload(self.volcano.with_us())
 
+    def over_its_share(self):
+        """A job that is let in, planned, and then held back: its queue has what it is due. Another tenant's job leaves its nodes
+        alone; when the queue is due more, it runs there."""
+        self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))
+        self.placed.create(queue("light", weight=1))
+        self.placed.create(queue("heavy", weight=6))
+        try:
+            self.placed.create(self.queued_job("holder", "light"))
+            self.placed.check_placed(self.placed.bound("job-name=holder", 4), 32)
+            # Three quarters of the cluster are due to pods that no node serves, 42 GPUs to each of the other two queues.
+            self.placed.create(vcjob("wishes", task("t", NODES, pod_template(8, nodeSelector={"rack": "none"})), minAvailable=1, queue="heavy"))
+            until("its pods", lambda: len(self.placed.pods("volcano.sh/job-name=wishes")) == NODES)
+            self.volcano.rounds(3)
+            self.placed.create(self.queued_job("held", "light"))
+            self.placed.waits("job-name=held", "HeldByQueue", "its queue has more than its share")
+            home = {pod["metadata"]["annotations"][PLAN + "node"] for pod in self.placed.pods("job-name=held").values()}
+            self.placed.create(self.queued_job("tenant", "default"))
+            away = self.placed.bound("job-name=tenant", 4)
+            self.placed.check_placed(away, 32)
+            same(home & {pod["spec"]["nodeName"] for pod in away}, set(), "nodes of both")
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "wishes", "--wait=false")
+            held = self.placed.bound("job-name=held", 4)
+            self.placed.check_placed(held, 32)
+            same({pod["spec"]["nodeName"] for pod in held}, home, "its nodes")
+        finally:
+            self.placed.clean()
+            for name in ("light", "heavy"):
+                self.cluster.kubectl("delete", "queue", name, "--wait=false")
+            self.volcano.reload(self.volcano.with_us())
+
     def reclaimed(self):
         """A placed group loses its GPUs to the queue that they are due to; what is left of it is planned anew, or waits."""
         self.placed.create(queue("lender", weight=1, reclaimable=True))
@@ -196,4 +226,5 @@ class QueueCases:
         case("queues of Volcano with weight, capability, reclaimable false and true: the same with us and without", self.unchanged)
         case("a queue's capability holds for placed jobs", self.capability)
         case("a full queue: jobs wait in it without a plan, and then each runs", self.full_queue)
+        case("a queue over its share: what is held back keeps its way home", self.over_its_share)
         case("reclaim: evicted pods of a placed job are planned again", self.reclaimed)

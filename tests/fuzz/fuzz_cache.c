@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/cache/resources.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"
 
@@ -112,6 +112,13 @@ static void ask(struct gt_cache *cache)
             if (gt_cache_get_node(cache, id, &node) && node.ready && node.has_node && !node.cordoned &&
                 !choosy && !gt_cache_pod_fits_node(cache, pod, id))
                 fail_with("a pod that is not choosy does not suit");
+            const struct gt_cache_request *request = gt_cache_pod_request(pod);
+            const uint32_t one = 1;
+            uint32_t now = gt_cache_room_for(cache, id, request, GT_CACHE_ROOM_NOW);
+            if (now > gt_cache_room_for(cache, id, request, GT_CACHE_ROOM_EMPTIED))
+                fail_with("a node has more room than it has without pods with GPUs");
+            if (request && (now > 0) != gt_cache_has_room(cache, id, &request, &one, 1))
+                fail_with("two answers on one node's room");
         }
     }
     for (struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job; job = gt_cache_next_job(cache, job))

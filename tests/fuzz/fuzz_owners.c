@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/workload.h"
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/pod_groups.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,6 +22,15 @@ static void check_owner(const struct gt_owner *owner)
         if (!owner->spec.templates[i].role ||
             (!owner->spec.templates[i].gpus && owner->spec.templates[i].containers))
             abort();
+    uint64_t pods = 0;
+    for (unsigned i = 0; i < owner->spec.count; i++) {
+        const struct gt_job_template *template = &owner->spec.templates[i];
+        pods += template->replicas;
+        if (!owner->refusal && template->minimum > template->replicas)
+            abort();
+    }
+    if (owner->spec.minimum > pods || owner->spec.at_once > pods)
+        abort();
     for (uint32_t i = 1; job && i < job->member_count; i++)
         if (job->members[i - 1].rank >= job->members[i].rank)
             abort();
@@ -47,6 +57,30 @@ static void check_volcano(const cJSON *object)
         abort();
 }
 
+static void check_kueue(const cJSON *object)
+{
+    struct gt_admission_check check;
+    gt_auto_workload struct gt_workload *workload = NULL;
+    gt_auto_err struct gt_err *err = NULL, *check_err = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
+    const char *names[] = {"a"};
+    int r = gt_workload_read(object, resource, &workload, &err);
+    if ((r < 0) != (err != NULL) || (r < 0) != (workload == NULL))
+        abort();
+    if (workload) {
+        const struct gt_check_verdict verdict = {GT_CHECK_RETRY, workload->refusal ? workload->refusal : "",
+                                                 1};
+        gt_workload_write_checks(workload, names, 1, &verdict, 0, &text);
+        if (workload->job && !workload->refusal)
+            check_owner(workload->job);
+    }
+    r = gt_admission_check_read(object, &check, &check_err);
+    if ((r < 0) != (check_err != NULL))
+        abort();
+    if (r >= 0)
+        gt_admission_check_write(&check, &check.active, &text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
@@ -70,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (counters.owners > (owner != NULL))
         abort();
     check_volcano(object);
+    check_kueue(object);
     const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
     const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));

@@ -13,6 +13,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-queues
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_queues.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-queues PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-gangs
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_gangs.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-gangs PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-object
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_object.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-object PROPERTIES LABELS integration TIMEOUT 1500)
@@ -25,9 +28,15 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-quota
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_quota.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-quota PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-resources
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_resources.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-resources PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-parts
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_parts.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-parts PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-node-loss
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_node_loss.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-node-loss PROPERTIES LABELS integration TIMEOUT 1500)
     if(TARGET gputopo-scheduler)
         add_test(NAME integration/reasons COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_reasons.py
                  $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)

@@ -55,6 +55,7 @@ class PodDouble(ApiDouble):
 
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
+        self.evicted = []
         self.finished = []  # (path, status) of writes, in the order in which they were served
 
     def serve(self, request):
@@ -74,9 +75,31 @@ class PodDouble(ApiDouble):
             self.hold_back(request)
         return code, body
 
+    budget = None  # (name) -> why it must not go, or None
+
+    def evict(self, request):
+        collection, name, _ = self.place(request.path)
+        obj, body = self.objects.get((collection, name)), json.loads(request.body)
+        if body["apiVersion"] != "policy/v1" or body["kind"] != "Eviction" or body["metadata"]["name"] != name:
+            raise ApiError(400, "no Eviction")
+        if not obj:
+            raise ApiError(404, f'pods "{name}" not found')
+        if body["deleteOptions"]["preconditions"]["uid"] != obj["metadata"]["uid"]:
+            raise ApiError(409, "the UID in the precondition does not match")
+        refusal = self.budget and self.budget(name)
+        if refusal:
+            raise ApiError(429, refusal)
+        self.evicted.append(name)
+        self.add(request.path.rsplit("/", 2)[0], name, **{
+            k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} | {
+            "metadata": {**obj["metadata"], "deletionTimestamp": "2026-01-01T01:00:00Z"}})
+        return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+
     def served(self, request):
         with self.lock:
             self.patching = None
+            if request.method == "POST" and request.path.endswith("/eviction"):
+                return self.evict(request)
             if request.method == "PATCH":
                 self.patching = (json.loads(request.body), request.path.endswith("/status"))
             elif request.method == "DELETE" and request.body:
@@ -176,9 +199,9 @@ class PlacementCase(unittest.TestCase):
                 return condition
         return None
 
-    def add_job(self, name, pods, group=None, gpus=8, atomic=None):
+    def add_job(self, name, pods, group=None, gpus=8, atomic=None, loss=None):
         self.api.add(JOBS, name, spec={"completionMode": "Indexed", "completions": pods, "parallelism": pods,
-                                       "template": template(gpus, group, atomic)})
+                                       "template": template(gpus, group, atomic, loss)})
 
     def add_gang(self, name, pods, group, gpus=8, **more):
         self.add_job(name, pods, group, gpus)

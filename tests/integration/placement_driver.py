@@ -11,6 +11,7 @@ from daemon_driver import PATIENCE
 GATE = "metax-tech.com/gpu-placement"
 GROUP = "metax-tech.com/gpu-group-size"
 ATOMIC = "metax-tech.com/atomic-gpu-group-size"
+LOSS = "metax-tech.com/on-node-loss"
 RESOURCE = "metax-tech.com/gpu"
 PLAN = "plan.topology.metax-tech.com/"
 TOPOLOGY_API = "topology.metax-tech.com/v1alpha1"
@@ -115,8 +116,9 @@ def pod_spec(gpus=8, gated=True, **more):
     return spec
 
 
-def template(gpus=8, group=None, atomic=None):
-    annotations = {**({GROUP: str(group)} if group else {}), **({ATOMIC: str(atomic)} if atomic else {})}
+def template(gpus=8, group=None, atomic=None, loss=None):
+    annotations = {**({GROUP: str(group)} if group else {}), **({ATOMIC: str(atomic)} if atomic else {}),
+                   **({LOSS: loss} if loss else {})}
     return {"metadata": {"annotations": annotations, "labels": {"app": "x"}},
             "spec": {**pod_spec(gpus, gated=False), "restartPolicy": "Never"}}
 

@@ -6,9 +6,9 @@
  *
  * Options: recreate=1, `reservegpus`, `namespacegpus`, `percent`, `objectpods` (object_pods of
  * gt_placement_spec), the times of gt_placement_options and gt_placement_times in milliseconds
- * (unschedulable, patience, turn, reserve, missing; settle, owner, gang, return, eviction, request, retry),
- * and `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by one JSON
- * object a line on standard output:
+ * (unschedulable, patience, turn, reserve, missing, nodeloss; settle, owner, gang, return, eviction, request,
+ * retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by
+ * one JSON object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
  *
@@ -368,6 +368,8 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"patience", &to->patience_ms},
                    {"reserve", &to->reserve_ms},
                    {"missing", &to->reserve_missing_ms},
+                   {"nodeloss", &to->node_loss_ms},
+                   {"spares", &to->spare_nodes},
                    {"turn", &to->reserve_waiting_ms},
                    {"percent", &to->reserve_waiting_percent},
                    {"reservegpus", &to->reserve_gpus},

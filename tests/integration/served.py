@@ -32,7 +32,7 @@ class Served(contextlib.ExitStack):
         self.recording = f"{directory}/node.json"
         self.record()
         os.makedirs(f"{directory}/dev/dri")
-        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *(f"dri/renderD{128 + i}" for i in range(16))]:
+        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *("dri/render" f"D{128 + i}" for i in range(16))]:
             with open(f"{directory}/dev/{name}", "w", encoding="ascii"):
                 pass
         for name in ("n1", "n2"):  # n1 has a real agent, n2 was reported by one that is gone
@@ -48,7 +48,7 @@ class Served(contextlib.ExitStack):
         make_authority(directory, "companion", days=30)  # its certificate, too
         self.companion = Companion(f"{programs}/gputopo-scheduler", "--namespace", NAMESPACE, "--kubeconfig", config, "--https",
                                    f"127.0.0.1:{free_port()}", "--tls-certificate", f"{directory}/companion.crt", "--tls-key",
-                                   f"{directory}/companion.key")
+                                   f"{directory}/companion.key", "--only=supernodes,placement,extender,ui,kueue")
         self.callback(self.companion.stop)
 
     def record(self):

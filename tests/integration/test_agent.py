@@ -210,6 +210,17 @@ class OnARecording(Case):
         self.assertEqual([agent.metric("gputopo_gpus", health=health) for health in ("healthy", "unhealthy", "unknown")], [0, 0, 8])
         self.assertEqual(len(kubelet.admit("two", 2)[0]), 2)
 
+    def test_containers_know_the_nics_near_their_gpus(self):
+        kubelet = self.kubelet()
+        agent = self.start("--from", RECORDED)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        with open(RECORDED, encoding="utf-8") as file:
+            first = [gpu["uuid"] for gpu in json.load(file)["node"]["gpus"][:4]]
+        kubelet.admit("all", 8)
+        envs = dict(kubelet.responses["all"][0].envs)
+        self.assertEqual(envs["METAX_GPU_NICS"].split(";"),
+                         ["mlx5_0,mlx5_1" if i in first else "mlx5_2,mlx5_3" for i in envs["METAX_GPU_UUIDS"].split(",")])
+
     def test_the_life_of_a_node(self):
         kubelet, agent = self.start_recorded()
         self.assertEqual(agent.get("/healthz"), (200, "ok\n"))

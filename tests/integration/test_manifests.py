@@ -24,7 +24,7 @@ PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text()
 GROUP = "topology.metax-tech.com"
 CLUSTER_SCOPED = ("nodegputopologies", "supernodes")
 PROJECTED = ("hypernodes", "nodefeatures")
-COMPONENTS = ("placement", "recreate", *PROJECTED)
+COMPONENTS = ("placement", "recreate", "kueue", *PROJECTED)
 PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
 
 

@@ -38,6 +38,8 @@ class PlacementTest(PlacementCase):
             self.assertEqual(pod["status"], {"phase": "Pending"})
             self.assertEqual(annotations[PLAN + "rank"], str(index))
             self.assertEqual(annotations[PLAN + "unit"], str(index // 4))
+            self.assertEqual([annotations[PLAN + key] for key in ("unit-rank", "supernode", "tier")],
+                             [str(index % 4), node.split("-")[0], "1"])
             self.assertEqual(json.loads(annotations[PLAN + "gpus"]),
                              {"main": [f"GPU-{node}-{i}" for i in range(8)]})
             supernodes.append(node.split("-")[0])
@@ -410,15 +412,6 @@ class PlacementTest(PlacementCase):
         self.wait_lifted(*self.add_gang("good", 4, 32))
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/bad").get("state") == "refused"))
         self.assertIn("differs within the job", self.host.job("ns/Job/bad")["text"])
-
-    def test_parallelism_less_than_completions(self):
-        self.world(1)
-        self.start()
-        self.api.add(JOBS, "part", spec={"completionMode": "Indexed", "completions": 8, "parallelism": 4,
-                                         "template": template(8, 32)})
-        self.add_pod("part-0", indexed_pod("part", 0, group=32))
-        self.assertTrue(wait_for(lambda: self.condition("part-0")))
-        self.assertIn("parallelism 4 is less than completions 8", self.condition("part-0")["message"])
 
     def test_few_pods_of_a_huge_job(self):
         """A look costs by the pods that the job will have, and each pod that comes asks for one: the fewer it gets."""

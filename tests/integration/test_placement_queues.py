@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs whose queue in another scheduler has to let them in first, in the double of the API server."""
 
+import time
 import unittest
 
 from api_double import Status
@@ -12,6 +13,7 @@ from placement_driver import RESOURCE, gates, indexed_pod, planned_node
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 NAME = "scheduling.k8s.io/group-name"
+OVERUSED = "pod group is not ready, 4 Pending, 4 minAvailable; Pending: 4 Unschedulable"  # as Volcano 1.14 says it
 
 
 class Volcano(PlacementCase):
@@ -121,6 +123,75 @@ class Volcano(PlacementCase):
         self.start()
         self.wait_lifted(*a)
 
+    def refuse(self, names, message):
+        for name in names:
+            pod = self.pod(name)
+            others = [c for c in pod["status"].get("conditions", []) if c["type"] != "PodScheduled"]
+            self.api.add(PODS, name, **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {"status": {
+                **pod["status"], "conditions": [*others, {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                                                          "message": message}]}})
+
+    def reasons(self, names):
+        return {(self.condition(name) or {}).get("reason") for name in names}
+
+    def hold_back(self, **options):
+        """A planned job whose queue has more than its share."""
+        self.world(2)
+        self.set_phase("pg-a", "Inqueue")
+        a = self.add_volcano_gang("a", pod_group="pg-a")
+        self.start(unschedulable=300, **options)
+        self.wait_lifted(*a)
+        self.refuse(a, OVERUSED)
+        self.assertTrue(wait_for(lambda: self.reasons(a) == {"HeldByQueue"}), self.reasons(a))
+        return a
+
+    def supernodes(self, names):
+        return {planned_node(self.pod(name))[:2] for name in names}
+
+    def test_a_queue_over_its_share(self):
+        """Others leave its nodes alone while any other serves; it runs there when its queue lets it."""
+        a = self.hold_back()
+        for restart in (False, True):
+            if restart:
+                for name in b:
+                    self.end(name)
+                self.host.kill()
+                self.start(unschedulable=300)
+                self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "plan-lost"))
+            b = self.add_gang(f"b{restart:d}", 4, 32)
+            self.wait_lifted(*b)
+            self.assertFalse(self.supernodes(a) & self.supernodes(b))
+            for name in b:
+                self.bind(name)
+        c = self.add_gang("c", 2, 16)  # nothing else is left
+        self.wait_lifted(*c)
+        self.assertEqual(self.supernodes(a), self.supernodes(c))
+        for name in c:
+            self.end(name)
+        for name in a:
+            self.bind(name)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"), self.host.job("ns/Job/a"))
+
+    def test_who_is_held_back_is_not_made_again(self):
+        """It would be held back again, and its owner count the pods as failed. A refused node is another matter."""
+        a = self.hold_back(recreate=1)
+        time.sleep(1)
+        self.assertTrue(all(self.pod(name) for name in a))
+        self.refuse(a, OVERUSED + ". Origin reason is a-0: 0/8 nodes are unavailable: 8 Insufficient cpu.")
+        self.assertTrue(wait_for(lambda: not any(self.pod(name) for name in a)))
+
+    def test_a_lost_plan_pins_its_pod(self):
+        """Whatever the reason: a refused pod's node is the last that others get."""
+        self.world(2)
+        a = self.add_gang("a", 4, 32)
+        self.start(unschedulable=300)
+        self.wait_lifted(*a)
+        self.refuse(a, "0/8 nodes are available: 8 Insufficient cpu.")
+        self.assertTrue(wait_for(lambda: self.reasons(a) == {"PlanRefused"}), self.reasons(a))
+        b = self.add_gang("b", 4, 32)
+        self.wait_lifted(*b)
+        self.assertFalse(self.supernodes(a) & self.supernodes(b))
+
     def test_no_such_pod_group(self):
         self.world(1)
         a = self.add_volcano_gang("a", pod_group="pg")
@@ -161,6 +232,50 @@ class Volcano(PlacementCase):
         a = self.add_volcano_gang("a", pod_group="pg", group=None)
         self.start()
         self.wait_lifted(*a)
+
+
+class Kueue(PlacementCase):
+    """Groups of pods; a job that Kueue suspends has none (test_placement_reserve.py)."""
+
+    def add_held(self, name, *others):
+        self.add_job(name, 2, 16)
+        for i in range(2):
+            self.add_pod(f"{name}-{i}", indexed_pod(name, i, group=16, schedulingGates=[{"name": other} for other in others]))
+
+    def wait_state(self, job, reason, text):
+        def is_said():
+            said = self.host.job(f"ns/Job/{job}")
+            return said.get("reason") == reason and text in said["text"]
+        self.assertTrue(wait_for(is_said), self.host.job(f"ns/Job/{job}"))
+
+    def test_its_gates_go_first(self):
+        """What is not admitted holds nothing, and is planned within the nodes that Kueue chose when it is."""
+        self.world(2, nodes_each=1, gpus=16)
+        self.start()
+        for job, gate in (("a", "kueue.x-k8s.io/admission"), ("b", "kueue.x-k8s.io/topology")):
+            self.add_held(job, gate)
+            self.wait_state(job, "NotAdmitted", f"Kueue has not let it in: pod {job}-")
+            self.assertIn(f"has the gate {gate}", self.host.job(f"ns/Job/{job}")["text"])
+            self.assertTrue(wait_for(lambda name=f"{job}-0": (self.condition(name) or {}).get("reason") == "NotAdmitted"))
+        self.wait_lifted(*self.add_gang("c", 2, 16))
+        self.wait_lifted(*self.add_gang("d", 2, 16))
+        taken = planned_node(self.pod("c-0"))
+        for i in range(2):
+            self.end(f"c-{i}")
+        self.add_pod("a-0", indexed_pod("a", 0, group=16, nodeSelector={"kubernetes.io/hostname": taken}))
+        self.wait_state("a", "NotAdmitted", "pod a-1")
+        self.add_pod("a-1", indexed_pod("a", 1, group=16, nodeSelector={"kubernetes.io/hostname": taken}))
+        self.wait_lifted("a-0", "a-1")
+        self.assertEqual({planned_node(self.pod(f"a-{i}")) for i in range(2)}, {taken})
+
+    def test_gates_of_others_beside(self):
+        self.world(1)
+        self.start()
+        self.add_held("a", "example.com/quota", "kueue.x-k8s.io/admission")
+        self.wait_state("a", "NotAdmitted", "kueue.x-k8s.io/admission")
+        for i in range(2):
+            self.add_pod(f"a-{i}", indexed_pod("a", i, group=16, schedulingGates=[{"name": "example.com/quota"}]))
+        self.wait_state("a", "OtherGates", "other scheduling gates")
 
 
 if __name__ == "__main__":

@@ -369,6 +369,37 @@ class RealPlacementTest(unittest.TestCase):
         finally:
             self.set_used(node, [])
 
+    def set_ready(self, node, ready):
+        conditions = [{"type": "Ready", "status": "True" if ready else "Unknown", "reason": "x", "message": "x"}]
+        self.server.kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p",
+                            json.dumps({"status": {"conditions": conditions}}))
+
+    def test_evictions(self):
+        """A unit that lost a node: a budget that nobody has counted yet holds, and then the pods go, each once."""
+        self.start(nodeloss=500)
+        names = self.make_gang("a", 4, 32)
+        self.server.kubectl("annotate", "-n", "ns", "pods", "--all", "metax-tech.com/on-node-loss=unit")
+        pods = self.wait_lifted(*names)
+        self.make({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a", "namespace": "ns"}, "spec": {
+            "minAvailable": 4, "selector": {"matchLabels": {"batch.kubernetes.io/job-name": "a"}}}})
+        for name in names:
+            node = planned_node(pods[name])
+            self.make({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {
+                "apiVersion": "v1", "kind": "Node", "name": node}}, path=name)
+            self.server.kubectl("patch", "-n", "ns", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps(
+                {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}))
+        lost = planned_node(pods["a-2"])
+        self.addCleanup(self.set_ready, lost, True)
+        self.set_ready(lost, False)
+        self.assertTrue(wait_for(lambda: "budget" in self.host.job("ns/Job/a").get("text", ""), 20), self.host.job("ns/Job/a"))
+        status = json.loads(self.server.kubectl("get", "gpl", "-n", "ns", "job-a", "-o", "json"))["status"]
+        self.assertEqual((status["moving"], {node[:2] for node in status["nodes"]} & {lost[:2]}), ("Unit", set()))
+        self.assertFalse(any("deletionTimestamp" in pod["metadata"] for pod in self.pods().values()))
+        self.server.kubectl("delete", "-n", "ns", "pdb", "a")
+        self.assertTrue(wait_for(lambda: sum("deletionTimestamp" in pod["metadata"] for pod in self.pods().values()) == 3, 20),
+                        self.host.job("ns/Job/a"))
+        self.assertEqual(self.host.counters()["conflicts"], 0)
+
     @contextlib.contextmanager
     def companion(self):
         """gputopo-scheduler with its webhook, which the API server calls."""

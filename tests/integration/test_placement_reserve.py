@@ -126,19 +126,19 @@ class Reserve(PlacementCase):
 
     def test_the_end_outlives_leaders(self):
         self.world(1)
-        self.start(missing=6000)
+        self.start(missing=15000)
         self.wait_lifted(*self.add_part())
         until = self.status()["promisedUntil"]
         for _ in range(3):
             time.sleep(1)
             self.host.kill()
-            self.start(missing=6000)
+            self.start(missing=15000)
             self.expect_reserved(24)
             self.assertAlmostEqual(seconds_of(self.status()["promisedUntil"]), seconds_of(until), delta=1)
         self.expect_reserved(0)
         self.assertAlmostEqual(time.time(), seconds_of(until), delta=2)
         self.host.kill()
-        self.start(missing=6000)
+        self.start(missing=15000)
         self.expect({"reason": "PodsMissing"})
         self.expect_reserved(0)
 
@@ -288,6 +288,11 @@ class Reserve(PlacementCase):
         if other:
             self.assertFalse(self.host.job(f"ns/Job/{other}")["holds"])
 
+    def reserved_until(self, name="job-a"):
+        """Told a moment after the nodes are kept."""
+        wait_for(lambda: "reservedUntil" in self.status(name))
+        return self.status(name)["reservedUntil"]
+
     def test_reservation_ends_and_the_next_has_it(self):
         self.world(4)
         self.fill()
@@ -295,15 +300,15 @@ class Reserve(PlacementCase):
         self.add_gang("a", 8, 32)
         self.expect_holder("a")
         self.assertEqual(self.host.counters()["keptNodes"], 8)
-        first = self.status()["reservedUntil"]
+        first = self.reserved_until()
         self.assertAlmostEqual(seconds_of(first), time.time() + 3, delta=2)
         self.add_gang("b", 4, 32)
         self.expect({"phase": "Waiting", "behind": "ns/Job/a"}, "job-b")
         self.expect_holder("b", "a")
         self.assertGreaterEqual(time.time(), seconds_of(first) - 1)
         self.assertEqual(self.host.counters()["keptNodes"], 4)
-        self.assertEqual(self.status()["reservedUntil"], first)
-        second = self.status("job-b")["reservedUntil"]
+        self.assertEqual(self.reserved_until(), first)
+        second = self.reserved_until("job-b")
         self.expect_holder("a", "b")
         self.assertGreaterEqual(time.time(), seconds_of(second) - 1)
 
@@ -343,7 +348,7 @@ class Reserve(PlacementCase):
         self.start(patience=300, retry=200)
         self.add_gang("a", 4, 32)
         self.expect_holder("a")
-        until = self.status()["reservedUntil"]
+        until = self.reserved_until()
         self.add_gang("b", 3, 24)
         self.expect({"phase": "Waiting", "reason": "Reserved", "message": "it would fit on nodes that are reserved for "
                      f"another job; 24 free GPUs on 4 nodes are reserved by ns/Job/a until {until}"}, "job-b")
@@ -362,19 +367,19 @@ class Reserve(PlacementCase):
         self.expect_holder("a")
         self.add_gang("b", 4, 32)
         self.expect({"phase": "Waiting"}, "job-b")
-        first = self.status()["reservedUntil"]
+        first = self.reserved_until()
         self.host.kill()
         self.start(patience=1000, **options)
         self.expect_holder("a", "b")
-        self.assertAlmostEqual(seconds_of(self.status()["reservedUntil"]), seconds_of(first), delta=1)
+        self.assertAlmostEqual(seconds_of(self.reserved_until()), seconds_of(first), delta=1)
         self.expect_holder("b", "a")
         self.assertAlmostEqual(time.time(), seconds_of(first), delta=2)
         wait_for(lambda: self.status("job-b").get("reservedUntil"))
-        second = self.status("job-b")["reservedUntil"]
+        second = self.reserved_until("job-b")
         self.host.kill()
         self.start(patience=1000, **options)  # a goes before b, and has had its turn
         self.expect_holder("b", "a")
-        self.assertAlmostEqual(seconds_of(self.status("job-b")["reservedUntil"]), seconds_of(second), delta=1)
+        self.assertAlmostEqual(seconds_of(self.reserved_until("job-b")), seconds_of(second), delta=1)
         for node in self.nodes[:4]:
             self.api.add(TOPOLOGIES, node, status=topology(node))
         self.wait_lifted(*[f"a-{i}" for i in range(4)])

@@ -71,7 +71,8 @@ class PlacementWebhookTest(PlacementCase):
             node = planned_node(pod)
             self.assertEqual(required_nodes(pod), [[node]])
             annotations = pod["metadata"]["annotations"]
-            self.assertEqual((annotations[PLAN + "rank"], annotations[PLAN + "unit"]), (str(i), str(i // 4)))
+            self.assertEqual([annotations[PLAN + key] for key in ("rank", "unit", "unit-rank", "supernode", "tier")],
+                             [str(i), str(i // 4), str(i % 4), node.split("-")[0], "1"])
             self.assertEqual(json.loads(annotations[PLAN + "gpus"]), {"main": [f"GPU-{node}-{g}" for g in range(8)]})
         self.assertEqual(len({planned_node(self.pod(n)) for n in names}), 8)
         for unit in (names[:4], names[4:]):
@@ -173,7 +174,7 @@ class PlacementWebhookTest(PlacementCase):
         def plans(pod):
             return [k for k in pod["metadata"]["annotations"] if k.startswith(PLAN)]
         made = self.create("a-1", 1, change=forge)
-        self.assertEqual((gates(made), len(plans(made)), made["metadata"]["annotations"]["keep"]), ([], 4, "1"))
+        self.assertEqual((gates(made), len(plans(made)), made["metadata"]["annotations"]["keep"]), ([], 7, "1"))
         self.assertNotEqual(json.loads(made["metadata"]["annotations"][PLAN + "gpus"]), {"main": ["x"]})
         made = self.create("other-0", 0, job="other", change=forge)  # gated
         self.assertEqual((gates(made), plans(made)), ([GATE], []))

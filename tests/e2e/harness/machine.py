@@ -11,6 +11,7 @@ from .waiting import Failed
 # Device numbers of major 1 (memory devices) above those that the kernel knows: anyone may see such a node, nobody
 # can open it. Every node of every machine gets a number of its own.
 MAJOR, FIRST_MINOR = 1, 1000
+PATHS = ["PIX", "PXB", "PHB", "NODE", "SYS"]  # nearest first
 
 
 def device_id(gpu):
@@ -44,6 +45,13 @@ class Machine:
         for name in ["mxcd", *(name for gpu in self.gpus for name in self.nodes_of(gpu))]:
             self.make_node(name)
         self.write()
+
+    def nearest_nics(self, indices):
+        """What METAX_GPU_NICS is to say of these GPUs; None: the machine has no NICs."""
+        def near(gpu):
+            kinds = [PATHS.index(nic["locality"][gpu]) for nic in self.whole["nics"]]
+            return ",".join(nic["name"] for nic, kind in zip(self.whole["nics"], kinds) if kind == min(kinds))
+        return ";".join(near(gpu) for gpu in indices) if self.whole["nics"] else None
 
     def make_node(self, name):
         number = os.makedev(MAJOR, self.next_minor)

@@ -32,7 +32,7 @@ class Node:
 
     def check_container(self, pod, container="c0"):
         """The container sees exactly the device nodes of the GPUs that the kubelet's usage table gives it, nothing else
-        that a container without GPUs does not see, and their IDs in its environment. Returns the indices."""
+        that a container without GPUs does not see, and their IDs and NICs in its environment. Returns the indices."""
         seen, who = self.seen(pod, container), (pod, container)
         got = self.used().get(who, [])
         same(seen.made_up(), self.machine.expected_nodes(got), f"device nodes in {pod}/{container}")
@@ -44,6 +44,8 @@ class Node:
             told = [name for name, value in seen.env.items() if set(value.split(",")) == ids]
             if not told:
                 raise Failed(f"no variable of {pod}/{container} lists {sorted(ids)}: {seen.env}")
+            order = [index for one in seen.env[told[0]].split(",") for index in self.machine.indices([one])]
+            same(seen.env.get("METAX_GPU_NICS"), self.machine.nearest_nics(order), f"NICs told to {pod}/{container}")
         return got
 
     def registered(self, healthy=None):

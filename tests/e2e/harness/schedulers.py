@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedulers and operators of a cluster beside those that ../up starts: as processes of its control plane, each with the
 configuration of daemonset/examples."""
+import base64
 import os
 import re
 import signal
 import textwrap
+
+import yaml
 
 from .cluster import children
 from .install import EXAMPLES
@@ -239,6 +242,75 @@ class TrainingOperator:
         self.program.start()
         until("the training operator", lambda: self.program.alive() and re.search(
             "Starting workers.*pytorchjob", self.program.log()) and self.program.said("Serving webhook server"), 90)
+
+    def stop(self):
+        self.program.stop()
+
+
+class Kueue:
+    """Outside a pod. It reads certificates from fixed places, one of them below /etc: it gets an /etc of its own."""
+    URL = f"https://{CONTROL}:9443"
+    START = textwrap.dedent("""
+        state=$1 program=$2
+        openssl req -newkey rsa:2048 -nodes -keyout "$state/kueue/tls.key" -out "$state/kueue/tls.csr" -subj /CN=kueue 2>/dev/null
+        echo "subjectAltName=IP:{control}" >"$state/kueue/ext"
+        openssl x509 -req -in "$state/kueue/tls.csr" -CA "$state/pki/ca.crt" -CAkey "$state/pki/ca.key" -CAcreateserial -days 30 \\
+            -out "$state/kueue/tls.crt" -extfile "$state/kueue/ext" 2>/dev/null
+        cp -a /etc "$state/kueue/etc"
+        mkdir -p "$state/kueue/etc/kueue/metrics/certs"
+        cp "$state/kueue/tls.crt" "$state/kueue/tls.key" "$state/kueue/etc/kueue/metrics/certs"
+        mount --bind "$state/kueue/etc" /etc
+        shift 2
+        exec "$program" "$@"
+    """).format(control=CONTROL)
+    CONFIGURATION = """
+        apiVersion: config.kueue.x-k8s.io/v1beta2
+        kind: Configuration
+        namespace: kueue-system
+        health: {{healthProbeBindAddress: "127.0.0.1:8184"}}
+        metrics: {{bindAddress: "127.0.0.1:8185"}}
+        webhook: {{port: 9443, certDir: {directory}}}
+        leaderElection: {{leaderElect: false}}
+        internalCertManagement: {{enable: false}}
+        integrations: {{frameworks: [batch/job, pod]}}
+    """
+    CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
+    HOOKS = re.compile("-kueue-x-k8s-io-|-batch-v1-job$|--v1-pod$")
+
+    def __init__(self, cluster, directory):
+        self.cluster, self.directory = cluster, directory
+        self.own = cluster.state / "kueue"
+        self.program = Program(
+            cluster, "kueue", "unshare", "--mount", "env", f"KUBECONFIG={cluster.state}/admin.kubeconfig", "sh", "-euc", self.START, "sh",
+            cluster.state, directory / "kueue", f"--config={self.own}/config.yaml", "--feature-gates=VisibilityOnDemand=false",
+            "--zap-log-level=2")
+
+    def client(self, path):
+        authority = base64.b64encode((self.cluster.state / "pki" / "ca.crt").read_bytes()).decode()
+        return {"url": self.URL + path, "caBundle": authority}
+
+    def start(self):
+        self.own.mkdir()
+        (self.own / "config.yaml").write_text(textwrap.dedent(self.CONFIGURATION.format(directory=self.own)))
+        for file in sorted((self.directory / "crd").iterdir()):
+            definition = yaml.safe_load(file.read_text())
+            if definition["spec"]["names"]["plural"] in self.CONVERTED:
+                definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {
+                    "clientConfig": self.client("/convert"), "conversionReviewVersions": ["v1"]}}
+            self.cluster.kubectl("apply", "--server-side", "-f", "-", data=definition)
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")  # else it ends
+        self.cluster.kubectl("create", "namespace", "kueue-system")
+        self.program.start()
+        until("Kueue", lambda: self.program.alive() and self.program.said("Serving webhook server"), 90)
+        for webhooks in yaml.safe_load_all((self.directory / "webhooks.yaml").read_text()):
+            webhooks["metadata"]["name"] = f"kueue-{webhooks['metadata']['name']}"
+            kept = []
+            for hook in webhooks["webhooks"]:
+                path = hook["clientConfig"]["service"]["path"]
+                if self.HOOKS.search(path):
+                    kept.append({**hook, "clientConfig": self.client(path), "namespaceSelector": {"matchExpressions": [
+                        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "gputopo-system"]}]}})
+            self.cluster.kubectl("apply", "--server-side", "-f", "-", data={**webhooks, "webhooks": kept})
 
     def stop(self):
         self.program.stop()

@@ -95,6 +95,8 @@ static void draw(struct drawn *drawn)
         .waiting_since = maybe("2026-01-30T12:00:01Z"),
         .planned_at = maybe("2026-01-30T12:00:02Z"),
         .reserved_until = maybe("2026-01-30T12:00:03Z"),
+        .moving = maybe("Unit"),
+        .moving_before = maybe("2026-01-30T12:00:04Z"),
     };
     for (unsigned i = 0; i < drawn->object.template_count; i++)
         drawn->templates[i] = (struct gt_gpu_placement_template){.role = maybe("worker"),
@@ -170,6 +172,8 @@ static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_
     assert_string_equal(got->waiting_since, want->waiting_since);
     assert_string_equal(got->planned_at, want->planned_at);
     assert_string_equal(got->reserved_until, want->reserved_until);
+    assert_string_equal(got->moving, want->moving);
+    assert_string_equal(got->moving_before, want->moving_before);
     assert_same_plan(got, want);
 }
 
@@ -356,7 +360,9 @@ static struct plan make_plan(size_t name, uint32_t of_unit, bool named)
                                             .promised_until = "",
                                             .waiting_since = "",
                                             .planned_at = "",
-                                            .reserved_until = ""};
+                                            .reserved_until = "",
+                                            .moving = "",
+                                            .moving_before = ""};
     return plan;
 }
 

@@ -100,9 +100,11 @@ cJSON *world_node(const struct world_node *node)
                   node->cordoned ? "\"unschedulable\":true," : "");
     gt_buf_printf(
         &to,
-        "\"taints\":%s},\"status\":{\"capacity\":{\"metax-tech.com/gpu\":\"8\"},\"conditions\":[{"
+        "\"taints\":%s},\"status\":{\"capacity\":{\"metax-tech.com/"
+        "gpu\":\"8\"},\"allocatable\":%s,\"conditions\":[{"
         "\"type\":\"MemoryPressure\",\"status\":\"False\"},{\"type\":\"Ready\",\"status\":\"%s\"}]}}",
-        node->taints ? node->taints : "[]", node->not_ready ? "Unknown" : "True");
+        node->taints ? node->taints : "[]", node->allocatable ? node->allocatable : "{}",
+        node->not_ready ? "Unknown" : "True");
     return parse(&to);
 }
 

@@ -31,6 +31,7 @@ struct world_node {
     const char *name;
     bool not_ready, cordoned;
     const char *labels, *taints; /* JSON, NULL none */
+    const char *allocatable;     /* likewise */
 };
 
 struct world_supernode {

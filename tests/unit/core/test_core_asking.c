@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "base/digest.h"
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/score.h"
@@ -169,7 +170,7 @@ static void plan(struct gt_cluster *cluster, struct world_job *job)
 }
 
 /* The answers that are of use: a test that only ever saw one kind would show little. */
-static unsigned placed, failed;
+static unsigned placed, failed, limited_placed, limited_failed;
 
 static void ask_once(uint64_t seed)
 {
@@ -234,6 +235,65 @@ static void ask_once(uint64_t seed)
     gt_cluster_free(twin);
 }
 
+/* A limit is as if so many GPUs were in use, but that any of those available may be given. */
+static void limit_once(uint64_t seed)
+{
+    static struct world_job job, other;
+    static struct gt_plan_limit limits[NODES];
+    struct gt_cluster *cluster = cluster_from(seed);
+    uint64_t random = seed + 1;
+
+    for (unsigned round = 0; round < 10; round++) {
+        struct gt_cluster *same = cluster_from(seed);
+        uint64_t job_seed = random_next(&random);
+        uint32_t count = 0;
+        unsigned taken[NODES] = {0}, most[NODES];
+
+        for (uint32_t n = 0; n < NODES; n++) {
+            struct gt_cluster_node node;
+
+            assert_true(gt_cluster_get_node(same, n, &node));
+            most[n] = gt_bit_count(node.available);
+            if (below(&random, 2))
+                continue;
+            unsigned left = most[n], gpus = below(&random, 9);
+
+            limits[count++] = (struct gt_plan_limit){n, gpus};
+            for (uint64_t mask = node.available; left > gpus; left--) {
+                mask &= mask - 1;
+                gt_cluster_set_free(same, n, mask);
+            }
+            most[n] = left;
+        }
+        job_from(&job, job_seed);
+        job_from(&other, job_seed);
+        struct gt_plan_request request = world_request(&job);
+
+        request.limits = limits;
+        request.limit_count = count;
+        job.placed = gt_plan_job(cluster, &request, &job.failure);
+        plan(same, &other);
+        assert_int_equal(job.placed, other.placed);
+        for (uint32_t u = 0; job.placed && u < job.unit_count; u++)
+            for (uint32_t p = job.units[u].first; p < job.units[u].first + job.units[u].pods; p++) {
+                struct gt_cluster_node node;
+
+                assert_int_equal(job.pods[p].node, other.pods[p].node);
+                if (job.pods[p].running)
+                    continue;
+                assert_true(gt_cluster_get_node(cluster, job.pods[p].node, &node));
+                assert_int_equal(gt_bit_count(job.pods[p].mask & node.available), job.units[u].gpus);
+                taken[job.pods[p].node] += job.units[u].gpus;
+                assert_true(taken[job.pods[p].node] <= most[job.pods[p].node]);
+            }
+        limited_placed += job.placed;
+        limited_failed += !job.placed;
+        world_check(cluster);
+        gt_cluster_free(same);
+    }
+    gt_cluster_free(cluster);
+}
+
 static void answers_as_a_cluster_that_is_so(void **state)
 {
     uint64_t random = test_seed();
@@ -247,10 +307,14 @@ static void answers_as_a_cluster_that_is_so(void **state)
     }
     for (unsigned i = 0; i < test_rounds(200); i++)
         ask_once(random_next(&random));
+    for (unsigned i = 0; i < test_rounds(200); i++)
+        limit_once(random_next(&random));
     for (unsigned i = 0; i < SIZES; i++)
         gt_class_unref(classes_of[i]);
     assert_true(placed > 0);
     assert_true(failed > 0);
+    assert_true(limited_placed > 0);
+    assert_true(limited_failed > 0);
 }
 
 static void an_excluded_node_is_not_chosen(void **state)

@@ -220,6 +220,31 @@ static void classes_give_way(void **state)
     gt_cluster_free(cluster);
 }
 
+static void widens_to_the_lowest_common_supernode(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, 8, 4), zone = world_super(cluster, "zone", 3, GT_NONE),
+             row = world_super(cluster, "row", 2, zone), a = world_super(cluster, "a", 1, row),
+             b = world_super(cluster, "b", 1, row), c = world_super(cluster, "c", 1, zone);
+    uint32_t a1 = world_node(cluster, "a1", class, a), a2 = world_node(cluster, "a2", class, a),
+             b1 = world_node(cluster, "b1", class, b), c1 = world_node(cluster, "c1", class, c),
+             alone = world_node(cluster, "alone", class, GT_NONE), common = GT_NONE;
+    (void)state;
+    assert_true(gt_cluster_widen(cluster, a1, &common) && gt_cluster_widen(cluster, a2, &common));
+    assert_int_equal(common, a);
+    assert_true(gt_cluster_widen(cluster, b1, &common));
+    assert_int_equal(common, row);
+    assert_true(gt_cluster_widen(cluster, c1, &common) && gt_cluster_widen(cluster, a1, &common));
+    assert_int_equal(common, zone);
+    assert_false(gt_cluster_widen(cluster, alone, &common));
+    assert_false(gt_cluster_widen(cluster, 99, &common));
+    assert_int_equal(common, zone);
+    common = GT_NONE;
+    assert_true(gt_cluster_widen(cluster, alone, &common) && gt_cluster_widen(cluster, alone, &common));
+    assert_false(gt_cluster_widen(cluster, a1, &common));
+    gt_cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +254,7 @@ int main(void)
         cmocka_unit_test(finds_names),
         cmocka_unit_test(large_clusters),
         cmocka_unit_test(classes_give_way),
+        cmocka_unit_test(widens_to_the_lowest_common_supernode),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

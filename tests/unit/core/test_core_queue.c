@@ -617,6 +617,30 @@ static void test_priority_and_partial_go_before_turns(void **state)
     free_world(world);
 }
 
+/* A job that only grows goes behind all of its priority, however old it is, and gets no nodes. */
+static void test_growth_goes_last(void **state)
+{
+    (void)state;
+    struct world *world = new_world(0);
+    world->refuse_all = true;
+    struct job *grown = add(world, 1, 1, 0, 1, false, 0); /* a */
+    const struct gt_queue_entry entry = {.job = grown,
+                                         .share = &world->spaces[0].share,
+                                         .gpus = 1,
+                                         .grows = true,
+                                         .created_s = 1,
+                                         .number = 1};
+    assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
+    run(world);
+    assert_null(world->holder);
+    add(world, 1, 1, 0, 20, false, 0);  /* b */
+    add(world, 1, 1, -1, 10, false, 0); /* c: lower */
+    memset(world->order, 0, sizeof(world->order));
+    run(world);
+    assert_string_equal(world->order, "bac");
+    free_world(world);
+}
+
 /* Who comes while a round runs stands behind those of its namespace; the next round makes it right. */
 static void test_who_comes_in_a_round(void **state)
 {
@@ -703,6 +727,7 @@ int main(void)
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_jobs_count_by_their_gpus),
         cmocka_unit_test(test_priority_and_partial_go_before_turns),
+        cmocka_unit_test(test_growth_goes_last),
         cmocka_unit_test(test_who_comes_in_a_round),
         cmocka_unit_test(test_holder_by_turns),
         cmocka_unit_test(test_turns_end),

@@ -172,6 +172,58 @@ static void allocates_the_nodes_of_the_gpus(void **state)
     dp__allocate_response__free_unpacked(response, NULL);
 }
 
+/* A node with three NICs: two are near GPU 0, of GPU 1 nothing is known, GPU 2 is far from all. */
+static struct gt_inventory *with_nics(void)
+{
+    struct gt_node *node = machine_new(3, 0);
+    node->nics = calloc(3, sizeof(*node->nics));
+    assert_non_null(node->nics);
+    node->nic_count = 3;
+    for (unsigned i = 0; i < 3; i++) {
+        struct gt_nic *nic = &node->nics[i];
+        snprintf(nic->name, sizeof(nic->name), "mlx5_%u", i);
+        snprintf(nic->bdf, sizeof(nic->bdf), "0000:8%u:00.0", i);
+        nic->numa_node = -1;
+        nic->kind[0] = i < 2 ? GT_LINK_PXB : GT_LINK_NODE;
+        nic->kind[1] = GT_LINK_UNKNOWN;
+        nic->kind[2] = GT_LINK_SYS;
+    }
+    return machine_inventory(node, NULL);
+}
+
+static void check_nics(const struct dev *dev, const struct gt_inventory *inventory, const char *const *ids,
+                       const char *expected)
+{
+    struct heard heard = {0};
+    const struct gt_allocate_options options = {.dev_root = dev->path, .nic_variable = "METAX_GPU_NICS"};
+    gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16);
+    allocate_request(&request, (const char *const *const[]){ids, NULL});
+    assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, hear,
+                                        &heard, &reply, NULL),
+                     GT_RPC_OK);
+    Dp__AllocateResponse *response =
+        dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
+    assert_non_null(response);
+    const Dp__ContainerAllocateResponse *one = response->containers[0];
+    assert_int_equal(one->n_envs, expected ? 1 : 0);
+    if (expected) {
+        assert_string_equal(one->envs[0]->key, "METAX_GPU_NICS");
+        assert_string_equal(one->envs[0]->value, expected);
+    }
+    dp__allocate_response__free_unpacked(response, NULL);
+}
+
+static void tells_the_nearest_nics(void **state)
+{
+    gt_auto_inventory struct gt_inventory *inventory = with_nics();
+    gt_auto_inventory struct gt_inventory *without = machine_inventory(machine_new(2, 0), NULL);
+    check_nics(*state, inventory, (const char *const[]){"GPU-0", NULL}, "mlx5_0,mlx5_1");
+    check_nics(*state, inventory, (const char *const[]){"GPU-2", "GPU-1", "GPU-0", NULL},
+               "mlx5_0,mlx5_1,mlx5_2;;mlx5_0,mlx5_1");
+    check_nics(*state, inventory, (const char *const[]){"GPU-1", NULL}, NULL);
+    check_nics(*state, without, (const char *const[]){"GPU-0", NULL}, NULL);
+}
+
 static void refuses(void **state, const struct gt_inventory *inventory, const char *id,
                     enum gt_rpc_status status, const char *part)
 {
@@ -386,6 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(asks_before_it_gives, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(allocates_the_nodes_of_the_gpus, make_dev, remove_dev),
+        cmocka_unit_test_setup_teardown(tells_the_nearest_nics, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_work, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(gives_an_ill_gpu_that_is_there, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(allocates_every_node_there_is, make_dev, remove_dev),

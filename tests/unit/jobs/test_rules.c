@@ -16,7 +16,7 @@ enum { PODS_MAX = 64 };
 static int make(const char *group, const char *atomic, const unsigned *gpus, struct gt_job_units *ret,
                 struct gt_err **err)
 {
-    struct gt_job_texts texts = {"", group, atomic};
+    struct gt_job_texts texts = {"", group, atomic, NULL};
     struct gt_job_sizes sizes;
     struct gt_job_pod pods[PODS_MAX];
     uint32_t count = 0;
@@ -143,25 +143,45 @@ static void test_templates(void **state)
 {
     (void)state;
     struct gt_job_sizes sizes;
-    struct gt_job_texts one[] = {{"Master", "32", NULL}, {"Worker", NULL, "16"}};
+    struct gt_job_texts one[] = {{"Master", "32", NULL, NULL}, {"Worker", NULL, "16", NULL}};
     assert_int_equal(gt_job_sizes_read(one, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 16);
-    struct gt_job_texts equal[] = {{"Master", "32", NULL}, {"Worker", "032", NULL}};
+    struct gt_job_texts equal[] = {{"Master", "32", NULL, NULL}, {"Worker", "032", NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(equal, 2, &sizes, NULL), 0);
     assert_int_equal(sizes.group, 32);
     assert_int_equal(sizes.atomic, 0);
 
     gt_auto_err struct gt_err *err = NULL;
     struct gt_job_texts differ[] = {
-        {"Master", "32", NULL}, {"Evaluator", NULL, NULL}, {"Worker", "16", NULL}};
+        {"Master", "32", NULL, NULL}, {"Evaluator", NULL, NULL, NULL}, {"Worker", "16", NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(differ, 3, &sizes, &err), -EINVAL);
     assert_string_equal(gt_err_text(err),
                         "gpu-group-size differs within the job: 32 on Master, 16 on Worker");
     gt_auto_err struct gt_err *bad = NULL;
-    struct gt_job_texts where[] = {{"Master", "32", NULL}, {"Worker", "x", NULL}};
+    struct gt_job_texts where[] = {{"Master", "32", NULL, NULL}, {"Worker", "x", NULL, NULL}};
     assert_int_equal(gt_job_sizes_read(where, 2, &sizes, &bad), -EINVAL);
     assert_string_equal(gt_err_text(bad), "gpu-group-size of Worker: \"x\" is not a number of GPUs");
+}
+
+static void test_node_loss(void **state)
+{
+    (void)state;
+    struct gt_job_sizes sizes;
+    struct gt_job_texts texts[] = {{"Master", "32", NULL, NULL}, {"Worker", NULL, NULL, "unit"}};
+    assert_int_equal(gt_job_sizes_read(texts, 1, &sizes, NULL), 0);
+    assert_int_equal(sizes.loss, GT_ON_NODE_LOSS_WAIT);
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, NULL), 0);
+    assert_int_equal(sizes.loss, GT_ON_NODE_LOSS_UNIT);
+
+    gt_auto_err struct gt_err *bad = NULL, *differ = NULL;
+    texts[0].loss = "Unit";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
+    assert_string_equal(gt_err_text(bad), "on-node-loss of Master: \"Unit\" is none of wait, unit, job");
+    texts[0].loss = "job";
+    assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &differ), -EINVAL);
+    assert_string_equal(gt_err_text(differ),
+                        "on-node-loss differs within the job: job on Master, unit on Worker");
 }
 
 int main(void)
@@ -170,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_manual),     cmocka_unit_test(test_no_group),
         cmocka_unit_test(test_sentences),  cmocka_unit_test(test_mixed_sizes),
         cmocka_unit_test(test_containers), cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_node_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

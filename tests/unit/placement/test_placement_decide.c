@@ -14,6 +14,7 @@
 
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/core/core_checks.h"
+#include "tests/unit/model/loss_wirings.h"
 
 /* Decisions on one job: what is placed, what stays, what is kept for pods that are not there. */
 
@@ -530,6 +531,178 @@ static void test_random_lives(void **state)
     gt_cache_free(cache);
 }
 
+/* ---- CPU and the like ---- */
+
+/* A container of the pods here asks for 1500m besides; the node's `cpu` in CPUs. */
+static void give_cpus(struct gt_cache *cache, unsigned supernode, unsigned node, unsigned cpu)
+{
+    char allocatable[64];
+    snprintf(allocatable, sizeof(allocatable), "{\"cpu\":\"%u\",\"pods\":\"110\"}", cpu);
+    give_node(cache, NODE(.name = node_name(supernode, node), .allocatable = allocatable));
+}
+
+static void give_all_cpus(struct gt_cache *cache, unsigned cpu)
+{
+    for (unsigned s = 0; s < SUPERNODES; s++)
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            give_cpus(cache, s, n, cpu);
+}
+
+#define ASKS(cpus) "\"overhead\":{\"cpu\":\"" cpus "\"},"
+
+static void test_nodes_without_cpus_are_left_out(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0}, others = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    give_all_cpus(cache, 64);
+    for (unsigned s = 0; s < 2; s++) {
+        char name[16];
+        snprintf(name, sizeof(name), "full-%u", s);
+        give_pod(cache, POD(.name = name, .node = node_name(s, 1), .spec = ASKS("40")));
+    }
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32, .spec = ASKS("30"));
+    assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    uint32_t s2 = supernode_of(cache, gt_cluster_find_node(gt_cache_cluster(cache), "s2-n0"));
+    assert_int_equal(supernode_of(cache, gt_cache_find_pod(cache, "ns", "a-0")->plan_node), s2);
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(cache, .job = "b", .index = i, .gpus = 8, .group = 32, .spec = ASKS("30"));
+    gt_buf_consume(&text, text.len);
+    assert_int_equal(decide(cache, "ns/Job/b", NULL, &others, &plainly, &text), GT_DECISION_WAITS);
+    if (!strstr(text.data,
+                "GPUs for it are free, on nodes with too little else; 2 nodes lack CPU (a pod needs "
+                "31.5, at most 22.5 is free)"))
+        fail_msg("%s", text.data);
+    gt_cache_pod_gone(cache, "ns", "full-1");
+    assert_int_equal(decide(cache, "ns/Job/b", NULL, &others, &plainly, &text), GT_DECISION_PLACED);
+    gt_reservations_done(&others, gt_cache_cluster(cache));
+    end(cache, &reservations, NULL);
+}
+
+/* Pods of one job, and places for those that do not exist, take from each other. */
+static void test_places_take_cpus(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_world();
+    struct gt_owner *owner = owner_of(8, 1, 8);
+    struct gt_reservations reservations = {0}, others = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    give_all_cpus(cache, 64);
+    struct gt_cache_pod *first =
+        GIVE(cache, .job = "a", .index = 0, .gpus = 1, .group = 8, .spec = ASKS("18500m"));
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    unsigned on[64] = {0}; /* three on a node */
+    on[first->plan_node]++;
+    for (unsigned i = 1; i < 8; i++)
+        assert_true(++on[gt_reservations_node(&reservations, gt_cache_cluster(cache), i)] <= 3);
+    /* Of the 12 nodes 2 have 4 CPUs left, one 24. */
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(cache, .job = "b", .index = i, .gpus = 2, .group = 8, .spec = ASKS("60"));
+    assert_int_equal(decide(cache, "ns/Job/b", NULL, &others, &plainly, &text), GT_DECISION_PLACED);
+    for (unsigned i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "b-%u", i);
+        assert_int_equal(on[gt_cache_find_pod(cache, "ns", name)->plan_node]++, 0);
+    }
+    /* Its place has lost its CPUs: it goes elsewhere. */
+    uint32_t kept = gt_reservations_node(&reservations, gt_cache_cluster(cache), 7);
+    struct gt_cluster_node info;
+    assert_true(gt_cluster_get_node(gt_cache_cluster(cache), kept, &info));
+    give_pod(cache, POD(.name = "daemon", .node = info.name, .spec = ASKS("60")));
+    struct gt_cache_pod *last =
+        GIVE(cache, .job = "a", .index = 7, .gpus = 1, .group = 8, .spec = ASKS("18500m"));
+    assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
+    assert_int_not_equal(last->plan_node, kept);
+    gt_reservations_done(&others, gt_cache_cluster(cache));
+    end(cache, &reservations, owner);
+}
+
+/* Whoever waits is not given nodes whose CPUs others than GPU pods have. */
+static void test_drain_heeds_cpus(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_world();
+    struct gt_reservations reservations = {0};
+    struct gt_node_set nodes = {0};
+    give_all_cpus(cache, 64);
+    for (unsigned s = 0; s < SUPERNODES; s++)
+        for (unsigned n = 0; n < NODES_EACH; n++) {
+            char name[32];
+            snprintf(name, sizeof(name), "r%u%u", s, n);
+            give_pod(cache, POD(.name = name, .gpus = 8, .node = node_name(s, n), .spec = ASKS("60")));
+            give_topology(
+                cache, TOPOLOGY(.name = node_name(s, n), .gpus = 8, .owners = {{name, 0xff}}, .version = "2"),
+                2);
+            snprintf(name, sizeof(name), "d%u%u", s, n);
+            if (s < 2)
+                give_pod(cache, POD(.name = name, .node = node_name(s, n), .spec = ASKS("2")));
+        }
+    for (unsigned i = 0; i < 4; i++)
+        GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32, .spec = ASKS("60"));
+    gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", NULL, &reservations, 1);
+    assert_true(gt_decide_drain(cache, view, &reservations, &nodes));
+    for (unsigned n = 0; n < NODES_EACH; n++)
+        assert_true(gt_node_set_has(&nodes, gt_cluster_find_node(gt_cache_cluster(cache), node_name(2, n))));
+    assert_int_equal(gt_node_set_count(&nodes), 4);
+    give_pod(cache, POD(.name = "d", .node = "s2-n1", .spec = ASKS("2")));
+    assert_false(gt_decide_drain(cache, view, &reservations, &nodes));
+    gt_node_set_done(&nodes);
+    end(cache, &reservations, NULL);
+}
+
+/* Random jobs of pods that ask for different amounts: no node is ever over its CPUs. */
+static void test_no_node_is_overdrawn(void **state)
+{
+    (void)state;
+    enum { JOBS = 6, PODS = 8 };
+    uint64_t random = test_seed();
+    unsigned placed = 0, waits = 0;
+    for (unsigned round = 0; round < 60; round++) {
+        struct gt_cache *cache = new_world();
+        struct gt_reservations reservations[JOBS] = {0};
+        unsigned cpus[SUPERNODES * NODES_EACH], used[SUPERNODES * NODES_EACH] = {0};
+        for (unsigned i = 0; i < SUPERNODES * NODES_EACH; i++) {
+            cpus[i] = 10 + random_next(&random) % 60;
+            give_cpus(cache, i / NODES_EACH, i % NODES_EACH, cpus[i]);
+        }
+        for (unsigned j = 0; j < JOBS; j++) {
+            char job[8], key[32], spec[80], name[16];
+            gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+            unsigned gpus = 1u << random_next(&random) % 3, asks[PODS], kinds = 1 + random_next(&random) % 3;
+            unsigned of_kind[3];
+            for (unsigned k = 0; k < 3; k++)
+                of_kind[k] = 1 + random_next(&random) % 20;
+            snprintf(job, sizeof(job), "j%u", j);
+            for (unsigned i = 0; i < PODS; i++) {
+                asks[i] = of_kind[i % kinds];
+                snprintf(spec, sizeof(spec), "\"resources\":{\"requests\":{\"cpu\":\"%u\"}},", asks[i]);
+                GIVE(cache, .job = job, .index = i, .gpus = gpus, .group = gpus * PODS / 2, .spec = spec);
+            }
+            snprintf(key, sizeof(key), "ns/Job/%s", job);
+            if (decide(cache, key, NULL, &reservations[j], &plainly, &text) != GT_DECISION_PLACED) {
+                waits++;
+                continue;
+            }
+            placed++;
+            for (unsigned i = 0; i < PODS; i++) {
+                struct gt_cluster_node info;
+                snprintf(name, sizeof(name), "%s-%u", job, i);
+                assert_true(gt_cluster_get_node(gt_cache_cluster(cache),
+                                                gt_cache_find_pod(cache, "ns", name)->plan_node, &info));
+                unsigned at = (unsigned)(info.name[1] - '0') * NODES_EACH + (unsigned)(info.name[4] - '0');
+                used[at] += asks[i];
+                assert_true(used[at] <= cpus[at]);
+            }
+        }
+        for (unsigned j = 0; j < JOBS; j++)
+            gt_reservations_done(&reservations[j], gt_cache_cluster(cache));
+        gt_cache_free(cache);
+    }
+    assert_true(placed && waits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +719,10 @@ int main(void)
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_drain_of_what_never_fits),
         cmocka_unit_test(test_random_lives),
+        cmocka_unit_test(test_nodes_without_cpus_are_left_out),
+        cmocka_unit_test(test_places_take_cpus),
+        cmocka_unit_test(test_drain_heeds_cpus),
+        cmocka_unit_test(test_no_node_is_overdrawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,8 +215,21 @@ static void test_rules(void **state)
     check_refused(
         GT_OWNER_JOB,
         "{\"spec\":{\"parallelism\":4,\"completions\":8,\"template\":" POD("8", GROUP("\"32\"")) "}}",
-        "parallelism 4 is less than completions 8: a job with gpu-group-size runs all its pods at a "
-        "time");
+        "parallelism 4 is less than completions 8: with gpu-group-size that needs completionMode Indexed");
+    check_refused(
+        GT_OWNER_JOB,
+        "{\"spec\":{\"completionMode\":\"Indexed\",\"parallelism\":6,\"completions\":8,\"template\":" POD(
+            "8", GROUP("\"32\"")) "}}",
+        "parallelism 6 is not a multiple of the 4 pods of a unit");
+    check_refused(
+        GT_OWNER_PYTORCH,
+        "{\"spec\":{\"elasticPolicy\":{\"minReplicas\":3,\"maxReplicas\":2},"
+        "\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":4,\"template\":" POD("8", GROUP("\"32\"")) "}}}}",
+        "elasticPolicy.minReplicas: 3 is more than the most, 2");
+    check_refused(GT_OWNER_VOLCANO,
+                  "{\"spec\":{\"tasks\":[{\"name\":\"w\",\"replicas\":4,\"minAvailable\":5,\"template\":" POD(
+                      "8", GROUP("\"32\"")) "}]}}",
+                  "minAvailable of a task: 5 is more than its replicas, 4");
 }
 
 static void test_nonsense(void **state)

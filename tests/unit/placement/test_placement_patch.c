@@ -158,6 +158,14 @@ static void test_terms_without_memory(void **state)
     assert_true(failed > 10);
 }
 
+static int make_texts(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
+                      uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret)
+{
+    const struct gt_planned_place place = {
+        .node = node, .mask = mask, .unit = unit, .unit_rank = 1, .rank = rank, .tier = unit ? 2 : 0};
+    return gt_plan_texts_make(cache, pod, &place, ret, NULL);
+}
+
 /* What was written is what is read. */
 static void check_written(const cJSON *json, const struct gt_plan_texts *texts)
 {
@@ -188,7 +196,7 @@ static void test_plan(void **state)
     struct gt_cache_pod *pod = pod_of(cache, "p");
     struct gt_plan_texts texts;
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
-    assert_int_equal(gt_plan_texts_make(cache, pod, node, 0x92, 4, 17, &texts, NULL), 0);
+    assert_int_equal(make_texts(cache, pod, node, 0x92, 4, 17, &texts), 0);
     assert_string_equal(texts.gpus, "{\"main\":[\"GPU-n1-1\",\"GPU-n1-4\",\"GPU-n1-7\"]}");
     struct gt_pod_object object = read_object("{" HEAD "}}");
     assert_false(object.planned);
@@ -199,7 +207,10 @@ static void test_plan(void **state)
                "{\"plan.topology.metax-tech.com/gpus\":"
                "\"{\\\"main\\\":[\\\"GPU-n1-1\\\",\\\"GPU-n1-4\\\",\\\"GPU-n1-7\\\"]}\","
                "\"plan.topology.metax-tech.com/node\":\"n1\",\"plan.topology.metax-tech.com/unit\":\"4\","
-               "\"plan.topology.metax-tech.com/rank\":\"17\"}");
+               "\"plan.topology.metax-tech.com/rank\":\"17\","
+               "\"plan.topology.metax-tech.com/unit-rank\":\"1\","
+               "\"plan.topology.metax-tech.com/supernode\":\"n1\","
+               "\"plan.topology.metax-tech.com/tier\":\"2\"}");
     check_part(json, terms_path,
                "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
     assert_int_equal(make_object(json, &object, NULL), 0); /* the patch, taken for the object */
@@ -208,8 +219,8 @@ static void test_plan(void **state)
     check_written(json, &texts);
     cJSON_Delete(json);
     gt_plan_texts_done(&texts);
-    assert_true(gt_plan_texts_make(cache, pod, node, 0x12, 4, 17, &texts, NULL) < 0); /* two GPUs for three */
-    assert_true(gt_plan_texts_make(cache, pod, node + 1, 0x92, 4, 17, &texts, NULL) < 0); /* no such node */
+    assert_true(make_texts(cache, pod, node, 0x12, 4, 17, &texts) < 0);     /* two GPUs for three */
+    assert_true(make_texts(cache, pod, node + 1, 0x92, 4, 17, &texts) < 0); /* no such node */
     gt_cache_free(cache);
 }
 
@@ -262,9 +273,8 @@ static void test_containers_share_a_plan(void **state)
     struct gt_cache_pod *pod = pod_of(cache, "p");
     struct gt_plan_texts texts;
     assert_int_equal(pod->gpus, 5);
-    assert_int_equal(gt_plan_texts_make(cache, pod, gt_cluster_find_node(gt_cache_cluster(cache), "n1"), 0x1f,
-                                        0, 0, &texts, NULL),
-                     0);
+    assert_int_equal(
+        make_texts(cache, pod, gt_cluster_find_node(gt_cache_cluster(cache), "n1"), 0x1f, 0, 0, &texts), 0);
     cJSON *json = cJSON_Parse(texts.gpus);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "side")), 2);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "main")), 3);
@@ -309,7 +319,7 @@ static void test_init_containers_share_a_plan(void **state)
         struct gt_cache_pod *pod = pod_of(cache, "p");
         uint64_t mask = (1U << cases[i].gpus) - 1;
         assert_int_equal(pod->gpus, cases[i].gpus);
-        assert_int_equal(gt_plan_texts_make(cache, pod, node, mask, 0, 0, &texts, NULL), 0);
+        assert_int_equal(make_texts(cache, pod, node, mask, 0, 0, &texts), 0);
         assert_string_equal(texts.gpus, cases[i].plan);
         /* Read again, it is the same. */
         struct gt_buf annotations = GT_BUF(4096);
@@ -398,7 +408,7 @@ static void test_many_containers_share_a_plan(void **state)
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "p", .gpus = 4, .gated = true, .spec = spec.data));
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
-    assert_int_equal(gt_plan_texts_make(cache, pod_of(cache, "p"), node, 0xf, 0, 0, &texts, NULL), 0);
+    assert_int_equal(make_texts(cache, pod_of(cache, "p"), node, 0xf, 0, 0, &texts), 0);
     assert_int_equal(gt_pod_plan_read(texts.gpus, &plan, NULL), 0);
     assert_int_equal(plan->count, INITS + 1);
     assert_int_equal(plan->containers[INITS].count, 2);
@@ -434,7 +444,7 @@ static void plan_and_read(struct gt_cache *cache, cJSON *object, uint64_t mask)
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     assert_true(pod.gated && !gt_pod_is_planned(&pod));
     assert_int_equal(gt_pod_object_make(&pod, &written, NULL), 0);
-    assert_int_equal(gt_plan_texts_make(cache, pod_of(cache, "p"), node, mask, 1, 2, &texts, NULL), 0);
+    assert_int_equal(make_texts(cache, pod_of(cache, "p"), node, mask, 1, 2, &texts), 0);
     gt_patch_lift(&written, &texts, &buf);
     cJSON *patch = parsed(&buf);
     merge(object, patch);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/workload.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/read.h"
+#include "base/json_write.h"
+#include "base/time_text.h"
+
+static const char *const state_names[GT_CHECK_STATES] = {
+    [GT_CHECK_PENDING] = "Pending",
+    [GT_CHECK_READY] = "Ready",
+    [GT_CHECK_RETRY] = "Retry",
+    [GT_CHECK_REJECTED] = "Rejected",
+};
+
+const char *gt_check_state_name(enum gt_check_state state)
+{
+    return state_names[state];
+}
+
+void gt_workload_free(struct gt_workload *workload)
+{
+    if (!workload)
+        return;
+    cJSON_Delete(workload->kept);
+    free(workload->pod_sets);
+    free(workload->checks);
+    if (workload->job)
+        gt_owner_free(workload->job);
+    free(workload->refusal);
+    free(workload);
+}
+
+/* ---- what is kept of the object ---- */
+
+static bool keep(cJSON *to, const char *key, const cJSON *item)
+{
+    cJSON *copy = item ? cJSON_Duplicate(item, true) : NULL;
+    if (copy && !cJSON_AddItemToObject(to, key, copy)) {
+        cJSON_Delete(copy);
+        copy = NULL;
+    }
+    return copy || !item;
+}
+
+static const cJSON *assignment_of(const cJSON *object, const char *name)
+{
+    const cJSON *assignment;
+    cJSON_ArrayForEach(assignment, gt_get_at(object, "status", "admission", "podSetAssignments"))
+    {
+        if (strcmp(gt_get_string(assignment, "name"), name) == 0)
+            return assignment;
+    }
+    return NULL;
+}
+
+static bool keep_pod_set(cJSON *list, const cJSON *object, const cJSON *pod_set)
+{
+    const cJSON *spec = gt_get_at(pod_set, "template", "spec");
+    cJSON *to = cJSON_CreateObject();
+    if (!to || !cJSON_AddItemToArray(list, to)) {
+        cJSON_Delete(to);
+        return false;
+    }
+    return keep(to, "selector", gt_get(spec, "nodeSelector")) &&
+           keep(to, "affinity",
+                gt_get_at(spec, "affinity", "nodeAffinity",
+                          "requiredDuringSchedulingIgnoredDuringExecution")) &&
+           keep(to, "tolerations", gt_get(spec, "tolerations")) &&
+           keep(to, "flavors", gt_get(assignment_of(object, gt_get_string(pod_set, "name")), "flavors"));
+}
+
+static const char *const kept_members[] = {"namespace", "name", "resourceVersion"};
+
+/* NULL without memory. */
+static cJSON *copy_of(const cJSON *object)
+{
+    const cJSON *pod_set, *owners = gt_get_at(object, "metadata", "ownerReferences");
+    cJSON *to = cJSON_CreateObject(), *metadata = to ? cJSON_AddObjectToObject(to, "metadata") : NULL;
+    cJSON *status = metadata ? cJSON_AddObjectToObject(to, "status") : NULL;
+    cJSON *pod_sets = status ? cJSON_AddArrayToObject(to, "podSets") : NULL;
+    bool whole = pod_sets != NULL;
+    for (unsigned i = 0; whole && i < GT_COUNT(kept_members); i++)
+        whole = keep(metadata, kept_members[i], gt_get_at(object, "metadata", kept_members[i]));
+    whole = whole && keep(metadata, "owner", cJSON_IsArray(owners) ? owners->child : NULL) &&
+            keep(status, "conditions", gt_get_at(object, "status", "conditions")) &&
+            keep(status, "admissionChecks", gt_get_at(object, "status", "admissionChecks"));
+    cJSON_ArrayForEach(pod_set, gt_get_at(object, "spec", "podSets"))
+    {
+        whole = whole && keep_pod_set(pod_sets, object, pod_set);
+    }
+    if (whole)
+        return to;
+    cJSON_Delete(to);
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+static int read_names(struct gt_workload *to, struct gt_err **err)
+{
+    const struct gt_at at = {GT_KIND_WORKLOAD, "metadata", err};
+    const cJSON *metadata = gt_get(to->kept, "metadata"), *owner = gt_get(metadata, "owner");
+    const struct gt_at owners = {GT_KIND_WORKLOAD, "metadata.ownerReferences[0]", err};
+    to->namespace_ = to->owner_api_version = to->owner_kind = to->owner_name = "";
+    int r = gt_api_meta(&at, to->kept, &to->name, &to->version);
+    if (r >= 0)
+        r = gt_api_text(&at, metadata, "namespace", GT_API_NAME_MAX, &to->namespace_);
+    if (r >= 0)
+        r = gt_api_text(&owners, owner, "apiVersion", GT_API_TEXT_MAX, &to->owner_api_version);
+    if (r >= 0)
+        r = gt_api_text(&owners, owner, "kind", GT_API_TEXT_MAX, &to->owner_kind);
+    if (r >= 0)
+        r = gt_api_text(&owners, owner, "name", GT_API_NAME_MAX, &to->owner_name);
+    return r;
+}
+
+static void read_conditions(struct gt_workload *to, const cJSON *spec)
+{
+    static const char *const types[] = {"QuotaReserved", "Evicted", "Finished"};
+    struct gt_condition conditions[GT_COUNT(types)];
+    gt_conditions_read(gt_get(to->kept, "status"), types, GT_COUNT(types), conditions);
+    to->is_reserved = conditions[0].status == GT_CONDITION_TRUE &&
+                      conditions[1].status != GT_CONDITION_TRUE &&
+                      conditions[2].status != GT_CONDITION_TRUE && !cJSON_IsFalse(gt_get(spec, "active"));
+    to->reserved_since = conditions[0].since;
+}
+
+/* One in a state that is not known is Pending: nothing is decided yet. */
+static int read_checks(struct gt_workload *to, struct gt_err **err)
+{
+    const struct gt_at at = {GT_KIND_WORKLOAD, "status", err},
+                       below = {GT_KIND_WORKLOAD, "status.admissionChecks", err};
+    const cJSON *list = NULL, *item;
+    int r = gt_get_array(&at, gt_get(to->kept, "status"), "admissionChecks", GT_WORKLOAD_CHECKS_MAX, &list,
+                         &to->check_count);
+    to->checks = calloc((size_t)to->check_count + 1, sizeof(*to->checks));
+    if (r < 0 || !to->checks)
+        return r < 0 ? r : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
+    struct gt_workload_check *check = to->checks;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *state = gt_get_string(item, "state");
+        uint64_t retries = 0;
+        check->name = "";
+        r = gt_api_text(&below, item, "name", GT_API_NAME_MAX, &check->name);
+        if (r < 0)
+            return r;
+        for (unsigned i = 0; i < GT_CHECK_STATES; i++)
+            if (strcmp(state, state_names[i]) == 0)
+                check->state = (enum gt_check_state)i;
+        gt_json_is_unsigned(gt_get(item, "retryCount"), UINT32_MAX, &retries);
+        check->retries = (unsigned)retries;
+        check->since_s = gt_time_of_text(gt_get_string(item, "lastTransitionTime"));
+        check++;
+    }
+    return 0;
+}
+
+static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char *resource,
+                         struct gt_err **err)
+{
+    const struct gt_at at = {GT_KIND_WORKLOAD, "spec", err};
+    const cJSON *list = NULL, *item;
+    gt_auto_err struct gt_err *error = NULL;
+    int r = gt_get_array(&at, gt_get(object, "spec"), "podSets", GT_WORKLOAD_POD_SETS_MAX, &list,
+                         &to->pod_set_count);
+    to->pod_sets = calloc((size_t)to->pod_set_count + 1, sizeof(*to->pod_sets));
+    if (r < 0 || !to->pod_sets)
+        return r < 0 ? r : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
+    struct gt_workload_pod_set *pod_set = to->pod_sets;
+    const cJSON *kept = gt_get(to->kept, "podSets");
+    for (item = kept ? kept->child : NULL; item; item = item->next)
+        *pod_set++ = (struct gt_workload_pod_set){gt_get(item, "selector"), gt_get(item, "affinity"),
+                                                  gt_get(item, "tolerations"), gt_get(item, "flavors")};
+    if (gt_owner_read_pod_sets(object, resource, &to->job, &error) >= 0)
+        return 0;
+    to->refusal = strdup(gt_err_text(error));
+    return to->refusal ? 0 : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
+}
+
+int gt_workload_read(const cJSON *object, const char *resource, struct gt_workload **ret, struct gt_err **err)
+{
+    gt_auto_workload struct gt_workload *workload = calloc(1, sizeof(*workload));
+    const cJSON *spec = gt_get(object, "spec");
+    int64_t priority = 0;
+    if (!workload || !(workload->kept = copy_of(object)))
+        return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
+    int r = read_names(workload, err);
+    if (r >= 0)
+        r = read_checks(workload, err);
+    if (r >= 0)
+        r = read_pod_sets(workload, object, resource, err);
+    if (r < 0)
+        return r;
+    read_conditions(workload, spec);
+    if (gt_json_is_int(gt_get(spec, "priority"), &priority) && priority >= INT32_MIN && priority <= INT32_MAX)
+        workload->priority = (int32_t)priority;
+    *ret = gt_steal(workload);
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static void begin_object(const char *kind, const char *namespace_, const char *name, const char *version,
+                         struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", GT_KUEUE_GROUP "/" GT_KUEUE_VERSION);
+    gt_json_add_text(to, "kind", kind);
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text_if(to, "namespace", namespace_);
+    gt_json_add_text(to, "name", name);
+    gt_json_add_text_if(to, "resourceVersion", version);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+}
+
+void gt_workload_write_checks(const struct gt_workload *workload, const char *const names[], unsigned count,
+                              const struct gt_check_verdict *verdict, int64_t now_s, struct gt_buf *to)
+{
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text(now_s, now);
+    begin_object(GT_KIND_WORKLOAD, workload->namespace_, workload->name, workload->version, to);
+    gt_json_begin(to, "admissionChecks", '[');
+    for (unsigned i = 0; i < count; i++) {
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "name", names[i]);
+        gt_json_add_text(to, "state", state_names[verdict->state]);
+        gt_json_add_text(to, "lastTransitionTime", now);
+        gt_json_add_text(to, "message", verdict->message);
+        if (verdict->state == GT_CHECK_RETRY)
+            gt_json_add_unsigned(to, "requeueAfterSeconds", verdict->requeue_s);
+        gt_json_end(to, '}');
+    }
+    gt_buf_puts(to, "]}}");
+}
+
+int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret, struct gt_err **err)
+{
+    static const char *const types[] = {"Active"};
+    struct gt_admission_check made = {.controller = ""};
+    const struct gt_at at = {GT_KIND_ADMISSION_CHECK, "metadata", err},
+                       below = {GT_KIND_ADMISSION_CHECK, "spec", err};
+    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status"), *condition;
+    const char *version;
+    int r = gt_api_meta(&at, object, &made.name, &version);
+    if (r >= 0)
+        r = gt_api_text(&below, spec, "controllerName", GT_API_NAME_MAX, &made.controller);
+    if (r < 0)
+        return r;
+    made.has_parameters = gt_get(spec, "parameters") != NULL;
+    gt_json_is_unsigned(gt_get_at(object, "metadata", "generation"), INT64_MAX, &made.generation);
+    gt_conditions_read(status, types, 1, &made.active);
+    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
+    {
+        if (strcmp(gt_get_string(condition, "type"), types[0]) == 0)
+            gt_json_is_unsigned(gt_get(condition, "observedGeneration"), INT64_MAX, &made.observed);
+    }
+    *ret = made;
+    return 0;
+}
+
+void gt_admission_check_write(const struct gt_admission_check *check, const struct gt_condition *active,
+                              struct gt_buf *to)
+{
+    begin_object(GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
+    gt_json_begin(to, "conditions", '[');
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "type", "Active");
+    gt_json_add_text(to, "status", gt_condition_status_name(active->status));
+    gt_json_add_text(to, "reason", active->reason);
+    gt_json_add_text(to, "message", active->message);
+    gt_json_add_text(to, "lastTransitionTime", active->since);
+    gt_json_add_unsigned(to, "observedGeneration", check->generation);
+    gt_buf_puts(to, "}]}}");
+}

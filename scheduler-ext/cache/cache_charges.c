@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/* Who takes resources of nodes besides GPUs: pods that are on them, plans of pods, and holds. Each names its
+ * node and the request that was taken there, so that just this is given back. */
+
+static void charge(struct gt_cache *cache, struct cache_node *node, const struct gt_cache_request *request)
+{
+    node->refs++;
+    gt_cache_charge(cache, node->row, request, 1);
+}
+
+static void discharge(struct gt_cache *cache, struct cache_node *node, struct gt_cache_request *request)
+{
+    gt_cache_charge(cache, node->row, request, -1);
+    gt_cache_request_drop(cache, request);
+    gt_cache_node_drop(cache, node);
+}
+
+/* ---- pods on nodes: most pods of a cluster, so each takes 24 bytes and its share of free places ---- */
+
+static uint64_t digest_of(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    return gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name) | 1;
+}
+
+static uint32_t home_of(const struct cache_bound_table *table, uint64_t digest)
+{
+    return gt_digest_hash(digest) & (table->size - 1);
+}
+
+/* Where it is, or the empty place where it would be. */
+static struct cache_bound *place_of(const struct cache_bound_table *table, uint64_t digest)
+{
+    uint32_t i = home_of(table, digest);
+    while (table->list[i].digest && table->list[i].digest != digest)
+        i = (i + 1) & (table->size - 1);
+    return &table->list[i];
+}
+
+static bool has_place(struct gt_cache *cache)
+{
+    struct cache_bound_table *table = &cache->bound;
+    if (table->count < table->size / 4 * 3)
+        return true;
+    struct cache_bound_table new = {.size = table->size ? table->size * 2 : 64, .count = table->count};
+    new.list = gt_cache_alloc(&cache->bytes, new.size * sizeof(*new.list));
+    if (!new.list)
+        return false;
+    for (uint32_t i = 0; i < table->size; i++)
+        if (table->list[i].digest)
+            *place_of(&new, table->list[i].digest) = table->list[i];
+    gt_cache_release(&cache->bytes, table->list);
+    *table = new;
+    return true;
+}
+
+/* Closes the gap, so that no marks of removed pods pile up. */
+static void take_out(struct cache_bound_table *table, struct cache_bound *at)
+{
+    uint32_t mask = table->size - 1, hole = (uint32_t)(at - table->list);
+    for (uint32_t i = (hole + 1) & mask; table->list[i].digest; i = (i + 1) & mask)
+        if (((i - home_of(table, table->list[i].digest)) & mask) >= ((i - hole) & mask)) {
+            table->list[hole] = table->list[i];
+            hole = i;
+        }
+    table->list[hole] = (struct cache_bound){0};
+    table->count--;
+}
+
+void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    if (!cache->bound.size)
+        return;
+    struct cache_bound *at = place_of(&cache->bound, digest_of(cache, namespace_, name));
+    if (!at->digest)
+        return;
+    struct cache_bound was = *at;
+    take_out(&cache->bound, at);
+    discharge(cache, was.node, was.request);
+}
+
+void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
+{
+    const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
+    struct gt_cache_request *request =
+        pod->node_name ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
+    if (!request || !has_place(cache)) {
+        gt_cache_request_drop(cache, request);
+        gt_cache_discharge_bound(cache, namespace_, name);
+        return;
+    }
+    uint64_t digest = digest_of(cache, namespace_, name);
+    struct cache_bound *at = place_of(&cache->bound, digest), was = *at;
+    if (was.digest && was.request == request && strcmp(was.node->name, pod->node_name) == 0) {
+        gt_cache_request_drop(cache, request);
+        return;
+    }
+    struct cache_node *node = gt_cache_node_record(cache, pod->node_name);
+    if (!node) {
+        gt_cache_request_drop(cache, request);
+        cache->refused++;
+        return;
+    }
+    cache->bound.count += !was.digest;
+    *at = (struct cache_bound){digest, node, request};
+    charge(cache, node, request);
+    if (was.digest)
+        discharge(cache, was.node, was.request);
+}
+
+/* ---- plans ---- */
+
+void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_node *node = pod->charged;
+    pod->charged = NULL;
+    if (node)
+        discharge(cache, node, pod->charged_request);
+}
+
+void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod)
+{
+    bool held = pod->pub.plan == GT_CACHE_PLAN_HELD && !pod->at && pod->plan && pod->request;
+    struct cache_node *node = held ? pod->plan->node : NULL;
+    if (node == pod->charged && (!node || pod->charged_request == pod->request))
+        return;
+    if (node)
+        charge(cache, node, pod->request);
+    gt_cache_discharge_plan(cache, pod);
+    pod->charged = node;
+    pod->charged_request = node ? gt_cache_request_ref(pod->request) : NULL;
+}
+
+/* ---- pods that do not exist ---- */
+
+const struct gt_cache_request *gt_cache_pod_request(const struct gt_cache_pod *pod)
+{
+    return ((const struct cache_pod *)pod)->request;
+}
+
+const struct gt_cache_request *gt_cache_coming_request(const struct gt_cache_job *job, unsigned gpus)
+{
+    const struct gt_cache_request *most = NULL;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        const struct gt_cache_request *request = gt_cache_pod_request(pod);
+        if (pod->gpus == gpus && request && gt_cache_request_is_above(request, most))
+            most = request;
+    }
+    return most;
+}
+
+struct gt_cache_hold {
+    struct cache_node *node;
+    struct gt_cache_request *request;
+};
+
+struct gt_cache_hold *gt_cache_hold(struct gt_cache *cache, const struct gt_cache_job *job, uint32_t node_id,
+                                    unsigned gpus)
+{
+    struct cache_node *node = gt_cache_node_of(cache, node_id);
+    const struct gt_cache_request *request = node ? gt_cache_coming_request(job, gpus) : NULL;
+    struct gt_cache_hold *hold = request ? gt_cache_alloc(&cache->bytes, sizeof(*hold)) : NULL;
+    if (!hold)
+        return NULL;
+    *hold = (struct gt_cache_hold){node, gt_cache_request_ref(request)};
+    charge(cache, node, request);
+    return hold;
+}
+
+bool gt_cache_hold_is_sound(const struct gt_cache *cache, const struct gt_cache_hold *hold)
+{
+    return !hold || gt_cache_is_covered(cache, hold->node->row, hold->request);
+}
+
+void gt_cache_unhold(struct gt_cache *cache, struct gt_cache_hold *hold)
+{
+    if (!hold)
+        return;
+    discharge(cache, hold->node, hold->request);
+    gt_cache_release(&cache->bytes, hold);
+}
+
+void gt_cache_charges_done(struct gt_cache *cache)
+{
+    struct cache_bound_table *table = &cache->bound;
+    for (uint32_t i = 0; i < table->size; i++)
+        if (table->list[i].digest)
+            discharge(cache, table->list[i].node, table->list[i].request);
+    gt_cache_release(&cache->bytes, table->list);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/constraints.h"
+
+/* Nodes that are lost for the pods on them. */
+
+static bool drives_out(const struct cache_node *node, const struct cache_pod *pod)
+{
+    for (uint32_t i = 0; i < node->taint_count; i++)
+        if (strcmp(node->taints[i]->effect, "NoExecute") == 0 &&
+            !gt_cache_tolerates(pod->suit, node->taints[i]))
+            return true;
+    return false;
+}
+
+/* When it was no more Ready, by our clock; a time of the Node that is still to come counts as now. */
+static uint64_t unready_ms(const struct cache_node *node, const struct gt_cache_moment *now)
+{
+    if (!node->unready_s)
+        return node->unready_ms;
+    uint64_t ago = now->unix_s > node->unready_s ? (uint64_t)(now->unix_s - node->unready_s) * 1000 : 0;
+    uint64_t told = now->ms - (ago < now->ms ? ago : now->ms);
+    return told < node->unready_ms ? told : node->unready_ms;
+}
+
+static bool has_ill_gpu(const struct cache_node *node, const struct cache_pod *pod)
+{
+    return pod->plan && pod->plan->node == node && node->has_topology &&
+           (!pod->whole || pod->resolved & ~node->healthy);
+}
+
+enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pub, uint64_t after_ms,
+                                     const struct gt_cache_moment *now, uint64_t *ret_due_ms)
+{
+    const struct cache_pod *pod = (const struct cache_pod *)pub;
+    const struct cache_node *node = pod->at ? pod->at : pod->plan ? pod->plan->node : NULL;
+    *ret_due_ms = UINT64_MAX;
+    if (!node)
+        return GT_CACHE_LOSS_NONE;
+    if (!node->has_node)
+        return node->is_gone ? GT_CACHE_LOSS_GONE : GT_CACHE_LOSS_NONE;
+    if (drives_out(node, pod))
+        return GT_CACHE_LOSS_TAINTED;
+    uint64_t unready_due = node->ready ? UINT64_MAX : unready_ms(node, now) + after_ms;
+    uint64_t ill_due = has_ill_gpu(node, pod) ? node->ill_ms + after_ms : UINT64_MAX;
+    if (unready_due <= now->ms)
+        return GT_CACHE_LOSS_NOT_READY;
+    if (ill_due <= now->ms)
+        return GT_CACHE_LOSS_ILL;
+    *ret_due_ms = unready_due < ill_due ? unready_due : ill_due;
+    return GT_CACHE_LOSS_NONE;
+}

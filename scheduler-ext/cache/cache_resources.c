@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/*
+ * Amounts of resources, a column each: walks over all nodes read little memory. A record of a node has a row.
+ * A column lives while a node has of it or a pod asks for it.
+ */
+struct gt_cache_request {
+    uint32_t refs, hash;
+    bool has_gpus; /* the pods that share it ask for GPUs, too */
+    uint8_t count;
+    struct request_part {
+        uint8_t column;
+        int64_t amount; /* above 0 */
+    } parts[];
+};
+
+/* ---- columns ---- */
+
+/* What a node has of a resource that it must have, and says nothing of. */
+static int64_t untold(const char *name)
+{
+    static const char *const names[] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY, GT_RESOURCE_PODS,
+                                        "ephemeral-storage"};
+    for (size_t i = 0; i < GT_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return INT64_MAX / 2;
+    return 0;
+}
+
+/* The array with room for `new`; NULL without memory, the old one then stays. */
+static void *grown(struct gt_cache *cache, void *array, size_t size, uint32_t old, uint32_t new)
+{
+    void *bytes = gt_cache_alloc(&cache->bytes, size * new);
+    if (!bytes)
+        return NULL;
+    if (array)
+        memcpy(bytes, array, size * old);
+    gt_cache_release(&cache->bytes, array);
+    return bytes;
+}
+
+#define GROW(array, old, new)                                                                                \
+    ((new_ = grown(cache, array, sizeof(*(array)), old, new)) ? ((array) = new_, true) : false)
+
+static bool grow_column(struct gt_cache *cache, struct cache_column *column, uint32_t old, uint32_t new)
+{
+    void *new_;
+    return GROW(column->allocatable, old, new) && GROW(column->left, old, new) &&
+           GROW(column->emptied, old, new);
+}
+
+static void free_column(struct gt_cache *cache, struct cache_column *column)
+{
+    gt_cache_string_drop(cache, column->name);
+    gt_cache_release(&cache->bytes, column->allocatable);
+    gt_cache_release(&cache->bytes, column->left);
+    gt_cache_release(&cache->bytes, column->emptied);
+    *column = (struct cache_column){0};
+}
+
+static unsigned find_column(const struct gt_cache *cache, const char *name)
+{
+    unsigned at = 0;
+    while (at < CACHE_COLUMNS_MAX && (!cache->columns[at].name || strcmp(cache->columns[at].name, name) != 0))
+        at++;
+    return at;
+}
+
+/* Where no column is free nobody looks at the resource: CACHE_COLUMNS_MAX. */
+static unsigned make_column(struct gt_cache *cache, const char *name)
+{
+    unsigned at = find_column(cache, name);
+    if (at < CACHE_COLUMNS_MAX)
+        return at;
+    for (at = 0; at < CACHE_COLUMNS_MAX && cache->columns[at].name;)
+        at++;
+    if (at == CACHE_COLUMNS_MAX)
+        return at;
+    struct cache_column *column = &cache->columns[at];
+    column->name = gt_cache_string(cache, name);
+    if (column->name && grow_column(cache, column, 0, cache->row_capacity ? cache->row_capacity : 1)) {
+        int64_t amount = untold(name);
+        for (uint32_t row = 0; amount && row < cache->row_count; row++)
+            column->allocatable[row] = column->left[row] = column->emptied[row] = amount;
+        return at;
+    }
+    free_column(cache, column);
+    return CACHE_COLUMNS_MAX;
+}
+
+/* ---- rows ---- */
+
+uint32_t gt_cache_take_row(struct gt_cache *cache)
+{
+    uint32_t row = cache->row_free;
+    if (row) {
+        cache->row_free = cache->row_next[--row];
+        return row;
+    }
+    if (cache->row_count == cache->row_capacity) {
+        uint32_t old = cache->row_capacity, new = old ? old * 2 : 64;
+        void *new_;
+        for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+            if (cache->columns[i].name && !grow_column(cache, &cache->columns[i], old, new))
+                return GT_NONE;
+        if (!GROW(cache->row_next, old, new) || !GROW(cache->row_short, old, new))
+            return GT_NONE;
+        cache->row_capacity = new;
+    }
+    row = cache->row_count++;
+    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+        if (cache->columns[i].name)
+            cache->columns[i].allocatable[row] = cache->columns[i].left[row] =
+                cache->columns[i].emptied[row] = untold(cache->columns[i].name);
+    return row;
+}
+
+void gt_cache_give_row(struct gt_cache *cache, uint32_t row)
+{
+    cache->row_next[row] = cache->row_free;
+    cache->row_free = row + 1;
+}
+
+/* Who waits may try again where a node that was short has more. */
+static void change(struct gt_cache *cache, struct cache_column *column, uint32_t row, int64_t left,
+                   int64_t emptied)
+{
+    column->left[row] += left;
+    column->emptied[row] += emptied;
+    if (left > 0 && cache->row_short[row]) {
+        cache->row_short[row] = false;
+        cache->room = true;
+    }
+}
+
+static int64_t told_of(const struct gt_resources *told, const char *name)
+{
+    uint64_t amount;
+    return told && gt_resources_get(told, name, &amount) ? (int64_t)amount : untold(name);
+}
+
+void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told)
+{
+    for (unsigned i = 0; told && i < told->count; i++)
+        make_column(cache, told->list[i].name);
+    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++) {
+        struct cache_column *column = &cache->columns[i];
+        if (!column->name)
+            continue;
+        int64_t base = untold(column->name), old = column->allocatable[row],
+                new = told_of(told, column->name);
+        column->refs += (uint32_t)(new != base) - (uint32_t)(old != base);
+        column->allocatable[row] = new;
+        change(cache, column, row, new - old, new - old);
+        if (!column->refs)
+            free_column(cache, column);
+    }
+}
+
+/* ---- requests ---- */
+
+static bool is(const void *item, const void *key)
+{
+    const struct gt_cache_request *a = item, *b = key;
+    if (a->count != b->count || a->has_gpus != b->has_gpus)
+        return false;
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->parts[i].column != b->parts[i].column || a->parts[i].amount != b->parts[i].amount)
+            return false;
+    return true;
+}
+
+static uint32_t hash_of(const struct gt_cache *cache, const struct gt_cache_request *request)
+{
+    uint64_t digest = gt_digest_mix(cache->seed, request->has_gpus);
+    for (unsigned i = 0; i < request->count; i++)
+        digest = gt_digest_mix(gt_digest_mix(digest, request->parts[i].column),
+                               (uint64_t)request->parts[i].amount);
+    return gt_digest_hash(digest);
+}
+
+/* The request's parts on the stack; of a resource for which there is no column nothing. */
+union request_maker {
+    struct gt_cache_request request;
+    char bytes[sizeof(struct gt_cache_request) + CACHE_COLUMNS_MAX * sizeof(struct request_part)];
+};
+
+static bool fill(struct gt_cache *cache, const struct gt_resources *asked, struct gt_cache_request *to)
+{
+    for (unsigned i = 0; i < asked->count; i++) {
+        unsigned at = asked->list[i].amount ? make_column(cache, asked->list[i].name) : CACHE_COLUMNS_MAX;
+        if (at == CACHE_COLUMNS_MAX)
+            continue;
+        to->parts[to->count++] = (struct request_part){(uint8_t)at, (int64_t)asked->list[i].amount};
+    }
+    return to->count;
+}
+
+static void free_unused_columns(struct gt_cache *cache)
+{
+    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+        if (cache->columns[i].name && !cache->columns[i].refs)
+            free_column(cache, &cache->columns[i]);
+}
+
+struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
+                                               bool has_gpus)
+{
+    union request_maker maker = {.request.has_gpus = has_gpus};
+    if (!fill(cache, asked, &maker.request))
+        return NULL;
+    size_t parts = maker.request.count * sizeof(struct request_part);
+    uint32_t hash = maker.request.hash = hash_of(cache, &maker.request);
+    struct gt_cache_request *request = gt_table_find(&cache->requests, hash, is, &maker.request);
+    if (!request && (request = gt_cache_alloc(&cache->bytes, sizeof(*request) + parts))) {
+        memcpy(request, &maker.request, sizeof(*request) + parts);
+        if (gt_table_add(&cache->requests, hash, request) < 0) {
+            gt_cache_release(&cache->bytes, request);
+            request = NULL;
+        }
+        for (unsigned i = 0; request && i < request->count; i++)
+            cache->columns[request->parts[i].column].refs++;
+    }
+    if (!request) {
+        cache->refused++;
+        free_unused_columns(cache);
+        return NULL;
+    }
+    request->refs++;
+    return request;
+}
+
+struct gt_cache_request *gt_cache_request_ref(const struct gt_cache_request *request)
+{
+    struct gt_cache_request *ours = (struct gt_cache_request *)(uintptr_t)request;
+    if (ours)
+        ours->refs++;
+    return ours;
+}
+
+void gt_cache_request_drop(struct gt_cache *cache, struct gt_cache_request *request)
+{
+    if (!request || --request->refs)
+        return;
+    gt_table_remove(&cache->requests, request->hash, request);
+    for (unsigned i = 0; i < request->count; i++) {
+        struct cache_column *column = &cache->columns[request->parts[i].column];
+        if (--column->refs == 0)
+            free_column(cache, column);
+    }
+    gt_cache_release(&cache->bytes, request);
+}
+
+bool gt_cache_request_is_above(const struct gt_cache_request *request, const struct gt_cache_request *than)
+{
+    for (unsigned i = 0; than && i < than->count && i < request->count; i++) {
+        if (request->parts[i].column != than->parts[i].column)
+            break;
+        if (request->parts[i].amount != than->parts[i].amount)
+            return request->parts[i].amount > than->parts[i].amount;
+    }
+    return !than || request->count > than->count;
+}
+
+void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request, int sign)
+{
+    for (unsigned i = 0; i < request->count; i++) {
+        int64_t amount = -sign * request->parts[i].amount;
+        change(cache, &cache->columns[request->parts[i].column], row, amount, request->has_gpus ? 0 : amount);
+    }
+}
+
+/* ---- questions ---- */
+
+static int64_t left_of(const struct gt_cache *cache, unsigned column, uint32_t row, enum gt_cache_room room)
+{
+    const struct cache_column *of = &cache->columns[column];
+    return room == GT_CACHE_ROOM_NOW ? of->left[row] : of->emptied[row];
+}
+
+/* How many such pods a row holds, `most` at most. */
+static uint32_t fit(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request,
+                    enum gt_cache_room room, uint32_t most)
+{
+    for (unsigned i = 0; i < request->count && most; i++) {
+        int64_t left = left_of(cache, request->parts[i].column, row, room), amount = request->parts[i].amount;
+        if (left < amount)
+            most = 0;
+        else if (left / most < amount)
+            most = (uint32_t)(left / amount);
+    }
+    return most;
+}
+
+uint32_t gt_cache_room_for(const struct gt_cache *cache, uint32_t node_id,
+                           const struct gt_cache_request *request, enum gt_cache_room room)
+{
+    if (!request || node_id >= cache->by_id_size || !cache->by_id[node_id])
+        return UINT32_MAX;
+    return fit(cache, cache->row_of[node_id], request, room, UINT32_MAX);
+}
+
+bool gt_cache_has_room(const struct gt_cache *cache, uint32_t node_id,
+                       const struct gt_cache_request *const *requests, const uint32_t *pods, unsigned count)
+{
+    int64_t asked[CACHE_COLUMNS_MAX] = {0};
+    if (node_id >= cache->by_id_size || !cache->by_id[node_id])
+        return true;
+    for (unsigned k = 0; k < count; k++)
+        for (unsigned i = 0; pods[k] && requests[k] && i < requests[k]->count; i++)
+            asked[requests[k]->parts[i].column] += pods[k] * requests[k]->parts[i].amount;
+    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+        if (asked[i] && asked[i] > cache->columns[i].left[cache->row_of[node_id]])
+            return false;
+    return true;
+}
+
+const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node_id,
+                              const struct gt_cache_request *request, uint64_t *ret_asked, uint64_t *ret_left)
+{
+    uint32_t least = UINT32_MAX;
+    const char *name = NULL;
+    if (!request || node_id >= cache->by_id_size || !cache->by_id[node_id])
+        return NULL;
+    for (unsigned i = 0; i < request->count; i++) {
+        const struct request_part *part = &request->parts[i];
+        int64_t left = cache->columns[part->column].left[cache->row_of[node_id]], pods = left / part->amount;
+        if (left >= 0 && pods >= least)
+            continue;
+        least = left < 0 ? 0 : (uint32_t)pods;
+        name = cache->columns[part->column].name;
+        *ret_asked = (uint64_t)part->amount;
+        *ret_left = left < 0 ? 0 : (uint64_t)left;
+    }
+    return name;
+}
+
+bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request)
+{
+    for (unsigned i = 0; i < request->count; i++)
+        if (cache->columns[request->parts[i].column].left[row] < 0)
+            return false;
+    return true;
+}
+
+/* ---- limits for plans ---- */
+
+/* How many GPUs of a row such pods can use, of `most`. */
+static unsigned usable(const struct gt_cache *cache, uint32_t row, const struct gt_cache_demand *demand,
+                       enum gt_cache_room room, unsigned most)
+{
+    return demand->request ? fit(cache, row, demand->request, room, most / demand->gpus) * demand->gpus
+                           : most / demand->gpus * demand->gpus;
+}
+
+/* GPUs that pods of any mix can use: each resource by the demand that takes most of it a GPU. */
+static unsigned usable_worst(const struct gt_cache *cache, uint32_t row,
+                             const struct gt_cache_demand *demands, unsigned count, enum gt_cache_room room,
+                             unsigned most)
+{
+    for (unsigned k = 0; k < count; k++)
+        for (unsigned i = 0; demands[k].request && i < demands[k].request->count; i++) {
+            const struct request_part *part = &demands[k].request->parts[i];
+            int64_t left = left_of(cache, part->column, row, room);
+            while (most && left < (most * part->amount + demands[k].gpus - 1) / demands[k].gpus)
+                most--;
+        }
+    return most;
+}
+
+uint32_t gt_cache_limits(struct gt_cache *cache, const struct gt_cache_demand *demands, unsigned count,
+                         enum gt_cache_room room, bool worst, struct gt_plan_limit *to)
+{
+    const uint8_t *available = gt_cluster_available(cache->cluster);
+    uint32_t nodes = gt_cluster_nodes(cache->cluster), limits = 0;
+    unsigned asking = 0;
+    for (unsigned k = 0; k < count; k++)
+        asking += demands[k].request != NULL;
+    if (!asking)
+        return 0;
+    for (uint32_t n = 0; n < nodes; n++) {
+        unsigned all = room == GT_CACHE_ROOM_EMPTIED ? GT_GPUS_MAX : available[n], most = 0, wanted = 0;
+        if (!all || !cache->by_id[n])
+            continue;
+        for (unsigned k = 0; k < count; k++) {
+            unsigned gpus = usable(cache, cache->row_of[n], &demands[k], room, all);
+            unsigned whole = all / demands[k].gpus * demands[k].gpus;
+            most = gpus > most ? gpus : most;
+            wanted = whole > wanted ? whole : wanted;
+        }
+        if (worst && most)
+            most = usable_worst(cache, cache->row_of[n], demands, count, room, most);
+        if (most >= wanted)
+            continue;
+        cache->row_short[cache->row_of[n]] = true;
+        to[limits++] = (struct gt_plan_limit){n, most};
+    }
+    return limits;
+}
+
+void gt_cache_resources_done(struct gt_cache *cache)
+{
+    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+        if (cache->columns[i].name)
+            free_column(cache, &cache->columns[i]);
+    gt_cache_release(&cache->bytes, cache->row_of);
+    gt_cache_release(&cache->bytes, cache->row_next);
+    gt_cache_release(&cache->bytes, cache->row_short);
+}

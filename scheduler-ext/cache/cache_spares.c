@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/* Nodes that wait for replacements: of each supernode the last ones by name of those that are wholly free. */
+
+static bool is_free(const struct gt_cache *cache, const struct cache_node *node)
+{
+    struct gt_cluster_node at;
+    return node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at) && at.eligible &&
+           at.available == at.all;
+}
+
+static uint32_t count_nodes(const struct cache_supernode *supernode)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < supernode->claim_count; i++)
+        count +=
+            supernode->claims[i].node->supernode == supernode && supernode->claims[i].node->id != GT_NONE;
+    return count;
+}
+
+/* The last free node whose name comes before this one; `before` NULL: of all. */
+static const struct cache_node *last_before(const struct gt_cache *cache,
+                                            const struct cache_supernode *supernode, const char *before)
+{
+    const struct cache_node *last = NULL;
+    for (uint32_t i = 0; i < supernode->claim_count; i++) {
+        const struct cache_node *node = supernode->claims[i].node;
+        if (node->supernode == supernode && (!before || strcmp(node->name, before) < 0) &&
+            (!last || strcmp(node->name, last->name) > 0) && is_free(cache, node))
+            last = node;
+    }
+    return last;
+}
+
+static uint64_t wanted(const struct cache_supernode *supernode, uint32_t standard)
+{
+    return supernode->spare_nodes < 0 ? standard : (uint64_t)supernode->spare_nodes;
+}
+
+bool gt_cache_has_spares(const struct gt_cache *cache)
+{
+    return cache->has_spares;
+}
+
+int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,
+                    struct gt_err **err)
+{
+    gt_node_set_clear(ret);
+    if (!standard && !cache->has_spares)
+        return 0;
+    for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
+         at = gt_table_after(&cache->supernodes, at->hash, at)) {
+        uint64_t spares = at->id == GT_NONE || at->tier != 1 ? 0 : wanted(at, standard);
+        const struct cache_node *node = NULL;
+        if (!spares || spares > count_nodes(at))
+            continue;
+        while (spares-- && (node = last_before(cache, at, node ? node->name : NULL))) {
+            int r = gt_node_set_add(ret, node->id, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint64_t *ret_spares,
+                                 uint32_t *ret_nodes)
+{
+    if (!standard && !cache->has_spares)
+        return NULL;
+    for (struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
+         at = gt_table_after(&cache->supernodes, at->hash, at)) {
+        uint64_t spares = at->id == GT_NONE || at->tier != 1 ? 0 : wanted(at, standard);
+        uint32_t nodes = spares ? count_nodes(at) : 0;
+        bool excess = nodes && spares > nodes, told = at->spares_told;
+        at->spares_told = excess;
+        if (!excess || told)
+            continue;
+        *ret_spares = spares;
+        *ret_nodes = nodes;
+        return at->name;
+    }
+    return NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DECIDE_DEMANDS_H
+#define GPUTOPO_DECIDE_DEMANDS_H
+
+#include "scheduler-ext/cache/resources.h"
+#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/decide/view.h"
+
+/* What the members of a job that are to be placed need besides GPUs, and plans that respect it. No I/O, no
+ * clock. */
+enum { GT_DEMANDS_MAX = 16 }; /* further ones count as the largest with as many GPUs */
+
+struct gt_demands {
+    struct gt_cache_demand list[GT_DEMANDS_MAX];
+    unsigned count; /* 0: nothing limits them */
+    uint8_t *of;    /* [member] its demand, where it is to be placed */
+    struct gt_plan_limit *limits;
+    uint32_t limit_count; /* nodes that are short for them */
+};
+
+/* -ENOMEM; gt_demands_done() in any case. */
+int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
+                    struct gt_demands *ret, struct gt_err **err);
+void gt_demands_done(struct gt_demands *demands);
+
+/* gt_plan_job() within what nodes have now. Pods of different demands are tried beside each other, and moved
+ * where a node does not hold them together. */
+bool gt_demands_plan(struct gt_cache *cache, const struct gt_job_view *view, struct gt_demands *demands,
+                     const struct gt_plan_request *request, struct gt_plan_failure *ret_failure);
+
+/* "; 3 nodes lack CPU (a pod needs 16, at most 4 is free), 1 node lacks memory (...)", or nothing. */
+void gt_demands_text(struct gt_cache *cache, const struct gt_demands *demands,
+                     const struct gt_node_set *excluded, struct gt_buf *to);
+
+#endif

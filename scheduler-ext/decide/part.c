@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/part.h"
+
+#include <errno.h>
+
+/* What one unit adds to a part. */
+struct unit_count {
+    uint32_t placed, open; /* members that have a place; that are to get one */
+    bool needed;           /* some of the latter are asked for by a minimum */
+};
+
+static bool has_place(const struct gt_job_view_member *member)
+{
+    return member->state != GT_MEMBER_ABSENT && member->state != GT_MEMBER_EARLY &&
+           !gt_member_is_open(member);
+}
+
+static struct unit_count count_unit(const struct gt_job_view *view, uint32_t number)
+{
+    const struct gt_plan_unit *unit = &view->job->units.units[number];
+    struct unit_count count = {0};
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        bool open = gt_member_is_open(&view->members[i]);
+        count.open += open;
+        count.placed += has_place(&view->members[i]);
+        count.needed = count.needed || (open && view->job->members[i].needed);
+    }
+    return count;
+}
+
+uint32_t gt_part_units(const struct gt_job_view *view)
+{
+    uint32_t units = 0;
+    for (uint32_t u = 0; u < view->job->units.count; u++)
+        units += !view->open[u] && count_unit(view, u).placed;
+    return units;
+}
+
+bool gt_part_suffices(const struct gt_job_view *view)
+{
+    uint32_t placed = 0;
+    if (!gt_part_is_allowed(view))
+        return false;
+    for (uint32_t u = 0; u < view->job->units.count; u++) {
+        const struct unit_count count = count_unit(view, u);
+        if (count.needed)
+            return false;
+        placed += count.open ? 0 : count.placed;
+    }
+    return placed >= view->minimum;
+}
+
+bool gt_part_grows(const struct gt_job_view *view)
+{
+    for (uint32_t u = 0; u < view->job->units.count; u++)
+        if (view->open[u] && count_unit(view, u).placed)
+            return false;
+    return gt_part_suffices(view);
+}
+
+/* ---- units that wait ---- */
+
+enum { STARTED, NEEDED, OTHER, CLASSES };
+
+static unsigned class_of(const struct unit_count *count)
+{
+    return count->placed ? STARTED : count->needed ? NEEDED : OTHER;
+}
+
+/* The fewest of the first that hold the minimum. */
+static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting_units *part)
+{
+    uint64_t placed = 0;
+    uint32_t least = 0;
+    for (uint32_t u = 0; u < view->job->units.count; u++)
+        placed += view->open[u] ? 0 : count_unit(view, u).placed;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct unit_count count = count_unit(view, part->units[i]);
+        if (placed < view->minimum || count.needed)
+            least = i + 1;
+        placed += count.placed + count.open;
+    }
+    return least ? least : 1;
+}
+
+int gt_waiting_units_make(const struct gt_job_view *view, struct gt_waiting_units *ret, struct gt_err **err)
+{
+    struct gt_waiting_units part = {.units = calloc((size_t)view->job->units.count + 1, sizeof(*part.units))};
+    if (!part.units)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (unsigned class = 0; class < CLASSES; class ++) {
+        for (uint32_t u = 0; u < view->job->units.count; u++) {
+            const struct unit_count count = count_unit(view, u);
+            if (count.open && class_of(&count) == class)
+                part.units[part.count++] = u;
+        }
+        part.started = class == STARTED ? part.count : part.started;
+    }
+    part.least = least_of(view, &part);
+    *ret = part;
+    return 0;
+}
+
+void gt_waiting_units_done(struct gt_waiting_units *part)
+{
+    free(part->units);
+    *part = (struct gt_waiting_units){0};
+}
+
+uint64_t gt_part_gpus(const struct gt_job_view *view, uint32_t unit)
+{
+    return (uint64_t)view->open[unit] * view->job->units.units[unit].gpus;
+}
+
+uint64_t gt_part_least_gpus(const struct gt_job_view *view)
+{
+    gt_auto_waiting_units struct gt_waiting_units part = {0};
+    uint64_t gpus = 0;
+    if (gt_waiting_units_make(view, &part, NULL) < 0)
+        return 0;
+    for (uint32_t i = 0; i < part.least && i < part.count; i++)
+        gpus += gt_part_gpus(view, part.units[i]);
+    return gpus;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/kueue/admission.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/json_get.h"
+#include "base/table.h"
+#include "kube/status.h"
+#include "scheduler-ext/kueue/verdict.h"
+#include "scheduler-ext/owners/owners.h"
+
+enum {
+    QUOTA_GRACE_MS = 5000,
+    AGAIN_MS = 1000, /* meanwhile it is tried so often */
+    FAILED_MS = 5000,
+    HOLD_MS = 120000,
+    REQUEUE_S = 10,
+    REQUEUE_MAX_S = 60,
+    ROUND_MAX = 16, /* decisions at a time */
+    TEXT_MAX = 1000,
+};
+
+/* No job of the cache has this number, nor do reservations of one. */
+static const uint64_t holds_owner = UINT64_C(1) << 63;
+
+struct admission_entry {
+    struct gt_workload *workload;
+    uint32_t hash;
+    uint64_t waits_ms;          /* since then it has quota and does not fit; 0: it was not tried */
+    uint64_t rest_ms;           /* it is not decided before */
+    uint64_t hold_ms;           /* its places count as taken until then; 0: they do not */
+    bool decided;               /* this version of it */
+    struct gt_plan_pod *places; /* NULL: not known */
+    uint32_t place_count;
+};
+
+struct gt_admission {
+    struct gt_admission_spec spec;
+    struct gt_table entries;
+    char *checks[GT_ADMISSION_CHECKS_MAX];
+    unsigned check_count;
+    cJSON *flavors;
+    struct gt_admission_counters counters;
+};
+
+struct entry_key {
+    const char *namespace_, *name;
+};
+
+static uint32_t hash_of(const char *namespace_, const char *name)
+{
+    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
+}
+
+static bool is_named(const void *item, const void *key)
+{
+    const struct gt_workload *workload = ((const struct admission_entry *)item)->workload;
+    const struct entry_key *wanted = key;
+    return strcmp(workload->namespace_, wanted->namespace_) == 0 && strcmp(workload->name, wanted->name) == 0;
+}
+
+static struct admission_entry *find(const struct gt_admission *admission, const char *namespace_,
+                                    const char *name)
+{
+    return gt_table_find(&admission->entries, hash_of(namespace_, name), is_named,
+                         &(struct entry_key){namespace_, name});
+}
+
+static struct admission_entry *next(const struct gt_admission *admission, const struct admission_entry *entry)
+{
+    return gt_table_after(&admission->entries, entry ? entry->hash : 0, entry);
+}
+
+static void free_entry(struct admission_entry *entry)
+{
+    gt_workload_free(entry->workload);
+    free(entry->places);
+    free(entry);
+}
+
+int gt_admission_new(const struct gt_admission_spec *spec, struct gt_admission **ret, struct gt_err **err)
+{
+    gt_auto_admission struct gt_admission *admission = calloc(1, sizeof(*admission));
+    if (!admission || !(admission->flavors = cJSON_CreateObject()))
+        return gt_fail_sys(err, ENOMEM, "Workloads");
+    admission->spec = *spec;
+    *ret = gt_steal(admission);
+    return 0;
+}
+
+void gt_admission_free(struct gt_admission *admission)
+{
+    if (!admission)
+        return;
+    for (uint32_t i = 0; i < admission->entries.size; i++)
+        if (admission->entries.items[i])
+            free_entry(admission->entries.items[i]);
+    gt_table_done(&admission->entries);
+    for (unsigned i = 0; i < admission->check_count; i++)
+        free(admission->checks[i]);
+    cJSON_Delete(admission->flavors);
+    free(admission);
+}
+
+/* ---- checks and flavors ---- */
+
+void gt_admission_remove_check(struct gt_admission *admission, const char *name)
+{
+    for (unsigned i = 0; i < admission->check_count; i++) {
+        if (strcmp(admission->checks[i], name) != 0)
+            continue;
+        free(admission->checks[i]);
+        admission->checks[i] = admission->checks[--admission->check_count];
+        return;
+    }
+}
+
+void gt_admission_add_check(struct gt_admission *admission, const char *name)
+{
+    gt_admission_remove_check(admission, name);
+    char *copy = admission->check_count < GT_ADMISSION_CHECKS_MAX ? strdup(name) : NULL;
+    if (copy)
+        admission->checks[admission->check_count++] = copy;
+}
+
+static bool is_ours(const struct gt_admission *admission, const char *check)
+{
+    for (unsigned i = 0; i < admission->check_count; i++)
+        if (strcmp(admission->checks[i], check) == 0)
+            return true;
+    return false;
+}
+
+void gt_admission_remove_flavor(struct gt_admission *admission, const char *name)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(admission->flavors, name);
+}
+
+void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object)
+{
+    const char *name = gt_kube_meta(object, "name");
+    const cJSON *spec = gt_get(object, "spec");
+    gt_admission_remove_flavor(admission, name);
+    cJSON *copy = spec && cJSON_GetArraySize(admission->flavors) < GT_ADMISSION_FLAVORS_MAX
+                      ? cJSON_Duplicate(spec, true)
+                      : NULL;
+    if (copy && !cJSON_AddItemToObject(admission->flavors, name, copy))
+        cJSON_Delete(copy);
+}
+
+/* ---- Workloads ---- */
+
+static void release(struct admission_entry *entry)
+{
+    free(entry->places);
+    entry->places = NULL;
+    entry->place_count = 0;
+    entry->hold_ms = 0;
+}
+
+void gt_admission_remove(struct gt_admission *admission, const char *namespace_, const char *name)
+{
+    struct admission_entry *entry = find(admission, namespace_, name);
+    if (!entry)
+        return;
+    gt_table_remove(&admission->entries, entry->hash, entry);
+    free_entry(entry);
+}
+
+int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct gt_err **err)
+{
+    gt_auto_workload struct gt_workload *workload = NULL;
+    int r = gt_workload_read(object, admission->spec.resource, &workload, err);
+    if (r < 0 || !workload->check_count || !workload->is_reserved) {
+        admission->counters.refused += r < 0;
+        gt_admission_remove(admission, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"));
+        return r;
+    }
+    struct admission_entry *entry = find(admission, workload->namespace_, workload->name);
+    if (entry) {
+        bool same = strcmp(entry->workload->version, workload->version) == 0;
+        if (strcmp(entry->workload->reserved_since, workload->reserved_since) != 0) {
+            entry->waits_ms = 0;
+            release(entry);
+        }
+        gt_workload_free(entry->workload);
+        entry->workload = gt_steal(workload);
+        entry->decided = entry->decided && same;
+        return 0;
+    }
+    entry = admission->entries.count < GT_ADMISSION_WORKLOADS_MAX ? calloc(1, sizeof(*entry)) : NULL;
+    if (!entry)
+        return gt_fail(err, E2BIG, "there are more than %d Workloads with quota", GT_ADMISSION_WORKLOADS_MAX);
+    entry->workload = gt_steal(workload);
+    entry->hash = hash_of(entry->workload->namespace_, entry->workload->name);
+    if (gt_table_add(&admission->entries, entry->hash, entry) >= 0)
+        return 0;
+    free_entry(entry);
+    return gt_fail_sys(err, ENOMEM, "Workloads");
+}
+
+void gt_admission_failed(struct gt_admission *admission, const char *namespace_, const char *name,
+                         uint64_t now_ms)
+{
+    struct admission_entry *entry = find(admission, namespace_, name);
+    if (!entry)
+        return;
+    entry->decided = false;
+    entry->rest_ms = now_ms + FAILED_MS;
+    release(entry);
+}
+
+/* ---- what is taken ---- */
+
+static bool has_place(const struct gt_cache_pod *pod)
+{
+    return pod && !pod->deleting && (pod->node != GT_NONE || pod->plan == GT_CACHE_PLAN_HELD);
+}
+
+/* Whether its pods have their places: those of a job have them together. Of kinds that are not known here the
+ * time alone tells. */
+static bool is_planned(const struct gt_cache *cache, const struct gt_workload *workload)
+{
+    enum gt_owner_kind kind = gt_owner_kind_of(workload->owner_api_version, workload->owner_kind);
+    bool more = true;
+    if (strcmp(workload->owner_kind, "Pod") == 0)
+        return has_place(gt_cache_find_pod(cache, workload->namespace_, workload->owner_name));
+    for (unsigned number = 0; kind < GT_OWNER_KINDS && more; number++) {
+        gt_auto_buf struct gt_buf key = GT_BUF(1024);
+        more = gt_owner_job_key(kind, workload->namespace_, workload->owner_name, number, &key);
+        const struct gt_cache_job *job = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;
+        for (const struct gt_cache_pod *pod = job ? job->pods : NULL; pod; pod = pod->next)
+            if (has_place(pod))
+                return true;
+    }
+    return false;
+}
+
+static bool are_free(const struct gt_cluster *cluster, const struct admission_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->place_count; i++) {
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(cluster, entry->places[i].node, &node) ||
+            entry->places[i].mask & ~node.available)
+            return false;
+    }
+    return entry->place_count > 0;
+}
+
+static void assume(struct gt_cluster *cluster, const struct admission_entry *entry)
+{
+    uint32_t id;
+    for (uint32_t i = 0; i < entry->place_count; i++)
+        gt_cluster_assume(cluster, entry->places[i].node, entry->places[i].mask, holds_owner, UINT64_MAX, &id,
+                          NULL);
+}
+
+static void take_places(struct admission_entry *entry, struct gt_plan_pod *places, uint32_t count)
+{
+    free(entry->places);
+    entry->places = places;
+    entry->place_count = places ? count : 0;
+}
+
+static bool is_ready(const struct gt_admission *admission, const struct gt_workload *workload,
+                     int64_t *ret_since)
+{
+    bool ready = false;
+    for (unsigned i = 0; i < workload->check_count; i++)
+        if (is_ours(admission, workload->checks[i].name)) {
+            if (workload->checks[i].state != GT_CHECK_READY)
+                return false;
+            ready = true;
+            *ret_since = workload->checks[i].since_s;
+        }
+    return ready;
+}
+
+/* A new leader goes on with what the object says. */
+static void adopt(const struct gt_admission *admission, struct admission_entry *entry, uint64_t now_ms,
+                  int64_t now_s)
+{
+    int64_t since = 0;
+    if (entry->hold_ms || entry->decided || !is_ready(admission, entry->workload, &since))
+        return;
+    int64_t age = now_s - since;
+    entry->decided = true; /* this once */
+    if (age >= 0 && age < HOLD_MS / 1000)
+        entry->hold_ms = now_ms + HOLD_MS - (uint64_t)age * 1000;
+}
+
+/* Assumes what is held, for this round. Returns the end of the first hold. */
+static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec *fit, uint64_t now_ms,
+                             int64_t now_s)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
+    uint64_t end = UINT64_MAX;
+    for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
+        adopt(admission, entry, now_ms, now_s);
+        if (!entry->hold_ms)
+            continue;
+        if (now_ms >= entry->hold_ms || is_planned(admission->spec.cache, entry->workload)) {
+            release(entry);
+            continue;
+        }
+        end = entry->hold_ms < end ? entry->hold_ms : end;
+        if (!are_free(cluster, entry)) { /* who took them does not matter: it will find others */
+            gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
+            struct gt_plan_pod *places = NULL;
+            uint32_t count = 0;
+            gt_fit_workload(fit, entry->workload, &places, &count, &text);
+            take_places(entry, places, count);
+        }
+        assume(cluster, entry);
+        fit->held++;
+    }
+    return end;
+}
+
+/* ---- decisions ---- */
+
+static bool is_pending(const struct gt_admission *admission, const struct admission_entry *entry)
+{
+    for (unsigned i = 0; !entry->decided && i < entry->workload->check_count; i++)
+        if (entry->workload->checks[i].state == GT_CHECK_PENDING &&
+            is_ours(admission, entry->workload->checks[i].name))
+            return true;
+    return false;
+}
+
+static int by_turn(const void *a, const void *b)
+{
+    const struct gt_workload *x = (*(struct admission_entry *const *)a)->workload,
+                             *y = (*(struct admission_entry *const *)b)->workload;
+    if (x->priority != y->priority)
+        return x->priority > y->priority ? -1 : 1;
+    int order = strcmp(x->reserved_since, y->reserved_since);
+    if (!order)
+        order = strcmp(x->namespace_, y->namespace_);
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static unsigned requeue_of(const struct gt_workload *workload)
+{
+    unsigned retries = 0, seconds = REQUEUE_S;
+    for (unsigned i = 0; i < workload->check_count; i++)
+        retries = workload->checks[i].retries > retries ? workload->checks[i].retries : retries;
+    for (; retries && seconds < REQUEUE_MAX_S; retries--)
+        seconds *= 2;
+    return seconds < REQUEUE_MAX_S ? seconds : REQUEUE_MAX_S;
+}
+
+static bool tell(struct gt_admission *admission, struct admission_entry *entry, enum gt_check_state state,
+                 const char *text)
+{
+    const struct gt_workload *workload = entry->workload;
+    const char *names[GT_WORKLOAD_CHECKS_MAX];
+    unsigned count = 0;
+    const struct gt_check_verdict verdict = {
+        .state = state, .message = text, .requeue_s = requeue_of(workload)};
+    for (unsigned i = 0; i < workload->check_count; i++)
+        if (is_ours(admission, workload->checks[i].name))
+            names[count++] = workload->checks[i].name;
+    entry->decided = admission->spec.decided(admission->spec.arg, workload, names, count, &verdict);
+    admission->counters.decided[state] += entry->decided;
+    return entry->decided;
+}
+
+static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, struct admission_entry *entry,
+                   uint64_t now_ms)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
+    struct gt_plan_pod *places = NULL;
+    uint32_t count = 0;
+    enum gt_fit fits = gt_fit_workload(fit, entry->workload, &places, &count, &text);
+    const char *said = text.data ? text.data : "";
+    entry->rest_ms = now_ms + AGAIN_MS;
+    if (fits == GT_FIT_YES || fits == GT_FIT_NOTHING) {
+        bool told = tell(admission, entry, GT_CHECK_READY, said);
+        take_places(entry, told ? gt_steal(places) : NULL, count);
+        free(places);
+        if (!told || fits == GT_FIT_NOTHING)
+            return;
+        entry->hold_ms = now_ms + HOLD_MS;
+        assume(gt_cache_cluster(admission->spec.cache), entry);
+        fit->held++;
+    } else if (fits == GT_FIT_NEVER) {
+        tell(admission, entry, GT_CHECK_REJECTED, said);
+    } else if (fits == GT_FIT_NO && entry->waits_ms && now_ms - entry->waits_ms >= QUOTA_GRACE_MS) {
+        tell(admission, entry, GT_CHECK_RETRY, said);
+    } else if (!entry->waits_ms) {
+        entry->waits_ms = now_ms;
+    }
+}
+
+static void avoid_kept(const struct gt_admission *admission, struct gt_node_set *to)
+{
+    uint32_t nodes = gt_cluster_nodes(gt_cache_cluster(admission->spec.cache));
+    for (uint32_t n = 0; admission->spec.is_kept && n < nodes; n++)
+        if (admission->spec.is_kept(admission->spec.kept_arg, n))
+            gt_node_set_add(to, n, NULL);
+}
+
+/* Those whose turn it is; `*ret_due`: when the others want to be asked. */
+static uint32_t collect(const struct gt_admission *admission, struct admission_entry **to, uint64_t now_ms,
+                        uint64_t *ret_due)
+{
+    uint32_t count = 0;
+    for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
+        if (!is_pending(admission, entry))
+            continue;
+        if (entry->rest_ms <= now_ms)
+            to[count++] = entry;
+        else if (entry->rest_ms < *ret_due)
+            *ret_due = entry->rest_ms;
+    }
+    qsort(to, count, sizeof(struct admission_entry *), by_turn);
+    return count;
+}
+
+uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, int64_t now_s)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
+    uint64_t due = UINT64_MAX;
+    gt_auto_free struct admission_entry **entries =
+        calloc((size_t)admission->entries.count + 1, sizeof(struct admission_entry *));
+    if (!entries)
+        return now_ms + AGAIN_MS;
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
+    avoid_kept(admission, &avoid);
+    struct gt_fit_spec fit = {.cache = admission->spec.cache, .flavors = admission->flavors, .avoid = &avoid};
+    uint64_t end = assume_holds(admission, &fit, now_ms, now_s);
+    uint32_t count = collect(admission, entries, now_ms, &due);
+    for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {
+        decide(admission, &fit, entries[i], now_ms);
+        if (!entries[i]->decided && entries[i]->rest_ms < due)
+            due = entries[i]->rest_ms;
+    }
+    gt_cluster_forget_owner(cluster, holds_owner);
+    admission->counters.held = fit.held;
+    if (count > ROUND_MAX)
+        return now_ms;
+    return end < due ? end : due;
+}
+
+void gt_admission_counters(const struct gt_admission *admission, struct gt_admission_counters *ret)
+{
+    *ret = admission->counters;
+    ret->workloads = admission->entries.count;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/kueue/controller.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/time_text.h"
+#include "kube/informer.h"
+#include "kube/status.h"
+
+enum { SOON_MS = 100, RETRY_MS = 5000, WRITES_MAX = 64 };
+enum kueue_kind { KUEUE_FLAVORS, KUEUE_CHECKS, KUEUE_WORKLOADS, KUEUE_KINDS };
+
+static const struct gt_kube_resource resources[KUEUE_KINDS] = {
+    [KUEUE_FLAVORS] = {GT_KUEUE_GROUP, GT_KUEUE_VERSION, GT_PLURAL_RESOURCE_FLAVOR, false},
+    [KUEUE_CHECKS] = {GT_KUEUE_GROUP, GT_KUEUE_VERSION, GT_PLURAL_ADMISSION_CHECK, false},
+    [KUEUE_WORKLOADS] = {GT_KUEUE_GROUP, GT_KUEUE_VERSION, GT_PLURAL_WORKLOAD, true},
+};
+
+struct kueue_write {
+    struct gt_kueue *kueue;
+    struct kueue_write *next;
+    enum kueue_kind kind;
+    char *namespace_, *name, *body;
+    struct gt_kube_call *call; /* NULL: it is sent again at `due_ms` */
+    uint64_t due_ms;
+};
+
+struct gt_kueue {
+    struct gt_kueue_spec spec;
+    struct gt_admission *admission;
+    struct gt_source *timer;
+    struct kueue_channel {
+        struct gt_kueue *kueue;
+        enum kueue_kind kind;
+        bool synced, failing;
+        struct gt_kube_informer *informer;
+    } channels[KUEUE_KINDS];
+    struct kueue_write *writes;
+    unsigned write_count;
+    uint64_t wake_ms; /* the timer's; UINT64_MAX: it rests */
+    uint64_t write_failures;
+};
+
+static void wake(struct gt_kueue *kueue, uint64_t when)
+{
+    uint64_t now = gt_clock_ms();
+    if (when >= kueue->wake_ms)
+        return;
+    kueue->wake_ms = when;
+    gt_source_arm(kueue->timer, when > now ? when - now : 0);
+}
+
+void gt_kueue_on_capacity(struct gt_kueue *kueue)
+{
+    wake(kueue, gt_clock_ms() + SOON_MS);
+}
+
+/* ---- writes ---- */
+
+static void free_write(struct kueue_write *write)
+{
+    gt_kube_cancel(write->call);
+    free(write->namespace_);
+    free(write->name);
+    free(write->body);
+    free(write);
+}
+
+static void remove_write(struct kueue_write *write)
+{
+    struct kueue_write **at = &write->kueue->writes;
+    while (*at != write)
+        at = &(*at)->next;
+    *at = write->next;
+    write->kueue->write_count--;
+    free_write(write);
+}
+
+static struct kueue_write *find_write(const struct gt_kueue *kueue, enum kueue_kind kind,
+                                      const char *namespace_, const char *name)
+{
+    struct kueue_write *write = kueue->writes;
+    while (write && (write->kind != kind || strcmp(write->name, name) != 0 ||
+                     strcmp(write->namespace_, namespace_) != 0))
+        write = write->next;
+    return write;
+}
+
+/* The state of a Workload is decided anew, from what it says then; that of a check is what it is. */
+static void on_failed(struct kueue_write *write, const struct gt_err *error)
+{
+    struct gt_kueue *kueue = write->kueue;
+    bool is_late =
+        gt_err_code(error) == EBUSY || gt_err_code(error) == ENOENT; /* it has changed, or is gone */
+    kueue->write_failures += !is_late;
+    gt_log(is_late ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write",
+           GT_STR("kind", resources[write->kind].plural), GT_STR("name", write->name),
+           GT_STR("error", gt_err_text(error)));
+    if (write->kind == KUEUE_WORKLOADS)
+        gt_admission_failed(kueue->admission, write->namespace_, write->name, gt_clock_ms());
+    if (write->kind == KUEUE_CHECKS && !is_late) {
+        write->due_ms = gt_clock_ms() + RETRY_MS;
+        wake(kueue, write->due_ms);
+    } else
+        remove_write(write);
+    wake(kueue, gt_clock_ms() + RETRY_MS);
+}
+
+static void on_written(void *arg, struct gt_kube_answer *answer)
+{
+    struct kueue_write *write = arg;
+    write->call = NULL;
+    if (answer->error)
+        on_failed(write, answer->error);
+    else
+        remove_write(write);
+}
+
+static int send(struct kueue_write *write, struct gt_err **err)
+{
+    /* An apply of an AdmissionCheck fails where Kueue has written it in another version of the API: v1beta1
+     * gives it a default of a field that v1beta2 does not know. It has no condition but this one. */
+    bool is_check = write->kind == KUEUE_CHECKS;
+    const struct gt_kube_request request = {.verb = is_check ? GT_KUBE_MERGE_PATCH : GT_KUBE_APPLY,
+                                            .resource = &resources[write->kind],
+                                            .namespace_ = write->namespace_[0] ? write->namespace_ : NULL,
+                                            .name = write->name,
+                                            .subresource = "status",
+                                            .body = write->body,
+                                            .field_manager = GT_MANAGER_COMPANION,
+                                            .force = !is_check,
+                                            .no_object = true};
+    return gt_kube_start(write->kueue->spec.kube, &request, on_written, write, &write->call, err);
+}
+
+/* False: not now. */
+static bool write_status(struct gt_kueue *kueue, enum kueue_kind kind, const char *namespace_,
+                         const char *name, struct gt_buf *body)
+{
+    struct kueue_write *write = calloc(1, sizeof(*write));
+    gt_auto_err struct gt_err *error = NULL;
+    if (!write)
+        return false;
+    *write = (struct kueue_write){.kueue = kueue,
+                                  .kind = kind,
+                                  .namespace_ = strdup(namespace_),
+                                  .name = strdup(name),
+                                  .body = gt_buf_take(body)};
+    int r = write->namespace_ && write->name && write->body ? send(write, &error) : -ENOMEM;
+    if (r < 0) {
+        free_write(write);
+        return false;
+    }
+    write->next = kueue->writes;
+    kueue->writes = write;
+    kueue->write_count++;
+    return true;
+}
+
+static bool decided(void *arg, const struct gt_workload *workload, const char *const checks[],
+                    unsigned check_count, const struct gt_check_verdict *verdict)
+{
+    struct gt_kueue *kueue = arg;
+    gt_auto_buf struct gt_buf body = GT_BUF(1 << 20);
+    if (!kueue->spec.may_write(kueue->spec.arg) || kueue->write_count >= WRITES_MAX ||
+        find_write(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name))
+        return false;
+    gt_workload_write_checks(workload, checks, check_count, verdict, (int64_t)time(NULL), &body);
+    if (!write_status(kueue, KUEUE_WORKLOADS, workload->namespace_, workload->name, &body))
+        return false;
+    gt_info("Workload decided", GT_STR("namespace", workload->namespace_), GT_STR("name", workload->name),
+            GT_STR("state", gt_check_state_name(verdict->state)), GT_STR("why", verdict->message));
+    return true;
+}
+
+/* ---- AdmissionChecks ---- */
+
+/* Whether it is about a controller of this name. A word that we do not know in our own domain is nobody
+ * else's either: it is told so. */
+static bool is_in_domain(const struct gt_admission_check *check)
+{
+    return strncmp(check->controller, GT_KUEUE_CONTROLLER_DOMAIN, strlen(GT_KUEUE_CONTROLLER_DOMAIN)) == 0;
+}
+
+static struct gt_condition active_of(const struct gt_admission_check *check, char *text, size_t size)
+{
+    struct gt_condition active = {.status = GT_CONDITION_FALSE,
+                                  .reason = "BadParametersRef",
+                                  .message = "spec.parameters: this check takes none"};
+    if (strcmp(check->controller, GT_KUEUE_CONTROLLER) != 0) {
+        snprintf(text, size, "spec.controllerName: there is no %.200s, the check is " GT_KUEUE_CONTROLLER,
+                 check->controller);
+        active.reason = "UnknownController";
+        active.message = text;
+    } else if (!check->has_parameters)
+        active = (struct gt_condition){GT_CONDITION_TRUE, "Active",
+                                       "Workloads are checked for supernodes that can take their units", ""};
+    return active;
+}
+
+static void write_check(struct gt_kueue *kueue, const struct gt_admission_check *check,
+                        struct gt_condition *active)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(1 << 16);
+    char since[GT_TIME_TEXT_SIZE];
+    struct kueue_write *before = find_write(kueue, KUEUE_CHECKS, "", check->name);
+    gt_time_text((int64_t)time(NULL), since);
+    active->since =
+        check->active.status == active->status && check->active.since[0] ? check->active.since : since;
+    gt_admission_check_write(check, active, &body);
+    if (before)
+        remove_write(before);
+    write_status(kueue, KUEUE_CHECKS, "", check->name, &body);
+}
+
+static void saw_check(struct gt_kueue *kueue, const cJSON *object)
+{
+    struct gt_admission_check check;
+    char text[400];
+    if (gt_admission_check_read(object, &check, NULL) < 0 || !is_in_domain(&check)) {
+        gt_admission_remove_check(kueue->admission, gt_kube_meta(object, "name"));
+        return;
+    }
+    struct gt_condition active = active_of(&check, text, sizeof(text));
+    if (active.status == GT_CONDITION_TRUE)
+        gt_admission_add_check(kueue->admission, check.name);
+    else
+        gt_admission_remove_check(kueue->admission, check.name);
+    if (check.active.status != active.status || check.observed != check.generation ||
+        strcmp(check.active.reason, active.reason) != 0)
+        write_check(kueue, &check, &active);
+}
+
+/* ---- what is followed ---- */
+
+static void came(void *arg, cJSON *object)
+{
+    struct kueue_channel *channel = arg;
+    struct gt_kueue *kueue = channel->kueue;
+    gt_auto_err struct gt_err *error = NULL;
+    if (channel->kind == KUEUE_FLAVORS)
+        gt_admission_put_flavor(kueue->admission, object);
+    else if (channel->kind == KUEUE_CHECKS)
+        saw_check(kueue, object);
+    else if (gt_admission_put(kueue->admission, object, &error) < 0)
+        gt_warning("a Workload cannot be read", GT_STR("error", gt_err_text(error)));
+    gt_kueue_on_capacity(kueue);
+}
+
+static void went(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct kueue_channel *channel = arg;
+    struct gt_kueue *kueue = channel->kueue;
+    struct kueue_write *write = find_write(kueue, channel->kind, namespace_ ? namespace_ : "", name);
+    (void)object;
+    if (write)
+        remove_write(write);
+    if (channel->kind == KUEUE_FLAVORS)
+        gt_admission_remove_flavor(kueue->admission, name);
+    else if (channel->kind == KUEUE_CHECKS)
+        gt_admission_remove_check(kueue->admission, name);
+    else
+        gt_admission_remove(kueue->admission, namespace_, name);
+    gt_kueue_on_capacity(kueue);
+}
+
+static void synced(void *arg)
+{
+    struct kueue_channel *channel = arg;
+    channel->synced = true;
+    channel->failing = false;
+    gt_kueue_on_capacity(channel->kueue);
+}
+
+static void failed(void *arg, const struct gt_err *error)
+{
+    struct kueue_channel *channel = arg;
+    gt_log(channel->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+           GT_STR("resource", resources[channel->kind].plural), GT_STR("error", gt_err_text(error)));
+    channel->failing = true;
+}
+
+static bool is_synced(const struct gt_kueue *kueue)
+{
+    for (unsigned i = 0; i < KUEUE_KINDS; i++)
+        if (!kueue->channels[i].synced)
+            return false;
+    return true;
+}
+
+/* ---- life ---- */
+
+static void resend(struct gt_kueue *kueue, uint64_t now)
+{
+    for (struct kueue_write *write = kueue->writes; write; write = write->next) {
+        if (write->call)
+            continue;
+        if (write->due_ms <= now && send(write, NULL) < 0)
+            write->due_ms = now + RETRY_MS;
+        if (!write->call)
+            wake(kueue, write->due_ms);
+    }
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_kueue *kueue = arg;
+    uint64_t now = gt_clock_ms();
+    kueue->wake_ms = UINT64_MAX;
+    resend(kueue, now);
+    if (!is_synced(kueue))
+        return;
+    uint64_t due = gt_admission_decide(kueue->admission, now, (int64_t)time(NULL));
+    if (due != UINT64_MAX)
+        wake(kueue, due);
+}
+
+static int follow(struct gt_kueue *kueue, enum kueue_kind kind, struct gt_err **err)
+{
+    struct kueue_channel *channel = &kueue->channels[kind];
+    *channel = (struct kueue_channel){.kueue = kueue, .kind = kind};
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &resources[kind]},
+        .on_add = came,
+        .on_update = came,
+        .on_delete = went,
+        .on_synced = synced,
+        .on_error = failed,
+        .arg = channel,
+    };
+    return gt_kube_informer_start(kueue->spec.kube, &spec, &channel->informer, err);
+}
+
+int gt_kueue_new(const struct gt_kueue_spec *spec, struct gt_kueue **ret, struct gt_err **err)
+{
+    gt_auto_kueue struct gt_kueue *kueue = calloc(1, sizeof(*kueue));
+    if (!kueue)
+        return gt_fail_sys(err, ENOMEM, "Kueue");
+    kueue->spec = *spec;
+    kueue->wake_ms = UINT64_MAX;
+    const struct gt_admission_spec admission = {.cache = spec->cache,
+                                                .resource = GT_RESOURCE_GPU,
+                                                .is_kept = spec->is_kept,
+                                                .kept_arg = spec->arg,
+                                                .decided = decided,
+                                                .arg = kueue};
+    int r = gt_admission_new(&admission, &kueue->admission, err);
+    if (r >= 0)
+        r = gt_loop_add_timer(spec->loop, on_timer, kueue, &kueue->timer, err);
+    for (enum kueue_kind kind = 0; r >= 0 && kind < KUEUE_KINDS; kind++)
+        r = follow(kueue, kind, err);
+    if (r < 0)
+        return r;
+    *ret = gt_steal(kueue);
+    return 0;
+}
+
+void gt_kueue_free(struct gt_kueue *kueue)
+{
+    if (!kueue)
+        return;
+    for (unsigned i = 0; i < KUEUE_KINDS; i++)
+        gt_kube_informer_free(kueue->channels[i].informer);
+    while (kueue->writes)
+        remove_write(kueue->writes);
+    gt_source_free(kueue->timer);
+    gt_admission_free(kueue->admission);
+    free(kueue);
+}
+
+void gt_kueue_counters(const struct gt_kueue *kueue, struct gt_kueue_counters *ret)
+{
+    *ret = (struct gt_kueue_counters){.write_failures = kueue->write_failures};
+    gt_admission_counters(kueue->admission, &ret->admission);
+}

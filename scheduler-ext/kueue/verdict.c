@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/kueue/verdict.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/json_get.h"
+#include "base/text.h"
+#include "scheduler-ext/owners/owners.h"
+
+enum { SUPERNODES_NAMED = 8 };
+
+/* ---- where its pods may run ---- */
+
+static bool copy_members(cJSON *to, const cJSON *from)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, from)
+    {
+        cJSON *copy = cJSON_Duplicate(item, true);
+        bool added =
+            copy && (cJSON_IsArray(to) ? cJSON_AddItemToArray(to, copy)
+                                       : item->string && cJSON_AddItemToObject(to, item->string, copy));
+        if (!added) {
+            cJSON_Delete(copy);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* As Kueue makes them when it admits them: with the labels and tolerations of their flavors. */
+static int exclude(const struct gt_fit_spec *spec, const struct gt_workload_pod_set *pod_set,
+                   struct gt_node_set *to, struct gt_err **err)
+{
+    cJSON *selector = cJSON_CreateObject(), *tolerations = cJSON_CreateArray();
+    bool whole = selector && tolerations && copy_members(selector, pod_set->selector) &&
+                 copy_members(tolerations, pod_set->tolerations);
+    const cJSON *flavor;
+    cJSON_ArrayForEach(flavor, pod_set->flavors)
+    {
+        const char *name = cJSON_GetStringValue(flavor);
+        const cJSON *known = name ? cJSON_GetObjectItemCaseSensitive(spec->flavors, name) : NULL;
+        whole = whole && copy_members(selector, gt_get(known, "nodeLabels")) &&
+                copy_members(tolerations, gt_get(known, "tolerations"));
+    }
+    const struct gt_pod pod = {.node_selector = cJSON_GetArraySize(selector) ? selector : NULL,
+                               .required_affinity = pod_set->affinity,
+                               .tolerations = cJSON_GetArraySize(tolerations) ? tolerations : NULL};
+    int r = whole ? gt_cache_exclude_unfit(spec->cache, &pod, to, err) : gt_fail_sys(err, ENOMEM, "pod set");
+    cJSON_Delete(selector);
+    cJSON_Delete(tolerations);
+    return r;
+}
+
+/* ---- what can never be ---- */
+
+/* Pods of so many GPUs that the best supernode would hold with nobody on it, its ill GPUs well and its nodes
+ * open. -1 without memory, or where nothing is known of the cluster. */
+static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
+{
+    uint32_t nodes = gt_cluster_nodes(cluster), count = 0;
+    gt_auto_free uint32_t *pods = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*pods));
+    int64_t most = 0;
+    for (uint32_t n = 0; pods && n < nodes; n++) {
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(cluster, n, &node))
+            continue;
+        count++;
+        pods[node.supernode] += gt_bit_count(node.all) / gpus;
+        if (pods[node.supernode] > most)
+            most = pods[node.supernode];
+    }
+    return count ? most : -1;
+}
+
+static bool is_too_large(const struct gt_cluster *cluster, const struct gt_job_units *units,
+                         struct gt_buf *text)
+{
+    for (uint32_t u = 0; u < units->count; u++) {
+        const struct gt_plan_unit *unit = &units->units[u];
+        uint32_t run = unit->atom ? unit->atom : unit->pods;
+        if (u && unit->gpus == unit[-1].gpus && unit->pods == unit[-1].pods)
+            continue;
+        int64_t most = most_pods(cluster, unit->gpus);
+        if (most < 0 || run <= most)
+            continue;
+        gt_buf_printf(
+            text, "%s of %u GPUs in pods of %u is larger than any supernode: the largest holds %u GPUs",
+            unit->atom ? "an atom" : "a unit", run * unit->gpus, unit->gpus, (unsigned)most * unit->gpus);
+        return true;
+    }
+    return false;
+}
+
+/* ---- the plan ---- */
+
+static void name_supernodes(const struct gt_cluster *cluster, const struct gt_job_units *units,
+                            struct gt_buf *text)
+{
+    uint32_t named[SUPERNODES_NAMED];
+    unsigned count = 0;
+    for (uint32_t u = 0; u < units->count; u++) {
+        struct gt_cluster_supernode supernode;
+        unsigned known = 0;
+        while (known < count && named[known] != units->units[u].supernode)
+            known++;
+        if (known < count || !gt_cluster_get_supernode(cluster, units->units[u].supernode, &supernode))
+            continue;
+        if (count == SUPERNODES_NAMED) {
+            gt_buf_puts(text, ", and others");
+            return;
+        }
+        named[count++] = units->units[u].supernode;
+        gt_buf_printf(text, "%s%s", count == 1 ? ": " : ", ", supernode.name);
+    }
+}
+
+static void say_no(const struct gt_fit_spec *spec, const struct gt_plan_failure *failure, uint32_t unsuitable,
+                   uint32_t kept, struct gt_buf *text)
+{
+    gt_plan_failure_text(gt_cache_cluster(spec->cache), failure, text);
+    if (unsuitable)
+        gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s", unsuitable,
+                      gt_plural(unsuitable));
+    if (kept)
+        gt_buf_printf(text, "; %u node%s reserved for a job that waits", kept, kept == 1 ? " is" : "s are");
+    if (spec->held)
+        gt_buf_printf(text, "; %u Workload%s let in before that will take GPUs", spec->held,
+                      spec->held == 1 ? " was" : "s were");
+}
+
+static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload *workload, struct gt_job *job,
+                       struct gt_plan_pod **ret_pods, struct gt_buf *text, struct gt_err **err)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(spec->cache);
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
+    gt_auto_free struct gt_plan_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
+    int r = pods ? 0 : gt_fail_sys(err, ENOMEM, "plan");
+    for (unsigned i = 0; r >= 0 && i < workload->pod_set_count; i++)
+        r = exclude(spec, &workload->pod_sets[i], &excluded, err);
+    uint32_t unsuitable = gt_node_set_count(&excluded), kept = 0;
+    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
+         n = gt_node_set_next(spec->avoid, n + 1)) {
+        kept += !gt_node_set_has(&excluded, n);
+        r = gt_node_set_add(&excluded, n, err);
+    }
+    if (r < 0)
+        return r == -EINVAL ? GT_FIT_NEVER : GT_FIT_FAILED;
+    for (uint32_t i = 0; i < job->member_count; i++)
+        pods[i].node = GT_NONE;
+    const struct gt_plan_request request = {.units = job->units.units,
+                                            .unit_count = job->units.count,
+                                            .pods = pods,
+                                            .pod_count = job->member_count,
+                                            .excluded = &excluded};
+    struct gt_plan_failure failure;
+    if (!gt_plan_job(cluster, &request, &failure)) {
+        say_no(spec, &failure, unsuitable, kept, text);
+        return GT_FIT_NO;
+    }
+    gt_buf_printf(text, "%u unit%s of %u GPU%s fit%s", job->units.count, gt_plural(job->units.count),
+                  job->sizes.group, gt_plural(job->sizes.group), job->units.count == 1 ? "s" : "");
+    name_supernodes(cluster, &job->units, text);
+    *ret_pods = gt_steal(pods);
+    return GT_FIT_YES;
+}
+
+enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_workload *workload,
+                            struct gt_plan_pod **ret_pods, uint32_t *ret_count, struct gt_buf *text)
+{
+    gt_auto_job struct gt_job *job = NULL;
+    gt_auto_err struct gt_err *error = NULL;
+    enum gt_fit fit;
+    int r = workload->job ? gt_owner_check(workload->job, &job, &error) : 0;
+    if (workload->refusal || r < 0) {
+        gt_buf_puts(text, workload->refusal ? workload->refusal : gt_err_text(error));
+        return workload->refusal || r == -EINVAL || r == -E2BIG ? GT_FIT_NEVER : GT_FIT_FAILED;
+    }
+    if (!job || !job->units.count) {
+        gt_buf_puts(text, job && job->units.warning ? job->units.warning
+                                                    : "no gpu-group-size: there is nothing to check");
+        return GT_FIT_NOTHING;
+    }
+    if (is_too_large(gt_cache_cluster(spec->cache), &job->units, text))
+        return GT_FIT_NEVER;
+    fit = try(spec, workload, job, ret_pods, text, &error);
+    if (error)
+        gt_buf_puts(text, gt_err_text(error));
+    *ret_count = job->member_count;
+    return fit;
+}

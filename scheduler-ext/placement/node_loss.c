@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/time_text.h"
+#include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/evict.h"
+
+/*
+ * Units that have lost nodes, of jobs that want them moved (annotation on-node-loss). First another place is
+ * kept for those pods that have to leave, and stands in the job's GPUPlacement; then they are evicted; the
+ * pods after them get it when the last of the unit has gone. What a leader has begun stands in the object:
+ * which pods have to leave follows from where they are, and from when they were made.
+ */
+
+enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = 1024 };
+
+uint64_t gt_node_loss_until(const struct reconcile *reconcile)
+{
+    const struct pjob *pjob = reconcile->pjob;
+    const struct gt_cache_pod *pod = pjob->job->pods;
+    while (pod && !pod->deleting)
+        pod = pod->next;
+    return pod || pjob->moving ? reconcile->now + 2 * reconcile->placement->spec.options.reserve_missing_ms
+                               : 0;
+}
+
+void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content)
+{
+    int64_t before = gt_time_of_text(content->moving_before);
+    if (before <= 0)
+        return;
+    pjob->moving = strcmp(content->moving, "Job") == 0    ? PLACEMENT_JOB_MOVES
+                   : strcmp(content->moving, "Unit") == 0 ? PLACEMENT_UNIT_MOVES
+                                                          : PLACEMENT_STAYS;
+    pjob->leave_before_s = (uint64_t)before;
+}
+
+/* What an older leader has begun has to be known first. */
+static bool is_adopted(const struct reconcile *reconcile)
+{
+    struct placement_plan plan;
+    return reconcile->pjob->adopted ||
+           !gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &plan);
+}
+
+/* ---- what is lost ---- */
+
+struct losses {
+    bool *leaves; /* [member] */
+    struct gt_cache_moment now;
+    uint32_t lost;  /* of the run at hand */
+    uint32_t first; /* one of those */
+    enum gt_cache_loss why;
+    bool stuck; /* another one has found no room in its supernode for long enough; `first` is that */
+};
+
+static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_member *member)
+{
+    const struct pjob *pjob = reconcile->pjob;
+    uint64_t after = reconcile->placement->spec.options.node_loss_ms;
+    if (member->state != GT_MEMBER_TO_PLACE || !pjob->waits_ms ||
+        gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key) > reconcile->now)
+        return false;
+    if (reconcile->now - pjob->waits_ms >= after)
+        return true;
+    gt_placement_due(reconcile->pjob, pjob->waits_ms + after);
+    return false;
+}
+
+/* False: the run is as it should be, or moves already. */
+static bool find_losses(struct reconcile *reconcile, uint32_t first, uint32_t end, struct losses *losses)
+{
+    const struct gt_job_view *view = reconcile->view;
+    bool stays = false, stuck = false;
+    losses->lost = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &view->members[i];
+        uint64_t due = UINT64_MAX;
+        if (member->state == GT_MEMBER_MOVING)
+            return false;
+        losses->leaves[i] = false;
+        if (is_stuck(reconcile, member) && !stuck && !losses->lost) {
+            stuck = true;
+            losses->first = i;
+        }
+        if (!gt_job_view_stays(member))
+            continue;
+        stays = true;
+        enum gt_cache_loss why = gt_cache_pod_loss(
+            member->pod, reconcile->placement->spec.options.node_loss_ms, &losses->now, &due);
+        gt_placement_due(reconcile->pjob, due);
+        losses->leaves[i] = why != GT_CACHE_LOSS_NONE;
+        if (losses->leaves[i] && !losses->lost++) {
+            losses->first = i;
+            losses->why = why;
+        }
+    }
+    losses->stuck = stuck && stays && !losses->lost;
+    return losses->lost || losses->stuck;
+}
+
+static void say_loss(const struct reconcile *reconcile, const struct losses *losses, char to[static SAID_MAX])
+{
+    static const char *const whys[] = {[GT_CACHE_LOSS_NONE] = "there is no room for it in its supernode",
+                                       [GT_CACHE_LOSS_GONE] = "its node was deleted",
+                                       [GT_CACHE_LOSS_TAINTED] = "its node has a taint NoExecute",
+                                       [GT_CACHE_LOSS_NOT_READY] = "its node is not Ready",
+                                       [GT_CACHE_LOSS_ILL] = "a GPU of it is ill or gone"};
+    const struct gt_cache_pod *pod = reconcile->view->members[losses->first].pod;
+    snprintf(to, SAID_MAX, "unit %u, pod %s%s%s: %s", reconcile->view->members[losses->first].unit,
+             pod->meta.name, pod->node_name ? " on node " : "", pod->node_name ? pod->node_name : "",
+             whys[losses->stuck ? GT_CACHE_LOSS_NONE : losses->why]);
+}
+
+/* ---- another place ---- */
+
+/* Notes who has to leave: of the run those that `gt_decide_move()` has chosen; where the whole job begins
+ * anew, all others, too, which get their own places again. */
+static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end, bool all)
+{
+    struct pjob *pjob = reconcile->pjob;
+    pjob->moving = all ? PLACEMENT_JOB_MOVES : PLACEMENT_UNIT_MOVES;
+    pjob->leave_before_s = 1;
+    pjob->last_leaves_ms = 0;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
+        if (gt_job_view_counts(pod) && pod->created_s > pjob->leave_before_s)
+            pjob->leave_before_s = pod->created_s;
+    for (uint32_t i = 0; all && i < reconcile->view->count; i++)
+        if ((i < first || i >= end) && gt_job_view_stays(&reconcile->view->members[i]) &&
+            pjob->reservations.reservations[i].state == GT_RESERVATION_POD)
+            gt_reservations_set_moving(&pjob->reservations, i);
+}
+
+static void tell_begun(struct reconcile *reconcile, uint32_t at, const char *why)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    uint32_t to = gt_reservations_node(&reconcile->pjob->reservations, cluster, at);
+    struct gt_cluster_node node;
+    struct gt_cluster_supernode super;
+    bool known = reconcile->pjob->reservations.reservations[at].moves &&
+                 gt_cluster_get_node(cluster, to, &node) &&
+                 gt_cluster_get_supernode(cluster, node.supernode, &super);
+    char text[2 * SAID_MAX];
+    snprintf(text, sizeof(text), "%s; another place is kept%s%s", why, known ? " in supernode " : "",
+             known ? super.name : "");
+    gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move", text);
+}
+
+static void tell_waits(struct reconcile *reconcile, const char *why, const struct gt_buf *failure)
+{
+    struct pjob *pjob = reconcile->pjob;
+    char text[3 * SAID_MAX];
+    bool told = strcmp(pjob->reason, "NodeLost") == 0;
+    pjob->wants_move = true;
+    if (reconcile->view->states[GT_MEMBER_TO_PLACE] || reconcile->view->states[GT_MEMBER_TO_RESERVE])
+        return; /* it says what it waits for */
+    reconcile->lost++;
+    snprintf(text, sizeof(text), "%s; no pod is evicted while there is no other place for the unit: %.1024s",
+             why, failure->data ? failure->data : "");
+    gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "NodeLost", text);
+    if (!told)
+        gt_placement_event(pjob, pjob->job->pods, true, "NodeLost", "Move", text);
+}
+
+/* True: a place is kept, and the job is to be looked at again. */
+static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
+{
+    struct gt_placement *placement = reconcile->placement;
+    struct pjob *pjob = reconcile->pjob;
+    enum gt_on_node_loss policy = reconcile->view->job->sizes.loss;
+    gt_auto_buf struct gt_buf text = GT_BUF(MOVE_TEXT_MAX);
+    struct gt_plan_failure failure = {0};
+    char why[SAID_MAX];
+    uint64_t until = reconcile->now + placement->spec.options.reserve_missing_ms;
+    bool whole = !losses->lost;
+    enum gt_decision decision = GT_DECISION_WAITS;
+    say_loss(reconcile, losses, why);
+    if (losses->lost)
+        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->reservations, first, end,
+                                  losses->leaves, until, &failure, &text);
+    if (decision != GT_DECISION_PLACED) {
+        whole = true;
+        gt_buf_consume(&text, text.len);
+        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->reservations, first, end,
+                                  NULL, until, &failure, &text);
+    }
+    if (decision != GT_DECISION_PLACED) {
+        tell_waits(reconcile, why, &text);
+        return false;
+    }
+    note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
+    tell_begun(reconcile, losses->first, why);
+    return true;
+}
+
+/* Of pods of one and the same second nobody could tell later which have to leave. */
+static bool is_quiet(struct reconcile *reconcile)
+{
+    uint64_t when = reconcile->pjob->new_pod_ms + reconcile->placement->times.settle_ms;
+    if (reconcile->now >= when)
+        return true;
+    gt_placement_due(reconcile->pjob, when);
+    return false;
+}
+
+/* True: something was begun. */
+static bool begin(struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    const struct pjob *pjob = reconcile->pjob;
+    gt_auto_free bool *leaves = calloc((size_t)view->count + 1, sizeof(*leaves));
+    struct losses losses = {.leaves = leaves,
+                            .now = {.ms = reconcile->now, .unix_s = (int64_t)gt_placement_now_s()}};
+    bool may = pjob->moving == PLACEMENT_STAYS ||
+               (pjob->moving == PLACEMENT_UNIT_MOVES && view->job->sizes.loss == GT_ON_NODE_LOSS_UNIT);
+    if (!leaves || !may)
+        return false;
+    for (uint32_t at = 0, first, end; at < view->count; at = end) {
+        gt_job_view_run(view, at, &first, &end);
+        if (find_losses(reconcile, first, end, &losses) && is_quiet(reconcile) &&
+            move_run(reconcile, first, end, &losses))
+            return true;
+    }
+    return false;
+}
+
+/* ---- on its way ---- */
+
+/* Where a place was lost on the way its unit is begun with again. */
+static bool give_up_broken(struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    struct gt_reservations *reservations = &reconcile->pjob->reservations;
+    struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    bool any = false;
+    for (uint32_t at = 0, first, end; view->states[GT_MEMBER_MOVING] && at < view->count; at = end) {
+        gt_job_view_run(view, at, &first, &end);
+        if (!gt_job_view_is_torn(view, reservations, cluster, first, end))
+            continue;
+        for (uint32_t i = first; i < end; i++)
+            if (view->members[i].state == GT_MEMBER_MOVING) {
+                gt_reservations_release(reservations, cluster, i);
+                any = true;
+            }
+    }
+    return any;
+}
+
+/* While one of the job's pods is there its object stays, and with it the places that are kept: the last one
+ * goes when another has come. */
+static bool may_leave_last(struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    struct pjob *pjob = reconcile->pjob;
+    if (view->count - view->missing > view->states[GT_MEMBER_MOVING] || view->count == 1)
+        return true;
+    if (!pjob->last_leaves_ms)
+        pjob->last_leaves_ms = reconcile->now + reconcile->placement->spec.options.reserve_missing_ms;
+    gt_placement_due(pjob, pjob->last_leaves_ms);
+    return reconcile->now >= pjob->last_leaves_ms;
+}
+
+static void evict(struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    uint32_t left = view->states[GT_MEMBER_MOVING] - !may_leave_last(reconcile);
+    gt_evict_begin(reconcile->pjob);
+    for (uint32_t i = 0; left && i < view->count; i++)
+        if (view->members[i].state == GT_MEMBER_MOVING) {
+            gt_evict_pod(reconcile, view->members[i].pod);
+            left--;
+        }
+    gt_evict_end(reconcile->pjob);
+}
+
+static void tell_moves(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const char *refusal = gt_evict_refusal(pjob);
+    char text[2 * SAID_MAX];
+    snprintf(text, sizeof(text), "%u of its pods have still to leave for other places%s%.1024s",
+             reconcile->view->states[GT_MEMBER_MOVING], refusal ? ": " : "", refusal ? refusal : "");
+    reconcile->lost++;
+    gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "UnitMoves", text);
+}
+
+/* A pod on a node that does not answer stays, and some owners make no other meanwhile. */
+static void tell_terminating(struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    const struct gt_cache_pod *pod = reconcile->pjob->job->pods;
+    const struct gt_cache_moment now = {.ms = reconcile->now, .unix_s = (int64_t)gt_placement_now_s()};
+    bool awaited = false;
+    char text[SAID_MAX];
+    uint64_t due;
+    for (uint32_t i = 0; view->states[GT_MEMBER_RESERVED] && i < view->count && !awaited; i++)
+        awaited = view->members[i].state == GT_MEMBER_RESERVED &&
+                  reconcile->pjob->reservations.reservations[i].moves;
+    while (awaited && pod && (!pod->deleting || !gt_cache_pod_loss(pod, 0, &now, &due)))
+        pod = pod->next;
+    if (!awaited || !pod)
+        return;
+    snprintf(text, sizeof(text),
+             "pod %s is still Terminating on node %s: if its owner makes no other before it is gone, delete "
+             "it by force when the node is off",
+             pod->meta.name, pod->node_name ? pod->node_name : "");
+    reconcile->lost++;
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "NodeLost", text);
+}
+
+bool gt_node_loss_handle(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_job_view *view = reconcile->view;
+    pjob->wants_move = false;
+    if (!is_adopted(reconcile))
+        return true;
+    if (!view->states[GT_MEMBER_MOVING])
+        pjob->moving = PLACEMENT_STAYS;
+    if (view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT && !pjob->moving)
+        return true;
+    if (give_up_broken(reconcile) || (view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT && begin(reconcile))) {
+        gt_placement_mark(pjob);
+        return false;
+    }
+    if (!view->states[GT_MEMBER_MOVING]) {
+        gt_evictions_done(pjob);
+        tell_terminating(reconcile);
+        return true;
+    }
+    if (!gt_placement_acknowledge(reconcile))
+        return false;
+    evict(reconcile);
+    tell_moves(reconcile);
+    return true;
+}

@@ -1,0 +1,286 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The AdmissionCheck for Kueue, in the double of the API server. The tests do what Kueue would.
+
+Usage: test_kueue.py GPUTOPO_SCHEDULER [unittest arguments]
+"""
+
+import copy
+import datetime
+import json
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+from api_double import ApiError, Status, StrictDouble
+from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
+from daemon_driver import wait_for
+from kube_driver import kubeconfig
+from placement_driver import indexed_pod, node_status, planned_node, supernode_status, template, topology
+
+SCHEDULER = sys.argv.pop(1)
+KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+WORKLOADS, CHECKS, FLAVORS = f"{KUEUE}/namespaces/ns/workloads", f"{KUEUE}/admissionchecks", f"{KUEUE}/resourceflavors"
+CONTROLLER = "topology.metax-tech.com/supernodes"
+FITS, NOTHING = "2 units of 16 GPUs fit: ", "no gpu-group-size: there is nothing to check"
+FULL = "2 units of 16 GPUs needed, supernodes can hold 0"
+
+
+def now(ago=0):
+    return (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class KueueDouble(StrictDouble):
+    """The list of checks has their names as keys, and a version that is given is a precondition."""
+
+    def apply(self, collection, name, request):
+        body = json.loads(request.body)
+        if collection[2] == "admissionchecks":  # as the real one, where Kueue has written it in v1beta2
+            raise ApiError(500, ".spec.retryDelayMinutes: field not declared in schema")
+        if collection[2] != "workloads":
+            return super().apply(collection, name, request)
+        with self.lock:
+            old = self.objects.get((collection, name))
+            if old is None:
+                raise ApiError(404, f'workloads "{name}" not found')
+            if body["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
+                raise ApiError(409, "the object has been modified", "Conflict")
+            new = copy.deepcopy(old)
+            for given in body["status"]["admissionChecks"]:
+                check = next(c for c in new["status"]["admissionChecks"] if c["name"] == given["name"])
+                retries = check.get("retryCount")
+                check.clear()
+                check.update(given, **({} if retries is None else {"retryCount": retries}))
+            return self.changed_to(collection, name, old, new)
+
+
+class Kueue(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="gputopo-kueue-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.api = KueueDouble(self.folder)
+        self.addCleanup(self.api.stop)
+        self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
+
+    def world(self, supernodes=1, nodes_each=4):
+        for s in range(supernodes):
+            members = [f"s{s}-n{n}" for n in range(nodes_each)]
+            for node in members:
+                self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node, "rack": f"s{s}"}}, status=node_status())
+                self.use(node, False)
+            self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
+
+    def use(self, node, used=True):
+        self.api.add(TOPOLOGIES, node, status=topology(node, used=[(gpu, "other", "pod") for gpu in range(8)] if used else []))
+
+    def add_check(self, name="supernodes", controller=CONTROLLER, **spec):
+        self.api.add(CHECKS, name, metadata={"generation": 1}, spec={"controllerName": controller, **spec})
+
+    def start(self, parts="kueue"):
+        companion = Companion(SCHEDULER, f"--only={parts}", "--kubeconfig", self.config, "--namespace=gputopo-system", "--leader-elect=false")
+        self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
+        self.assertTrue(wait_for(companion.is_ready), companion.lines)
+        return companion
+
+    def add_workload(self, name, pods=4, group=16, checks=("supernodes",), reserved=True, priority=0, gpus=8, flavor=None, ago=0,
+                     state="Pending", message="", **more):
+        """A Workload of a Job, with its quota or without."""
+        pod = template(gpus, group)
+        pod["spec"] |= more
+        self.api.add(WORKLOADS, name, metadata={"generation": 1, "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}]}, spec={
+                "queueName": "queue", "priority": priority, "podSets": [{"name": "main", "count": pods, "template": pod}]})
+        if reserved:
+            self.reserve(name, checks, flavor, ago, state, message)
+
+    def workload(self, name):
+        with self.api.lock:
+            return copy.deepcopy(self.api.objects[self.api.place(WORKLOADS)[0], name])
+
+    def set_status(self, name, status):
+        workload = self.workload(name)
+        self.api.add(WORKLOADS, name, metadata=workload["metadata"], spec=workload["spec"], status=status)
+
+    def reserve(self, name, checks=("supernodes",), flavor=None, ago=0, state="Pending", message="", retries=None):
+        count = self.workload(name)["spec"]["podSets"][0]["count"]
+        self.set_status(name, {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "",
+                            "lastTransitionTime": now(ago)}],
+            "admission": {"clusterQueue": "cluster", "podSetAssignments": [
+                {"name": "main", "count": count, **({"flavors": {"metax-tech.com/gpu": flavor}} if flavor else {})}]},
+            "admissionChecks": [{"name": check, "state": state, "message": message, "lastTransitionTime": now(ago),
+                                 **({} if retries is None else {"retryCount": retries})} for check in checks]})
+
+    def evict(self, name):
+        self.set_status(name, {"conditions": [
+            {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": now()},
+            {"type": "Evicted", "status": "True", "reason": "AdmissionCheck", "message": "", "lastTransitionTime": now()}],
+            "admissionChecks": [{"name": "supernodes", "state": "Pending", "message": "Reset to Pending", "lastTransitionTime": now()}]})
+
+    def check(self, name, check="supernodes"):
+        return next((c for c in self.workload(name).get("status", {}).get("admissionChecks", []) if c["name"] == check), {})
+
+    def wait_check(self, name, state, text="", seconds=30):
+        self.assertTrue(wait_for(lambda: self.check(name).get("state") == state and text in self.check(name)["message"], seconds),
+                        (self.check(name), text))
+        return self.check(name)
+
+    def active(self, name="supernodes"):
+        with self.api.lock:
+            status = self.api.objects[self.api.place(CHECKS)[0], name].get("status", {})
+        return [(c["status"], c["reason"], c["message"]) for c in status.get("conditions", []) if c["type"] == "Active"]
+
+    # tests
+
+    def test_ready_and_not(self):
+        """One that fits is Ready, one that does not gives its quota back, with numbers, and is asked again later and later."""
+        self.world()
+        self.add_check()
+        self.start()
+        self.assertTrue(wait_for(self.active))
+        self.assertEqual(self.active()[0][:2], ("True", "Active"))
+        self.add_workload("fits")
+        self.assertEqual(self.wait_check("fits", "Ready")["message"], FITS + "s0")
+        self.add_workload("none", group=None)
+        self.assertEqual(self.wait_check("none", "Ready")["message"], NOTHING)
+        for node in range(3):
+            self.use(f"s0-n{node}")
+        self.evict("fits")
+        began = time.monotonic()
+        self.reserve("fits")
+        self.assertEqual(self.wait_check("fits", "Retry", FULL)["requeueAfterSeconds"], 10)
+        self.assertGreater(time.monotonic() - began, 4)  # pods that were preempted for it may still be ending
+        self.evict("fits")
+        self.reserve("fits", retries=2)
+        self.assertEqual(self.wait_check("fits", "Retry")["requeueAfterSeconds"], 40)
+        self.evict("fits")
+        self.reserve("fits")
+        for node in range(3):
+            self.use(f"s0-n{node}", False)
+        self.wait_check("fits", "Ready")
+
+    def test_never(self):
+        self.world()
+        self.add_check()
+        self.start()
+        self.add_workload("rule", gpus=3)
+        self.assertEqual(self.wait_check("rule", "Rejected")["message"], "gpu-group-size 16 is not a multiple of the pod's 3 GPUs")
+        self.add_workload("large", pods=8, group=64)
+        self.assertEqual(self.wait_check("large", "Rejected")["message"],
+                         "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs")
+        self.add_workload("strange", gpus="many")
+        self.wait_check("strange", "Rejected")
+        for node in range(4):
+            self.use(f"s0-n{node}")
+        self.add_workload("full")
+        self.wait_check("full", "Retry", FULL)
+
+    def test_two_that_fit_alone(self):
+        """The second one waits while the first one's pods are not planned; then what they have counts."""
+        self.world()
+        self.add_check()
+        self.start("placement,kueue")
+        self.add_workload("low", priority=1, ago=9)
+        self.wait_check("low", "Ready")
+        self.add_workload("high", priority=5)
+        self.wait_check("high", "Retry", "1 Workload was let in before that will take GPUs")
+        self.api.add("/apis/batch/v1/namespaces/ns/jobs", "low", spec={"completionMode": "Indexed", "completions": 4, "parallelism": 4,
+                                                                       "template": template(8, 16)})
+        for i in range(4):
+            pod = indexed_pod("low", i, group=16)
+            self.api.add("/api/v1/namespaces/ns/pods", f"low-{i}", metadata={**pod["metadata"], "creationTimestamp": now()},
+                         spec=pod["spec"], status={"phase": "Pending"})
+        def planned():
+            with self.api.lock:
+                where = self.api.place("/api/v1/namespaces/ns/pods")[0]
+                return all(planned_node(self.api.objects[where, f"low-{i}"]) for i in range(4))
+        self.assertTrue(wait_for(planned))
+        self.evict("high")
+        self.reserve("high")
+        self.assertNotIn("let in before", self.wait_check("high", "Retry", FULL)["message"])
+
+    def test_a_hold_ends(self):
+        """With the quota, and with the Workload; and a new leader goes on with it."""
+        self.world()
+        self.add_check()
+        self.add_workload("first", state="Ready", message=FITS)
+        self.add_workload("old", state="Ready", message=FITS, ago=500)
+        companion = self.start()
+        self.add_workload("second")
+        self.assertTrue(wait_for(lambda: companion.metrics().get("gputopo_kueue_held_workloads") == 1))
+        time.sleep(1)
+        self.assertEqual(self.check("second")["state"], "Pending")
+        self.evict("first")
+        self.wait_check("second", "Ready")
+        self.reserve("first")
+        time.sleep(1)
+        self.api.remove(WORKLOADS, "second")
+        self.wait_check("first", "Ready")
+
+    def test_priority_goes_first(self):
+        self.world()
+        self.add_check()
+        self.add_workload("low", ago=5)
+        self.add_workload("high", priority=7)
+        self.start()
+        self.wait_check("high", "Ready")
+        self.wait_check("low", "Retry")
+
+    def test_flavors_and_selectors(self):
+        self.world(2)
+        self.add_check()
+        self.api.add(FLAVORS, "one", spec={"nodeLabels": {"rack": "s1"}})
+        self.start()
+        self.add_workload("a", flavor="one")
+        self.assertEqual(self.wait_check("a", "Ready")["message"], FITS + "s1")
+        self.add_workload("b", flavor="one", nodeSelector={"rack": "s0"})
+        self.wait_check("b", "Retry", "its node selector, affinity or tolerations exclude 8 nodes")
+        self.add_workload("c", nodeSelector={"rack": "s0"})
+        self.assertEqual(self.wait_check("c", "Ready")["message"], FITS + "s0")
+
+    def test_checks_that_are_not_ours(self):
+        """Each wrong object is told so, and the others go on."""
+        self.world(2)
+        self.add_check("foreign", "example.com/other")
+        self.add_check("misspelt", "topology.metax-tech.com/supernode")
+        self.add_check("parameters", parameters={"apiGroup": "example.com", "kind": "X", "name": "x"})
+        self.add_check()
+        self.start()
+        self.add_workload("a", checks=("foreign", "misspelt", "parameters", "supernodes"))
+        self.wait_check("a", "Ready")
+        for other in ("foreign", "misspelt", "parameters"):
+            self.assertEqual(self.check("a", other)["state"], "Pending")
+        self.assertEqual(self.active("foreign"), [])
+        self.assertEqual(self.active("misspelt"), [("False", "UnknownController", "spec.controllerName: there is no "
+                                                    f"topology.metax-tech.com/supernode, the check is {CONTROLLER}")])
+        self.assertEqual(self.active("parameters"), [("False", "BadParametersRef", "spec.parameters: this check takes none")])
+        self.add_check("parameters")  # as it should be: a second one of ours
+        self.assertTrue(wait_for(lambda: ("True", "Active") in [said[:2] for said in self.active("parameters")]))
+        self.add_workload("b", checks=("parameters", "supernodes"))
+        self.assertTrue(wait_for(lambda: self.check("b", "parameters").get("state") == self.check("b").get("state") == "Ready"))
+
+    def test_refused_writes(self):
+        self.world()
+        self.api.fail(Status(403, "forbidden"), times=2, method="PATCH", path="admissionchecks")
+        self.api.fail(Status(409, "modified"), times=1, method="PATCH", path="workloads")
+        self.add_check()
+        companion = self.start()
+        self.add_workload("a")
+        self.wait_check("a", "Ready")
+        self.assertTrue(wait_for(self.active, 30))
+        self.assertEqual(companion.metrics()["gputopo_kueue_write_failures_total"], 2)
+
+    def test_kueue_comes_later(self):
+        self.world()
+        self.api.fail(Status(404, "the server could not find the requested resource"), times=3, path="kueue.x-k8s.io")
+        companion = self.start()
+        self.add_check()
+        self.add_workload("a")
+        self.wait_check("a", "Ready", seconds=60)
+        self.assertEqual(companion.metrics()['gputopo_kueue_decisions_total{state="Ready"}'], 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

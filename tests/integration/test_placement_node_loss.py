@@ -1,0 +1,295 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Units that lose nodes, in the double of the API server: who is evicted, when, and where the next pods go."""
+
+import threading
+import time
+import unittest
+
+from daemon_driver import PATIENCE, wait_for
+from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
+from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, topology
+
+QUIET = 1.5  # nothing has happened for so long
+
+
+class NodeLoss(PlacementCase):
+    """The job `a`; its pods are a-RANK, and those after them a-RANK-TURN, which come as soon as one has begun to go."""
+
+    def begin(self, pods=4, loss="unit", group=32, atomic=None, **options):
+        self.add_job("a", pods, group, atomic=atomic, loss=loss)
+        self.names = [f"a-{rank}" for rank in range(pods)]
+        self.group = group
+        for rank, name in enumerate(self.names):
+            self.add_pod(name, indexed_pod("a", rank, group=group))
+        self.start(nodeloss=400, **options)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        self.first = {name: planned_node(self.pod(name)) for name in self.names}
+        self.dead, self.hung = set(), set()
+
+    def play(self, remake=True):
+        """The Job's controller and kubelets: pods that are being deleted go, but on nodes that are dead, and others come."""
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+
+        def run():
+            while not stop.wait(0.05):
+                for rank, name in enumerate(list(self.names)):
+                    pod = self.pod(name)
+                    if pod and "deletionTimestamp" in pod["metadata"]:
+                        self.turn(rank, name, pod, remake)
+                    elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
+                        self.bind(name)
+        threading.Thread(target=run, daemon=True).start()
+        return stop
+
+    def turn(self, rank, name, pod, remake):
+        if remake:
+            successor = f"a-{rank}-{int(time.monotonic() * 1000)}"
+            made = indexed_pod("a", rank, group=self.group)
+            made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            self.add_pod(successor, made)
+            self.names[rank] = successor
+        if pod["spec"].get("nodeName") not in self.dead:
+            self.end(name)
+        else:
+            self.hung.add(name)
+
+    def break_node(self, node):
+        status = node_status()
+        status["conditions"][0]["status"] = "Unknown"
+        status["conditions"][0]["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.dead.add(node)
+        self.api.add("/api/v1/nodes", node, spec={}, status=status)
+
+    def places(self):
+        return [self.pod(name) and self.pod(name)["spec"].get("nodeName") for name in self.names]
+
+    def wait_settled(self, check=lambda places: True):
+        """All ranks run, and where the check wants them."""
+        def settled():
+            places = self.places()
+            return all(places) and not any("deletionTimestamp" in self.pod(n)["metadata"] for n in self.names) and check(places)
+        if not wait_for(settled):
+            self.fail(f"{self.places()}, evicted {self.api.evicted}, {self.host.job('ns/Job/a')}, {self.status()}, {self.host.notes[-5:]}")
+        for rank, name in enumerate(self.names):
+            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "rank"], str(rank))
+            self.assertEqual(self.pod(name)["metadata"]["annotations"][PLAN + "unit"], str(rank // 4))
+
+    def supers(self):
+        return {place[:2] for place in self.places()}
+
+    def reason(self):
+        return self.host.job("ns/Job/a")["reason"]
+
+    def test_one_replacement_stays(self):
+        """Where the supernode has room only the pod on the lost node goes."""
+        self.world(2, nodes_each=5)
+        self.begin()
+        self.play()
+        lost = self.first["a-1"]
+        self.break_node(lost)
+        self.wait_settled(lambda places: lost not in places)
+        self.assertEqual(self.api.evicted, ["a-1"])
+        self.assertEqual(len(self.supers()), 1)
+        self.assertEqual([n for n in self.names if n in self.first], ["a-0", "a-2", "a-3"])
+
+    def test_a_unit_moves(self):
+        """Else the unit goes as a whole; the other one stays where it is."""
+        self.world(3)
+        self.begin(pods=8)
+        home = {rank // 4: self.first[f"a-{rank}"][:2] for rank in range(8)}
+        self.assertNotEqual(home[0], home[1])
+        self.play()
+        self.break_node(self.first["a-2"])
+        self.wait_settled(lambda places: {p[:2] for p in places[:4]} == {"s0", "s1", "s2"} - set(home.values()))
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+        self.assertEqual(self.names[4:], ["a-4", "a-5", "a-6", "a-7"])
+        self.assertTrue(wait_for(lambda: "moving" not in self.status()), self.status())
+
+    def test_it_waits_for_another_place(self):
+        """Nothing is evicted while no supernode has room for the unit."""
+        self.world(2)
+        other = self.add_gang("b", 4, 32)
+        self.begin()
+        self.wait_lifted(*other)
+        for name in other:
+            self.bind(name)
+        self.play()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
+        self.assertIn("unit 0, pod a-0 on node", self.host.job("ns/Job/a")["text"])
+        self.assertTrue(wait_for(lambda: self.status().get("reason") == "NodeLost"), self.status())
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        home = self.first["a-0"][:2]
+        for name in other:
+            self.end(name)
+        self.wait_settled(lambda places: home not in {p[:2] for p in places})
+
+    def test_policies(self):
+        """`wait` leaves all to people, and an unknown word breaks a rule."""
+        self.world(2)
+        self.begin(loss="wait")
+        self.break_node(self.first["a-0"])
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.add_job("b", 4, 32, loss="always")
+        self.add_pod("b-0", indexed_pod("b", 0, group=32))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/b").get("reason") == "RuleBroken"), self.host.job("ns/Job/b"))
+        self.assertEqual(self.host.job("ns/Job/b")["text"],
+                         'on-node-loss of the template: "always" is none of wait, unit, job')
+
+    def test_a_budget_holds(self):
+        """A pod that its budget keeps stays until the budget lets it go; none of the next pods goes on before."""
+        self.world(2)
+        held = "Cannot evict pod as it would violate the pod's disruption budget."
+        self.api.budget = lambda name: held if name == "a-3" else None
+        self.begin()
+        self.play()
+        home = self.first["a-0"][:2]
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 3))
+        self.assertTrue(wait_for(lambda: "disruption budget" in self.host.job("ns/Job/a")["text"]), self.host.job("ns/Job/a"))
+        self.assertEqual(self.reason(), "UnitMoves")
+        time.sleep(QUIET)
+        self.assertEqual([place and place[:2] for place in self.places()], [None, None, None, home])
+        self.api.budget = None
+        self.wait_settled(lambda places: home not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+
+    def test_a_new_leader_goes_on(self):
+        """What the last one began stands in the object: nobody is evicted twice, and no other unit."""
+        self.world(3)
+        self.api.budget = lambda name: "not now" if name in ("a-2", "a-3") else None
+        self.begin(pods=8)
+        stop = self.play()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2))
+        self.assertTrue(wait_for(lambda: len(self.names[0]) > 3 and len(self.names[1]) > 3))
+        self.assertEqual(self.host.kill()[0], -9)
+        planned = self.named()
+        self.api.budget = None
+        self.start(nodeloss=3600000)  # it would not begin that of itself
+        self.wait_settled(lambda places: len({p[:2] for p in places[:4]}) == 1 and places[0][:2] != self.first["a-0"][:2])
+        stop.set()
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+        self.assertEqual({rank: place[0] for rank, place in planned.items()}, dict(enumerate(self.places())))
+
+    def test_a_leader_dies_before_the_first_eviction(self):
+        self.world(2)
+        self.api.budget = lambda name: "not now"
+        self.begin()
+        self.break_node(self.first["a-0"])
+        self.assertTrue(wait_for(lambda: self.status().get("moving") == "Unit"), self.status())
+        self.host.kill()
+        self.api.budget = None
+        self.play()
+        self.start(nodeloss=3600000)
+        self.wait_settled(lambda places: places[0][:2] != self.first["a-0"][:2] and len({p[:2] for p in places}) == 1)
+
+    def test_ill_gpus(self):
+        self.world(2)
+        self.begin()
+        self.play()
+        node = self.first["a-3"]
+        used = [(gpu, "ns", "a-3") for gpu in range(8)]
+        self.api.add(TOPOLOGIES, node, status=topology(node, 8, used, ill=[5]))
+        self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+
+    def test_a_taint_and_a_deleted_node(self):
+        self.world(3)
+        self.begin()
+        self.play()
+        node = self.first["a-3"]
+        self.api.add("/api/v1/nodes", node, spec={"taints": [{"key": "gone", "effect": "NoExecute"}], "unschedulable": True},
+                     status=node_status())
+        self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
+        evicted = len(self.api.evicted)
+        self.assertEqual(evicted, 4)
+        node = self.places()[1]
+        self.dead.add(node)
+        self.api.remove("/api/v1/nodes", node)
+        self.wait_settled(lambda places: node not in places)
+        self.assertEqual(len(self.supers()), 1)
+
+    def test_a_drained_node(self):
+        """A replacement that finds no room in its supernode for --node-loss-after takes its unit along."""
+        self.world(2)
+        self.begin(**{"return": 300})
+        self.play()
+        node = self.first["a-1"]
+        self.api.add("/api/v1/nodes", node, spec={"unschedulable": True}, status=node_status())
+        pod = self.pod("a-1")
+        self.api.add(PODS, "a-1", **{k: v for k, v in pod.items() if k not in ("apiVersion", "kind")} | {
+            "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T01:00:00Z"}})
+        self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-2", "a-3"])
+
+    def test_the_job_begins_anew(self):
+        """`job`: the other units are evicted, too, and all are placed again."""
+        self.world(3)
+        self.begin(pods=8, loss="job")
+        self.play()
+        self.break_node(self.first["a-2"])
+        self.wait_settled(lambda places: all(len(n) > 3 for n in self.names) and
+                          all(len({p[:2] for p in places[u:u + 4]}) == 1 for u in (0, 4)) and self.first["a-2"] not in places)
+        self.assertEqual(sorted(self.api.evicted), sorted(self.first))
+
+    def test_the_last_pod_goes_when_another_has_come(self):
+        """Without a pod the job would be gone, and with it the place that is kept."""
+        self.world(2)
+        self.begin(missing=3000)
+        used = [(gpu, "ns", "a-0") for gpu in range(8)]
+        self.api.add(TOPOLOGIES, self.first["a-0"], status=topology(self.first["a-0"], 8, used, ill=[0]))
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 3))
+        for name in list(self.api.evicted):
+            self.end(name)
+        time.sleep(QUIET)
+        self.assertEqual(len(self.api.evicted), 3)
+        self.play()
+        first = min(set(self.names) - set(self.api.evicted))
+        self.assertTrue(wait_for(lambda: first in self.api.evicted))
+
+    def test_spares(self):
+        """A new job leaves the spare node alone; a replacement takes it. A number above the nodes is told, and counts as none."""
+        self.world(2, nodes_each=5)
+        for name, spares in (("s0", "1"), ("s1", "6")):
+            with self.api.lock:
+                collection, _, _ = self.api.place(SUPERNODES + "/x")
+                status = self.api.objects[collection, name]["status"]
+            self.api.add(SUPERNODES, name, metadata={"annotations": {"metax-tech.com/spare-nodes": spares}}, status=status)
+        self.api.add(TOPOLOGIES, "s1-n0", status=topology("s1-n0", 8, ill=range(8)))
+        self.api.add(TOPOLOGIES, "s1-n1", status=topology("s1-n1", 8, ill=range(8)))
+        self.begin()
+        self.assertEqual(set(self.first.values()), {f"s0-n{n}" for n in range(4)})
+        self.assertTrue(wait_for(lambda: any("6 spare nodes are more than its 5 nodes" in n["note"] for n in self.host.notes)), self.host.notes)
+        self.add_job("b", 1, 8)
+        self.add_pod("b-0", indexed_pod("b", 0, group=8))
+        self.wait_lifted("b-0")
+        self.assertEqual(planned_node(self.pod("b-0"))[:2], "s1")
+        self.add_job("c", 3, 24)
+        for rank in range(3):
+            self.add_pod(f"c-{rank}", indexed_pod("c", rank, group=24))
+        self.assertTrue(wait_for(lambda: "1 node is a spare" in self.host.job("ns/Job/c").get("text", "")), self.host.job("ns/Job/c"))
+        self.play()
+        self.break_node(self.first["a-1"])
+        self.wait_settled(lambda places: places[1] == "s0-n4")
+        self.assertEqual(self.api.evicted, ["a-1"])
+
+    def test_atoms(self):
+        """Of a soft unit the atom moves."""
+        self.world(4, nodes_each=2)
+        self.begin(atomic=16)
+        self.play()
+        home = self.first["a-0"][:2]
+        self.break_node(self.first["a-0"])
+        self.wait_settled(lambda places: home not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

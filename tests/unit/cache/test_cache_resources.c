@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/cache/resources.h"
+#include "tests/unit/cache/cache_world.h"
+#include "tests/unit/model/loss_wirings.h"
+
+/* What pods of all kinds leave of a node's CPU and the like. */
+
+static unsigned told; /* on_capacity() */
+
+static void on_capacity(void *arg)
+{
+    (void)arg;
+    told++;
+}
+
+static struct gt_cache *new_counted(void)
+{
+    told = 0;
+    return new_cache(&(struct gt_cache_spec){.on_capacity = on_capacity});
+}
+
+static void give_room(struct gt_cache *cache, const char *name, const char *allocatable)
+{
+    give_node(cache, NODE(.name = name, .allocatable = allocatable));
+    give_topology(cache, TOPOLOGY(.name = name, .gpus = 8), 1);
+}
+
+static uint32_t id_of(struct gt_cache *cache, const char *name)
+{
+    return gt_cluster_find_node(gt_cache_cluster(cache), name);
+}
+
+/* A pod with a request of its own that nobody has placed. */
+static const struct gt_cache_request *asking(struct gt_cache *cache, const char *name, const char *spec)
+{
+    give_pod(cache, POD(.name = name, .gpus = 1, .gated = true, .spec = spec));
+    return gt_cache_pod_request(pod_of(cache, name));
+}
+
+static uint32_t room(struct gt_cache *cache, const char *node, const struct gt_cache_request *request)
+{
+    return gt_cache_room_for(cache, id_of(cache, node), request, GT_CACHE_ROOM_NOW);
+}
+
+static uint32_t emptied(struct gt_cache *cache, const char *node, const struct gt_cache_request *request)
+{
+    return gt_cache_room_for(cache, id_of(cache, node), request, GT_CACHE_ROOM_EMPTIED);
+}
+
+static void pods_of_all_kinds_count(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_counted();
+    /* Before the node is known. A container asks for 1500m. */
+    give_pod(cache, POD(.name = "daemon", .node = "n", .spec = "\"overhead\":{\"cpu\":\"500m\"},"));
+    give_room(cache, "n", "{\"cpu\":\"16\",\"memory\":\"64Gi\",\"pods\":\"5\",\"example.com/nic\":\"1\"}");
+    const struct gt_cache_request *one = asking(cache, "one", "\"overhead\":{\"cpu\":\"1500m\"},");
+    assert_int_equal(room(cache, "n", one), 4); /* 14 CPUs, 3 each; 4 pods are left */
+    const struct gt_cache_request *nic = asking(cache, "nic", "\"overhead\":{\"example.com/nic\":\"1\"},");
+    assert_int_equal(room(cache, "n", nic), 1);
+    const struct gt_cache_request *strange =
+        asking(cache, "strange", "\"overhead\":{\"example.com/none\":\"1\"},");
+    assert_int_equal(room(cache, "n", strange), 0);
+    /* A pod with GPUs on the node, without the CR naming it. */
+    give_pod(cache, POD(.name = "two", .gpus = 2, .node = "n", .spec = "\"overhead\":{\"cpu\":\"6500m\"},"));
+    assert_int_equal(room(cache, "n", one), 2);
+    assert_int_equal(emptied(cache, "n", one), 4);
+    /* Who makes no sense otherwise counts, too. */
+    give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n"));
+    assert_int_equal(room(cache, "n", one), 1);
+    give_pod(cache, POD(.name = "odd", .gpus = 1 << 20, .node = "n", .phase = "Failed"));
+    give_pod(cache, POD(.name = "two", .gpus = 2, .node = "n", .phase = "Succeeded"));
+    gt_cache_pod_gone(cache, "ns", "daemon");
+    gt_cache_pod_gone(cache, "ns", "daemon");
+    assert_int_equal(room(cache, "n", one), 5);
+    gt_cache_pod_gone(cache, "ns", "strange"); /* with the resource that only it named */
+    give_node(cache, NODE(.name = "n", .allocatable = "{\"cpu\":\"7\"}"));
+    assert_int_equal(room(cache, "n", one), 2);
+    assert_int_equal(room(cache, "n", nic), 0);
+    give_node(cache, NODE(.name = "n"));
+    assert_int_equal(room(cache, "n", nic), 0);
+    assert_true(room(cache, "n", one) > 1000000); /* it says nothing */
+    gt_cache_node_gone(cache, "n");
+    gt_cache_free(cache);
+}
+
+static void a_plan_takes_until_its_pod_is_bound_or_gone(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_counted();
+    give_room(cache, "n", "{\"cpu\":\"16\"}");
+    give_room(cache, "m", "{\"cpu\":\"16\"}");
+    const struct gt_cache_request *of = asking(cache, "p", "\"overhead\":{\"cpu\":\"6500m\"},");
+    assert_int_equal(room(cache, "n", of), 2);
+    assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "p"), id_of(cache, "n"), 1, NULL), 0);
+    assert_int_equal(room(cache, "n", of), 1);
+    assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "p"), id_of(cache, "m"), 1, NULL), 0);
+    assert_int_equal(room(cache, "n", of), 2);
+    assert_int_equal(room(cache, "m", of), 1);
+    assert_int_equal(emptied(cache, "m", of), 2);
+    gt_cache_unplan_pod(cache, pod_of(cache, "p"));
+    assert_int_equal(room(cache, "m", of), 2);
+    /* A plan of the object, and the pod is bound there. */
+    for (unsigned bound = 0; bound < 2; bound++) {
+        give_pod(cache, POD(.name = "p", .gpus = 1, .node = bound ? "m" : NULL, .plan_node = "m",
+                            .plan_mask = 1, .spec = "\"overhead\":{\"cpu\":\"6500m\"},"));
+        assert_int_equal(room(cache, "m", of), 1);
+    }
+    of = asking(cache, "other", "\"overhead\":{\"cpu\":\"6500m\"},");
+    gt_cache_pod_gone(cache, "ns", "p");
+    assert_int_equal(room(cache, "m", of), 2);
+    /* A place for a pod that does not exist. */
+    const struct gt_cache_job *job = pod_of(cache, "other")->job;
+    assert_null(gt_cache_hold(cache, job, id_of(cache, "m"), 7));
+    struct gt_cache_hold *hold = gt_cache_hold(cache, job, id_of(cache, "m"), 1);
+    assert_int_equal(room(cache, "m", of), 1);
+    assert_true(gt_cache_hold_is_sound(cache, hold));
+    give_node(cache, NODE(.name = "m", .allocatable = "{\"cpu\":\"7\"}"));
+    assert_false(gt_cache_hold_is_sound(cache, hold));
+    gt_cache_topology_gone(cache, "m");
+    gt_cache_node_gone(cache, "m");
+    gt_cache_unhold(cache, hold);
+    gt_cache_free(cache);
+}
+
+static void who_waits_is_woken_by_what_was_short(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_counted();
+    struct gt_plan_limit limits[8];
+    give_room(cache, "n", "{\"cpu\":\"16\"}");
+    give_pod(cache, POD(.name = "big", .node = "n", .spec = "\"overhead\":{\"cpu\":\"10\"},"));
+    give_pod(cache, POD(.name = "small", .node = "n"));
+    const struct gt_cache_demand demand = {asking(cache, "p", "\"overhead\":{\"cpu\":\"1\"},"), 2};
+    told = 0;
+    gt_cache_pod_gone(cache, "ns", "small");
+    assert_int_equal(told, 0); /* nobody missed it */
+    assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_NOW, false, limits), 1);
+    assert_int_equal(limits[0].node, id_of(cache, "n"));
+    assert_int_equal(limits[0].gpus, 2); /* 4.5 CPUs are left, 2.5 each */
+    assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_EMPTIED, false, limits), 1);
+    gt_cache_pod_gone(cache, "ns", "big");
+    assert_int_equal(told, 1);
+    assert_int_equal(gt_cache_limits(cache, &demand, 1, GT_CACHE_ROOM_NOW, false, limits), 0);
+    gt_cache_free(cache);
+}
+
+/* Pods come, move, grow, end and go in any order: the sums are those of the pods that are there. */
+static void sums_are_those_of_the_pods(void **state)
+{
+    (void)state;
+    enum { PODS = 40, NODES = 5, CPUS = 1000 };
+    uint64_t random = test_seed();
+    int node_of[PODS];
+    unsigned asks[PODS];
+    struct gt_cache *cache = new_counted();
+    for (unsigned n = 0; n < NODES; n++)
+        give_room(cache, (const char *[]){"a", "b", "c", "d", "e"}[n], "{\"cpu\":\"1000\"}");
+    const struct gt_cache_request *one = asking(cache, "x", "\"resources\":{\"requests\":{\"cpu\":\"1\"}},");
+    for (unsigned p = 0; p < PODS; p++)
+        node_of[p] = -1;
+    for (unsigned i = 0; i < 4000; i++) {
+        unsigned p = random_next(&random) % PODS, n = random_next(&random) % NODES;
+        char name[16], node[2] = {(char)('a' + n), 0}, spec[96];
+        snprintf(name, sizeof(name), "p%u", p);
+        switch (random_next(&random) % 4) {
+        case 0:
+            gt_cache_pod_gone(cache, "ns", name);
+            node_of[p] = -1;
+            break;
+        case 1:
+            give_pod(cache, POD(.name = name, .node = node, .phase = "Succeeded", .gpus = p % 2));
+            node_of[p] = -1;
+            break;
+        default:
+            asks[p] = 1 + random_next(&random) % 9;
+            snprintf(spec, sizeof(spec), "\"resources\":{\"requests\":{\"cpu\":\"%u\"}},", asks[p]);
+            give_pod(cache, POD(.name = name, .node = node, .spec = spec, .gpus = p % 2));
+            node_of[p] = (int)n;
+        }
+        unsigned used[NODES] = {0}, without_gpus[NODES] = {0};
+        for (unsigned q = 0; q < PODS; q++)
+            if (node_of[q] >= 0) {
+                used[node_of[q]] += asks[q];
+                without_gpus[node_of[q]] += q % 2 ? 0 : asks[q];
+            }
+        for (n = 0; n < NODES; n++) {
+            node[0] = (char)('a' + n);
+            assert_int_equal(room(cache, node, one), CPUS - used[n]);
+            assert_int_equal(emptied(cache, node, one), CPUS - without_gpus[n]);
+        }
+    }
+    gt_cache_free(cache);
+}
+
+/* More resources than are looked at: those that came first count. */
+static void further_resources_are_passed_over(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_counted();
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 14);
+    gt_buf_puts(&text, "{\"cpu\":\"16\"");
+    for (unsigned i = 0; i < 60; i++)
+        gt_buf_printf(&text, ",\"example.com/r%u\":\"%u\"", i, i + 1);
+    gt_buf_puts(&text, "}");
+    give_room(cache, "n", text.data);
+    assert_int_equal(room(cache, "n", asking(cache, "p", "\"overhead\":{\"example.com/r3\":\"2\"},")), 2);
+    assert_int_equal(room(cache, "n", asking(cache, "q", "\"overhead\":{\"example.com/r59\":\"99\"},")), 10);
+    give_node(cache, NODE(.name = "n", .allocatable = "{\"cpu\":\"16\"}"));
+    assert_int_equal(room(cache, "n", asking(cache, "r", "\"overhead\":{\"example.com/r59\":\"99\"},")), 0);
+    gt_cache_free(cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pods_of_all_kinds_count),
+        cmocka_unit_test(a_plan_takes_until_its_pod_is_bound_or_gone),
+        cmocka_unit_test(who_waits_is_woken_by_what_was_short),
+        cmocka_unit_test(sums_are_those_of_the_pods),
+        cmocka_unit_test(further_resources_are_passed_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

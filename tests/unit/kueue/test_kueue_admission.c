@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/kueue/admission.h"
+#include "tests/unit/cache/cache_world.h"
+#include "tests/unit/core/core_checks.h"
+
+/* Decisions on Workloads over time: nodes s0-n0 to s0-n3 of 8 GPUs in one supernode. */
+
+enum { SAID_MAX = 64 };
+
+struct fixture {
+    struct gt_cache *cache;
+    struct gt_admission *admission;
+    char said[SAID_MAX][16]; /* "NAME STATE", in the order of decisions */
+    unsigned count;
+    bool is_busy;
+    char text[1024];
+    unsigned requeue_s;
+};
+
+static bool decided(void *arg, const struct gt_workload *workload, const char *const checks[],
+                    unsigned check_count, const struct gt_check_verdict *verdict)
+{
+    struct fixture *fixture = arg;
+    assert_int_equal(check_count, 1);
+    assert_string_equal(checks[0], "ours");
+    if (fixture->is_busy)
+        return false;
+    assert_true(fixture->count < SAID_MAX);
+    snprintf(fixture->said[fixture->count++], sizeof(fixture->said[0]), "%s %s", workload->name,
+             gt_check_state_name(verdict->state));
+    snprintf(fixture->text, sizeof(fixture->text), "%s", verdict->message);
+    fixture->requeue_s = verdict->requeue_s;
+    return true;
+}
+
+static void setup(struct fixture *fixture)
+{
+    *fixture = (struct fixture){.cache = new_cache(NULL)};
+    const struct gt_admission_spec spec = {
+        .cache = fixture->cache, .resource = GT_RESOURCE_GPU, .decided = decided, .arg = fixture};
+    for (unsigned n = 0; n < 4; n++) {
+        char name[8];
+        snprintf(name, sizeof(name), "s0-n%u", n);
+        give_plain_node(fixture->cache, name);
+    }
+    give_supernode(fixture->cache,
+                   SUPERNODE(.name = "s0", .tier = 1, .members = {"s0-n0", "s0-n1", "s0-n2", "s0-n3"}));
+    assert_int_equal(gt_admission_new(&spec, &fixture->admission, NULL), 0);
+    gt_admission_add_check(fixture->admission, "ours");
+}
+
+static void teardown(struct fixture *fixture)
+{
+    uint32_t nodes = gt_cluster_nodes(gt_cache_cluster(fixture->cache));
+    for (uint32_t n = 0; n < nodes; n++) { /* nothing stays assumed between decisions */
+        struct gt_cluster_node node;
+        if (gt_cluster_get_node(gt_cache_cluster(fixture->cache), n, &node))
+            assert_int_equal(node.assumed, 0);
+    }
+    gt_admission_free(fixture->admission);
+    gt_cache_free(fixture->cache);
+}
+
+struct given {
+    const char *name, *since, *check, *state, *version;
+    unsigned pods, group;
+    int priority;
+};
+
+static void give(struct fixture *fixture, const struct given *given)
+{
+    char text[2048];
+    snprintf(
+        text, sizeof(text),
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"resourceVersion\":\"%s\"},\"spec\":{"
+        "\"priority\":%d,"
+        "\"podSets\":[{\"name\":\"main\",\"count\":%u,\"template\":{\"metadata\":{\"annotations\":{"
+        "\"metax-tech.com/gpu-group-size\":\"%u\"}},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{"
+        "\"metax-tech.com/"
+        "gpu\":\"8\"}}}]}}}]},\"status\":{\"conditions\":[{\"type\":\"QuotaReserved\",\"status\":\"True\","
+        "\"reason\":\"R\",\"lastTransitionTime\":\"%s\"}],\"admissionChecks\":[{\"name\":\"%s\",\"state\":\"%"
+        "s\","
+        "\"lastTransitionTime\":\"1970-01-01T00:10:00Z\"}]}}",
+        given->name, given->version ? given->version : "1", given->priority, given->pods ? given->pods : 4,
+        given->group ? given->group : 32, given->since ? given->since : "t",
+        given->check ? given->check : "ours", given->state ? given->state : "Pending");
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_int_equal(gt_admission_put(fixture->admission, json, NULL), 0);
+    cJSON_Delete(json);
+}
+#define GIVE(fixture, ...) give(fixture, &(struct given){.name = __VA_ARGS__})
+
+static uint64_t decide(struct fixture *fixture, uint64_t now_ms)
+{
+    return gt_admission_decide(fixture->admission, now_ms, 600 + (int64_t)now_ms / 1000);
+}
+
+static void expect(struct fixture *fixture, const char *said)
+{
+    char all[SAID_MAX * 20] = "";
+    for (unsigned i = 0; i < fixture->count; i++)
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "", fixture->said[i]);
+    assert_string_equal(all, said);
+    fixture->count = 0;
+}
+
+static void test_order_and_holds(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    GIVE(&fixture, "young", .since = "2026-01-02T00:00:00Z");
+    GIVE(&fixture, "old", .since = "2026-01-01T00:00:00Z");
+    GIVE(&fixture, "foreign", .check = "other");
+    GIVE(&fixture, "high", .since = "2026-01-03T00:00:00Z", .priority = 1);
+    assert_int_equal(decide(&fixture, 1000), 2000);
+    expect(&fixture, "high Ready");
+    assert_string_equal(fixture.text, "1 unit of 32 GPUs fits: s0");
+    decide(&fixture, 2000);
+    expect(&fixture, "");
+    gt_admission_remove(fixture.admission, "ns", "high"); /* its place is free at once */
+    decide(&fixture, 3000);
+    expect(&fixture, "old Ready");
+    decide(&fixture, 7000); /* since 1000 */
+    expect(&fixture, "young Retry");
+    assert_int_equal(fixture.requeue_s, 10);
+    GIVE(&fixture, "young", .since = "2026-01-04T00:00:00Z", .version = "2");
+    decide(&fixture, 8000); /* has its time anew */
+    expect(&fixture, "");
+    decide(&fixture, 3000 + 120000); /* pods of the old one never came: others may have its room */
+    expect(&fixture, "young Ready");
+    teardown(&fixture);
+}
+
+static void test_writes_that_fail(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    fixture.is_busy = true;
+    GIVE(&fixture, "a");
+    assert_int_equal(decide(&fixture, 1000), 2000);
+    fixture.is_busy = false;
+    GIVE(&fixture, "b", .priority = 1); /* what was not told is not held */
+    decide(&fixture, 1001);
+    expect(&fixture, "b Ready");
+    gt_admission_failed(fixture.admission, "ns", "b", 1002);
+    decide(&fixture, 2001);
+    expect(&fixture, "a Ready");
+    decide(&fixture, 6003);
+    expect(&fixture, "");
+    teardown(&fixture);
+}
+
+static void test_a_new_leader(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    GIVE(&fixture, "ready", .state = "Ready"); /* at 600 s */
+    GIVE(&fixture, "next");
+    decide(&fixture, 10000);
+    expect(&fixture, "");
+    struct gt_admission_counters counters;
+    gt_admission_counters(fixture.admission, &counters);
+    assert_int_equal(counters.held, 1);
+    assert_int_equal(counters.workloads, 2);
+    decide(&fixture, 119000);
+    expect(&fixture, "next Retry");
+    GIVE(&fixture, "next", .version = "2", .since = "u");
+    decide(&fixture, 120001);
+    expect(&fixture, "next Ready");
+    teardown(&fixture);
+}
+
+static void test_held_gpus_go(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    GIVE(&fixture, "a", .pods = 2, .group = 16);
+    decide(&fixture, 1000);
+    expect(&fixture, "a Ready");
+    for (unsigned n = 0; n < 2;
+         n++) { /* somebody takes two nodes: the hold is on the others then, or on none */
+        char name[8];
+        snprintf(name, sizeof(name), "s0-n%u", n);
+        give_topology(fixture.cache, TOPOLOGY(.name = name, .gpus = 8, .unnamed = 0xff), 0);
+    }
+    GIVE(&fixture, "b", .pods = 1, .group = 8);
+    decide(&fixture, 2000);
+    expect(&fixture, "");
+    give_topology(fixture.cache, TOPOLOGY(.name = "s0-n2", .gpus = 8, .unnamed = 0xff), 0);
+    decide(&fixture, 3000);
+    expect(&fixture, "b Ready"); /* there is no room for a any more, and so none is kept */
+    teardown(&fixture);
+}
+
+static void test_many(void **state)
+{
+    struct fixture fixture;
+    char name[8];
+    (void)state;
+    setup(&fixture);
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(name, sizeof(name), "w%02u", i);
+        GIVE(&fixture, name, .pods = 1, .group = 0x7fffffff); /* refused by the rules */
+    }
+    assert_int_equal(decide(&fixture, 1000), 1000); /* a part of them at a time */
+    assert_in_range(fixture.count, 1, 39);
+    while (decide(&fixture, 1000) == 1000)
+        ;
+    assert_int_equal(fixture.count, 40);
+    assert_string_equal(fixture.said[39], "w39 Rejected");
+    teardown(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_and_holds),
+        cmocka_unit_test(test_writes_that_fail),
+        cmocka_unit_test(test_a_new_leader),
+        cmocka_unit_test(test_held_gpus_go),
+        cmocka_unit_test(test_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/decide/part.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cache/cache_world.h"
+#include "tests/unit/core/core_checks.h"
+#include "tests/unit/model/loss_wirings.h"
+
+/* Jobs that start with less than all of their pods: the minimum or nothing, whole units, more as room comes.
+ */
+
+enum { RACKS = 4, RACK_NODES = 2, JOB_PODS = 8, UNIT_PODS = 2 }; /* a rack holds one unit */
+
+struct gang {
+    struct gt_cache *cache;
+    struct gt_owner *owner;
+    struct gt_reservations reservations;
+    struct gt_buf text;
+};
+
+static void rack_node(char to[static 16], unsigned rack, unsigned node)
+{
+    snprintf(to, 16, "r%u-n%u", rack, node);
+}
+
+static void gang_begin(struct gang *gang, uint32_t minimum)
+{
+    static const char object[] =
+        "{\"spec\":{\"minAvailable\":%u,\"tasks\":[{\"name\":\"worker\",\"replicas\":8,\"template\":{"
+        "\"metadata\":{\"annotations\":{\"metax-tech.com/gpu-group-size\":\"16\"}},\"spec\":{\"containers\":["
+        "{\"name\":\"main\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":8}}}]}}}]}}";
+    char text[512];
+    *gang = (struct gang){.cache = new_cache(NULL), .text = GT_BUF(1 << 16)};
+    for (unsigned r = 0; r < RACKS; r++) {
+        char members[RACK_NODES][16], rack[16];
+        struct world_supernode super = {.name = rack, .tier = 1};
+        snprintf(rack, sizeof(rack), "r%u", r);
+        for (unsigned n = 0; n < RACK_NODES; n++) {
+            rack_node(members[n], r, n);
+            give_plain_node(gang->cache, members[n]);
+            super.members[n] = members[n];
+        }
+        give_supernode(gang->cache, &super);
+    }
+    snprintf(text, sizeof(text), object, minimum);
+    cJSON *json = cJSON_Parse(text);
+    assert_int_equal(gt_owner_read(GT_OWNER_VOLCANO, json, "metax-tech.com/gpu", &gang->owner, NULL), 0);
+    cJSON_Delete(json);
+}
+
+static void gang_end(struct gang *gang)
+{
+    gt_reservations_done(&gang->reservations, gt_cache_cluster(gang->cache));
+    gt_owner_free(gang->owner);
+    gt_cache_free(gang->cache);
+    gt_buf_done(&gang->text);
+}
+
+/* `used`: GPUs of somebody else. */
+static void use_rack(const struct gang *gang, unsigned rack, uint64_t used)
+{
+    for (unsigned n = 0; n < RACK_NODES; n++) {
+        char name[16];
+        rack_node(name, rack, n);
+        give_topology(gang->cache, TOPOLOGY(.name = name, .gpus = 8, .unnamed = used), 1);
+    }
+}
+
+static void gang_pod(const struct gang *gang, unsigned index, const char *node)
+{
+    char name[32], labels[256];
+    snprintf(name, sizeof(name), "a-worker-%u", index);
+    snprintf(labels, sizeof(labels),
+             "\"volcano.sh/job-name\":\"a\",\"volcano.sh/task-spec\":\"worker\",\"volcano.sh/task-index\":"
+             "\"%u\"",
+             index);
+    give_pod(gang->cache, POD(.name = name, .gpus = 8, .gated = !node, .node = node, .labels = labels,
+                              .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
+}
+
+static struct gt_cache_pod *pod_at(const struct gang *gang, unsigned index)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "a-worker-%u", index);
+    return gt_cache_find_pod(gang->cache, "ns", name);
+}
+
+static struct gt_job_view *gang_view(struct gang *gang)
+{
+    struct gt_job_view *view = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    const struct gt_job_view_spec spec = {
+        .owner = gang->owner, .now = 1, .wanted_until = 10, .missing_until = 1000};
+    struct gt_cache_job *job = gt_cache_find_job(gang->cache, "ns/VolcanoJob/a");
+    assert_non_null(job);
+    if (gt_job_view_make(gang->cache, job, &spec, &gang->reservations, &view, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    return view;
+}
+
+static enum gt_decision gang_decide(struct gang *gang, uint64_t gpus_max)
+{
+    const struct gt_decide_spec spec = {.reserve_until = 1000, .gpus_max = gpus_max, .keep = true};
+    struct gt_plan_failure failure;
+    gt_auto_job_view struct gt_job_view *view = gang_view(gang);
+    gt_buf_consume(&gang->text, gang->text.len);
+    enum gt_decision decision =
+        gt_decide(gang->cache, view, &gang->reservations, &spec, &failure, &gang->text);
+    check_cache(gang->cache);
+    return decision;
+}
+
+static uint32_t home_of(const struct gang *gang, unsigned index)
+{
+    const struct gt_cache_pod *pod = pod_at(gang, index);
+    struct gt_cluster_node info;
+    uint32_t node = !pod                              ? GT_NONE
+                    : pod->state >= GT_CACHE_BOUND    ? pod->node
+                    : pod->plan == GT_CACHE_PLAN_HELD ? pod->plan_node
+                                                      : GT_NONE;
+    return gt_cluster_get_node(gt_cache_cluster(gang->cache), node, &info) ? info.supernode : GT_NONE;
+}
+
+/* Pods that have a place; none of their units is torn, or has only some of its pods placed. */
+static unsigned placed_pods(const struct gang *gang)
+{
+    unsigned placed = 0;
+    for (unsigned i = 0; i < JOB_PODS; i += UNIT_PODS) {
+        for (unsigned j = 1; j < UNIT_PODS; j++)
+            assert_int_equal(home_of(gang, i), home_of(gang, i + j));
+        placed += home_of(gang, i) == GT_NONE ? 0 : UNIT_PODS;
+    }
+    return placed;
+}
+
+static void all_pods(const struct gang *gang)
+{
+    for (unsigned i = 0; i < JOB_PODS; i++)
+        gang_pod(gang, i, NULL);
+}
+
+static void test_minimum_or_nothing(void **state)
+{
+    (void)state;
+    struct gang gang;
+    gang_begin(&gang, 4);
+    for (unsigned r = 1; r < RACKS; r++)
+        use_rack(&gang, r, 1);
+    all_pods(&gang);
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_WAITS);
+    assert_int_equal(placed_pods(&gang), 0);
+    assert_non_null(strstr(gang.text.data, "32 GPUs are needed in all, the cluster has 16"));
+    assert_non_null(strstr(gang.text.data, "; 4 of its 8 pods are enough to begin"));
+    use_rack(&gang, 2, 0);
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_PLACED);
+    assert_int_equal(placed_pods(&gang), 4);
+    assert_true(home_of(&gang, 0) != GT_NONE && home_of(&gang, 2) != GT_NONE); /* the lowest ranks */
+    assert_null(strstr(gang.text.data, "unit 2"));
+    gt_auto_job_view struct gt_job_view *view = gang_view(&gang);
+    assert_true(gt_part_suffices(view));
+    assert_true(gt_part_grows(view));
+    assert_int_equal(gt_part_units(view), 2);
+    assert_int_equal(gt_part_least_gpus(view), 16);
+    gang_end(&gang);
+}
+
+static void test_more_as_room_comes(void **state)
+{
+    (void)state;
+    struct gang gang;
+    gang_begin(&gang, 3); /* two units */
+    use_rack(&gang, 0, 1);
+    use_rack(&gang, 1, 1);
+    all_pods(&gang);
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_PLACED);
+    assert_int_equal(placed_pods(&gang), 4);
+    uint32_t homes[] = {home_of(&gang, 0), home_of(&gang, 2)};
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_WAITS); /* and nothing is given up for it */
+    assert_int_equal(placed_pods(&gang), 4);
+    assert_null(strstr(gang.text.data, "enough"));
+    use_rack(&gang, 1, 0);
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_PLACED);
+    assert_int_equal(placed_pods(&gang), 6);
+    use_rack(&gang, 0, 0);
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_PLACED);
+    assert_int_equal(placed_pods(&gang), 8);
+    assert_int_equal(homes[0], home_of(&gang, 0));
+    assert_int_equal(homes[1], home_of(&gang, 2));
+    gang_end(&gang);
+}
+
+/* No more than its queue has room for. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct gang gang;
+    gang_begin(&gang, 2);
+    all_pods(&gang);
+    assert_int_equal(gang_decide(&gang, 40), GT_DECISION_PLACED);
+    assert_int_equal(placed_pods(&gang), 4);
+    gang_end(&gang);
+}
+
+/* A unit that lacks a pod and finds no room for it keeps no other unit from running. */
+static void test_stuck_unit(void **state)
+{
+    (void)state;
+    struct gang gang;
+    gang_begin(&gang, 2);
+    gang_pod(&gang, 0, "r0-n0");
+    gang_pod(&gang, 1, NULL);
+    gang_pod(&gang, 2, "r1-n0");
+    gang_pod(&gang, 3, "r1-n1");
+    gang_pod(&gang, 4, NULL);
+    gang_pod(&gang, 5, NULL);
+    give_topology(gang.cache, TOPOLOGY(.name = "r0-n1", .gpus = 8, .unnamed = 1), 1);
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_PLACED);
+    assert_int_equal(home_of(&gang, 1), GT_NONE);
+    assert_true(home_of(&gang, 4) != GT_NONE);
+    assert_int_equal(home_of(&gang, 4), home_of(&gang, 5));
+    assert_int_equal(gang_decide(&gang, 0), GT_DECISION_WAITS);
+    assert_non_null(strstr(gang.text.data, "r0"));
+    gt_auto_job_view struct gt_job_view *view = gang_view(&gang);
+    assert_false(gt_part_grows(view));
+    gang_end(&gang);
+}
+
+/* What has to run for it to begin, and not all of it. */
+static void test_drain_for_the_minimum(void **state)
+{
+    (void)state;
+    struct gang gang;
+    struct gt_node_set set = {0};
+    gang_begin(&gang, 4);
+    for (unsigned r = 0; r < RACKS; r++)
+        use_rack(&gang, r, 1);
+    all_pods(&gang);
+    gt_auto_job_view struct gt_job_view *view = gang_view(&gang);
+    assert_true(gt_decide_drain(gang.cache, view, &gang.reservations, &set));
+    assert_int_equal(gt_node_set_count(&set), 4);
+    gt_node_set_done(&set);
+    gang_end(&gang);
+}
+
+/* Room comes and goes, pods run, die and come again: a job has nothing or its minimum, and no unit is torn.
+ */
+static void test_random_gangs(void **state)
+{
+    (void)state;
+    unsigned seed = (unsigned)test_seed(), began = 0, grew = 0;
+    for (unsigned run = 0; run < 60; run++) {
+        struct gang gang;
+        uint32_t minimum = 1 + run % JOB_PODS;
+        gang_begin(&gang, minimum);
+        all_pods(&gang);
+        for (unsigned step = 0; step < 40; step++) {
+            seed = seed * 1103515245 + 12345;
+            unsigned rack = (seed >> 16) % RACKS, before = placed_pods(&gang);
+            bool taken = false;
+            for (unsigned i = 0; i < JOB_PODS; i++)
+                taken = taken || home_of(&gang, i) ==
+                                     gt_cluster_find_supernode(gt_cache_cluster(gang.cache),
+                                                               (char[]){'r', (char)('0' + rack), '\0'});
+            if (!taken)
+                use_rack(&gang, rack, seed >> 20 & 1);
+            gang_decide(&gang, 0);
+            unsigned now = placed_pods(&gang);
+            assert_true(now >= before);
+            assert_true(!now || now >= minimum);
+            began += !before && now;
+            grew += before && now > before;
+        }
+        gang_end(&gang);
+    }
+    assert_true(began > 20 && grew > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_minimum_or_nothing),
+        cmocka_unit_test(test_more_as_room_comes),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_stuck_unit),
+        cmocka_unit_test(test_drain_for_the_minimum),
+        cmocka_unit_test(test_random_gangs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
