@@ -15,31 +15,10 @@ struct plan_options {
     struct cli_parse parse;
     const char *cluster, *group, *atomic;
     uint64_t pods, gpus;
-    unsigned chain[GT_CHAIN_MAX], chain_count;
+    struct gt_chain_sizes chain; /* none: it is learned */
     bool explain, advise;
     unsigned format;
 };
-
-static int read_chain(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
-{
-    struct plan_options *options = field;
-    options->chain_count = 0;
-    for (const char *p = value;;) {
-        size_t len = strcspn(p, ",");
-        char item[16] = "";
-        uint64_t size;
-        if (len < sizeof(item))
-            memcpy(item, p, len);
-        if (options->chain_count == GT_CHAIN_MAX || !gt_text_to_unsigned(item, GT_GROUP_MAX, &size) ||
-            !size || (options->chain_count && size <= options->chain[options->chain_count - 1]))
-            return gt_option_refuse(option, "at most 16 ascending numbers of GPUs such as 8,16,32", value,
-                                    err);
-        options->chain[options->chain_count++] = (unsigned)size;
-        if (!p[len])
-            return 0;
-        p += len + 1;
-    }
-}
 
 #define PLAN_FIELD(member) GT_OPTION_FIELD(struct plan_options, member)
 
@@ -54,7 +33,8 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, PLAN_FIELD(group)},
     {"atomic-group-size", "A", "GPUs of the smallest part that must stay together (atomic-gpu-group-size)",
      gt_option_any_text, PLAN_FIELD(atomic)},
-    {"chain", "LIST", "unit sizes to keep room for, ascending (default: 8,16,32,64,128)", .read = read_chain},
+    {"chain", "LIST", "unit sizes to keep room for, ascending (default: those of the job and of the pods)",
+     gt_chain_option, PLAN_FIELD(chain)},
     {"explain", NULL, "say why each unit lies where it does, and the bounds", gt_option_set,
      PLAN_FIELD(explain)},
     {"advise", NULL, "where the job does not fit, say which movable pods must leave for it", gt_option_set,
@@ -133,6 +113,16 @@ static int make_units(struct cli_plan *plan, const struct plan_options *options,
     for (uint32_t i = 0; i < plan->pod_count; i++)
         plan->units[i] = (struct gt_plan_unit){.first = i, .pods = 1, .gpus = plan->gpus};
     return 0;
+}
+
+/* The job waits: its sizes are in play, as those of pods in the file are. */
+static void learn_sizes(struct cli_plan *plan)
+{
+    uint64_t gpus = (uint64_t)plan->pod_count * plan->gpus;
+    if (plan->aware)
+        return;
+    gt_chain_came(plan->cluster, plan->units[0].pods * plan->gpus, gpus);
+    gt_chain_came(plan->cluster, plan->units[0].atom * plan->gpus, gpus);
 }
 
 static void say_no_node(struct cli_plan *plan)
@@ -243,9 +233,10 @@ static int answer(const struct gt_cluster_file *file, const struct plan_options 
         *ret_exit = r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
         return r;
     }
+    learn_sizes(*ret);
     r = place(*ret, err);
     if (r >= 0)
-        r = cli_plan_bounds(*ret, options->chain, options->chain_count, err);
+        r = cli_plan_bounds(*ret, err);
     return r >= 0 && options->advise && !(*ret)->placed ? find_advice(*ret, options, err) : r;
 }
 
@@ -267,8 +258,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     __attribute__((cleanup(plan_free_p))) struct cli_plan *plan = NULL;
     if (gt_cluster_file_read(options.cluster, &file, &err) < 0)
         return cli_failed(verb->name, err);
-    if (options.chain_count &&
-        gt_cluster_set_chain(file->cluster, options.chain, options.chain_count, &err) < 0)
+    if (options.chain.count && gt_chain_set(file->cluster, &options.chain, &err) < 0)
         return cli_failed(verb->name, err);
     exit_code = CLI_FAILED;
     if (answer(file, &options, &plan, &exit_code, &err) < 0)

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/capacity.h"
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -34,18 +35,17 @@ struct cli_plan {
 
     struct cli_plan_capacity *room; /* of every tier-1 supernode, before the job; most room first */
     uint32_t room_count;
-    struct gt_bounds bounds;      /* before the job */
-    unsigned chain[GT_CHAIN_MAX]; /* sizes whose places are shown */
+    struct gt_bounds bounds;     /* before the job */
+    struct gt_chain_sizes chain; /* sizes whose places are shown */
     uint64_t places[GT_CHAIN_MAX];
-    unsigned chain_count;
 
     struct gt_advice advice; /* with advise, where the job is not placed */
     struct cli_plan *after;  /* the job, once those pods have left; NULL: there is no such plan */
 };
 
-/* Finds room and bounds: what the cluster holds of this job's units, and of the sizes of the chain (none
- * given: the core's own) that a pod's GPUs divide. */
-int cli_plan_bounds(struct cli_plan *plan, const unsigned *chain, unsigned count, struct gt_err **err);
+/* Finds room and bounds: what the cluster holds of this job's units, and of the sizes of the chain that a
+ * pod's GPUs divide. */
+int cli_plan_bounds(struct cli_plan *plan, struct gt_err **err);
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);
 void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to);

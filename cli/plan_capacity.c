@@ -57,25 +57,22 @@ static int list_room(struct cli_plan *plan, const uint32_t *room, struct gt_err 
     return 0;
 }
 
-int cli_plan_bounds(struct cli_plan *plan, const unsigned *chain, unsigned count, struct gt_err **err)
+int cli_plan_bounds(struct cli_plan *plan, struct gt_err **err)
 {
-    static const unsigned standard[] = {8, 16, 32, 64, 128};
-    if (!count) {
-        chain = standard;
-        count = GT_COUNT(standard);
-    }
     gt_auto_free uint32_t *room = NULL;
     uint32_t supernodes = gt_cluster_supernodes(plan->cluster);
+    struct gt_chain_sizes chain;
+    gt_chain_get(plan->cluster, &chain);
     int r = gt_capacity_of(plan->cluster, plan->gpus, &room, err);
-    for (unsigned i = 0; i < count && r >= 0; i++) {
+    for (unsigned i = 0; i < chain.count && r >= 0; i++) {
         struct gt_bounds places;
-        if (chain[i] % plan->gpus)
+        if (chain.size[i] % plan->gpus)
             continue;
-        r = gt_bounds_of(room, supernodes, chain[i] / plan->gpus, 0, &places, err);
+        r = gt_bounds_of(room, supernodes, chain.size[i] / plan->gpus, 0, &places, err);
         if (r < 0)
             break;
-        plan->chain[plan->chain_count] = chain[i];
-        plan->places[plan->chain_count++] = places.whole;
+        plan->chain.size[plan->chain.count] = chain.size[i];
+        plan->places[plan->chain.count++] = places.whole;
     }
     if (r >= 0)
         r = list_room(plan, room, err);

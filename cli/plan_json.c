@@ -93,9 +93,9 @@ static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
     gt_json_new_line(to, 4);
     gt_json_add_unsigned(to, "fewestSupernodes", bounds->spread);
     begin_member(to, 4, "places", '[');
-    for (unsigned i = 0; i < plan->chain_count; i++) {
+    for (unsigned i = 0; i < plan->chain.count; i++) {
         gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "gpus", plan->chain[i]);
+        gt_json_add_unsigned(to, "gpus", plan->chain.size[i]);
         gt_json_add_unsigned(to, "units", plan->places[i]);
         gt_json_end(to, '}');
     }

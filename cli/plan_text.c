@@ -143,8 +143,8 @@ static void add_bounds(struct gt_buf *to, const struct cli_plan *plan)
     if (bounds->supernode != GT_NONE)
         gt_buf_printf(to, "  most such pods in one supernode     %u, in %s\n", bounds->largest,
                       cli_plan_supernode(plan, bounds->supernode));
-    for (unsigned i = 0; i < plan->chain_count; i++)
-        gt_buf_printf(to, "  places for units of %-6u GPUs     %" PRIu64 "\n", plan->chain[i],
+    for (unsigned i = 0; i < plan->chain.count; i++)
+        gt_buf_printf(to, "  places for units of %-6u GPUs     %" PRIu64 "\n", plan->chain.size[i],
                       plan->places[i]);
 }
 

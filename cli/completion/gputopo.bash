@@ -121,7 +121,7 @@ _gputopo()
         ;;
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --queue --group --atomic
-            --mtbf --repair --warm-up --whole-gpus --gpu-only --ties --loss-weight -o --output --plot --help" "$current"
+            --mtbf --repair --warm-up --whole-gpus --gpu-only --ties --loss-weight --chain -o --output --plot --help" "$current"
         ;;
     esac
 }

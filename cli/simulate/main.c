@@ -48,6 +48,8 @@ static const struct gt_option own_options[] = {
      SIM_FIELD(experiment.pod.random_ties), .words = ties},
     {"loss-weight", "X", "loss.weight of gpu-aware (default 0.5)", gt_option_real,
      SIM_FIELD(experiment.loss_weight), .max = 1e6},
+    {"chain", "LIST", "unit sizes that gputopo keeps room for (default: it learns them)", gt_chain_option,
+     SIM_FIELD(experiment.group.chain)},
     {"output", "FORMAT", "table (default), csv, json or svg", gt_option_word, SIM_FIELD(format),
      .words = formats, .letter = 'o'},
     {"plot", "DIR", "write a picture of each measure into DIR too", gt_option_any_text, SIM_FIELD(plot)},

@@ -14,7 +14,7 @@
  * lost) is computed anew from all of them whenever one changes (gt_cache_recompute), so that the order in
  * which objects come does not matter.
  *
- * Each of these calls only those before it: memory and strings; resources; records, jobs, constraints,
+ * Each of these calls only those before it: memory and strings; resources; records, sizes, jobs, constraints,
  * notify; charges; recompute; one file for each kind of object; cache.c.
  */
 enum {
@@ -213,6 +213,7 @@ struct cache_pod {
     uint32_t hash;
     uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
     unsigned counted, asked;   /* GPUs, in its namespace */
+    unsigned sized;            /* GPUs, in its job */
     unsigned need;             /* in the making: GPUs to be guessed */
     bool whole;                /* all GPUs of the plan are there */
     bool overrides;
@@ -228,8 +229,15 @@ struct cache_namespace {
 struct cache_job {
     struct gt_cache_job pub; /* first */
     uint32_t hash;
-    uint64_t audited; /* the round of audit.c that has looked at it */
+    uint64_t audited;       /* the round of audit.c that has looked at it */
+    uint64_t gpus;          /* of its pods */
+    uint64_t told;          /* of them, what the chain knows */
+    uint32_t group, atomic; /* GPUs of its units and atoms, 0: not known, none */
 };
+
+/* cache_sizes.c: the object of a pod was read; the job is about to be freed. */
+void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod);
+void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job);
 
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);

@@ -64,6 +64,7 @@ int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char 
 void gt_cache_leave_job(struct cache_pod *pod)
 {
     struct gt_cache_job *job = pod->pub.job;
+    ((struct cache_job *)job)->gpus -= pod->sized;
     if (pod->job_previous)
         pod->job_previous->pub.next = pod->pub.next;
     else
@@ -80,6 +81,7 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *pub)
     struct cache_job *job = (struct cache_job *)pub;
     if (pub->pod_count)
         return;
+    gt_cache_forget_sizes(cache, job);
     gt_table_remove(&cache->jobs, job->hash, job);
     gt_cache_string_drop(cache, pub->key);
     gt_cache_release(&cache->bytes, job);

@@ -249,6 +249,7 @@ static void change(struct gt_cache *cache, const struct gt_pod *from, struct cac
     exchange(pod, new);
     take_plan(cache, from, pod);
     gt_cache_attach_pod(pod);
+    gt_cache_see_sizes(cache, pod);
     if (left && left != pod->node)
         gt_cache_recompute(cache, left);
     if (pod->node)

@@ -143,7 +143,9 @@ static int make_informers(struct gt_companion *companion, struct gt_err **err)
         }
     if (!spec.kinds)
         return 0;
-    return gt_informers_new(companion->loop, companion->kube, &spec, &companion->informers, err);
+    int r = gt_informers_new(companion->loop, companion->kube, &spec, &companion->informers, err);
+    struct gt_cache *cache = r >= 0 ? gt_informers_cache(companion->informers) : NULL;
+    return cache && options->chain.count ? gt_chain_set(gt_cache_cluster(cache), &options->chain, err) : r;
 }
 
 static int start_parts(struct gt_companion *companion, struct gt_err **err)

@@ -192,6 +192,8 @@ static const struct gt_option table[] = {
     {"loss-weight", "NUMBER",
      "of the free bandwidth that the pod does not get: higher, less fragmentation (0.5)", gt_option_real,
      COMPANION_FIELD(weights.loss_weight), .max = SCORE_WEIGHT_MAX},
+    {"chain", "LIST", "sizes of units, in GPUs, that room is kept for, ascending (those of the jobs seen)",
+     gt_chain_option, COMPANION_FIELD(chain)},
     {"on-lost-plan", "WHAT",
      "a planned pod whose place is taken before it is bound: report, or recreate it (report)", gt_option_word,
      COMPANION_FIELD(placement.lost_plan), .words = lost_plans},

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "http/http.h"
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
@@ -26,6 +27,7 @@ struct gt_companion_options {
     const char *webhook_clients;  /* likewise, or "any"; NULL: it asks for no certificate */
     const char *extender_clients; /* names with commas between them, or "any" */
     struct gt_aware_weights weights;
+    struct gt_chain_sizes chain; /* none: it is learned */
     struct gt_placement_options placement;
     const char *namespace_weights; /* name of a ConfigMap; NULL: none */
     unsigned parts;                /* mask of positions in gt_parts */

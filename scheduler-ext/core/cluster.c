@@ -14,9 +14,6 @@ int gt_cluster_new(struct gt_cluster **ret, struct gt_err **err)
     struct gt_cluster *cluster = calloc(1, sizeof(*cluster));
     if (!cluster)
         return gt_fail_sys(err, ENOMEM, "cluster");
-    static const unsigned chain[] = {8, 16, 32, 64, 128};
-    memcpy(cluster->chain, chain, sizeof(chain));
-    cluster->chain_count = GT_COUNT(chain);
     cluster->slot_size[0] = 1;
     cluster->slot_sizes = 1;
     cluster->assumption_free = GT_NONE;
@@ -117,22 +114,6 @@ static int grow_supers(struct gt_cluster *cluster, struct gt_err **err)
         if (RESIZE(slots[t], old, new) || RESIZE(whole[t], old, new))
             return gt_fail_sys(err, ENOMEM, "cluster");
     cluster->super_capacity = new;
-    return 0;
-}
-
-int gt_cluster_set_chain(struct gt_cluster *cluster, const unsigned *sizes, unsigned count,
-                         struct gt_err **err)
-{
-    if (count > GT_CHAIN_MAX)
-        return gt_fail(err, E2BIG, "chain of unit sizes: %u sizes, at most %d are kept in mind", count,
-                       GT_CHAIN_MAX);
-    for (unsigned i = 0; i < count; i++)
-        if (sizes[i] == 0 || (i && sizes[i] <= sizes[i - 1]))
-            return gt_fail(err, EINVAL, "chain of unit sizes: %u is out of order, expected ascending sizes",
-                           sizes[i]);
-    if (count)
-        memcpy(cluster->chain, sizes, count * sizeof(sizes[0]));
-    cluster->chain_count = count;
     return 0;
 }
 

@@ -39,14 +39,6 @@ GT_DEFINE_CLEANUP(struct gt_cluster *, gt_cluster_free)
 #define gt_auto_cluster GT_CLEANUP(gt_cluster_free)
 
 /*
- * The unit sizes in play, in GPUs, ascending, at most GT_CHAIN_MAX: what the rules keep room for.
- * Sizes of jobs that are planned need not be in it. Default: 8, 16, 32, 64, 128.
- * -E2BIG, -EINVAL where they are not ascending.
- */
-int gt_cluster_set_chain(struct gt_cluster *cluster, const unsigned *sizes, unsigned count,
-                         struct gt_err **err);
-
-/*
  * How plans choose among supernodes that can hold a unit (docs/reference/placement.md).
  *   GT_RULE_STATIC: the min-loss rule. While nothing leaves, and where sizes divide one another, it refuses
  *                   nothing that any other rule could place (proven).

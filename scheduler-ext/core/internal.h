@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_CORE_INTERNAL_H
 #define GPUTOPO_CORE_INTERNAL_H
 
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/score.h"
 
@@ -12,7 +13,8 @@ enum {
     SLOT_SIZES = 8,     /* pod sizes whose slots are counted at the same time; [0] is 1 GPU, always */
     SPREAD_SCRATCH = 6, /* numbers a supernode for a unit that is spread */
     SUPER_SCRATCH = 10, /* those, and for the room that plans in the making leave */
-    POD_TABLES = 16,    /* of pod_gpus.c; of 16 GPUs each takes half a MiB */
+    CHAIN_SEEN_MAX = 64,
+    POD_TABLES = 16, /* of pod_gpus.c; of 16 GPUs each takes half a MiB */
     SUPERS_MAX = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX,
 };
 
@@ -45,6 +47,20 @@ struct values {
     uint64_t *masks;     /* above 16 GPUs: which mask an entry is for */
     uint32_t entries;
     double value[]; /* NAN: not known yet; -INFINITY: not feasible */
+};
+
+/* Unit sizes, chain.c. */
+struct seen_size {
+    uint32_t size;    /* GPUs */
+    uint64_t present; /* GPUs of jobs that are there */
+    double past;      /* of those that are gone, the less the longer ago */
+};
+
+struct chain {
+    struct seen_size seen[CHAIN_SEEN_MAX];
+    unsigned seen_count;
+    bool fixed; /* the sizes were given */
+    struct gt_chain_sizes sizes;
 };
 
 struct gt_cluster {
@@ -94,8 +110,8 @@ struct gt_cluster {
     uint8_t *draft_count;           /* [node]: what they leave of that; of the others as `count` */
 
     enum gt_rule rule;
-    unsigned slot_sizes, chain_count;
-    unsigned chain[GT_CHAIN_MAX];
+    unsigned slot_sizes;
+    struct chain chain;
 
     struct gt_class *classes[GT_CLUSTER_CLASSES_MAX];
     uint32_t class_nodes[GT_CLUSTER_CLASSES_MAX];

@@ -49,9 +49,10 @@ static inline void gt_rule_make(const struct gt_cluster *cluster, uint32_t q, un
     ret->q = q;
     ret->level_count = 0;
     ret->known = q;
-    for (unsigned i = 0; i < cluster->chain_count; i++)
-        if (cluster->chain[i] > q * gpus && cluster->chain[i] % gpus == 0)
-            ret->levels[ret->level_count++] = cluster->chain[i] / gpus;
+    const struct gt_chain_sizes *chain = &cluster->chain.sizes;
+    for (unsigned i = 0; i < chain->count; i++)
+        if (chain->size[i] > q * gpus && chain->size[i] % gpus == 0)
+            ret->levels[ret->level_count++] = chain->size[i] / gpus;
 }
 
 static inline uint32_t gt_rule_compute_key(const struct rule *rule, uint32_t f)

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/reader.h"
 
 static int read_pod(struct cluster_reader *reader, uint32_t i, const cJSON *json, uint64_t *used)
 {
     struct gt_cluster_file *file = reader->file;
     struct gt_cluster_pod *pod = &file->pods[i];
+    unsigned group = 0, atomic = 0;
     char path[READER_PATH_SIZE], name[READER_NAME_SIZE], job[READER_NAME_SIZE] = "", node[READER_NAME_SIZE];
     snprintf(path, sizeof(path), "pods[%u]", i);
     struct gt_at at = {READER_SOURCE, path, reader->err};
@@ -21,6 +23,8 @@ static int read_pod(struct cluster_reader *reader, uint32_t i, const cJSON *json
     if (!pod->name || !pod->job)
         return gt_fail_sys(reader->err, ENOMEM, "pods");
     TRY(gt_get_bool(&at, json, "movable", &pod->movable));
+    TRY(gt_get_unsigned(&at, json, "groupSize", GT_CHAIN_SIZE_MAX, &group));
+    TRY(gt_get_unsigned(&at, json, "atomicGroupSize", GT_CHAIN_SIZE_MAX, &atomic));
     TRY(gt_reader_name(&at, json, "node", node));
     pod->node = gt_cluster_find_node(file->cluster, node);
     if (pod->node == GT_NONE)
@@ -37,6 +41,8 @@ static int read_pod(struct cluster_reader *reader, uint32_t i, const cJSON *json
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
                           gt_bit_first(pod->mask & n.free), node);
     used[pod->node] |= pod->mask;
+    gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
+    gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #define GPUTOPO_JOBS_RULES_H
 
 #include "api/names.h"
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
 
 /*
@@ -10,7 +11,7 @@
  * to the units that gt_plan_job() places. Everything that breaks a rule is -EINVAL with one sentence for the
  * user who wrote the job.
  */
-enum { GT_GROUP_MAX = GT_PLAN_PODS_MAX * 64 }; /* GPUs */
+enum { GT_GROUP_MAX = GT_CHAIN_SIZE_MAX }; /* GPUs */
 
 /* What one template (or pod) of a job says; NULL where it lacks the annotation. */
 struct gt_job_texts {

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/unit/core/core_checks.h"
@@ -89,7 +90,9 @@ static struct gt_cluster *cluster_of(struct shape shape)
     uint32_t id, class_id, super = GT_NONE;
     char name[64];
 
-    if (gt_cluster_new(&cluster, &err) < 0 || gt_cluster_add_class(cluster, class, &class_id, &err) < 0)
+    static const struct gt_chain_sizes chain = {5, {8, 16, 32, 64, 128}};
+    if (gt_cluster_new(&cluster, &err) < 0 || gt_chain_set(cluster, &chain, &err) < 0 ||
+        gt_cluster_add_class(cluster, class, &class_id, &err) < 0)
         stop("cluster", err);
     for (unsigned i = 0; i < shape.nodes; i++) {
         snprintf(name, sizeof(name), "supernode-%05u", i / shape.per_super);

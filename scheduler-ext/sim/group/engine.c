@@ -66,22 +66,12 @@ static void run_done(struct group_run *run)
     gt_world_free(run->world);
 }
 
-static void add_size(struct gt_group_setup *setup, uint32_t size)
-{
-    unsigned at = 0;
-    while (at < setup->size_count && setup->sizes[at] < size)
-        at++;
-    if ((at < setup->size_count && setup->sizes[at] == size) || setup->size_count == GT_CHAIN_MAX)
-        return;
-    memmove(setup->sizes + at + 1, setup->sizes + at, (setup->size_count - at) * sizeof(setup->sizes[0]));
-    setup->sizes[at] = size;
-    setup->size_count++;
-}
-
 static int run_open(struct group_run *run, const struct gt_site *site, struct gt_err **err)
 {
-    struct gt_group_setup setup = {
-        .seed = run->options->seed, .pods_max = 1, .loss_weight = run->options->loss_weight};
+    struct gt_group_setup setup = {.chain = run->options->chain.count ? &run->options->chain : NULL,
+                                   .seed = run->options->seed,
+                                   .pods_max = 1,
+                                   .loss_weight = run->options->loss_weight};
     uint32_t count = run->jobs->count, largest = 0, largest_gpus = 1;
     int r = gt_world_new(site, &run->world, err);
     if (r >= 0)
@@ -92,9 +82,6 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
         const struct gt_sim_job *job = &run->jobs->job[i];
         uint32_t size = job->unit * job->gpus;
         setup.pods_max = job->pods > setup.pods_max ? job->pods : setup.pods_max;
-        add_size(&setup, size);
-        if (job->atom)
-            add_size(&setup, job->atom * job->gpus);
         if (size > largest) {
             largest = size;
             largest_gpus = job->gpus;
@@ -128,6 +115,21 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
 static struct sim_tenant *tenant_of(const struct group_run *run, uint32_t number)
 {
     return &run->tenants[run->jobs->job[number].tenant];
+}
+
+/* A job is in the cluster, from when it wants to start until it ends, is interrupted or rejected. */
+static void come(struct group_run *run, uint32_t number)
+{
+    tenant_of(run, number)->present++;
+    if (run->policy->came)
+        run->policy->came(run->state, &run->jobs->job[number]);
+}
+
+static void go_away(struct group_run *run, uint32_t number)
+{
+    tenant_of(run, number)->present--;
+    if (run->policy->gone)
+        run->policy->gone(run->state, &run->jobs->job[number]);
 }
 
 /* ---- the policy's work, judged ---- */
@@ -196,7 +198,7 @@ static void release(struct group_run *run, uint32_t number)
     running->places = NULL;
     running->epoch++;
     tenant_of(run, number)->holds -= (uint64_t)job->pods * job->gpus;
-    tenant_of(run, number)->present--;
+    go_away(run, number);
 }
 
 /* ---- the jobs that wait ---- */
@@ -288,14 +290,14 @@ static bool fits_empty(const struct group_run *run, const struct gt_sim_job *job
 static int submit(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     bool must_wait = run->options->queue == GT_QUEUE_FIFO && run->wait_count;
-    tenant_of(run, number)->present++;
+    come(run, number);
     int r = must_wait ? 0 : start(run, number, err);
     if (r != 0)
         return r < 0 ? r : 0;
     /* What can never start must not hold up those behind it. */
     if (run->options->queue != GT_QUEUE_NONE && fits_empty(run, &run->jobs->job[number]))
         return wait_in_line(run, number, err);
-    tenant_of(run, number)->present--;
+    go_away(run, number);
     gt_meter_rejected(&run->meter);
     return 0;
 }

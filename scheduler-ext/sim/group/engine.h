@@ -16,12 +16,13 @@ enum gt_queue_policy {
 
 struct gt_group_options {
     enum gt_queue_policy queue;
-    double warm_up;     /* part of the jobs before anything is measured, 0 to below 1 */
-    double mtbf;        /* mean seconds to the failure of a node; 0: none fails */
-    double repair;      /* mean seconds until it is back */
-    uint64_t seed;      /* of the policy's and the failures' random numbers */
-    double loss_weight; /* of gpu-aware */
-    bool check;         /* recount the whole state now and then: slow, for tests */
+    double warm_up;              /* part of the jobs before anything is measured, 0 to below 1 */
+    double mtbf;                 /* mean seconds to the failure of a node; 0: none fails */
+    double repair;               /* mean seconds until it is back */
+    uint64_t seed;               /* of the policy's and the failures' random numbers */
+    double loss_weight;          /* of gpu-aware */
+    struct gt_chain_sizes chain; /* of gputopo; none: it learns it */
+    bool check;                  /* recount the whole state now and then: slow, for tests */
     struct gt_sim_watch watch;
 };
 

@@ -31,8 +31,8 @@ static int open_with(enum gt_rule rule, const struct gt_world *world, const stru
     int r = state->units && state->pods ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
     if (r >= 0)
         r = gt_site_model(world->site, &state->cluster, err);
-    if (r >= 0)
-        r = gt_cluster_set_chain(state->cluster, setup->sizes, setup->size_count, err);
+    if (r >= 0 && setup->chain)
+        r = gt_chain_set(state->cluster, setup->chain, err);
     if (r < 0) {
         close_state(state);
         return r;
@@ -59,6 +59,23 @@ static void changed(void *p, const struct gt_world *world, uint32_t node)
     struct group_core *state = p;
     gt_cluster_set_eligible(state->cluster, node, world->up[node]);
     gt_cluster_set_free(state->cluster, node, world->free[node]);
+}
+
+/* It learns of sizes as the companion's cache does (scheduler-ext/cache/cache_sizes.c). */
+static void came(void *p, const struct gt_sim_job *job)
+{
+    struct group_core *state = p;
+    uint64_t gpus = (uint64_t)job->pods * job->gpus;
+    gt_chain_came(state->cluster, job->unit * job->gpus, gpus);
+    gt_chain_came(state->cluster, job->atom * job->gpus, gpus);
+}
+
+static void gone(void *p, const struct gt_sim_job *job)
+{
+    struct group_core *state = p;
+    uint64_t gpus = (uint64_t)job->pods * job->gpus;
+    gt_chain_gone(state->cluster, job->unit * job->gpus, gpus);
+    gt_chain_gone(state->cluster, job->atom * job->gpus, gpus);
 }
 
 static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
@@ -89,6 +106,8 @@ const struct gt_group_policy gt_group_gputopo = {
     .open = open_churn,
     .close = close_state,
     .place = place,
+    .came = came,
+    .gone = gone,
     .changed = changed,
 };
 
@@ -98,5 +117,7 @@ const struct gt_group_policy gt_group_gputopo_static = {
     .open = open_static,
     .close = close_state,
     .place = place,
+    .came = came,
+    .gone = gone,
     .changed = changed,
 };

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_SIM_GROUP_POLICY_H
 #define GPUTOPO_SIM_GROUP_POLICY_H
 
+#include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/sim/trace.h"
 #include "scheduler-ext/sim/world.h"
 
@@ -12,9 +13,8 @@ struct gt_place {
 };
 
 struct gt_group_setup {
-    uint32_t sizes[GT_CHAIN_MAX]; /* unit (and atom) sizes in play, in GPUs, ascending */
-    unsigned size_count;
-    uint32_t pods_max; /* of a job */
+    const struct gt_chain_sizes *chain; /* of gputopo; NULL: it learns it */
+    uint32_t pods_max;                  /* of a job */
     uint64_t seed;
     double loss_weight; /* of gpu-aware */
 };
@@ -30,6 +30,11 @@ struct gt_group_policy {
     /* Places all pods of a job: true with the places written and the GPUs taken in the world; false with
      * nothing taken. */
     bool (*place)(void *state, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places);
+
+    /* A job comes, and wants to start at once or later; it is gone: it ended, was interrupted, or rejected.
+     * May be NULL. */
+    void (*came)(void *state, const struct gt_sim_job *job);
+    void (*gone)(void *state, const struct gt_sim_job *job);
 
     /* A node's available GPUs changed by something else than place(); may be NULL. */
     void (*changed)(void *state, const struct gt_world *world, uint32_t node);

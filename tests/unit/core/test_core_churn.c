@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/core/chain.h"
 #include "tests/unit/core/core_world.h"
 
 /* The rule for clusters where jobs come and go, against its definition worked out from the nodes one by one.
@@ -75,15 +76,15 @@ static void use_chain(struct site *site, unsigned q, unsigned gpus, uint64_t *ra
 {
     static const unsigned chains[][LEVELS] = {{1, 2, 4, 8}, {1, 2, 6, 12}, {1, 3, 9, 18}, {2, 4, 16, 64}};
     const unsigned *chain = chains[random_next(random) % 4];
-    unsigned sizes[LEVELS];
+    struct gt_chain_sizes sizes = {.count = LEVELS};
 
     site->level_count = 0;
     for (unsigned i = 0; i < LEVELS; i++) {
-        sizes[i] = chain[i] * gpus;
+        sizes.size[i] = chain[i] * gpus;
         if (chain[i] > q)
             site->levels[site->level_count++] = chain[i];
     }
-    assert_int_equal(gt_cluster_set_chain(site->cluster, sizes, LEVELS, NULL), 0);
+    assert_int_equal(gt_chain_set(site->cluster, &sizes, NULL), 0);
 }
 
 /* Sizes whose places the supernode cannot all have any more, with `left` of its `all` slots free. */
@@ -300,7 +301,7 @@ static void says_why(void **state)
 
     world_nodes(cluster, "a", 6, class, world_super(cluster, "a", 1, GT_NONE));
     world_nodes(cluster, "b", 8, class, world_super(cluster, "b", 1, GT_NONE));
-    assert_int_equal(gt_cluster_set_chain(cluster, (const unsigned[]){8, 32}, 2, NULL), 0);
+    assert_int_equal(gt_chain_set(cluster, &(struct gt_chain_sizes){2, {8, 32}}, NULL), 0);
     world_job(&job, 3, 1, 8, 0);
     assert_true(world_plan(cluster, &job));
     for (unsigned u = 0; u < 3; u++) {

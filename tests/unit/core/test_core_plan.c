@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/core/chain.h"
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
@@ -149,6 +150,7 @@ static void explains_a_choice(void **state)
     struct world_job job;
     (void)state;
 
+    assert_int_equal(gt_chain_set(cluster, &(struct gt_chain_sizes){4, {8, 16, 32, 64}}, NULL), 0);
     world_job(&job, 1, 1, 8, 0);
     assert_true(world_plan(cluster, &job));
     expect_text(
@@ -252,7 +254,7 @@ static void started_units_go_first(void **state)
     struct world_job job;
     (void)state;
 
-    assert_int_equal(gt_cluster_set_chain(cluster, NULL, 0, NULL), 0);
+    assert_int_equal(gt_chain_set(cluster, &(struct gt_chain_sizes){0}, NULL), 0);
     gt_cluster_set_free(cluster, node_named(cluster, "s1-0"), 0);
     world_job(&job, 2, 3, 8, 0);
     job.pods[4].running = true;

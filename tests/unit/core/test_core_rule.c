@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/core/chain.h"
 #include "tests/unit/core/core_oracle.h"
 #include "tests/unit/core/core_world.h"
 
@@ -68,11 +69,11 @@ static const struct chain chains[] = {{{1, 2, 4, 8}, 4}, {{1, 2, 6, 12}, 4}, {{1
 static const struct chain *any_chain(struct gt_cluster *cluster, unsigned gpus, uint64_t *random)
 {
     const struct chain *chain = &chains[random_next(random) % (sizeof(chains) / sizeof(*chains))];
-    unsigned sizes[4];
+    struct gt_chain_sizes sizes = {.count = chain->count};
 
     for (unsigned i = 0; i < chain->count; i++)
-        sizes[i] = chain->sizes[i] * gpus;
-    assert_int_equal(gt_cluster_set_chain(cluster, sizes, chain->count, NULL), 0);
+        sizes.size[i] = chain->sizes[i] * gpus;
+    assert_int_equal(gt_chain_set(cluster, &sizes, NULL), 0);
     return chain;
 }
 
@@ -288,17 +289,17 @@ static void counter_examples(void **state)
     make(&shape);
     gt_cluster_set_rule(shape.cluster, *(const enum gt_rule *)*state);
     /* Sizes 1, 4; a 1 into the full 4 would leave room for one 4 only. */
-    assert_int_equal(gt_cluster_set_chain(shape.cluster, (const unsigned[]){8, 32}, 2, NULL), 0);
+    assert_int_equal(gt_chain_set(shape.cluster, &(struct gt_chain_sizes){2, {8, 32}}, NULL), 0);
     fill(shape.cluster, (const unsigned[]){4, 5}, 2);
     assert_int_equal(chosen(shape.cluster, 1, &lost), 1);
     assert_int_equal(lost, 0);
     /* Sizes 1, 2, 4; for a 2 both remainders are 0, only the 6 keeps both places for a 4. */
-    assert_int_equal(gt_cluster_set_chain(shape.cluster, (const unsigned[]){8, 16, 32}, 3, NULL), 0);
+    assert_int_equal(gt_chain_set(shape.cluster, &(struct gt_chain_sizes){3, {8, 16, 32}}, NULL), 0);
     fill(shape.cluster, (const unsigned[]){4, 6}, 2);
     assert_int_equal(chosen(shape.cluster, 2, &lost), 1);
     assert_int_equal(lost, 0);
     /* Nothing is without loss: the fewest sizes. 4 loses for 2 and 4, 8 for 2, 4 and 8 (of 64). */
-    assert_int_equal(gt_cluster_set_chain(shape.cluster, (const unsigned[]){8, 16, 32, 64}, 4, NULL), 0);
+    assert_int_equal(gt_chain_set(shape.cluster, &(struct gt_chain_sizes){4, {8, 16, 32, 64}}, NULL), 0);
     fill(shape.cluster, (const unsigned[]){8, 4}, 2);
     assert_int_equal(chosen(shape.cluster, 1, &lost), 1);
     assert_int_equal(lost, 2);
@@ -306,7 +307,7 @@ static void counter_examples(void **state)
     fill(shape.cluster, (const unsigned[]){7, 5, 3, 3}, 4);
     assert_int_equal(chosen(shape.cluster, 1, &lost), 2);
     /* Sizes that do not divide one another: 3 of {4, 7} with 4s in play; 7 keeps the 4. */
-    assert_int_equal(gt_cluster_set_chain(shape.cluster, (const unsigned[]){24, 32}, 2, NULL), 0);
+    assert_int_equal(gt_chain_set(shape.cluster, &(struct gt_chain_sizes){2, {24, 32}}, NULL), 0);
     fill(shape.cluster, (const unsigned[]){4, 7}, 2);
     assert_int_equal(chosen(shape.cluster, 3, &lost), 1);
     gt_cluster_free(shape.cluster);
@@ -315,18 +316,13 @@ static void counter_examples(void **state)
 static void refuses_bad_chains(void **state)
 {
     struct gt_cluster *cluster = world_new();
-    unsigned many[GT_CHAIN_MAX + 1];
     gt_auto_err struct gt_err *err = NULL;
     (void)state;
 
-    for (unsigned i = 0; i <= GT_CHAIN_MAX; i++)
-        many[i] = i + 1;
-    assert_int_equal(gt_cluster_set_chain(cluster, many, GT_CHAIN_MAX, NULL), 0);
-    assert_true(gt_cluster_set_chain(cluster, many, GT_CHAIN_MAX + 1, NULL) < 0);
-    assert_true(gt_cluster_set_chain(cluster, (const unsigned[]){8, 8}, 2, &err) < 0);
+    assert_true(gt_chain_set(cluster, &(struct gt_chain_sizes){2, {8, 8}}, &err) < 0);
     assert_non_null(strstr(gt_err_text(err), "8 is out of order"));
-    assert_true(gt_cluster_set_chain(cluster, (const unsigned[]){0}, 1, NULL) < 0);
-    assert_int_equal(gt_cluster_set_chain(cluster, NULL, 0, NULL), 0);
+    assert_true(gt_chain_set(cluster, &(struct gt_chain_sizes){1, {0}}, NULL) < 0);
+    assert_int_equal(gt_chain_set(cluster, &(struct gt_chain_sizes){0}, NULL), 0);
     gt_cluster_free(cluster);
 }
 

@@ -24,8 +24,9 @@ static void open_bench(struct bench *bench, const char *policy, const unsigned f
     char shape[32];
     snprintf(shape, sizeof(shape), "%dx%dx1", SUPERS, NODES);
     *bench = (struct bench){.site = make_site(shape), .policy = group_policy(policy)};
-    bench->setup = (struct gt_group_setup){.pods_max = 64, .seed = 7, .size_count = size_count};
-    memcpy(bench->setup.sizes, sizes, size_count * sizeof(*sizes));
+    struct gt_chain_sizes chain = {.count = size_count};
+    memcpy(chain.size, sizes, size_count * sizeof(*sizes));
+    bench->setup = (struct gt_group_setup){.pods_max = 64, .seed = 7, .chain = size_count ? &chain : NULL};
     assert_int_equal(gt_world_new(bench->site, &bench->world, NULL), 0);
     assert_int_equal(gt_world_track(bench->world, 1, NULL), 0);
     if (bench->policy->open)

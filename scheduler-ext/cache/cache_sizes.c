@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/jobs/rules.h"
+
+/*
+ * Which unit sizes are in play: what the jobs' pods ask for, told to the cluster's chain. A job counts with
+ * the most GPUs that its pods have had at one time, and its sizes are those that a pod of it said last: the
+ * pod that has the annotation may end before the others. All replicas see the same pods; one that starts
+ * learns anew from those that are there.
+ */
+
+static void tell(struct gt_cache *cache, const struct cache_job *job, uint64_t gpus)
+{
+    gt_chain_came(cache->cluster, job->group, gpus);
+    gt_chain_came(cache->cluster, job->atomic, gpus);
+}
+
+static void take_back(struct gt_cache *cache, const struct cache_job *job)
+{
+    gt_chain_gone(cache->cluster, job->group, job->told);
+    gt_chain_gone(cache->cluster, job->atomic, job->told);
+}
+
+void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
+{
+    struct cache_job *job = (struct cache_job *)pod->pub.job;
+    const struct gt_job_texts texts = {.where = "",
+                                       .group = gt_pod_annotation(&pod->pub.meta, GT_ANNOTATION_GROUP),
+                                       .atomic = gt_pod_annotation(&pod->pub.meta, GT_ANNOTATION_ATOMIC)};
+    struct gt_job_sizes sizes = {0};
+    job->gpus += pod->pub.gpus - pod->sized;
+    pod->sized = pod->pub.gpus;
+    bool says = texts.group && gt_job_sizes_read(&texts, 1, &sizes, NULL) >= 0;
+    if (says && sizes.atomic == sizes.group)
+        sizes.atomic = 0;
+    if (says && (sizes.group != job->group || sizes.atomic != job->atomic)) {
+        take_back(cache, job);
+        job->group = sizes.group;
+        job->atomic = sizes.atomic;
+        job->told = 0;
+    }
+    if (!job->group || job->gpus <= job->told)
+        return;
+    tell(cache, job, job->gpus - job->told);
+    job->told = job->gpus;
+}
+
+void gt_cache_forget_sizes(struct gt_cache *cache, const struct cache_job *job)
+{
+    take_back(cache, job);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/chain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "scheduler-ext/core/internal.h"
+
+/* 2^(-1 / GT_CHAIN_HALF_LIFE) */
+static const double keeps_per_job = 0.99729605;
+
+static double weight_of(const struct seen_size *size)
+{
+    return (double)size->present + size->past;
+}
+
+/* The place of a size that is known, or is to be: that of the lightest one that no job has any more. NULL:
+ * all are there. */
+static struct seen_size *find(struct chain *chain, uint32_t size, bool make)
+{
+    struct seen_size *lightest = NULL;
+    for (unsigned i = 0; i < chain->seen_count; i++) {
+        struct seen_size *at = &chain->seen[i];
+        if (at->size == size)
+            return at;
+        if (!at->present && (!lightest || at->past < lightest->past))
+            lightest = at;
+    }
+    if (!make)
+        return NULL;
+    struct seen_size *ret = chain->seen_count < CHAIN_SEEN_MAX ? &chain->seen[chain->seen_count++] : lightest;
+    if (ret)
+        *ret = (struct seen_size){.size = size};
+    return ret;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+    return (x > y) - (x < y);
+}
+
+/* The heaviest sizes with a part of the whole, ascending. */
+static void choose(struct chain *chain)
+{
+    const struct seen_size *chosen[GT_CHAIN_MAX];
+    double all = 0;
+    unsigned count = 0;
+    for (unsigned i = 0; i < chain->seen_count; i++)
+        all += weight_of(&chain->seen[i]);
+    for (unsigned i = 0; i < chain->seen_count; i++) {
+        const struct seen_size *size = &chain->seen[i];
+        if (weight_of(size) <= 0 || weight_of(size) * GT_CHAIN_PART < all)
+            continue;
+        unsigned at = count < GT_CHAIN_MAX ? count++ : GT_CHAIN_MAX;
+        while (at && weight_of(size) > weight_of(chosen[at - 1])) {
+            if (at < GT_CHAIN_MAX)
+                chosen[at] = chosen[at - 1];
+            at--;
+        }
+        if (at < GT_CHAIN_MAX)
+            chosen[at] = size;
+    }
+    for (unsigned i = 0; i < count; i++)
+        chain->sizes.size[i] = chosen[i]->size;
+    chain->sizes.count = count;
+    qsort(chain->sizes.size, count, sizeof(chain->sizes.size[0]), by_size);
+}
+
+void gt_chain_came(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
+{
+    struct chain *chain = &cluster->chain;
+    struct seen_size *seen = size ? find(chain, size, true) : NULL;
+    if (!seen)
+        return;
+    seen->present += gpus;
+    if (!chain->fixed)
+        choose(chain);
+}
+
+void gt_chain_gone(struct gt_cluster *cluster, uint32_t size, uint64_t gpus)
+{
+    struct chain *chain = &cluster->chain;
+    struct seen_size *seen = find(chain, size, false);
+    if (!seen) /* there was no place for it when it came */
+        return;
+    for (unsigned i = 0; i < chain->seen_count; i++)
+        chain->seen[i].past *= keeps_per_job;
+    seen->present -= gpus < seen->present ? gpus : seen->present;
+    seen->past += (double)gpus;
+    if (!chain->fixed)
+        choose(chain);
+}
+
+int gt_chain_set(struct gt_cluster *cluster, const struct gt_chain_sizes *sizes, struct gt_err **err)
+{
+    for (unsigned i = 0; i < sizes->count; i++)
+        if (sizes->size[i] == 0 || (i && sizes->size[i] <= sizes->size[i - 1]))
+            return gt_fail(err, EINVAL, "chain of unit sizes: %u is out of order, expected ascending sizes",
+                           sizes->size[i]);
+    cluster->chain.sizes = *sizes;
+    cluster->chain.fixed = true;
+    return 0;
+}
+
+void gt_chain_get(const struct gt_cluster *cluster, struct gt_chain_sizes *ret)
+{
+    *ret = cluster->chain.sizes;
+}
+
+int gt_chain_option(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    struct gt_chain_sizes sizes = {0};
+    char item[16];
+    for (const char *next = value; next;) {
+        uint64_t size;
+        if (sizes.count == GT_CHAIN_MAX || !gt_text_next_listed(&next, item, sizeof(item)) ||
+            !gt_text_to_unsigned(item, GT_CHAIN_SIZE_MAX, &size) || !size ||
+            (sizes.count && size <= sizes.size[sizes.count - 1]))
+            return gt_option_refuse(option, "at most 16 ascending numbers of GPUs such as 8,16,32", value,
+                                    err);
+        sizes.size[sizes.count++] = (unsigned)size;
+    }
+    *(struct gt_chain_sizes *)field = sizes;
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler-ext/core/chain.h"
+#include "tests/unit/cache/cache_world.h"
+
+/* The unit sizes that the cluster is told of. */
+
+static void expect(struct gt_cache *cache, const char *expected)
+{
+    struct gt_chain_sizes sizes;
+    char text[256] = "";
+    gt_chain_get(gt_cache_cluster(cache), &sizes);
+    for (unsigned i = 0; i < sizes.count; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u", i ? "," : "", sizes.size[i]);
+    assert_string_equal(text, expected);
+}
+
+#define SIZES(group, atomic)                                                                                 \
+    "\"metax-tech.com/gpu-group-size\":\"" group "\",\"metax-tech.com/atomic-gpu-group-size\":\"" atomic "\","
+
+static void test_from_pods(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_pod(cache, POD(.name = "a", .gpus = 8, .job = "x")); /* no unit is known */
+    expect(cache, "");
+    give_pod(cache, POD(.name = "b", .gpus = 8, .job = "x", .gated = true, .annotations = SIZES("32", "16")));
+    expect(cache, "16,32");
+    gt_cache_pod_gone(cache, "ns", "b"); /* what it said still counts */
+    expect(cache, "16,32");
+    give_pod(cache, POD(.name = "c", .gpus = 8, .job = "y", .annotations = SIZES("24", "24")));
+    give_pod(cache, POD(.name = "d", .gpus = 8, .job = "z", .annotations = SIZES("nonsense", "24")));
+    give_pod(cache, POD(.name = "e", .gpus = 8, .job = "z", .annotations = SIZES("0", "24")));
+    expect(cache, "16,24,32");
+    gt_cache_pod_gone(cache, "ns", "a");
+    gt_cache_pod_gone(cache, "ns", "c");
+    expect(cache, "16,24,32"); /* recent */
+}
+
+/* Pods of running jobs that come and go are the same job, and old sizes give way. */
+static void test_what_counts(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_pod(cache, POD(.name = "keep", .gpus = 8, .job = "x", .annotations = SIZES("8", "8")));
+    for (unsigned i = 0; i < 500; i++) {
+        give_pod(cache, POD(.name = "again", .gpus = 8, .job = "x", .annotations = SIZES("8", "8")));
+        gt_cache_pod_gone(cache, "ns", "again");
+    }
+    give_pod(cache, POD(.name = "other", .gpus = 1, .job = "y", .annotations = SIZES("64", "64")));
+    expect(cache, "8,64"); /* 1 GPU of 17, not of 4009 */
+    give_pod(cache, POD(.name = "other", .gpus = 1, .job = "y", .annotations = SIZES("48", "48")));
+    for (unsigned i = 0; i < 2000; i++) {
+        give_pod(cache, POD(.name = "short", .gpus = 8, .job = "z", .annotations = SIZES("8", "8")));
+        gt_cache_pod_gone(cache, "ns", "short");
+    }
+    expect(cache, "8");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_from_pods), cmocka_unit_test(test_what_counts)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "scheduler-ext/decide/decide.h"
+#include "tests/unit/cache/cache_world.h"
+#include "tests/unit/sim/sim_test.h"
+
+/* The simulator decides as the companion does: jobs come and go, nodes fail and come back, and each job is
+ * planned twice: by the policy gputopo in a simulated world, and from Kubernetes objects through the cache
+ * and gt_decide(). Both learn the unit sizes by themselves. */
+
+enum { JOBS = 600, JOB_PODS_MAX = 64, RUNNING_MAX = 40 };
+
+struct both {
+    struct gt_site *site;
+    struct gt_world *world;
+    void *policy;
+    struct gt_cache *cache;
+    struct {
+        struct gt_sim_job job;
+        struct gt_place places[JOB_PODS_MAX];
+        unsigned number;
+    } running[RUNNING_MAX];
+    unsigned running_count;
+    unsigned placed, refused;
+    struct gt_rng random;
+};
+
+static const struct gt_group_policy *const policy = &gt_group_gputopo;
+
+static void give_site_node(struct both *both, uint32_t node, bool ready)
+{
+    char name[16], supernode[16];
+    snprintf(name, sizeof(name), "n%06u", node);
+    snprintf(supernode, sizeof(supernode), "s%06u", both->site->nodes[node].super);
+    give_node(both->cache, NODE(.name = name, .not_ready = !ready));
+}
+
+static void open_both(struct both *both, const char *shape, uint64_t seed)
+{
+    memset(both, 0, sizeof(*both));
+    gt_rng_seed(&both->random, seed);
+    both->site = make_site(shape);
+    const struct gt_group_setup setup = {.pods_max = JOB_PODS_MAX};
+    assert_int_equal(gt_world_new(both->site, &both->world, NULL), 0);
+    assert_int_equal(policy->open(both->world, &setup, &both->policy, NULL), 0);
+    both->cache = new_cache(NULL);
+    for (uint32_t s = 0; s < both->site->super_count; s++) {
+        char name[16], members[16][16];
+        struct world_supernode object = {.name = name, .tier = 1};
+        uint32_t first = both->site->first_node[s], count = both->site->first_node[s + 1] - first;
+        assert_true(count <= 16);
+        snprintf(name, sizeof(name), "s%06u", s);
+        for (uint32_t n = 0; n < count; n++) {
+            snprintf(members[n], sizeof(members[n]), "n%06u", first + n);
+            object.members[n] = members[n];
+        }
+        give_supernode(both->cache, &object);
+        for (uint32_t n = 0; n < count; n++) {
+            give_topology(both->cache, TOPOLOGY(.name = members[n], .gpus = both->site->nodes[first].gpus),
+                          0);
+            give_site_node(both, first + n, true);
+        }
+    }
+}
+
+static void close_both(struct both *both)
+{
+    policy->close(both->policy);
+    gt_world_free(both->world);
+    gt_site_free(both->site);
+    gt_cache_free(both->cache);
+}
+
+static void give_pods(struct both *both, const struct gt_sim_job *job, unsigned number)
+{
+    char name[32], labels[256], annotations[160];
+    for (uint32_t i = 0; i < job->pods; i++) {
+        int len = snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%u\",",
+                           job->unit * job->gpus);
+        if (job->atom)
+            snprintf(annotations + len, sizeof(annotations) - (size_t)len,
+                     "\"metax-tech.com/atomic-gpu-group-size\":\"%u\",", job->atom * job->gpus);
+        snprintf(name, sizeof(name), "j%u-%u", number, i);
+        snprintf(
+            labels, sizeof(labels),
+            "\"batch.kubernetes.io/job-name\":\"j%u\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
+            number, i);
+        give_pod(both->cache, POD(.name = name, .gpus = job->gpus, .gated = true, .labels = labels,
+                                  .annotations = annotations));
+    }
+}
+
+static void take_pods(struct both *both, const struct gt_sim_job *job, unsigned number)
+{
+    char name[32];
+    for (uint32_t i = 0; i < job->pods; i++) {
+        snprintf(name, sizeof(name), "j%u-%u", number, i);
+        gt_cache_pod_gone(both->cache, "ns", name);
+    }
+}
+
+static bool decide(struct both *both, unsigned number)
+{
+    char key[32];
+    struct gt_job_view *view = NULL;
+    struct gt_reservations reservations = {0};
+    struct gt_plan_failure failure;
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    const struct gt_job_view_spec spec = {.now = 1};
+    const struct gt_decide_spec plainly = {.reserve_until = 1000};
+    snprintf(key, sizeof(key), "ns/Job/j%u", number);
+    struct gt_cache_job *job = gt_cache_find_job(both->cache, key);
+    assert_non_null(job);
+    assert_int_equal(gt_job_view_make(both->cache, job, &spec, &reservations, &view, NULL), 0);
+    enum gt_decision decision = gt_decide(both->cache, view, &reservations, &plainly, &failure, &text);
+    assert_true(decision == GT_DECISION_PLACED || decision == GT_DECISION_WAITS);
+    gt_job_view_free(view);
+    gt_reservations_done(&reservations, gt_cache_cluster(both->cache));
+    return decision == GT_DECISION_PLACED;
+}
+
+static void leave(struct both *both, unsigned at)
+{
+    const struct gt_sim_job job = both->running[at].job;
+    for (uint32_t i = 0; i < job.pods; i++) {
+        const struct gt_place *place = &both->running[at].places[i];
+        gt_world_give(both->world, place->node, place->mask);
+        policy->changed(both->policy, both->world, place->node);
+    }
+    policy->gone(both->policy, &job);
+    take_pods(both, &job, both->running[at].number);
+    both->running[at] = both->running[--both->running_count];
+}
+
+static void submit(struct both *both, const struct gt_sim_job *job, unsigned number)
+{
+    struct gt_place places[JOB_PODS_MAX];
+    policy->came(both->policy, job);
+    give_pods(both, job, number);
+    bool placed = policy->place(both->policy, both->world, job, places);
+    assert_int_equal(decide(both, number), placed);
+    both->placed += placed;
+    both->refused += !placed;
+    for (uint32_t i = 0; placed && i < job->pods; i++) {
+        char name[32], node[16];
+        snprintf(name, sizeof(name), "j%u-%u", number, i);
+        snprintf(node, sizeof(node), "n%06u", places[i].node);
+        const struct gt_cache_pod *pod = pod_of(both->cache, name);
+        assert_int_equal(pod->plan_node, gt_cluster_find_node(gt_cache_cluster(both->cache), node));
+        assert_int_equal(pod->plan_mask, places[i].mask);
+    }
+    if (placed && both->running_count < RUNNING_MAX) {
+        both->running[both->running_count].job = *job;
+        both->running[both->running_count].number = number;
+        memcpy(both->running[both->running_count++].places, places, sizeof(places));
+        return;
+    }
+    for (uint32_t i = 0; placed && i < job->pods; i++) {
+        gt_world_give(both->world, places[i].node, places[i].mask);
+        policy->changed(both->policy, both->world, places[i].node);
+    }
+    policy->gone(both->policy, job);
+    take_pods(both, job, number);
+}
+
+static void set_up(struct both *both, uint32_t node, bool up)
+{
+    gt_world_set_up(both->world, node, up);
+    policy->changed(both->policy, both->world, node);
+    give_site_node(both, node, up);
+}
+
+static void test_same_decisions(void **state)
+{
+    static const struct {
+        const char *shape;
+        unsigned sizes[3], gpus;
+    } settings[] = {{"4x6x4", {8, 24, 12}, 4}, {"3x8x8x8", {8, 32, 64}, 8}, {"5x6x8x8", {2, 16, 48}, 2}};
+    (void)state;
+    for (unsigned s = 0; s < GT_COUNT(settings); s++) {
+        struct both both;
+        open_both(&both, settings[s].shape, 7 + s);
+        for (unsigned i = 0; i < JOBS; i++) {
+            unsigned size = settings[s].sizes[gt_rng_below(&both.random, 3)], gpus = settings[s].gpus;
+            uint32_t unit = size / gpus, units = 1 + gt_rng_below(&both.random, 3);
+            bool soft = unit % 2 == 0 && gt_rng_below(&both.random, 4) == 0;
+            struct gt_sim_job job = {
+                .pods = unit * units, .unit = unit, .gpus = gpus, .atom = soft ? unit / 2 : 0};
+            if (job.pods <= JOB_PODS_MAX)
+                submit(&both, &job, i);
+            for (unsigned gone = gt_rng_below(&both.random, 3); gone && both.running_count; gone--)
+                leave(&both, gt_rng_below(&both.random, both.running_count));
+            if (i % 20 == 10)
+                set_up(&both, i % both.site->node_count, false);
+            if (i % 20 == 19)
+                set_up(&both, (i - 9) % both.site->node_count, true);
+        }
+        assert_true(both.placed > JOBS / 2);
+        close_both(&both);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_decisions)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
