@@ -6,7 +6,7 @@
 #include "scheduler-ext/sim/pod/engine.h"
 
 /* One experiment: a cluster, a source of jobs, some policies, some seeds. Every policy gets the same jobs. */
-enum { GT_EXPERIMENT_POLICIES_MAX = 16, GT_EXPERIMENT_SEEDS_MAX = 1000, GT_EXPERIMENT_JOBS_MAX = 1 << 22 };
+enum { GT_EXPERIMENT_POLICIES_MAX = 32, GT_EXPERIMENT_SEEDS_MAX = 1000, GT_EXPERIMENT_JOBS_MAX = 1 << 22 };
 
 struct gt_experiment {
     const struct gt_site *site;

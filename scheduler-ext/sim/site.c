@@ -108,7 +108,7 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
 
 /* A row of a file, until the names are sorted and become numbers. */
 struct node_row {
-    const char *super[2], *name;
+    const char *super[2], *name, *model;
     unsigned line;
     struct gt_site_node node;
 };
@@ -144,7 +144,7 @@ static int read_row(const struct gt_csv *csv, bool topo, struct node_row *ret, s
     if (!*csv->fields[0])
         return gt_fail(err, EINVAL, "%s:%u: %s: expected a name, is empty", csv->file, csv->line,
                        topo ? "ip" : "sn");
-    *ret = (struct node_row){.name = csv->fields[0], .line = csv->line, .super = {"", ""}};
+    *ret = (struct node_row){.name = csv->fields[0], .line = csv->line, .super = {"", ""}, .model = ""};
     if (topo) {
         ret->super[0] = csv->fields[2];
         ret->super[1] = csv->fields[3];
@@ -161,6 +161,7 @@ static int read_row(const struct gt_csv *csv, bool topo, struct node_row *ret, s
         r = gt_csv_whole(csv, 2, "memory_mib", UINT32_MAX / 2, &ret->node.memory_mib, err);
     if (r >= 0)
         r = gt_csv_whole(csv, 3, "gpu", GT_GPUS_MAX, &ret->node.gpus, err);
+    ret->model = csv->fields[4];
     return r;
 }
 
@@ -201,6 +202,29 @@ static int read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_c
     return 0;
 }
 
+uint32_t gt_site_model_number(const struct gt_site *site, const char *name)
+{
+    for (uint32_t i = 1; i <= site->model_count; i++)
+        if (strcmp(site->models[i], name) == 0)
+            return i;
+    return 0;
+}
+
+static int name_model(struct gt_site *site, const char *file, const struct node_row *row, uint32_t *ret,
+                      struct gt_err **err)
+{
+    *ret = *row->model ? gt_site_model_number(site, row->model) : 0;
+    if (*ret || !*row->model)
+        return 0;
+    if (site->model_count == GT_SITE_MODELS_MAX)
+        return gt_fail(err, E2BIG, "%s:%u: more than %d models", file, row->line, GT_SITE_MODELS_MAX);
+    if (!gt_text_copy(site->models[site->model_count + 1], GT_SITE_MODEL_LEN, row->model))
+        return gt_fail(err, EINVAL, "%s:%u: model: expected a name of at most %d characters, is '%.80s'",
+                       file, row->line, GT_SITE_MODEL_LEN - 1, row->model);
+    *ret = ++site->model_count;
+    return 0;
+}
+
 int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err)
 {
     struct gt_csv csv;
@@ -216,7 +240,7 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
         if (strcmp(rows[i - 1].name, rows[i].name) == 0)
             return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file, rows[i].line, rows[i].name);
     qsort(rows, count, sizeof(*rows), by_place);
-    struct gt_site *site = site_new(count);
+    gt_auto_site struct gt_site *site = site_new(count);
     if (!site)
         return gt_fail_sys(err, ENOMEM, "%s", file);
     uint32_t super = 0;
@@ -224,8 +248,32 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
         super += i && by_super(&rows[i - 1], &rows[i]) != 0;
         site->nodes[i] = rows[i].node;
         site->nodes[i].super = super;
+        r = name_model(site, file, &rows[i], &site->nodes[i].model, err);
+        if (r < 0)
+            return r;
     }
     site->single_nodes = !topo;
+    site_finish(site);
+    *ret = gt_steal(site);
+    return 0;
+}
+
+int gt_site_shuffle(const struct gt_site *from, struct gt_rng *rng, struct gt_site **ret, struct gt_err **err)
+{
+    uint32_t count = from->node_count;
+    struct gt_site *site = site_new(count);
+    if (!site)
+        return gt_fail_sys(err, ENOMEM, "cluster");
+    for (uint32_t i = 0; i < count; i++) { /* each goes to a random place of those so far */
+        uint32_t at = gt_rng_below(rng, i + 1);
+        site->nodes[i] = site->nodes[at];
+        site->nodes[at] = from->nodes[i];
+    }
+    for (uint32_t i = 0; i < count; i++)
+        site->nodes[i].super = i;
+    memcpy(site->models, from->models, sizeof(site->models));
+    site->model_count = from->model_count;
+    site->single_nodes = true;
     site_finish(site);
     *ret = site;
     return 0;

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/sim/rng.h"
 
 /*
  * The cluster that is simulated: nodes in supernodes, immutable. Nodes of one supernode stand side by side;
@@ -19,6 +20,8 @@ enum {
     GT_SITE_TEXT_MAX = 64 << 20, /* bytes of a cluster or trace file */
     GT_SITE_CPU_MILLI = 128000,  /* of a node of a shape, where pods ask for CPU and memory */
     GT_SITE_MEMORY_MIB = 2 << 20,
+    GT_SITE_MODELS_MAX = 62, /* of GPUs */
+    GT_SITE_MODEL_LEN = 32,
 };
 
 struct gt_site_node {
@@ -26,15 +29,18 @@ struct gt_site_node {
     uint32_t gpus;   /* 0 to 64 */
     uint32_t linked; /* so many of them, side by side, have direct links to each other */
     uint32_t cpu_milli, memory_mib;
+    uint32_t model; /* of its GPUs, a number of the site's models; 0: none is named */
 };
 
 struct gt_site {
     struct gt_site_node *nodes;
     uint32_t node_count;
     uint32_t super_count;
-    uint32_t *first_node; /* [super_count + 1] */
-    uint32_t gpus;        /* of all nodes */
-    bool single_nodes;    /* a list without supernodes: each node is one of itself */
+    uint32_t *first_node;                                   /* [super_count + 1] */
+    uint32_t gpus;                                          /* of all nodes */
+    char models[GT_SITE_MODELS_MAX + 1][GT_SITE_MODEL_LEN]; /* names, from 1 on */
+    uint32_t model_count;                                   /* without that of 0 */
+    bool single_nodes; /* a list without supernodes: each node is one of itself */
 };
 
 /* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (8), groups of L (4) of them linked
@@ -45,6 +51,13 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
  * supernode is a rack, that is a PSW and an ASW) or "sn,cpu_milli,memory_mib,gpu,model" (the openb node
  * list). `file` names it in errors, FILE:LINE: what. The text is changed. */
 int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err);
+
+/* The same nodes in an order drawn at random, each a supernode of itself. */
+int gt_site_shuffle(const struct gt_site *site, struct gt_rng *rng, struct gt_site **ret,
+                    struct gt_err **err);
+
+/* The number of a model by its name; 0: the site has none such. */
+uint32_t gt_site_model_number(const struct gt_site *site, const char *name);
 
 void gt_site_free(struct gt_site *site);
 GT_DEFINE_CLEANUP(struct gt_site *, gt_site_free)

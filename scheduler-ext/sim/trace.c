@@ -14,6 +14,7 @@ void gt_trace_free(struct gt_trace *trace)
     if (!trace)
         return;
     free(trace->rows);
+    free(trace->specs);
     free(trace);
 }
 
@@ -144,6 +145,32 @@ static int read_openb(const struct gt_csv *csv, struct gt_trace_row *ret, struct
     return 0;
 }
 
+/* The models that a pod can use, as a number; where the file has the column. */
+static int read_spec(const struct gt_csv *csv, int column, struct gt_trace *trace, uint32_t *ret,
+                     struct gt_err **err)
+{
+    const char *text = column < 0 ? "" : csv->fields[column];
+    *ret = 0;
+    if (!*text)
+        return 0;
+    for (uint32_t i = 1; i <= trace->spec_count && !*ret; i++)
+        *ret = strcmp(trace->specs[i], text) == 0 ? i : 0;
+    if (*ret)
+        return 0;
+    if (trace->spec_count == GT_TRACE_SPECS_MAX)
+        return gt_fail(err, E2BIG, "%s:%u: more than %d values of gpu_spec", csv->file, csv->line,
+                       GT_TRACE_SPECS_MAX);
+    if (!trace->specs)
+        trace->specs = calloc(GT_TRACE_SPECS_MAX + 1, sizeof(*trace->specs));
+    if (!trace->specs)
+        return gt_fail_sys(err, ENOMEM, "%s", csv->file);
+    if (!gt_text_copy(trace->specs[trace->spec_count + 1], GT_TRACE_SPEC_LEN, text))
+        return gt_fail(err, EINVAL, "%s:%u: gpu_spec: expected at most %d characters, is '%.40s...'",
+                       csv->file, csv->line, GT_TRACE_SPEC_LEN - 1, text);
+    *ret = ++trace->spec_count;
+    return 0;
+}
+
 /* The namespaces of a file, each with its number. */
 struct tenant_name {
     uint32_t number;
@@ -213,6 +240,9 @@ static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_tra
                        "gpu_milli or timestamp,duration,num_gpus,gpu_time,cluster",
                        csv->file, csv->line ? csv->line : 1);
     unsigned fields = csv->field_count;
+    int spec = -1;
+    for (unsigned i = GT_COUNT(openb_header); i < fields && !philly; i++)
+        spec = strcmp(csv->fields[i], "gpu_spec") == 0 ? (int)i : spec;
     trace->kind = philly ? GT_TRACE_FILE : GT_TRACE_PODS;
     while ((r = gt_csv_next(csv, err)) > 0) {
         if (csv->field_count != fields)
@@ -229,6 +259,8 @@ static int read_rows(struct gt_csv *csv, struct gt_table *tenants, struct gt_tra
         }
         struct gt_trace_row row = {0};
         r = philly ? read_philly(csv, tenants, &row, err) : read_openb(csv, &row, err);
+        if (r >= 0 && !philly)
+            r = read_spec(csv, spec, trace, &row.spec, err);
         if (r < 0)
             return r;
         if (!philly || row.duration > 0) /* what ended at once held nothing */

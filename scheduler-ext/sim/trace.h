@@ -14,6 +14,8 @@ enum {
     GT_TRACE_JOB_GPUS_MAX = 1 << 16,
     GT_TRACE_TENANTS_MAX = 1 << 16,
     GT_MIX_MAX = 16,
+    GT_TRACE_SPECS_MAX = 255,
+    GT_TRACE_SPEC_LEN = 128,
 };
 
 /* A row of a trace file. */
@@ -23,6 +25,7 @@ struct gt_trace_row {
     uint32_t milli; /* of each GPU; 1000 is the whole GPU, less only for one GPU */
     uint32_t cpu_milli, memory_mib;
     uint32_t tenant; /* its namespace */
+    uint32_t spec;   /* models of GPUs it can use, a number of the trace's specs; 0: any */
 };
 
 enum gt_trace_kind {
@@ -42,7 +45,9 @@ struct gt_trace {
     enum gt_trace_kind kind;
     struct gt_trace_row *rows; /* of a file */
     uint32_t row_count;
-    uint32_t tenants;                         /* of the rows; 0: they name none */
+    uint32_t tenants;                 /* of the rows; 0: they name none */
+    char (*specs)[GT_TRACE_SPEC_LEN]; /* [spec_count + 1] names with "|" between, from 1 on */
+    uint32_t spec_count;
     struct gt_size_class classes[GT_MIX_MAX]; /* of a distribution */
     unsigned class_count;
 };

@@ -15,22 +15,58 @@ if [ $# -lt 2 ] || [ ! -f "$1" ] || [ ! -d "$2/openb" ]; then
 fi
 gputopo=$1 openb=$2/openb seeds=${3:-10}
 
-table() { # title options...
-    printf '\n### %s\n\n' "$1"
-    shift
-    printf '| pods | policy | allocated GPUs, %% | rejected pods |\n|---|---|---|---|\n'
-    for list in default multigpu20 multigpu50; do
-        "$gputopo" simulate --cluster "$openb/openb_node_list_gpu_node.csv" \
-            --trace "$openb/openb_pod_list_$list.csv" --seeds "$seeds" -o json "$@" |
-            /usr/bin/python3 -c '
-import json, sys
-for p in json.load(sys.stdin):
-    print("| {} | {} | {:.2f} ±{:.2f} | {:.0f} |".format(
-        sys.argv[1], p["policy"], 100 * p["occupancy"], 100 * p["ci95"]["occupancy"], p["rejected"]))' "$list"
-    done
+exec /usr/bin/python3 - "$gputopo" "$openb" "$seeds" <<'EOF'
+import csv, io, math, statistics, subprocess, sys
+
+gputopo, openb, seeds = sys.argv[1:]
+T95 = [0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
+LISTS = ("default", "multigpu20", "multigpu50")
+# What the paper's own simulator gave at 130 % arrival, the median of ten runs: its cached results lie beside the
+# lists, hkust-adsl/kubernetes-scheduler-simulator.
+PUBLISHED = {
+    "fgd": (95.40, 95.65, 97.17),
+    "best-fit": (93.11, 93.90, 95.70),
+    "packing": (92.06, 93.75, 96.19),
+    "clustering": (91.79, 93.59, 95.78),
+    "dot-product": (90.80, 92.02, 94.88),
+    "random": (87.38, 88.66, 90.23),
 }
 
-table "All pods, scores with CPU, ties by name (the published protocol)"
-table "All pods, scores with CPU, ties at random" --ties random
-table "Whole-GPU pods, CPU and memory for feasibility only, ties by name" --whole-gpus --gpu-only
-table "Whole-GPU pods, scores with CPU, ties by name" --whole-gpus
+
+def mean_ci(values):
+    n = len(values)
+    t = T95[n - 1] if n - 1 < len(T95) else 1.96
+    return statistics.mean(values), t * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0
+
+
+def shares(name, options):
+    command = [gputopo, "simulate", "--cluster", f"{openb}/openb_node_list_gpu_node.csv", "--trace",
+               f"{openb}/openb_pod_list_{name}.csv", "--seeds", seeds, "-o", "csv", *options]
+    text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    of = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        of.setdefault(row["policy"], []).append(100 * float(row["occupancy"]))
+    return of
+
+
+def table(title, *options, published=False):
+    print(f"\n### {title}\n")
+    runs = [shares(name, options) for name in LISTS]
+    known = " | published" if published else ""
+    print("| policy | " + " | ".join(f"{name}{known} | ours minus it" for name in LISTS) + " |")
+    print("|---" * (1 + len(LISTS) * (3 if published else 2)) + "|")
+    for policy in runs[0]:
+        cells = []
+        for i, run in enumerate(runs):
+            cells.append("{:.2f} ±{:.2f}".format(*mean_ci(run[policy])))
+            if published:
+                cells.append(f"{PUBLISHED[policy][i]:.2f}" if policy in PUBLISHED else "")
+            paired = [a - b for a, b in zip(run["gputopo"], run[policy])]
+            cells.append("" if policy == "gputopo" else "{:+.2f} ±{:.2f}".format(*mean_ci(paired)))
+        print(f"| {policy} | " + " | ".join(cells) + " |")
+
+
+table("All pods", published=True)
+table("Pods of whole GPUs; scores see no CPU, but for fgd-cpu", "--whole-gpus", "--gpu-only")
+table("All pods, among equal nodes a random one for each pod", "--ties", "random")
+EOF

@@ -18,8 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TRACES = os.path.join(HERE, "..", "..", "..", "shared", "data", "traces")
 TIMEOUT_S = 120
 GROUP = ["gputopo", "gputopo-static", "kueue", "slurm-block", "huawei", "volcano", "first-fit", "best-fit",
-         "worst-fit", "random", "least-allocated", "most-allocated", "gpu-aware"]
-POD = ["gputopo", "fgd", "best-fit", "dot-product", "packing", "clustering", "random"]
+         "worst-fit", "random", "kueue+most", "kueue+first", "huawei+most", "huawei+first", "volcano+most",
+         "volcano+first", "least-allocated", "most-allocated", "gpu-aware"]
+POD = ["gputopo", "fgd", "fgd-cpu", "best-fit", "dot-product", "packing", "clustering", "random"]
 SMALL = ["--cluster", "8x4x8", "--trace", "mix:1,8,16,32", "--jobs", "800"]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,64000,1000,8,\nb,64000,1000,4,\nc,64000,1000,0,\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n1,100,1,1,500\n2,100,1,2,1000\n3,100,1,0,0\n"
@@ -152,6 +153,8 @@ class Simulate(unittest.TestCase):
         empty = self.file("e.csv", "sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n")
         self.bad(1, "no GPUs", "--cluster", empty, "--trace", "seren")
         self.bad(1, "no GPUs", "--cluster", empty, "--trace", pods)
+        asking = self.file("s.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n1,1,1,1,1000,T4\n")
+        self.bad(1, "gpu_spec", "--cluster", "2x2", "--trace", asking)
         self.bad(1, "", *SMALL, "--plot", os.path.join(nodes, "under-a-file"))
 
     def test_bad_usage(self):
@@ -164,7 +167,7 @@ class Simulate(unittest.TestCase):
         self.bad(2, "is 'best'", *SMALL, "--policy", "gputopo,best")
         self.bad(2, "is ''", *SMALL, "--policy", "")
         self.bad(2, "is 'fgd'", *SMALL, "--policy", "fgd")  # of single pods, not of groups
-        self.bad(2, "at most 16", *SMALL, "--policy", ",".join(["kueue"] * 17))
+        self.bad(2, "at most 32", *SMALL, "--policy", ",".join(["kueue"] * 33))
         for option in ("--seed", "--seeds", "--load", "--jobs", "--group", "--atomic", "--mtbf", "--repair", "--warm-up",
                        "--loss-weight", "--queue", "--ties", "-o"):
             for value in ("-1", "x", "", "1e999", "nan"):

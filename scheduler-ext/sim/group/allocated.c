@@ -26,6 +26,11 @@ static uint32_t choose_node(struct gt_rng *rng, const struct gt_world *world, un
     return best;
 }
 
+uint32_t gt_group_most_allocated_node(struct gt_rng *rng, const struct gt_world *world, unsigned gpus)
+{
+    return choose_node(rng, world, gpus, true);
+}
+
 static bool place_all(struct gt_rng *rng, struct gt_world *world, const struct gt_sim_job *job,
                       struct gt_place *places, bool most)
 {

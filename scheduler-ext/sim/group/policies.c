@@ -2,11 +2,9 @@
 #include "scheduler-ext/sim/group/policy.h"
 
 const struct gt_group_policy *const gt_group_policies[] = {
-    &gt_group_gputopo,         &gt_group_gputopo_static,
-    &gt_group_kueue,           &gt_group_slurm_block,
-    &gt_group_huawei,          &gt_group_volcano,
-    &gt_group_first_fit,       &gt_group_best_fit,
-    &gt_group_worst_fit,       &gt_group_random,
-    &gt_group_least_allocated, &gt_group_most_allocated,
-    &gt_group_gpu_aware,       NULL,
+    &gt_group_gputopo,         &gt_group_gputopo_static, &gt_group_kueue,        &gt_group_slurm_block,
+    &gt_group_huawei,          &gt_group_volcano,        &gt_group_first_fit,    &gt_group_best_fit,
+    &gt_group_worst_fit,       &gt_group_random,         &gt_group_kueue_most,   &gt_group_kueue_first,
+    &gt_group_huawei_most,     &gt_group_huawei_first,   &gt_group_volcano_most, &gt_group_volcano_first,
+    &gt_group_least_allocated, &gt_group_most_allocated, &gt_group_gpu_aware,    NULL,
 };

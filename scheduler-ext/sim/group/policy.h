@@ -43,7 +43,8 @@ struct gt_group_policy {
 extern const struct gt_group_policy gt_group_gputopo, gt_group_gpu_aware, gt_group_kueue,
     gt_group_slurm_block, gt_group_huawei, gt_group_volcano, gt_group_first_fit, gt_group_best_fit,
     gt_group_worst_fit, gt_group_random, gt_group_least_allocated, gt_group_most_allocated,
-    gt_group_gputopo_static;
+    gt_group_gputopo_static, gt_group_kueue_most, gt_group_kueue_first, gt_group_huawei_most,
+    gt_group_huawei_first, gt_group_volcano_most, gt_group_volcano_first;
 
 /* All of them, NULL at the end: policies.c. */
 extern const struct gt_group_policy *const gt_group_policies[];
@@ -61,6 +62,9 @@ bool gt_group_fill(struct gt_world *world, uint32_t super, unsigned gpus, uint32
 
 /* One pod on a node that holds it: the lowest free GPUs. */
 void gt_group_take_lowest(struct gt_world *world, uint32_t node, unsigned gpus, struct gt_place *ret);
+
+/* The node for a pod by MostAllocated, at random among equals; GT_NONE: none has room. */
+uint32_t gt_group_most_allocated_node(struct gt_rng *rng, const struct gt_world *world, unsigned gpus);
 
 /* Gives back the first `count` places. */
 void gt_group_undo(struct gt_world *world, const struct gt_place *places, uint32_t count);

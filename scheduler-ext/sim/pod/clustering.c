@@ -3,11 +3,13 @@
 
 #include "scheduler-ext/sim/pod/policy.h"
 
-/* GPU clustering: requests of one type together, then the fuller node. */
+/* GPU clustering: requests of one type together, then the fuller node; a pod without GPUs anywhere. */
 static double score(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
     (void)state;
-    bool same = shape->type && node->pods[shape->type], other = false;
+    if (!shape->type)
+        return 0;
+    bool same = node->pods[shape->type], other = false;
     for (unsigned t = 1; t < GT_POD_TYPES; t++)
         other |= t != shape->type && node->pods[t];
     double base = same ? (other ? 50 : 75) : other ? 0 : 25;

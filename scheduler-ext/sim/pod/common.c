@@ -3,7 +3,7 @@
 
 bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape)
 {
-    if (shape->gpus * shape->milli > node->gpu_free)
+    if (shape->gpus * shape->milli > node->gpu_free || !gt_pod_accepts(node, shape->models))
         return false;
     uint32_t found = 0;
     for (uint32_t i = 0; i < node->gpus && found < shape->gpus; i++)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler-ext/sim/links.h"
@@ -24,6 +25,8 @@ struct pod_run {
     const struct gt_trace *trace;
     const struct gt_pod_policy *policy;
     const struct gt_pod_options *options;
+    struct gt_site *site; /* the nodes in a random order */
+    bool gpu_only;        /* the policy sees no CPU */
     struct gt_pod_world world;
     struct gt_pod_kind *shapes;
     uint32_t *shape_of; /* [row] */
@@ -53,6 +56,7 @@ static void run_done(struct pod_run *run)
     free(run->fits);
     free(run->scores);
     gt_links_done(&run->links);
+    gt_site_free(run->site);
 }
 
 /* ---- shapes: pods that look alike to a policy ---- */
@@ -67,7 +71,24 @@ static int by_shape(const void *a, const void *b)
         return x->cpu_milli < y->cpu_milli ? -1 : 1;
     if (x->gpus != y->gpus)
         return x->gpus < y->gpus ? -1 : 1;
+    if (x->spec != y->spec)
+        return x->spec < y->spec ? -1 : 1;
     return (x->milli > y->milli) - (x->milli < y->milli);
+}
+
+/* The models of a spec such as "A10|T4" that the cluster has, by number; one that it lacks is the last bit,
+ * which no node has. */
+static uint64_t models_of(const struct gt_site *site, const char *spec)
+{
+    char name[GT_TRACE_SPEC_LEN];
+    uint64_t models = 0;
+    for (const char *end; *spec; spec = end + (*end == '|')) {
+        end = strchrnul(spec, '|');
+        snprintf(name, sizeof(name), "%.*s", (int)(end - spec), spec);
+        uint32_t number = gt_site_model_number(site, name);
+        models |= UINT64_C(1) << (number ? number : GT_SITE_MODELS_MAX + 1);
+    }
+    return models;
 }
 
 static void make_shapes(struct pod_run *run)
@@ -77,7 +98,7 @@ static void make_shapes(struct pod_run *run)
     for (uint32_t i = 0; i < trace->row_count; i++)
         run->order[i] = i;
     sort_rows = trace->rows;
-    sort_cpu = !run->options->gpu_only;
+    sort_cpu = !run->gpu_only;
     qsort(run->order, trace->row_count, sizeof(*run->order), by_shape);
     for (uint32_t i = 0; i < trace->row_count; i++) {
         const struct gt_trace_row *row = &trace->rows[run->order[i]];
@@ -86,6 +107,7 @@ static void make_shapes(struct pod_run *run)
                 .cpu = sort_cpu ? row->cpu_milli : 0,
                 .gpus = row->gpus,
                 .milli = row->milli,
+                .models = row->spec ? models_of(run->site, trace->specs[row->spec]) : 0,
                 .type = row->gpus == 0              ? 0
                         : row->milli < GT_GPU_MILLI ? 1
                                                     : 1 + row->gpus,
@@ -101,7 +123,14 @@ static void make_shapes(struct pod_run *run)
 static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_err **err)
 {
     uint32_t rows = run->trace->row_count, nodes = site->node_count;
-    run->world.site = site;
+    gt_rng_seed(&run->ties, run->options->seed ^ UINT64_C(0x7135));
+    if (run->trace->spec_count && !site->model_count)
+        return gt_fail(err, EINVAL, "the pods ask for models of GPUs (gpu_spec), and the cluster names none");
+    int r = gt_site_shuffle(site, &run->ties, &run->site, err);
+    if (r < 0)
+        return r;
+    site = run->world.site = run->site;
+    run->gpu_only = run->options->gpu_only && !run->policy->sees_cpu;
     run->world.nodes = calloc(nodes, sizeof(*run->world.nodes));
     run->shapes = calloc(rows, sizeof(*run->shapes));
     run->shape_of = calloc(rows, sizeof(*run->shape_of));
@@ -119,16 +148,16 @@ static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_e
         struct gt_pod_node *node = &run->world.nodes[i];
         const struct gt_site_node *from = &site->nodes[i];
         run->rest[i] = (struct rest){from->cpu_milli, from->memory_mib};
-        *node = (struct gt_pod_node){.cpu = run->options->gpu_only ? 0 : from->cpu_milli,
+        *node = (struct gt_pod_node){.cpu = run->gpu_only ? 0 : from->cpu_milli,
                                      .gpus = from->gpus,
                                      .gpu_free = from->gpus * GT_GPU_MILLI,
+                                     .model = from->model,
                                      .version = 1};
         for (uint32_t g = 0; g < from->gpus; g++)
             node->gpu[g] = GT_GPU_MILLI;
     }
     run->capacity = (uint64_t)site->gpus * GT_GPU_MILLI;
     gt_rng_seed(&run->rng, run->options->seed);
-    gt_rng_seed(&run->ties, run->options->seed ^ UINT64_C(0x7135));
     for (uint32_t i = 0; i < rows; i++)
         run->order[i] = i;
     for (uint32_t i = rows; i > 1; i--) {
@@ -137,7 +166,7 @@ static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_e
         run->order[j] = row;
     }
     struct gt_pod_setup setup = {.seed = run->options->seed, .loss_weight = run->options->loss_weight};
-    int r = gt_links_open(&run->links, site, err);
+    r = gt_links_open(&run->links, site, err);
     return r >= 0 && run->policy->open ? run->policy->open(&run->world, &setup, &run->state, err) : r;
 }
 

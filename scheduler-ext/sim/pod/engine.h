@@ -7,11 +7,12 @@
 
 /*
  * The static protocol: the pods of the list in random order, then pods drawn from it, until the GPUs asked
- * for reach `load` times those of the cluster. Every pod that fits somewhere is placed and stays.
+ * for reach `load` times those of the cluster. Every pod that fits somewhere is placed and stays. The nodes
+ * stand in a random order, one for each seed, as the paper's simulator names them.
  */
 struct gt_pod_options {
     double load;        /* 1.3 for the published protocol */
-    bool random_ties;   /* of equal nodes a random one; else the first by name */
+    bool random_ties;   /* of equal nodes a random one; else the first in the order of this seed */
     bool gpu_only;      /* scores see no CPU: it and memory decide only where a pod fits */
     double loss_weight; /* of gpu-aware */
     uint64_t seed;

@@ -11,6 +11,7 @@
  */
 struct typical {
     uint32_t cpu, gpus, milli;
+    uint64_t models;
     double share;
 };
 
@@ -27,7 +28,11 @@ static int by_count(const void *a, const void *b)
     const struct gt_pod_kind *y = *(const struct gt_pod_kind *const *)b;
     if (x->count != y->count)
         return x->count < y->count ? 1 : -1;
-    return (x > y) - (x < y); /* as they stand in the trace */
+    if (x->cpu != y->cpu)
+        return x->cpu < y->cpu ? 1 : -1;
+    if (x->milli != y->milli)
+        return x->milli < y->milli ? 1 : -1;
+    return (x < y) - (x > y); /* the larger one, in the order of the shapes */
 }
 
 static int open_state(const struct gt_pod_world *world, const struct gt_pod_setup *setup, void **ret,
@@ -46,8 +51,8 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     double covered = 0;
     for (uint32_t i = 0; i < world->shape_count && covered < TYPICAL_PART * world->pod_rows; i++) {
         covered += order[i]->count;
-        state->typical[state->count++] =
-            (struct typical){order[i]->cpu, order[i]->gpus, order[i]->milli, order[i]->count};
+        state->typical[state->count++] = (struct typical){order[i]->cpu, order[i]->gpus, order[i]->milli,
+                                                          order[i]->models, order[i]->count};
     }
     for (uint32_t t = 0; t < state->count; t++)
         state->typical[t].share /= covered;
@@ -55,8 +60,10 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     return 0;
 }
 
-static double fragment(const struct fgd_state *state, uint32_t cpu, const uint16_t *gpu, uint32_t gpus)
+static double fragment(const struct fgd_state *state, const struct gt_pod_node *node, uint32_t cpu,
+                       const uint16_t *gpu)
 {
+    uint32_t gpus = node->gpus;
     double sum = 0;
     uint32_t all = 0;
     for (uint32_t i = 0; i < gpus; i++)
@@ -64,7 +71,7 @@ static double fragment(const struct fgd_state *state, uint32_t cpu, const uint16
     for (uint32_t t = 0; t < state->count && all; t++) {
         const struct typical *typical = &state->typical[t];
         uint32_t unusable = all, fitting = 0;
-        if (typical->gpus && typical->cpu <= cpu) {
+        if (typical->gpus && typical->cpu <= cpu && gt_pod_accepts(node, typical->models)) {
             uint32_t too_small = 0;
             for (uint32_t i = 0; i < gpus; i++) {
                 bool fits = gpu[i] >= typical->milli;
@@ -88,7 +95,7 @@ static double score_of(double before, double after)
 static double score_share(const struct fgd_state *state, const struct gt_pod_node *node,
                           const struct gt_pod_kind *shape, unsigned *ret_gpu)
 {
-    double before = fragment(state, node->cpu, node->gpu, node->gpus), best = -1;
+    double before = fragment(state, node, node->cpu, node->gpu), best = -1;
     uint16_t gpu[GT_GPUS_MAX];
     for (unsigned i = 0; i < node->gpus; i++)
         gpu[i] = node->gpu[i];
@@ -96,7 +103,7 @@ static double score_share(const struct fgd_state *state, const struct gt_pod_nod
         if (node->gpu[i] < shape->milli)
             continue;
         gpu[i] = (uint16_t)(gpu[i] - shape->milli);
-        double score = score_of(before, fragment(state, node->cpu - shape->cpu, gpu, node->gpus));
+        double score = score_of(before, fragment(state, node, node->cpu - shape->cpu, gpu));
         gpu[i] = node->gpu[i];
         if (score > best) {
             best = score;
@@ -119,8 +126,8 @@ static double score(void *p, const struct gt_pod_node *node, const struct gt_pod
         gpu[i] = takes ? 0 : node->gpu[i];
         need -= takes;
     }
-    return score_of(fragment(state, node->cpu, node->gpu, node->gpus),
-                    fragment(state, node->cpu - shape->cpu, gpu, node->gpus));
+    return score_of(fragment(state, node, node->cpu, node->gpu),
+                    fragment(state, node, node->cpu - shape->cpu, gpu));
 }
 
 static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
@@ -132,3 +139,11 @@ static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct
 
 const struct gt_pod_policy gt_pod_fgd = {
     .name = "fgd", .open = open_state, .close = free, .score = score, .choose_gpu = choose_gpu};
+
+/* The same where others see no CPU: for a look at what CPU is worth. */
+const struct gt_pod_policy gt_pod_fgd_cpu = {.name = "fgd-cpu",
+                                             .open = open_state,
+                                             .close = free,
+                                             .score = score,
+                                             .sees_cpu = true,
+                                             .choose_gpu = choose_gpu};

@@ -14,11 +14,11 @@ static double score(void *state, const struct gt_pod_node *node, const struct gt
         idle += node->gpu[i] == GT_GPU_MILLI;
     if (idle == node->gpus)
         return fmax(33 - (double)idle, idle);
-    for (uint32_t i = 0; i < node->gpus && need; i++) /* GPUs in use first */
-        if (node->gpu[i] >= shape->milli && node->gpu[i] < GT_GPU_MILLI) {
-            free_percent += node->gpu[i] / 10;
-            need--;
-        }
+    if (need == 1 && shape->milli < GT_GPU_MILLI) { /* the fullest GPU in use; whole ones are idle */
+        uint32_t least = node->gpu[gt_pod_tightest_gpu(node, shape->milli)];
+        need -= least < GT_GPU_MILLI;
+        free_percent = least / 10;
+    }
     if (need)
         return fmax(50 - (double)need, 33);
     return fmax(100 - trunc(free_percent / 10.0), 50);

@@ -19,6 +19,7 @@ struct gt_pod_node {
     uint32_t gpu_free;           /* sum over its GPUs */
     uint16_t gpu[GT_GPUS_MAX];   /* free of each */
     uint16_t pods[GT_POD_TYPES]; /* of each type */
+    uint32_t model;              /* number of its GPUs' model; 0: none is named */
     uint32_t version;            /* changes with every change */
 };
 
@@ -27,6 +28,7 @@ struct gt_pod_kind {
     uint32_t cpu;         /* 0 where CPU counts for feasibility alone */
     uint32_t gpus, milli; /* milli of each; 1000 for whole GPUs, 0 without */
     uint32_t count;       /* rows of the trace that are like this */
+    uint64_t models;      /* it can use, by number; 0: any */
     unsigned type;
 };
 
@@ -52,6 +54,7 @@ struct gt_pod_policy {
     /* Either: a number for a node on which the pod fits, the highest wins, ties by the common rule. It may
      * depend on the node and the shape alone: it is asked again only when the node has changed. */
     double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
+    bool sees_cpu; /* even where it counts for feasibility alone */
     /* With min-max stretching to whole numbers 0 to 100 before they are compared, as kube-scheduler does. */
     bool stretched;
 
@@ -68,13 +71,19 @@ struct gt_pod_policy {
     void (*changed)(void *state, const struct gt_pod_world *world, uint32_t node);
 };
 
-extern const struct gt_pod_policy gt_pod_gputopo, gt_pod_fgd, gt_pod_best_fit, gt_pod_dot_product,
-    gt_pod_packing, gt_pod_clustering, gt_pod_random;
+extern const struct gt_pod_policy gt_pod_gputopo, gt_pod_fgd, gt_pod_fgd_cpu, gt_pod_best_fit,
+    gt_pod_dot_product, gt_pod_packing, gt_pod_clustering, gt_pod_random;
 extern const struct gt_pod_policy *const gt_pod_policies[]; /* policies.c; NULL at the end */
 
 /* ---- shared, common.c ---- */
 
-/* Whether the GPUs of the node suffice. */
+/* Whether the pod can use the node's GPUs. */
+static inline bool gt_pod_accepts(const struct gt_pod_node *node, uint64_t models)
+{
+    return !models || models >> node->model & 1;
+}
+
+/* Whether the GPUs of the node suffice, and the pod can use them. */
 bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape);
 
 /* The GPU with the least room that suffices for the share. */

@@ -127,6 +127,37 @@ static void test_ties(void **state)
     assert_int_equal(goes_to("gputopo", free, chain124, 3, 2), 1);
 }
 
+/* A job of one pod goes where kube-scheduler packs it, or to the first node with room; a group goes its way.
+ */
+static void test_pairs(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"kueue+most",   "kueue+first",  "huawei+most",
+                                        "huawei+first", "volcano+most", "volcano+first"};
+    const struct gt_sim_job pod = {.duration = 1, .pods = 1, .unit = 1, .gpus = 1};
+    const struct gt_sim_job group = {.duration = 1, .pods = 2, .unit = 2, .gpus = 2};
+    struct gt_site *site = make_site("2x2x4");
+    for (size_t p = 0; p < GT_COUNT(names); p++) {
+        const struct gt_group_policy *policy = group_policy(names[p]);
+        struct gt_group_setup setup = {.pods_max = 2, .seed = 7};
+        gt_auto_world struct gt_world *world = NULL;
+        struct gt_place places[2];
+        void *own;
+        assert_int_equal(gt_world_new(site, &world, NULL), 0);
+        assert_int_equal(gt_world_track(world, 1, NULL), 0);
+        assert_int_equal(gt_world_track(world, 2, NULL), 0);
+        assert_int_equal(policy->open(world, &setup, &own, NULL), 0);
+        gt_world_take(world, 1, 3);
+        gt_world_take(world, 2, 7);
+        assert_true(policy->place(own, world, &group, places));
+        assert_int_equal(places[0].node, 3); /* the supernode with room for 2 of its pods, not 3 */
+        assert_true(policy->place(own, world, &pod, places));
+        assert_int_equal(places[0].node, p % 2 ? 0 : 2);
+        policy->close(own);
+    }
+    gt_site_free(site);
+}
+
 /* Three units of 2: Kueue takes the one supernode that holds exactly them, Huawei the small cells of row 0.
  */
 static void test_jobs_of_units(void **state)
@@ -308,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_one_and_four),
         cmocka_unit_test(test_two_of_four_and_six),
         cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_jobs_of_units),
         cmocka_unit_test(test_kueue_splits_a_job),
         cmocka_unit_test(test_churn_fills_the_remainder),
