@@ -157,7 +157,7 @@ static void write_title(const struct cli_simulation *options, struct gt_buf *to)
     write_name(options->trace, to);
     gt_buf_printf(to, ", load %g", pods ? experiment->pod.load : experiment->draw.load);
     if (!pods && experiment->draw.departures)
-        gt_buf_printf(to, ", %u jobs", experiment->draw.jobs);
+        gt_buf_printf(to, ", %u jobs%s", experiment->draw.jobs, experiment->draw.replay ? " replayed" : "");
     else
         gt_buf_puts(to, ", no departures");
     if (options->mtbf_hours > 0)
@@ -232,6 +232,8 @@ int cli_simulate_run(struct cli_simulation *options)
 
     bool stay = trace->kind == GT_TRACE_PODS || !experiment->draw.departures;
     double load = options->load > 0 ? options->load : stay ? 1.3 : 1;
+    if (experiment->draw.replay && stay)
+        return cli_usage(verb, "--replay: not where pods never leave");
     experiment->site = site;
     experiment->trace = trace;
     experiment->draw.load = experiment->pod.load = load;

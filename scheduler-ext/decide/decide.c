@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "scheduler-ext/core/drain.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/decide/part.h"
@@ -545,92 +546,6 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
 
 /* ---- nodes for a job that waits ---- */
 
-/*
- * Which nodes to let run empty for a job that waits. Nodes are put into the order in which they may be
- * expected to become free: supernodes by the share of them that is in use, in a supernode nodes by what is in
- * use. The shortest beginning of that order with which the job would fit, everything on it gone, is found by
- * halving, since more room never hurts; the nodes that its plan uses then are the answer.
- */
-struct candidate {
-    uint32_t node, supernode, used, share; /* share: of the supernode, per mille */
-};
-
-static int by_drain(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-    if (x->share != y->share)
-        return x->share < y->share ? -1 : 1;
-    if (x->supernode != y->supernode)
-        return x->supernode < y->supernode ? -1 : 1;
-    if (x->used != y->used)
-        return x->used < y->used ? -1 : 1;
-    return (x->node > y->node) - (x->node < y->node);
-}
-
-static unsigned bits(uint64_t mask)
-{
-    return gt_bit_count(mask);
-}
-
-/* All nodes where pods may be placed; the caller frees them. */
-static struct candidate *collect(const struct gt_cluster *cluster, const struct gt_node_set *excluded,
-                                 uint32_t *ret_count)
-{
-    uint32_t nodes = gt_cluster_nodes(cluster), supernodes = gt_cluster_supernodes(cluster), count = 0;
-    struct candidate *list = calloc((size_t)nodes + 1, sizeof(*list));
-    uint64_t *used = calloc((size_t)supernodes + 1, sizeof(*used)),
-             *all = calloc((size_t)supernodes + 1, sizeof(*all));
-    for (uint32_t n = 0; list && used && all && n < nodes; n++) {
-        struct gt_cluster_node info;
-        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible || gt_node_set_has(excluded, n))
-            continue;
-        list[count] = (struct candidate){n, info.supernode, bits(info.healthy & ~info.available), 0};
-        used[info.supernode] += list[count].used;
-        all[info.supernode] += bits(info.healthy);
-        count++;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        list[i].share =
-            (uint32_t)(all[list[i].supernode] ? used[list[i].supernode] * 1000 / all[list[i].supernode]
-                                              : 1000);
-    free(used);
-    free(all);
-    *ret_count = count;
-    return list;
-}
-
-struct drain {
-    struct gt_cluster *cluster;
-    struct gt_plan_request request;
-    struct candidate *list;
-    uint64_t *freed; /* [node] */
-    uint32_t count;
-};
-
-/* As if nobody were on the first `count` nodes. */
-static bool fits(struct drain *drain, uint32_t count)
-{
-    struct gt_plan_failure failure;
-    for (uint32_t i = 0; i < drain->count; i++)
-        drain->freed[drain->list[i].node] = i < count ? UINT64_MAX : 0;
-    return gt_plan_job(drain->cluster, &drain->request, &failure);
-}
-
-static bool find_shortest(struct drain *drain)
-{
-    uint32_t low = 0, high = drain->count; /* fits with high, not with low */
-    if (!fits(drain, high))
-        return false;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (fits(drain, middle))
-            high = middle;
-        else
-            low = middle;
-    }
-    return fits(drain, high);
-}
-
 /* What it needs to begin, or to begin one more unit. */
 static void choose_least(const struct gt_job_view *view, struct attempt *attempt)
 {
@@ -644,29 +559,19 @@ bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
                      const struct gt_reservations *reservations, struct gt_node_set *ret)
 {
     auto_attempt struct attempt attempt = {0};
-    struct drain drain = {.cluster = gt_cache_cluster(cache)};
     struct gt_node_set set = {0};
     if (!view->grouped ||
         attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_EMPTIED, &attempt, NULL) < 0)
         return false;
-    drain.list = collect(drain.cluster, &attempt.excluded, &drain.count);
-    drain.freed = calloc((size_t)gt_cluster_nodes(drain.cluster) + 1, sizeof(*drain.freed));
     if (gt_part_is_allowed(view))
         choose_least(view, &attempt);
-    drain.request = request_of(view, &attempt);
-    drain.request.freed = drain.freed;
-    drain.request.limits = attempt.demands.limits; /* nodes that would be short even then */
-    drain.request.limit_count = attempt.demands.limit_count;
-    bool found = drain.list && drain.freed && drain.count;
-    if (found) {
-        qsort(drain.list, drain.count, sizeof(*drain.list), by_drain);
-        found = find_shortest(&drain);
-    }
+    struct gt_plan_request request = request_of(view, &attempt);
+    request.limits = attempt.demands.limits; /* nodes that would be short even then */
+    request.limit_count = attempt.demands.limit_count;
+    bool found = gt_drain_plan(gt_cache_cluster(cache), &request);
     for (uint32_t i = 0; found && i < view->count; i++)
         if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running)
             found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
-    free(drain.list);
-    free(drain.freed);
     if (!found) {
         gt_node_set_done(&set);
         return false;

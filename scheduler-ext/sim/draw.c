@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "scheduler-ext/sim/trace.h"
 
@@ -73,6 +74,63 @@ static struct gt_sim_job make_job(struct size size, const struct gt_trace *trace
     return job;
 }
 
+static _Thread_local const struct gt_trace_row *sort_rows;
+
+static int by_time(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (sort_rows[x].submitted != sort_rows[y].submitted)
+        return sort_rows[x].submitted < sort_rows[y].submitted ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* The rows of a file by time; the caller frees them. */
+static int sort_by_time(const struct gt_trace *trace, uint32_t **ret, struct gt_err **err)
+{
+    gt_auto_free uint32_t *order = calloc((size_t)trace->row_count + 1, sizeof(*order));
+    if (!order)
+        return gt_fail_sys(err, ENOMEM, "%u jobs", trace->row_count);
+    for (uint32_t i = 0; i < trace->row_count; i++) {
+        order[i] = i;
+        if (!trace->rows[i].submitted)
+            return gt_fail(err, EINVAL, "the jobs have no times such as 2017-10-09 07:01:55 to be replayed");
+    }
+    if (!trace->row_count)
+        return gt_fail(err, EINVAL, "only the jobs of a file can be replayed");
+    sort_rows = trace->rows;
+    qsort(order, trace->row_count, sizeof(*order), by_time);
+    *ret = gt_steal(order);
+    return 0;
+}
+
+/* Consecutive jobs of the file, from a random one on, as many as are wanted or there are. */
+static int replay(const struct gt_trace *trace, const struct gt_site *site, const struct gt_draw *draw,
+                  uint32_t power, struct gt_rng *rng, struct gt_jobs *ret, struct gt_err **err)
+{
+    gt_auto_free uint32_t *order = NULL;
+    int r = sort_by_time(trace, &order, err);
+    if (r < 0)
+        return r;
+    uint32_t count = draw->jobs < trace->row_count ? draw->jobs : trace->row_count;
+    uint32_t first = gt_rng_below(rng, trace->row_count - count + 1), node = gt_site_largest_node(site);
+    struct gt_sim_job *jobs = calloc(count, sizeof(*jobs));
+    if (!jobs)
+        return gt_fail_sys(err, ENOMEM, "%u jobs", count);
+    double asked = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct gt_trace_row *row = &trace->rows[order[first + i]];
+        jobs[i] =
+            make_job((struct size){row->gpus, row->duration, row->tenant}, trace, node, power, draw, rng);
+        jobs[i].submit = (double)(row->submitted - trace->rows[order[first]].submitted);
+        asked += jobs[i].duration * jobs[i].pods * jobs[i].gpus;
+    }
+    double span = jobs[count - 1].submit;
+    for (uint32_t i = 0; i < count && span > 0; i++)
+        jobs[i].submit *= asked / (draw->load * site->gpus) / span;
+    *ret = (struct gt_jobs){jobs, count, trace->tenants};
+    return 0;
+}
+
 int gt_trace_draw(const struct gt_trace *trace, const struct gt_site *site, const struct gt_draw *draw,
                   struct gt_jobs *ret, struct gt_err **err)
 {
@@ -83,11 +141,13 @@ int gt_trace_draw(const struct gt_trace *trace, const struct gt_site *site, cons
         power *= 2; /* so that units of the largest size divide by the others */
     if (trace->kind != GT_TRACE_CDF)
         power = super;
+    struct gt_rng rng;
+    gt_rng_seed(&rng, draw->seed);
+    if (draw->replay)
+        return replay(trace, site, draw, power, &rng, ret, err);
     struct gt_sim_job *jobs = calloc(draw->jobs, sizeof(*jobs));
     if (!jobs)
         return gt_fail_sys(err, ENOMEM, "%u jobs", draw->jobs);
-    struct gt_rng rng;
-    gt_rng_seed(&rng, draw->seed);
     double between = mean_gpu_seconds(trace) / (draw->load * site->gpus), now = 0, asked = 0;
     uint32_t count = 0;
     while (count < draw->jobs && (draw->departures || asked < draw->load * site->gpus)) {

@@ -31,6 +31,12 @@ struct gt_sample { /* at equal steps of the run */
     X("spreadP99", spread_p99)                                                                               \
     X("spreadBound", spread_bound)                                                                           \
     X("linkShare", link_share)                                                                               \
+    X("served", served)                                                                                      \
+    X("waitMean", wait_mean)                                                                                 \
+    X("waitGpuMean", wait_gpu_mean)                                                                          \
+    X("slowdownNode", slowdown_node)                                                                         \
+    X("slowdownSupernode", slowdown_supernode)                                                               \
+    X("slowdownLarger", slowdown_larger)                                                                     \
     X("waitP50", wait_p50)                                                                                   \
     X("waitP99", wait_p99)                                                                                   \
     X("waitFirstP99", wait_first_p99)                                                                        \

@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "scheduler-ext/sim/csv.h"
 
 void gt_trace_free(struct gt_trace *trace)
@@ -212,6 +213,19 @@ static int tenant_of(struct gt_table *tenants, const struct gt_csv *csv, const c
     return 0;
 }
 
+/* "2017-10-09 07:01:55", without a time zone; 0: it is none. */
+static int64_t read_time(const char *text)
+{
+    char copy[32];
+    if (!gt_text_copy(copy, sizeof(copy) - 1, text))
+        return 0;
+    char *space = strchr(copy, ' ');
+    if (space)
+        *space = 'T';
+    memcpy(copy + strlen(copy), "Z", sizeof("Z"));
+    return gt_time_of_text(copy);
+}
+
 /* The virtual cluster that a job ran in is whose job it was. */
 static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struct gt_trace_row *ret,
                        struct gt_err **err)
@@ -223,6 +237,7 @@ static int read_philly(const struct gt_csv *csv, struct gt_table *tenants, struc
     if (r >= 0 && ret->gpus == 0)
         return gt_fail(err, EINVAL, "%s:%u: num_gpus: expected 1 or more, is 0", csv->file, csv->line);
     ret->milli = 1000;
+    ret->submitted = read_time(csv->fields[0]);
     return r < 0 ? r : tenant_of(tenants, csv, csv->fields[4], &ret->tenant, err);
 }
 

@@ -20,7 +20,8 @@ enum {
 
 /* A row of a trace file. */
 struct gt_trace_row {
-    double duration; /* seconds */
+    double duration;   /* seconds */
+    int64_t submitted; /* Unix time; 0: the file says none */
     uint32_t gpus;
     uint32_t milli; /* of each GPU; 1000 is the whole GPU, less only for one GPU */
     uint32_t cpu_milli, memory_mib;
@@ -79,6 +80,7 @@ struct gt_draw {
     double load;   /* GPU time asked for over GPU time there is; without departures: GPUs over GPUs */
     uint32_t jobs; /* how many; without departures as many as the load needs, up to this */
     bool departures;
+    bool replay;    /* jobs of a file in their order and at their times, which are stretched to the load */
     uint32_t group; /* GPUs of a unit where it can be so; 0: drawn, see docs/reference/simulate.md */
     uint32_t atom;  /* GPUs of an atom where it can be so; 0: units are hard */
     uint64_t seed;

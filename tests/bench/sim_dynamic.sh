@@ -23,7 +23,7 @@ one() { # name cluster trace options...
     shift 3
     [ -s "$out/$name.csv" ] ||
         "$gputopo" simulate --cluster "$on" --trace "$jobs_of" --policy "$policies" --seeds "$seeds" \
-            --load 1.1 --jobs "$jobs" -o csv "$@" >"$out/$name.csv.new"
+            --load 1.1 --queue none --jobs "$jobs" -o csv "$@" >"$out/$name.csv.new"
     [ ! -e "$out/$name.csv.new" ] || mv "$out/$name.csv.new" "$out/$name.csv"
 }
 

@@ -28,7 +28,7 @@ for setting in "alike 200x1x8 mix:1,2,4,8" "alike-odd 200x1x8 mix:1,2,3,4,5,6,8"
     # shellcheck disable=SC2086
     set -- "$1" "${2:-}" $setting
     for weight in $weights; do
-        "$1/gputopo" simulate --cluster "$4" --trace "$5" --policy gpu-aware --loss-weight "$weight" --load 0.8 \
+        "$1/gputopo" simulate --cluster "$4" --trace "$5" --policy gpu-aware --loss-weight "$weight" --load 0.8 --queue none \
             --jobs 50000 --seeds "$seeds" -o csv >"$work/$3-$weight.csv"
     done
 done

@@ -60,7 +60,8 @@ class Simulate(unittest.TestCase):
         reports = json.loads(self.good(*SMALL, "-o", "json", "--seeds", "3", "--seed", "7"))
         self.assertEqual([r["policy"] for r in reports], GROUP)
         for r in reports:
-            for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "decisionsPerSecond", "splitShare",
+            for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "served", "waitMean", "waitGpuMean",
+                        "slowdownNode", "slowdownSupernode", "slowdownLarger", "decisionsPerSecond", "splitShare",
                         "spreadMean", "spreadP99", "spreadBound", "fragmentation", "linkFragmentation", "linkShare",
                         "waitP50", "waitP99"):
                 self.assertIsInstance(r[key], (int, float), key)
@@ -106,12 +107,18 @@ class Simulate(unittest.TestCase):
         def run(*more):
             return json.loads(self.good(*SMALL, "--policy", "gputopo", "-o", "json", *more))[0]
 
-        plain = run()
+        plain = run("--queue", "none")
         self.assertGreater(plain["rejected"], 0)
-        self.assertGreater(run("--queue", "backfill")["waitP99"], 0)
+        self.assertEqual(plain["waitP99"], 0)
+        kept = run("--load", "1.3")
+        self.assertGreater(kept["waitP99"], 0)
+        self.assertEqual((kept["rejected"], kept["placed"]), (0, 800))
+        self.assertEqual(run("--load", "1.3", "--queue", "backfill", "--patience", "60", "--reserve-waiting", "600")["waitP99"],
+                         kept["waitP99"])
+        self.assertNotEqual(run("--load", "1.3", "--patience", "1e9")["slowdownNode"], kept["slowdownNode"])
         self.assertGreater(run("--queue", "fifo")["waitP99"], 0)
         self.assertGreater(run("--mtbf", "50", "--repair", "2")["interrupted"], 0)
-        self.assertLess(run("--load", "0.2")["rejected"], plain["rejected"])
+        self.assertLess(run("--queue", "none", "--load", "0.2")["rejected"], plain["rejected"])
         self.assertEqual(run("--group", "8")["fragmentationSize"], 8)
         self.assertGreater(run("--atomic", "8")["spreadMean"], 1)
         self.assertGreater(run("--no-departures")["occupancy"], 0.8)
@@ -134,6 +141,9 @@ class Simulate(unittest.TestCase):
         self.assertEqual(whole[0]["occupancy"], 1)
         self.good("--cluster", self.file("t.csv", TOPO), "--trace", self.file("j.csv", PHILLY), "--jobs", "50")
         self.good("--cluster", nodes, "--trace", "helios", "--jobs", "50")
+        timed = self.file("timed.csv", PHILLY.replace("\nt,", "\n2017-10-09 07:01:55,"))
+        replayed = self.good("--cluster", "2x2", "--trace", timed, "--replay", "-o", "json", "--policy", "gputopo")
+        self.assertEqual(json.loads(replayed)[0]["jobs"], 3)
         self.good("--cluster", "2x2", "--trace", pods)
 
     def test_bad_files(self):
@@ -154,6 +164,9 @@ class Simulate(unittest.TestCase):
         self.bad(1, "no GPUs", "--cluster", empty, "--trace", "seren")
         self.bad(1, "no GPUs", "--cluster", empty, "--trace", pods)
         asking = self.file("s.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n1,1,1,1,1000,T4\n")
+        self.bad(1, "no times such as 2017-10-09", "--cluster", "2x2", "--trace", self.file("t2.csv", PHILLY), "--replay")
+        self.bad(1, "only the jobs of a file", *SMALL, "--replay")
+        self.bad(2, "--replay", "--cluster", "2x2", "--trace", pods, "--replay")
         self.bad(1, "gpu_spec", "--cluster", "2x2", "--trace", asking)
         self.bad(1, "", *SMALL, "--plot", os.path.join(nodes, "under-a-file"))
 
@@ -169,7 +182,7 @@ class Simulate(unittest.TestCase):
         self.bad(2, "is 'fgd'", *SMALL, "--policy", "fgd")  # of single pods, not of groups
         self.bad(2, "at most 32", *SMALL, "--policy", ",".join(["kueue"] * 33))
         for option in ("--seed", "--seeds", "--load", "--jobs", "--group", "--atomic", "--mtbf", "--repair", "--warm-up",
-                       "--loss-weight", "--queue", "--ties", "-o"):
+                       "--loss-weight", "--queue", "--patience", "--reserve-waiting", "--ties", "-o"):
             for value in ("-1", "x", "", "1e999", "nan"):
                 self.bad(2, f"is '{value}'", *SMALL, option, value)
         self.bad(2, "unexpected argument", *SMALL, "more")

@@ -15,6 +15,19 @@ int gt_group_open_rng(const struct gt_world *world, const struct gt_group_setup 
     return 0;
 }
 
+void gt_group_request(const struct gt_sim_job *job, bool keeps_groups, struct gt_plan_unit *units,
+                      struct gt_plan_pod *pods, struct gt_plan_request *ret)
+{
+    uint32_t unit = keeps_groups ? job->unit : 1, count = job->pods / unit;
+    for (uint32_t u = 0; u < count; u++)
+        units[u] = (struct gt_plan_unit){
+            .first = u * unit, .pods = unit, .gpus = job->gpus, .atom = keeps_groups ? job->atom : 0};
+    for (uint32_t i = 0; i < job->pods; i++)
+        pods[i] = (struct gt_plan_pod){.node = GT_NONE};
+    *ret =
+        (struct gt_plan_request){.units = units, .unit_count = count, .pods = pods, .pod_count = job->pods};
+}
+
 /* The `count` lowest bits of a mask. */
 static uint64_t lowest(uint64_t mask, unsigned count)
 {

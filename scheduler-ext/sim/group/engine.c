@@ -1,52 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/engine.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/bits.h"
-#include "base/digest.h"
-#include "scheduler-ext/core/queue.h"
-#include "scheduler-ext/sim/group/heap.h"
-#include "scheduler-ext/sim/group/meter.h"
+#include "scheduler-ext/sim/group/run.h"
 
-enum { PROGRESS_STEP = 512, CHECK_STEP = 64 };
-
-struct running {
-    struct gt_place *places; /* NULL: not running */
-    uint32_t epoch;
-    double ends;
-};
-
-struct sim_tenant { /* a namespace */
-    struct gt_queue_share share;
-    uint64_t holds;   /* GPUs */
-    uint32_t present; /* its jobs that run or wait */
-};
-
-struct group_run {
-    const struct gt_jobs *jobs;
-    const struct gt_group_policy *policy;
-    const struct gt_group_options *options;
-    struct gt_world *world;
-    void *state;
-    struct gt_heap heap;
-    struct running *running; /* [job] */
-    double *left;            /* [job] seconds still to run */
-    struct sim_tenant
-        *tenants; /* [tenant], and one that holds nothing: of all jobs where there are no turns */
-    struct gt_queue *queue;
-    struct gt_err *failed; /* in the queue's calls */
-    uint32_t wait_count;
-    uint64_t arrivals;       /* that had to wait */
-    bool stop;               /* fifo: the first in line found no room in this round */
-    struct gt_place *places; /* of the job that is being placed */
-    struct gt_rng failures;
-    struct gt_meter meter;
-    double now;
-    uint32_t decisions;
-};
+enum { PROGRESS_STEP = 512 };
 
 static void run_done(struct group_run *run)
 {
@@ -57,9 +16,7 @@ static void run_done(struct group_run *run)
     free(run->running);
     free(run->left);
     free(run->tenants);
-    if (run->queue)
-        gt_queue_free(run->queue);
-    gt_err_free(run->failed);
+    gt_waiting_done(run);
     free(run->places);
     gt_heap_done(&run->heap);
     gt_meter_done(&run->meter);
@@ -94,6 +51,7 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     run->left = calloc(count + 1, sizeof(*run->left));
     run->tenants = calloc((size_t)run->jobs->tenants + 1, sizeof(*run->tenants));
     run->places = calloc(setup.pods_max, sizeof(*run->places));
+    run->pods_max = setup.pods_max;
     if (!run->running || !run->left || !run->tenants || !run->places)
         return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
     for (uint32_t i = 0; i < count; i++)
@@ -112,164 +70,7 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     return r;
 }
 
-static struct sim_tenant *tenant_of(const struct group_run *run, uint32_t number)
-{
-    return &run->tenants[run->jobs->job[number].tenant];
-}
-
-/* A job is in the cluster, from when it wants to start until it ends, is interrupted or rejected. */
-static void come(struct group_run *run, uint32_t number)
-{
-    tenant_of(run, number)->present++;
-    if (run->policy->came)
-        run->policy->came(run->state, &run->jobs->job[number]);
-}
-
-static void go_away(struct group_run *run, uint32_t number)
-{
-    tenant_of(run, number)->present--;
-    if (run->policy->gone)
-        run->policy->gone(run->state, &run->jobs->job[number]);
-}
-
-/* ---- the policy's work, judged ---- */
-
-static int check_units(const struct group_run *run, const struct gt_sim_job *job, struct gt_err **err)
-{
-    const struct gt_site *site = run->world->site;
-    uint32_t together = job->atom ? job->atom : job->unit;
-    if (run->world->broken)
-        return gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
-    for (uint32_t i = 0; i < job->pods; i++) {
-        if (gt_bit_count(run->places[i].mask) != job->gpus)
-            return gt_fail(err, EUCLEAN, "policy %s gave a pod the wrong number of GPUs", run->policy->name);
-        if (run->policy->keeps_groups && i % together &&
-            site->nodes[run->places[i].node].super != site->nodes[run->places[i - 1].node].super)
-            return gt_fail(err, EUCLEAN, "policy %s tore a group", run->policy->name);
-    }
-    return 0;
-}
-
-/* Tries to start a job: 1 started, 0 not, or an error. */
-static int start(struct group_run *run, uint32_t number, struct gt_err **err)
-{
-    const struct gt_sim_job *job = &run->jobs->job[number];
-    const struct gt_sim_watch *watch = &run->options->watch;
-    uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
-    bool placed = run->policy->place(run->state, run->world, job, run->places);
-    run->meter.nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
-    run->meter.decisions++;
-    run->decisions++;
-    if (run->options->check && run->decisions % CHECK_STEP == 0 && !gt_world_check(run->world))
-        return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);
-    if (!placed)
-        return 0;
-    int r = check_units(run, job, err);
-    if (r < 0)
-        return r;
-    struct running *running = &run->running[number];
-    running->places = malloc(job->pods * sizeof(*running->places));
-    if (!running->places)
-        return gt_fail_sys(err, ENOMEM, "simulation");
-    memcpy(running->places, run->places, job->pods * sizeof(*running->places));
-    running->epoch++;
-    running->ends = run->now + run->left[number];
-    tenant_of(run, number)->holds += (uint64_t)job->pods * job->gpus;
-    gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
-    if (isfinite(running->ends))
-        r = gt_heap_add(
-            &run->heap,
-            (struct gt_event){
-                .time = running->ends, .kind = GT_EVENT_END, .subject = number, .epoch = running->epoch},
-            err);
-    return r < 0 ? r : 1;
-}
-
-static void release(struct group_run *run, uint32_t number)
-{
-    struct running *running = &run->running[number];
-    const struct gt_sim_job *job = &run->jobs->job[number];
-    for (uint32_t i = 0; i < job->pods; i++) {
-        gt_world_give(run->world, running->places[i].node, running->places[i].mask);
-        if (run->policy->changed)
-            run->policy->changed(run->state, run->world, running->places[i].node);
-    }
-    free(running->places);
-    running->places = NULL;
-    running->epoch++;
-    tenant_of(run, number)->holds -= (uint64_t)job->pods * job->gpus;
-    go_away(run, number);
-}
-
-/* ---- the jobs that wait ---- */
-
-static void share_of(void *arg, struct gt_queue_share *share)
-{
-    (void)arg;
-    share->holds = ((struct sim_tenant *)share)->holds; /* its first member */
-    share->weight = 1;
-}
-
-static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
-{
-    (void)restricted; /* nobody holds nodes here */
-    struct group_run *run = arg;
-    if (run->stop || run->failed)
-        return GT_QUEUE_FAILED;
-    int r = start(run, (uint32_t)((const struct gt_sim_job *)job - run->jobs->job), &run->failed);
-    run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
-    run->wait_count -= r > 0;
-    return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
-}
-
-static void same_as(void *arg, void *job, void *like)
-{
-    (void)arg;
-    (void)job;
-    (void)like;
-}
-
-/* Its times are of the machine it runs on, and here a round takes none. */
-static uint64_t no_time(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
-static int queue_open(struct group_run *run, struct gt_err **err)
-{
-    const struct gt_queue_spec spec = {.patience_ms = UINT64_MAX,
-                                       .share = share_of,
-                                       .try = try_job,
-                                       .same = same_as,
-                                       .now_ms = no_time,
-                                       .arg = run};
-    return gt_queue_new(&spec, &run->queue, err);
-}
-
-static int wait_in_line(struct group_run *run, uint32_t number, struct gt_err **err)
-{
-    const struct gt_sim_job *job = &run->jobs->job[number];
-    const uint32_t shape[] = {job->pods, job->unit, job->atom, job->gpus};
-    uint32_t tenant = run->options->queue == GT_QUEUE_TURNS ? job->tenant : run->jobs->tenants;
-    struct gt_queue_entry entry = {.job = (void *)(uintptr_t)job,
-                                   .share = &run->tenants[tenant].share,
-                                   .gpus = (uint64_t)job->pods * job->gpus,
-                                   .number = ++run->arrivals};
-    for (size_t i = 0; i < GT_COUNT(shape); i++)
-        entry.shape = gt_digest_mix(entry.shape, shape[i]);
-    run->wait_count++;
-    return gt_queue_put(run->queue, &entry, err);
-}
-
-/* Starts of the waiting jobs what now fits. A job like one that just failed is not tried again. */
-static int start_waiting(struct group_run *run, struct gt_err **err)
-{
-    run->stop = false;
-    gt_queue_wake(run->queue);
-    gt_queue_run(run->queue, UINT64_MAX);
-    return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
-}
+/* ---- coming and going ---- */
 
 /* Whether the job would fit if the cluster were empty. */
 static bool fits_empty(const struct group_run *run, const struct gt_sim_job *job)
@@ -286,18 +87,16 @@ static bool fits_empty(const struct group_run *run, const struct gt_sim_job *job
     return held * together >= job->pods;
 }
 
-/* A job that wants to start or to start again. */
+/* A job that wants to start or to start again: it starts, waits, or is rejected. */
 static int submit(struct group_run *run, uint32_t number, struct gt_err **err)
 {
-    bool must_wait = run->options->queue == GT_QUEUE_FIFO && run->wait_count;
-    come(run, number);
-    int r = must_wait ? 0 : start(run, number, err);
-    if (r != 0)
-        return r < 0 ? r : 0;
+    bool waits = run->options->queue != GT_QUEUE_NONE && fits_empty(run, &run->jobs->job[number]);
+    gt_run_come(run, number);
     /* What can never start must not hold up those behind it. */
-    if (run->options->queue != GT_QUEUE_NONE && fits_empty(run, &run->jobs->job[number]))
-        return wait_in_line(run, number, err);
-    go_away(run, number);
+    int r = waits ? gt_waiting_join(run, number, err) : gt_run_start(run, number, err);
+    if (r != 0 || waits)
+        return r < 0 ? r : 0;
+    gt_run_go_away(run, number);
     gt_meter_rejected(&run->meter);
     return 0;
 }
@@ -325,12 +124,11 @@ static int fail_node(struct group_run *run, uint32_t node, struct gt_err **err)
             hit[hits++] = i;
     for (uint32_t i = 0; i < hits; i++) {
         run->left[hit[i]] = run->running[hit[i]].ends - run->now;
-        release(run, hit[i]);
+        gt_run_release(run, hit[i]);
         gt_meter_interrupted(&run->meter, hit[i], run->left[hit[i]]);
     }
-    gt_world_set_up(run->world, node, false);
-    if (run->policy->changed)
-        run->policy->changed(run->state, run->world, node);
+    gt_run_set_up(run, node, false);
+    gt_waiting_node_changed(run, node);
     for (uint32_t i = 0; i < hits; i++) {
         int r = submit(run, hit[i], err);
         if (r < 0)
@@ -346,9 +144,8 @@ static int fail_node(struct group_run *run, uint32_t node, struct gt_err **err)
 
 static int repair_node(struct group_run *run, uint32_t node, struct gt_err **err)
 {
-    gt_world_set_up(run->world, node, true);
-    if (run->policy->changed)
-        run->policy->changed(run->state, run->world, node);
+    gt_run_set_up(run, node, true);
+    gt_waiting_node_changed(run, node);
     return gt_heap_add(
         &run->heap,
         (struct gt_event){.time = run->now + gt_rng_exponential(&run->failures, run->options->mtbf),
@@ -366,37 +163,61 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
         return 0;
     run->now = event.time;
     gt_meter_advance(&run->meter, run->now);
-    if (event.kind == GT_EVENT_END)
-        release(run, event.subject);
-    else if (event.kind == GT_EVENT_FAIL)
+    if (event.kind == GT_EVENT_END) {
+        gt_meter_finished(&run->meter, event.subject, run->now);
+        gt_run_release(run, event.subject);
+    } else if (event.kind == GT_EVENT_FAIL) {
         r = fail_node(run, event.subject, err);
-    else
+    } else {
         r = repair_node(run, event.subject, err);
-    return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : start_waiting(run, err);
+    }
+    return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : gt_waiting_start(run, err);
+}
+
+/* All that happens up to a time. */
+static int pass(struct group_run *run, double until, struct gt_err **err)
+{
+    for (;;) {
+        double event = run->heap.count ? run->heap.event[0].time : (double)INFINITY;
+        double turn = run->holder.job ? run->holder.turn_ends : (double)INFINITY;
+        if (event > until && turn > until)
+            return 0;
+        int r;
+        if (turn < event) { /* the nodes that were kept are for all again */
+            run->now = turn;
+            gt_meter_advance(&run->meter, run->now);
+            r = gt_waiting_start(run, err);
+        } else {
+            r = handle(run, gt_heap_take(&run->heap), err);
+        }
+        if (r < 0)
+            return r;
+    }
 }
 
 static int go(struct group_run *run, struct gt_err **err)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
-    for (uint32_t i = 0; i < run->jobs->count; i++) {
+    int r = 0;
+    for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++) {
         const struct gt_sim_job *job = &run->jobs->job[i];
-        while (run->heap.count && run->heap.event[0].time <= job->submit) {
-            int r = handle(run, gt_heap_take(&run->heap), err);
-            if (r < 0)
-                return r;
-        }
-        run->now = job->submit;
-        gt_meter_advance(&run->meter, run->now);
-        gt_meter_submitted(&run->meter, i, !tenant_of(run, i)->present);
-        int r = submit(run, i, err);
+        r = pass(run, job->submit, err);
         if (r < 0)
             return r;
+        run->now = job->submit;
+        gt_meter_advance(&run->meter, run->now);
+        gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);
+        r = submit(run, i, err);
         if (watch->progress && i % PROGRESS_STEP == 0)
             watch->progress(watch->arg, i, run->jobs->count);
     }
+    /* What came waits until it has run, or the largest jobs' waiting would not be seen. */
+    while (r >= 0 && !run->meter.lasting && run->options->queue != GT_QUEUE_NONE && run->heap.count &&
+           (run->wait_count || run->run_count))
+        r = pass(run, run->heap.event[0].time, err);
     for (uint32_t i = 0; i < run->wait_count; i++)
-        gt_meter_rejected(&run->meter); /* still waiting when the last job came */
-    return 0;
+        gt_meter_rejected(&run->meter);
+    return r;
 }
 
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
@@ -405,7 +226,7 @@ int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const s
     struct group_run run = {.jobs = jobs, .policy = policy, .options = options};
     int r = run_open(&run, site, err);
     if (r >= 0)
-        r = queue_open(&run, err);
+        r = gt_waiting_open(&run, err);
     if (r >= 0)
         r = go(&run, err);
     if (r >= 0 && !gt_world_check(run.world))

@@ -10,12 +10,15 @@
 enum gt_queue_policy {
     GT_QUEUE_NONE,     /* a job that does not fit at once is rejected */
     GT_QUEUE_FIFO,     /* waits; nobody overtakes the first that waits */
-    GT_QUEUE_BACKFILL, /* waits; later ones that fit go first */
+    GT_QUEUE_BACKFILL, /* waits; later ones that fit go first, but for nodes that are kept for the one that
+                          waits longest */
     GT_QUEUE_TURNS,    /* the same, and namespaces take turns */
 };
 
 struct gt_group_options {
     enum gt_queue_policy queue;
+    double patience;             /* seconds until nodes are kept for a job that waits; INFINITY: none are */
+    double turn;                 /* seconds for which they are; 0: for ever */
     double warm_up;              /* part of the jobs before anything is measured, 0 to below 1 */
     double mtbf;                 /* mean seconds to the failure of a node; 0: none fails */
     double repair;               /* mean seconds until it is back */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/sim/group/policy.h"
 
 /* Ours: the decision core itself, on its own model of the cluster, with either of its rules. */
@@ -81,14 +80,8 @@ static void gone(void *p, const struct gt_sim_job *job)
 static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
 {
     struct group_core *state = p;
-    uint32_t units = job->pods / job->unit;
-    for (uint32_t u = 0; u < units; u++)
-        state->units[u] = (struct gt_plan_unit){
-            .first = u * job->unit, .pods = job->unit, .gpus = job->gpus, .atom = job->atom};
-    for (uint32_t i = 0; i < job->pods; i++)
-        state->pods[i] = (struct gt_plan_pod){.node = GT_NONE};
-    const struct gt_plan_request request = {
-        .units = state->units, .unit_count = units, .pods = state->pods, .pod_count = job->pods};
+    struct gt_plan_request request;
+    gt_group_request(job, true, state->units, state->pods, &request);
     struct gt_plan_failure failure;
     if (!gt_plan_job(state->cluster, &request, &failure))
         return false;

@@ -9,6 +9,8 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
                   uint32_t unit, uint32_t gpus, struct gt_err **err)
 {
     uint32_t count = jobs->count;
+    meter->class_gpus[GT_METER_NODE] = gt_site_largest_node(world->site);
+    meter->class_gpus[GT_METER_SUPERNODE] = gt_site_largest_super(world->site);
     meter->world = world;
     meter->jobs = jobs;
     meter->unit = unit ? unit : 1;
@@ -94,6 +96,8 @@ void gt_meter_advance(struct gt_meter *meter, double now)
     while (meter->samples < GT_SERIES_MAX && (meter->samples + 1) * step <= now)
         sample(meter, (meter->samples + 1) * step);
     double from = meter->now > meter->begin ? meter->now : meter->begin;
+    if (now > meter->end)
+        now = meter->end;
     if (now > from) {
         meter->used_area += (now - from) * (meter->world->up_gpus - meter->world->free_gpus);
         meter->up_area += (now - from) * meter->world->up_gpus;
@@ -190,17 +194,43 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     bool measured = number >= meter->first, again = meter->ran[number];
     meter->ran[number] = true;
     meter->started += !again;
-    meter->all_accepted += weight(job, seconds);
+    bool in_time = now <= meter->end;
+    meter->all_accepted += in_time ? weight(job, seconds) : 0;
     add_spread(meter, job, places, measured);
     if (!measured)
         return;
-    meter->accepted += weight(job, seconds);
-    if (!again)
-        meter->waits[meter->wait_count++] = now - job->submit;
+    meter->accepted += in_time ? weight(job, seconds) : 0;
+    if (!again) {
+        double gpus = (double)job->pods * job->gpus, wait = now - job->submit;
+        meter->waits[meter->wait_count++] = wait;
+        meter->wait_sum += wait;
+        meter->gpu_wait_sum += wait * gpus;
+        meter->gpu_sum += gpus;
+    }
     if (!again && meter->alone[number])
         meter->first_waits[meter->first_wait_count++] = now - job->submit;
     for (uint32_t i = 0; i < job->pods; i++)
         gt_links_add(&meter->links, places[i].node, places[i].mask);
+}
+
+void gt_meter_finished(struct gt_meter *meter, uint32_t number, double now)
+{
+    enum { SHORT_S = 10 }; /* runs that are shorter count as so long */
+    const struct gt_sim_job *job = &meter->jobs->job[number];
+    uint32_t gpus = job->pods * job->gpus;
+    if (number < meter->first)
+        return;
+    enum gt_meter_class class = gpus <= meter->class_gpus[GT_METER_NODE]        ? GT_METER_NODE
+                                : gpus <= meter->class_gpus[GT_METER_SUPERNODE] ? GT_METER_SUPERNODE
+                                                                                : GT_METER_LARGER;
+    double slowdown = (now - job->submit) / fmax(job->duration, SHORT_S);
+    meter->slowdown_sum[class] += fmax(slowdown, 1);
+    meter->slowdown_count[class]++;
+}
+
+static double slowdown(const struct gt_meter *meter, enum gt_meter_class class)
+{
+    return meter->slowdown_count[class] ? meter->slowdown_sum[class] / meter->slowdown_count[class] : 1;
 }
 
 static int by_value(const void *a, const void *b)
@@ -248,6 +278,14 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .spread_p99 = spread_percentile(meter, 0.99),
         .spread_bound = meter->units ? meter->spread_bound_sum / meter->units : 0,
         .link_share = gt_links_share(&meter->links),
+        .served = meter->end > meter->begin
+                      ? meter->used_area / (meter->end - meter->begin) / world->site->gpus
+                      : 0,
+        .wait_mean = meter->wait_count ? meter->wait_sum / meter->wait_count : 0,
+        .wait_gpu_mean = meter->gpu_sum > 0 ? meter->gpu_wait_sum / meter->gpu_sum : 0,
+        .slowdown_node = slowdown(meter, GT_METER_NODE),
+        .slowdown_supernode = slowdown(meter, GT_METER_SUPERNODE),
+        .slowdown_larger = slowdown(meter, GT_METER_LARGER),
         .wait_p50 = percentile(meter->waits, meter->wait_count, 0.5),
         .wait_p99 = percentile(meter->waits, meter->wait_count, 0.99),
         .wait_first_p99 = percentile(meter->first_waits, meter->first_wait_count, 0.99),

@@ -9,6 +9,9 @@
 /* What is measured while jobs run. Everything counts from the first job after the warm-up to the last. */
 enum { GT_SPREADS = 1024 }; /* a unit on more supernodes counts as this many */
 
+/* Jobs by size: up to a node, up to a supernode, larger. */
+enum gt_meter_class { GT_METER_NODE, GT_METER_SUPERNODE, GT_METER_LARGER, GT_METER_CLASSES };
+
 struct gt_meter {
     struct gt_world *world;
     const struct gt_jobs *jobs;
@@ -19,6 +22,10 @@ struct gt_meter {
     double spread_sum, spread_bound_sum, fragmentation_sum, link_fragmentation_sum;
     double recent_spread; /* of the units since the last sample */
     double last_spread;
+    double wait_sum, gpu_wait_sum, gpu_sum;
+    double slowdown_sum[GT_METER_CLASSES];
+    uint32_t slowdown_count[GT_METER_CLASSES];
+    uint32_t class_gpus[GT_METER_CLASSES - 1]; /* of the largest job of a class, but for the last */
     double *waits, *first_waits;
     bool *ran;   /* [job] started before */
     bool *alone; /* [job] its namespace had no other when it came */
@@ -42,6 +49,7 @@ void gt_meter_advance(struct gt_meter *meter, double now);
 void gt_meter_submitted(struct gt_meter *meter, uint32_t job, bool alone);
 void gt_meter_started(struct gt_meter *meter, uint32_t job, double now, double seconds,
                       const struct gt_place *places);
+void gt_meter_finished(struct gt_meter *meter, uint32_t job, double now);
 void gt_meter_rejected(struct gt_meter *meter);
 void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left);
 void gt_meter_result(struct gt_meter *meter, struct gt_result *ret);

@@ -3,6 +3,7 @@
 #define GPUTOPO_SIM_GROUP_POLICY_H
 
 #include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/sim/trace.h"
 #include "scheduler-ext/sim/world.h"
 
@@ -65,6 +66,11 @@ void gt_group_take_lowest(struct gt_world *world, uint32_t node, unsigned gpus, 
 
 /* The node for a pod by MostAllocated, at random among equals; GT_NONE: none has room. */
 uint32_t gt_group_most_allocated_node(struct gt_rng *rng, const struct gt_world *world, unsigned gpus);
+
+/* A job as a request of core/plan.h, which points into `units` and `pods`, room for job->pods each. Where
+ * groups are not kept each pod is a unit. */
+void gt_group_request(const struct gt_sim_job *job, bool keeps_groups, struct gt_plan_unit *units,
+                      struct gt_plan_pod *pods, struct gt_plan_request *ret);
 
 /* Gives back the first `count` places. */
 void gt_group_undo(struct gt_world *world, const struct gt_place *places, uint32_t count);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <math.h>
 
 #include "tests/unit/sim/sim_test.h"
@@ -43,9 +44,16 @@ static void test_by_hand(void **state)
 
     options.queue = GT_QUEUE_FIFO; /* the third starts when the second leaves, at 9; the fourth still waits */
     run_policy(site, &jobs, &gt_group_best_fit, &options, &result);
-    assert_int_equal((int)result.placed, 3);
-    assert_int_equal((int)result.rejected, 1);
+    assert_int_equal((int)result.placed, 4); /* at 13 */
+    assert_int_equal((int)result.rejected, 0);
     assert_true(fabs(result.wait_p99 - 7) < 1e-9);
+    assert_true(fabs(result.wait_mean - (7 + 3) / 4.0) < 1e-9);
+    assert_true(fabs(result.wait_gpu_mean - (7 * 2 + 3 * 4) / 9.0) < 1e-9);
+    /* 10 s count at least; then (13 + 5 - 10) / 10, which counts as 1; the third took 11 */
+    assert_true(fabs(result.slowdown_node - 1) < 1e-9);
+    assert_true(fabs(result.slowdown_supernode - (1 + 1.1) / 2) < 1e-9);
+    assert_true(fabs(result.slowdown_larger - 1) < 1e-9);
+    assert_true(fabs(result.served - (20 + 8 + 2.0) / 40) < 1e-9); /* up to 10 */
     gt_site_free(site);
 }
 
@@ -67,7 +75,8 @@ static void test_turns(void **state)
     job[NODES + MANY].tenant = 1;
     job[NODES + MANY + 1].submit = 2.0 * EACH_S * MANY / NODES; /* until then there is time for all */
     struct gt_jobs jobs = {job, GT_COUNT(job), 2};
-    struct gt_group_options options = {.queue = GT_QUEUE_BACKFILL, .check = true};
+    struct gt_group_options options = {
+        .queue = GT_QUEUE_BACKFILL, .check = true, .patience = (double)INFINITY};
     static struct gt_result age, turns;
     run_policy(site, &jobs, &gt_group_gputopo, &options, &age);
     options.queue = GT_QUEUE_TURNS;
@@ -75,6 +84,36 @@ static void test_turns(void **state)
     assert_true(age.placed == GT_COUNT(job) && turns.placed == GT_COUNT(job));
     assert_true(fabs(age.wait_first_p99 - ((double)EACH_S * MANY / NODES + 1)) < 1e-6);
     assert_true(fabs(turns.wait_first_p99 - 1) < 1e-6);
+    gt_site_free(site);
+}
+
+/* A job of the whole cluster among many of one node: without nodes that are kept it waits for all of them,
+ * with them until those on the nodes end that it needs. */
+static void test_the_holder_is_served(void **state)
+{
+    (void)state;
+    enum { NODES = 4, MANY = 400, RUN_S = 100 };
+    struct gt_site *site = make_site("2x2x8");
+    struct gt_sim_job job[MANY];
+    for (uint32_t i = 0; i < MANY; i++)
+        job[i] = (struct gt_sim_job){
+            .submit = i * (RUN_S / NODES) * 0.9, .duration = RUN_S, .pods = 1, .unit = 1, .gpus = 8};
+    job[20].pods = job[20].unit = 2;
+    struct gt_jobs jobs = {job, MANY, 1};
+    struct gt_group_options options = {
+        .queue = GT_QUEUE_BACKFILL, .check = true, .patience = 60, .turn = 600};
+    static struct gt_result kept, free_for_all;
+    for (size_t p = 0; gt_group_policies[p]; p++) {
+        if (!gt_group_policies[p]->keeps_groups)
+            continue;
+        options.patience = 60;
+        run_policy(site, &jobs, gt_group_policies[p], &options, &kept);
+        options.patience = (double)INFINITY;
+        run_policy(site, &jobs, gt_group_policies[p], &options, &free_for_all);
+        if (!(kept.slowdown_supernode < 5 && free_for_all.slowdown_supernode > 20))
+            fail_msg("%s: slowdown %g with nodes kept, %g without", gt_group_policies[p]->name,
+                     kept.slowdown_supernode, free_for_all.slowdown_supernode);
+    }
     gt_site_free(site);
 }
 
@@ -115,6 +154,8 @@ static void test_conservation_and_determinism(void **state)
             for (unsigned queue = 0; queue < 4; queue++) {
                 struct gt_group_options options = {.queue = (enum gt_queue_policy)queue,
                                                    .warm_up = 0.2,
+                                                   .patience = 60,
+                                                   .turn = 600,
                                                    .mtbf = queue ? 0 : 400000,
                                                    .repair = 40000,
                                                    .seed = 9,
@@ -191,6 +232,39 @@ static void test_draw(void **state)
     gt_site_free(site);
 }
 
+/* The file's jobs by time, at the load; another seed begins elsewhere. */
+static void test_replay(void **state)
+{
+    (void)state;
+    gt_auto_free char *text =
+        copy_text("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 10:00:30,50,2,1,a\n"
+                  "2017-10-09 10:00:00,100,1,1,a\n2017-10-09 10:01:00,50,4,1,b\n");
+    gt_auto_trace struct gt_trace *trace = NULL;
+    struct gt_site *site = make_site("1x2x4");
+    assert_int_equal(gt_trace_from_text("t", text, strlen(text), &trace, NULL), 0);
+    struct gt_draw draw = {.load = 0.5, .jobs = 100, .departures = true, .replay = true};
+    gt_auto_jobs struct gt_jobs jobs = {0};
+    assert_int_equal(gt_trace_draw(trace, site, &draw, &jobs, NULL), 0);
+    assert_int_equal(jobs.count, 3);
+    assert_true(jobs.job[0].gpus == 1 && jobs.job[1].gpus == 2 && jobs.job[2].gpus == 4);
+    /* 400 GPU seconds at a load of 4 GPUs */
+    assert_true(jobs.job[0].submit == 0 && fabs(jobs.job[1].submit - 50) < 1e-9 &&
+                fabs(jobs.job[2].submit - 100) < 1e-9);
+    unsigned seen = 0;
+    draw.jobs = 1;
+    for (draw.seed = 1; draw.seed < 40; draw.seed++) {
+        gt_auto_jobs struct gt_jobs one = {0};
+        assert_int_equal(gt_trace_draw(trace, site, &draw, &one, NULL), 0);
+        seen |= one.job[0].gpus;
+    }
+    assert_int_equal(seen, 7);
+    trace->rows[1].submitted = 0;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_jobs none = {0};
+    assert_int_equal(gt_trace_draw(trace, site, &draw, &none, &err), -EINVAL);
+    gt_site_free(site);
+}
+
 static void test_rng(void **state)
 {
     (void)state;
@@ -215,6 +289,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_the_holder_is_served),
+        cmocka_unit_test(test_replay),
         cmocka_unit_test(test_torn_groups_are_counted),
         cmocka_unit_test(test_conservation_and_determinism),
         cmocka_unit_test(test_static_is_never_below),

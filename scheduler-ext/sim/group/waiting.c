@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+
+#include "base/digest.h"
+#include "scheduler-ext/sim/group/run.h"
+
+/* Jobs that wait, in the placement controller's own queue, with nodes kept for who has waited for long. Every
+ * policy has the same queue. */
+
+enum { KEPT_PERCENT_MAX = 50 }; /* of the GPUs, as --reserve-waiting-percent of the companion */
+
+static const double MS = 1000; /* of a second */
+
+static uint32_t number_of(const struct group_run *run, const void *job)
+{
+    return (uint32_t)((const struct gt_sim_job *)job - run->jobs->job);
+}
+
+/* ---- nodes kept for the holder ---- */
+
+/* Without the kept nodes, for a job behind the holder, or with them. */
+static void restrict_to_others(struct group_run *run, bool on)
+{
+    struct sim_holder *holder = &run->holder;
+    const struct gt_node_set *kept = &holder->kept;
+    if (on && gt_node_set_count(&holder->shut))
+        return;
+    for (uint32_t n = on ? gt_node_set_next(kept, 0) : GT_NONE; n != GT_NONE;
+         n = gt_node_set_next(kept, n + 1))
+        if (gt_world_available(run->world, n)) {
+            gt_node_set_add(&holder->shut, n, NULL); /* it has room, see open_holder() */
+            gt_run_set_up(run, n, false);
+        }
+    if (on)
+        return;
+    for (uint32_t n = gt_node_set_next(&holder->shut, 0); n != GT_NONE;
+         n = gt_node_set_next(&holder->shut, n + 1))
+        gt_run_set_up(run, n, true);
+    gt_node_set_clear(&holder->shut);
+}
+
+static int open_holder(struct group_run *run, struct gt_err **err)
+{
+    struct sim_holder *holder = &run->holder;
+    holder->units = calloc(run->pods_max, sizeof(*holder->units));
+    holder->pods = calloc(run->pods_max, sizeof(*holder->pods));
+    if (!holder->units || !holder->pods)
+        return gt_fail_sys(err, ENOMEM, "simulation");
+    int r = gt_site_model(run->world->site, &holder->model, err);
+    if (r >= 0) /* so that later no call needs memory */
+        r = gt_node_set_add(&holder->shut, run->world->site->node_count - 1, err);
+    if (r >= 0)
+        gt_node_set_clear(&holder->shut);
+    return r;
+}
+
+/* The kept nodes of a job; false: they would not help, or are too many. */
+static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, struct gt_node_set *ret)
+{
+    struct sim_holder *holder = &run->holder;
+    const struct gt_world *world = run->world;
+    struct gt_plan_request request;
+    gt_group_request(job, run->policy->keeps_groups, holder->units, holder->pods, &request);
+    for (uint32_t n = 0; n < world->site->node_count; n++) {
+        gt_cluster_set_eligible(holder->model, n, world->up[n] && world->site->nodes[n].gpus);
+        gt_cluster_set_free(holder->model, n, world->free[n]);
+    }
+    if (!gt_drain_plan(holder->model, &request))
+        return false;
+    uint32_t gpus = 0;
+    for (uint32_t i = 0; i < job->pods; i++) {
+        uint32_t node = holder->pods[i].node;
+        gpus += gt_node_set_has(ret, node) ? 0 : world->site->nodes[node].gpus;
+        if (gt_node_set_add(ret, node, &run->failed) < 0)
+            return false;
+    }
+    return gt_node_set_count(ret) == 1 || (uint64_t)gpus * 100 <= (uint64_t)world->up_gpus * KEPT_PERCENT_MAX;
+}
+
+static bool on_hold(void *arg, void *job, uint64_t turn_end_ms)
+{
+    struct group_run *run = arg;
+    struct sim_holder *holder = &run->holder;
+    restrict_to_others(run, false);
+    if (job && holder->job == job && !holder->changed)
+        return true;
+    struct gt_node_set chosen = {0};
+    bool found = job && choose_nodes(run, job, &chosen);
+    if (!found)
+        gt_node_set_done(&chosen);
+    if (job && !found && holder->job != job)
+        return false; /* who holds, goes on */
+    gt_node_set_done(&holder->kept);
+    holder->kept = chosen;
+    holder->job = found ? job : NULL;
+    holder->turn_ends = turn_end_ms == UINT64_MAX ? (double)INFINITY : (double)turn_end_ms / MS;
+    holder->changed = false;
+    return found;
+}
+
+void gt_waiting_node_changed(struct group_run *run, uint32_t node)
+{
+    run->holder.changed = run->holder.changed || gt_node_set_has(&run->holder.kept, node);
+}
+
+/* ---- the queue's calls ---- */
+
+static void share_of(void *arg, struct gt_queue_share *share)
+{
+    (void)arg;
+    share->holds = ((struct sim_tenant *)share)->holds; /* its first member */
+    share->weight = 1;
+}
+
+static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
+{
+    struct group_run *run = arg;
+    if (run->stop || run->failed)
+        return GT_QUEUE_FAILED;
+    restrict_to_others(run, restricted);
+    int r = gt_run_start(run, number_of(run, job), &run->failed);
+    run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
+    run->wait_count -= r > 0;
+    return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
+}
+
+static void same_as(void *arg, void *job, void *like)
+{
+    (void)arg;
+    (void)job;
+    (void)like;
+}
+
+static uint64_t now_ms(void *arg)
+{
+    return (uint64_t)(((const struct group_run *)arg)->now * MS +
+                      0.5); /* a time of its own comes back whole */
+}
+
+int gt_waiting_open(struct group_run *run, struct gt_err **err)
+{
+    const struct gt_group_options *options = run->options;
+    bool keeps = options->queue == GT_QUEUE_BACKFILL || options->queue == GT_QUEUE_TURNS;
+    const struct gt_queue_spec spec = {
+        .patience_ms = keeps && isfinite(options->patience) ? (uint64_t)(options->patience * MS) : UINT64_MAX,
+        .turn_ms = (uint64_t)(options->turn * MS),
+        .share = share_of,
+        .try = try_job,
+        .same = same_as,
+        .hold = on_hold,
+        .now_ms = now_ms,
+        .arg = run};
+    int r = spec.patience_ms == UINT64_MAX ? 0 : open_holder(run, err);
+    return r < 0 ? r : gt_queue_new(&spec, &run->queue, err);
+}
+
+void gt_waiting_done(struct group_run *run)
+{
+    if (run->queue)
+        gt_queue_free(run->queue);
+    gt_node_set_done(&run->holder.kept);
+    gt_node_set_done(&run->holder.shut);
+    gt_cluster_free(run->holder.model);
+    free(run->holder.units);
+    free(run->holder.pods);
+    gt_err_free(run->failed);
+}
+
+/* ---- coming and starting ---- */
+
+static int put(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    const uint32_t shape[] = {job->pods, job->unit, job->atom, job->gpus};
+    uint32_t tenant = run->options->queue == GT_QUEUE_TURNS ? job->tenant : run->jobs->tenants;
+    struct gt_queue_entry entry = {.job = (void *)(uintptr_t)job,
+                                   .share = &run->tenants[tenant].share,
+                                   .gpus = (uint64_t)job->pods * job->gpus,
+                                   .since_ms = now_ms(run),
+                                   .number = ++run->arrivals};
+    for (size_t i = 0; i < GT_COUNT(shape); i++)
+        entry.shape = gt_digest_mix(entry.shape, shape[i]);
+    int r = gt_queue_put(run->queue, &entry, err);
+    run->wait_count += r >= 0;
+    return r;
+}
+
+int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    int r = put(run, number, err);
+    if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->wait_count > 1))
+        return r;
+    restrict_to_others(run, run->holder.job && gt_queue_place(run->queue, job) >
+                                                   gt_queue_place(run->queue, run->holder.job));
+    r = gt_run_start(run, number, err);
+    restrict_to_others(run, false);
+    if (r > 0) {
+        gt_queue_remove(run->queue, job);
+        run->wait_count--;
+    }
+    return r;
+}
+
+int gt_waiting_start(struct group_run *run, struct gt_err **err)
+{
+    run->stop = false;
+    gt_queue_wake(run->queue);
+    gt_queue_run(run->queue, UINT64_MAX / 2);
+    restrict_to_others(run, false);
+    return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
+}
