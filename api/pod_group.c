@@ -55,3 +55,9 @@ int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_v
         *ret = made;
     return r;
 }
+
+bool gt_pod_group_is_made_for_pods(const char *name)
+{
+    static const char first[] = "podgroup-";
+    return strncmp(name, first, sizeof(first) - 1) == 0;
+}

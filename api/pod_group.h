@@ -36,4 +36,7 @@ int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_v
                           struct gt_err **err);
 int gt_pod_group_read(const cJSON *object, struct gt_pod_group *ret, struct gt_err **err);
 
+/* Pods that name no PodGroup get one of such a name from Volcano, with a minimum of 1 that nobody chose. */
+bool gt_pod_group_is_made_for_pods(const char *name);
+
 #endif

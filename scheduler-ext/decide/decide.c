@@ -73,12 +73,19 @@ static unsigned representatives(const struct gt_cache *cache, const struct gt_jo
     return choosy;
 }
 
+/* Whether no plan has bound it to a node. */
+static bool is_free(const struct gt_cache_pod *pod)
+{
+    return pod->state == GT_CACHE_GATED ||
+           (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
+}
+
 static bool suits_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
                       uint32_t node)
 {
     for (unsigned i = 0; i < count; i++)
-        if (pods[i]->state == GT_CACHE_GATED ? !gt_cache_pod_fits_node(cache, pods[i], node)
-                                             : !gt_cache_successor_fits_node(cache, pods[i], node))
+        if (is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
+                             : !gt_cache_successor_fits_node(cache, pods[i], node))
             return false;
     return true;
 }

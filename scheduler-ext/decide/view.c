@@ -124,6 +124,8 @@ static enum gt_member_state state_of(const struct gt_job_view_spec *spec, const 
     bool held = pod->plan == GT_CACHE_PLAN_HELD;
     if (pod->state == GT_CACHE_GATED && !(spec->is_lifted && spec->is_lifted(spec->arg, pod)))
         return held ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
+    if (spec->ungated && pod->plan == GT_CACHE_PLAN_NONE)
+        return GT_MEMBER_TO_PLACE;
     return held ? GT_MEMBER_LIFTED : pod->plan == GT_CACHE_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
 }
 
@@ -310,6 +312,22 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
     default:
         return GT_NONE;
     }
+}
+
+unsigned gt_job_view_tier(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                          const struct gt_cluster *cluster, uint32_t number)
+{
+    const struct gt_job_units *units = &view->job->units;
+    const struct gt_plan_unit *unit = number < units->count ? &units->units[number] : NULL;
+    struct gt_cluster_supernode supernode;
+    uint32_t common = GT_NONE;
+    for (uint32_t i = unit ? unit->first : 0; unit && i < unit->first + unit->pods; i++) {
+        uint64_t mask;
+        uint32_t node = gt_job_view_place(view, reservations, cluster, i, &mask);
+        if (node != GT_NONE && !gt_cluster_widen(cluster, node, &common))
+            return 0;
+    }
+    return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
 }
 
 bool gt_job_view_unit_moves(const struct gt_job_view *view, uint32_t unit)

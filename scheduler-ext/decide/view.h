@@ -65,6 +65,7 @@ struct gt_job_view_spec {
     uint64_t moving_until;   /* the places of those after them are kept until then */
     uint32_t minimum;        /* so many of all its pods start together, as others say; 0: not told */
     bool none_come;          /* nobody makes its missing pods now */
+    bool ungated;            /* the caller binds the pods: one without gate and plan waits for its place */
     uint64_t missing_until;  /* places of pods that are not made are kept until then */
     /* Where pods come one by one: for units of which no pod is there as long as they have no more GPUs in
      * all. */
@@ -83,6 +84,9 @@ GT_DEFINE_CLEANUP(struct gt_job_view *, gt_job_view_free)
  * 0 where they are not known. */
 uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reservations *reservations,
                            const struct gt_cluster *cluster, uint32_t at, uint64_t *ret_mask);
+/* The tier of the lowest supernode that holds all places of a unit; 0: there is none. */
+unsigned gt_job_view_tier(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                          const struct gt_cluster *cluster, uint32_t number);
 /* Whether pods of the unit are still to leave: until then none of those after them goes on. */
 bool gt_job_view_unit_moves(const struct gt_job_view *view, uint32_t unit);
 /* The members that must lie in one supernode with this one: its unit, or its atom. */

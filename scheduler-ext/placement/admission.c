@@ -210,13 +210,6 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
     return true;
 }
 
-/* Pods that name no PodGroup get one of this name from Volcano, which tells 1. */
-static bool is_made_for_pods(const char *name)
-{
-    static const char first[] = "podgroup-";
-    return strncmp(name, first, sizeof(first) - 1) == 0;
-}
-
 uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
 {
     const struct gt_placement *placement = reconcile->placement;
@@ -230,7 +223,7 @@ uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
             continue;
         const char *name = record->object.pod_group;
         const struct gt_pod_group *group =
-            name && !is_made_for_pods(name)
+            name && !gt_pod_group_is_made_for_pods(name)
                 ? gt_pod_groups_find(placement->spec.pod_groups, pod->meta.namespace_, name)
                 : NULL;
         return group ? group->min_member : 0;

@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_PLACEMENT_PATCH_H
 #define GPUTOPO_PLACEMENT_PATCH_H
 
-#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/decide/plan_texts.h"
 
 /*
  * What is remembered of a pod's object to change it, and the changes. Every patch names the pod's uid and the
@@ -32,29 +32,6 @@ enum { GT_POD_OBJECT_TEXT_MAX = 64 << 10 };
 /* -EINVAL where it makes no sense. */
 int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, struct gt_err **err);
 void gt_pod_object_done(struct gt_pod_object *object);
-
-/* Where a pod is planned to be, and as which of its job. */
-struct gt_planned_place {
-    uint32_t node;
-    uint64_t mask; /* split over the pod's containers */
-    uint32_t unit, unit_rank, rank;
-    unsigned tier; /* 0: no supernode holds the unit */
-};
-
-/* The values of the annotations. */
-struct gt_plan_texts {
-    char node[GT_CLUSTER_NAME_MAX + 1], unit[12], unit_rank[12], rank[12], tier[12];
-    const char *supernode; /* the cluster's */
-    char *gpus;            /* owned */
-};
-/* -ENOENT where the node or a GPU is gone. */
-int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
-                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err);
-void gt_plan_texts_done(struct gt_plan_texts *texts);
-
-/* The annotations of a plan; the first GT_PLAN_PAIRS_DECIDING are what it is known by. */
-enum { GT_PLAN_PAIRS = 7, GT_PLAN_PAIRS_DECIDING = 4 };
-void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS]);
 
 struct gt_condition_text {
     bool holds;          /* status True */

@@ -399,23 +399,6 @@ static bool is_to_lift(const struct gt_job_view *view, uint32_t at)
            !gt_job_view_unit_moves(view, unit);
 }
 
-/* The tier of the lowest supernode that holds all places of a unit; 0: there is none. */
-static unsigned tier_of(const struct reconcile *reconcile, uint32_t number)
-{
-    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
-    const struct gt_job_units *units = &reconcile->view->job->units;
-    const struct gt_plan_unit *unit = number < units->count ? &units->units[number] : NULL;
-    struct gt_cluster_supernode supernode;
-    uint32_t common = GT_NONE;
-    for (uint32_t i = unit ? unit->first : 0; unit && i < unit->first + unit->pods; i++) {
-        uint64_t mask;
-        uint32_t node = gt_job_view_place(reconcile->view, &reconcile->pjob->reservations, cluster, i, &mask);
-        if (node != GT_NONE && !gt_cluster_widen(cluster, node, &common))
-            return 0;
-    }
-    return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
-}
-
 static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned tier, struct gt_plan_texts *ret)
 {
     const struct gt_job *job = reconcile->view->job;
@@ -442,7 +425,8 @@ static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
         if (!is_to_lift(reconcile->view, i))
             continue;
         if (member->unit != unit) /* they come in the order of units */
-            tier = tier_of(reconcile, member->unit);
+            tier = gt_job_view_tier(reconcile->view, &reconcile->pjob->reservations,
+                                    gt_cache_cluster(reconcile->placement->spec.cache), member->unit);
         unit = member->unit;
         if (make_text(reconcile, i, tier, &texts[i]) < 0) {
             gt_cache_unplan_pod(reconcile->placement->spec.cache, member->pod);

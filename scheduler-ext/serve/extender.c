@@ -150,7 +150,8 @@ static void prioritize(struct gt_extender *e, const struct gt_extender_args *arg
 {
     struct gt_extender_pod pod = extender_pod(e, &args->pod);
     list_names(e, &args->nodes);
-    gt_node_values(e->spec.cache, &pod, e->names, NULL, args->nodes.count, e->values, e->ids);
+    gt_node_values(e->spec.cache, pod.gpus, pod.planned, e->names, NULL, args->nodes.count, e->values,
+                   e->ids);
     gt_kube_scheduler_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, args->nodes.count, e->tens);
     gt_prioritize_answer(to, args, e->tens);
 }
@@ -207,7 +208,7 @@ static void score(struct gt_extender *e, const struct gt_volcano_args *args, str
         int64_t idle = args->node[i].idle_milli;
         e->left[i] = idle < 0 || idle > INT32_MAX ? -1 : (int32_t)(idle / 1000);
     }
-    gt_node_values(e->spec.cache, &pod, e->names, e->left, count, e->values, e->ids);
+    gt_node_values(e->spec.cache, pod.gpus, pod.planned, e->names, e->left, count, e->values, e->ids);
     gt_volcano_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, count, e->values);
     gt_node_score_answer(to, args, e->values);
 }

@@ -31,7 +31,7 @@ FLOORS = {
     "scheduler-ext/kueue": {"base", "api", "kube", "scheduler-ext/core", "scheduler-ext/jobs", "scheduler-ext/cache", "scheduler-ext/owners"},
     "scheduler-ext/webhook": {"base", "api", "kube", "scheduler-ext/cache", "scheduler-ext/wire", "scheduler-ext/placement"},
     "scheduler-ext/serve": {"base", "api", "topology/model", "http", "scheduler-ext/core", "scheduler-ext/jobs",
-                            "scheduler-ext/cache", "scheduler-ext/wire", "scheduler-ext/placement", "scheduler-ext/picture"},
+                            "scheduler-ext/cache", "scheduler-ext/decide", "scheduler-ext/wire", "scheduler-ext/placement", "scheduler-ext/picture"},
     "scheduler-ext/companion": {"base", "api", "topology/model", "http", "kube", "scheduler-ext/core", "scheduler-ext/jobs",
                                 "scheduler-ext/supernodes", "scheduler-ext/cache", "scheduler-ext/wire",
                                 "scheduler-ext/owners", "scheduler-ext/placement", "scheduler-ext/kueue", "scheduler-ext/webhook", "scheduler-ext/serve"},

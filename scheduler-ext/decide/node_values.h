@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DECIDE_NODE_VALUES_H
+#define GPUTOPO_DECIDE_NODE_VALUES_H
+
+#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/core/score.h"
+
+/* What nodes are worth to a pod, in the numbers that each scheduler expects. No I/O. */
+
+/* GPUs that are promised to no job, also on a node that no plan would use: a scheduler may. `remote`: of
+ * others that are promised, as another replica told. */
+uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote);
+/* Whether what is free would do for a pod of so many GPUs, if it were not promised to others. */
+bool gt_node_is_promised(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
+
+/*
+ * The values of nodes, in the order of the names: what gpu-aware says (score.h) for a pod of so many GPUs;
+ * where it has a plan (`planned` is not GT_NONE) +INFINITY on its node. NAN where the node is unknown, has no
+ * room, or is not the planned one. `left` NULL, or for each node how many GPUs the scheduler has left by its
+ * own count (negative: not known), which is less than we know of when it has placed pods a moment ago. `ids`
+ * gets the node ids.
+ */
+void gt_node_values(struct gt_cache *cache, unsigned gpus, uint32_t planned, const char *const *names,
+                    const int32_t *left, uint32_t count, double *ret_values, uint32_t *ret_ids);
+
+/*
+ * Scores for kube-scheduler, 0 to 10. The best node, ties broken as score.h says, has 10 and no other has;
+ * the others have 0 to 9, by their value between the least and the greatest that is possible: floor(9 x
+ * (value / weight + loss_weight) / (score_weight + loss_weight)). 0 where the value is NAN.
+ */
+void gt_kube_scheduler_scores(struct gt_cache *cache, const struct gt_aware_weights *weights,
+                              const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret);
+
+/*
+ * Scores for Volcano, which adds them to those of its plugins (0 to 100 times their weight):
+ * 100 x weight x (value / weight + loss_weight) / (score_weight + loss_weight), less a ten-thousandth for
+ * each GPU that the node has left over, so that ties are broken; 0 where the value is NAN, and 1,000,000 on
+ * the planned node, which outweighs every plugin. `ret` may be `values`.
+ */
+void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *weights, const double *values,
+                       const uint32_t *ids, uint32_t count, double *ret);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/plan_texts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/pod_plan.h"
+#include "base/bits.h"
+#include "base/text.h"
+#include "scheduler-ext/core/plan.h"
+
+static unsigned count_of(uint64_t mask)
+{
+    return gt_bit_count(mask);
+}
+
+/* A plan as it grows, one container after the other. */
+struct plan_draft {
+    struct gt_planned_container containers[GT_POD_PLAN_CONTAINERS_MAX];
+    unsigned count, id_count;
+    const char *ids[GT_POD_PLAN_CONTAINERS_MAX * GT_GPUS_MAX];
+};
+
+static int add_container(const struct gt_cache *cache, uint32_t node, const char *name, uint64_t mask,
+                         struct plan_draft *draft, struct gt_err **err)
+{
+    const char **ids = &draft->ids[draft->id_count];
+    unsigned count = 0;
+    for (uint64_t left = mask; left; left &= left - 1)
+        if (!(ids[count++] = gt_cache_device_id(cache, node, gt_bit_first(left))))
+            return gt_fail(err, ENOENT, "a planned GPU is gone");
+    draft->containers[draft->count++] = (struct gt_planned_container){name, ids, count};
+    draft->id_count += count;
+    return 0;
+}
+
+/*
+ * The GPUs of an ordinary init container. The kubelet gives them to those that start afterwards, in their
+ * order, so they are of the containers' in that order; then what nobody else has. Restartable init containers
+ * that were started before keep theirs, so those come last, and from behind.
+ */
+static uint64_t mask_of_init(const struct gt_class *class, const struct gt_cache_pod *pod,
+                             const uint64_t *masks, unsigned asked)
+{
+    unsigned containers = pod->meta.containers, others = containers - pod->sidecars;
+    uint64_t got = 0;
+    for (unsigned i = 0; i < containers && count_of(got) < asked; i++) {
+        unsigned c = i < others ? pod->sidecars + i : containers - 1 - i;
+        struct gt_choice choice;
+        got |= gt_choose(class, masks[c], 0, asked - count_of(got), 0, &choice) ? choice.mask : masks[c];
+    }
+    return got;
+}
+
+/* The ordinary init container that is listed among the containers, as one that needs more than they have. */
+static unsigned find_init(const struct gt_cache_pod *pod, unsigned container)
+{
+    unsigned c = pod->meta.containers, end = c + pod->inits;
+    while (c < end && strcmp(pod->container_names[c], pod->container_names[container]) != 0)
+        c++;
+    return c < end ? c : GT_NONE;
+}
+
+static int add_containers(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
+                          const struct gt_class *class, const uint64_t *masks, struct plan_draft *draft,
+                          struct gt_err **err)
+{
+    unsigned containers = pod->meta.containers, listed = GT_NONE;
+    int r = 0;
+    for (unsigned c = 0; c < containers && r >= 0; c++) {
+        unsigned init = find_init(pod, c);
+        uint64_t mask = init == GT_NONE ? masks[c] : mask_of_init(class, pod, masks, pod->meta.gpus[init]);
+        listed = init == GT_NONE ? listed : init;
+        r = add_container(cache, node, pod->container_names[c], mask, draft, err);
+    }
+    for (unsigned c = containers; c < containers + pod->inits && r >= 0; c++)
+        if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
+            r = add_container(cache, node, pod->container_names[c],
+                              mask_of_init(class, pod, masks, pod->meta.gpus[c]), draft, err);
+    return r;
+}
+
+/* The text of the plan. Where it is too long it does without the last init containers, for which the agent
+ * then chooses. */
+static int write_gpus(const struct plan_draft *draft, unsigned at_least, struct gt_buf *to,
+                      struct gt_err **err)
+{
+    for (unsigned count = draft->count;; count--) {
+        int r = gt_pod_plan_write(draft->containers, count, to, count > at_least ? NULL : err);
+        if (r != -E2BIG || count <= at_least)
+            return r;
+    }
+}
+
+int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
+                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err)
+{
+    struct gt_cluster *cluster = gt_cache_cluster((struct gt_cache *)(uintptr_t)cache);
+    struct gt_cluster_node info;
+    struct gt_cluster_supernode supernode;
+    struct gt_plan_texts texts = {0};
+    uint64_t masks[GT_POD_CONTAINERS_MAX] = {0};
+    gt_auto_buf struct gt_buf gpus = GT_BUF(GT_POD_PLAN_TEXT_MAX);
+    if (!gt_cluster_get_node(cluster, place->node, &info) ||
+        !gt_cluster_get_supernode(cluster, info.supernode, &supernode) ||
+        !gt_text_copy(texts.node, sizeof(texts.node), info.name))
+        return gt_fail(err, ENOENT, "the planned node is gone");
+    if (pod->gpus != gt_bit_count(place->mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
+        return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
+    gt_plan_split(info.class, place->mask, pod->meta.gpus, pod->meta.containers, masks);
+    gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
+    if (!draft)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    int r = add_containers(cache, pod, place->node, info.class, masks, draft, err);
+    if (r >= 0)
+        r = write_gpus(draft, pod->meta.containers, &gpus, err);
+    if (r < 0)
+        return r;
+    texts.supernode = supernode.name;
+    snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, place->unit);
+    snprintf(texts.unit_rank, sizeof(texts.unit_rank), "%" PRIu32, place->unit_rank);
+    snprintf(texts.rank, sizeof(texts.rank), "%" PRIu32, place->rank);
+    if (place->tier)
+        snprintf(texts.tier, sizeof(texts.tier), "%u", place->tier);
+    texts.gpus = gt_buf_take(&gpus);
+    if (!texts.gpus)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    *ret = texts;
+    return 0;
+}
+
+void gt_plan_texts_done(struct gt_plan_texts *texts)
+{
+    free(texts->gpus);
+    *texts = (struct gt_plan_texts){0};
+}
+
+void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS])
+{
+    const struct gt_pair pairs[] = {
+        {GT_PLAN_ANNOTATION_GPUS, texts->gpus},
+        {GT_PLAN_ANNOTATION_NODE, texts->node},
+        {GT_PLAN_ANNOTATION_UNIT, texts->unit},
+        {GT_PLAN_ANNOTATION_RANK, texts->rank},
+        {GT_PLAN_ANNOTATION_UNIT_RANK, texts->unit_rank},
+        {GT_PLAN_ANNOTATION_SUPERNODE, texts->supernode ? texts->supernode : ""},
+        {GT_PLAN_ANNOTATION_TIER, texts->tier},
+    };
+    _Static_assert(GT_COUNT(pairs) == GT_PLAN_PAIRS, "each has its pair");
+    memcpy(ret, pairs, sizeof(pairs));
+}

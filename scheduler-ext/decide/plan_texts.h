@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DECIDE_PLAN_TEXTS_H
+#define GPUTOPO_DECIDE_PLAN_TEXTS_H
+
+#include "scheduler-ext/cache/cache.h"
+
+/* The annotations by which a pod, its agent and its launcher know its plan. No I/O. */
+
+/* Where a pod is planned to be, and as which of its job. */
+struct gt_planned_place {
+    uint32_t node;
+    uint64_t mask; /* split over the pod's containers */
+    uint32_t unit, unit_rank, rank;
+    unsigned tier; /* 0: no supernode holds the unit */
+};
+
+/* The values of the annotations. */
+struct gt_plan_texts {
+    char node[GT_CLUSTER_NAME_MAX + 1], unit[12], unit_rank[12], rank[12], tier[12];
+    const char *supernode; /* the cluster's */
+    char *gpus;            /* owned */
+};
+/* -ENOENT where the node or a GPU is gone. */
+int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
+                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err);
+void gt_plan_texts_done(struct gt_plan_texts *texts);
+
+/* The annotations of a plan; the first GT_PLAN_PAIRS_DECIDING are what it is known by. */
+enum { GT_PLAN_PAIRS = 7, GT_PLAN_PAIRS_DECIDING = 4 };
+void gt_plan_pairs(const struct gt_plan_texts *texts, struct gt_pair ret[static GT_PLAN_PAIRS]);
+
+#endif
