@@ -28,6 +28,8 @@ FLOORS = {
     "scheduler-ext/decide": {"base", "api", "kube", "scheduler-ext/core", "scheduler-ext/jobs", "scheduler-ext/cache", "scheduler-ext/owners"},
     "scheduler-ext/placement": {"base", "api", "kube", "scheduler-ext/core", "scheduler-ext/cache", "scheduler-ext/owners",
                                 "scheduler-ext/decide"},
+    "scheduler-ext/volcano": {"base", "api", "kube", "topology/model", "scheduler-ext/core", "scheduler-ext/jobs", "scheduler-ext/cache",
+                              "scheduler-ext/owners", "scheduler-ext/decide"},
     "scheduler-ext/kueue": {"base", "api", "kube", "scheduler-ext/core", "scheduler-ext/jobs", "scheduler-ext/cache", "scheduler-ext/owners"},
     "scheduler-ext/webhook": {"base", "api", "kube", "scheduler-ext/cache", "scheduler-ext/wire", "scheduler-ext/placement"},
     "scheduler-ext/serve": {"base", "api", "topology/model", "http", "scheduler-ext/core", "scheduler-ext/jobs",

@@ -18,7 +18,12 @@ KEPT = {
     "gt_scan_set_masks": "a test goes every way that the machine can go",
     "gt_http_port": "a test that listens at any port asks which it got",
     "gt_probe_client_deadline": "a test cannot wait as long as a vendor library may take",
+    "gt_volcano_bytes": "a test sees that sessions do not grow",
 }
+# What the Go adapter calls is used.
+ADAPTER = "scheduler-ext/volcano/vc-scheduler"
+KEPT.update({name: "the Go adapter calls it" for path in (ROOT / ADAPTER).rglob("*.go")
+             for name in re.findall(r"\bC\.(gt_\w+)\(", path.read_text(encoding="utf-8"))})
 
 
 def source_of(build, thing):

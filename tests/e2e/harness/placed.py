@@ -26,7 +26,7 @@ HEARTBEAT = 10  # seconds
 KUSTOMIZATION = """apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [{base}/recorded]
-components: [{base}/components/placement, {tls}{more}]
+components: [{components}]
 patches:
 - target: {{kind: DaemonSet, name: gputopo-agent}}
   patch: |
@@ -68,8 +68,9 @@ def rack_of(node):
 
 
 class Placed:
-    def __init__(self, cluster, build):
-        self.cluster, self.build = cluster, build
+    def __init__(self, cluster, build, places=True):
+        """`places`: the companion does; else it makes the supernodes alone."""
+        self.cluster, self.build, self.places = cluster, build, places
         self.hollow = HollowNodes(cluster, build, RACKS)
         self.nodes = {}  # number: Node, those with a kubelet
         self.tls = cluster.state / "tls"
@@ -123,8 +124,9 @@ class Placed:
         directory.mkdir(exist_ok=True)
         base = os.path.relpath(install.DAEMONSET, directory)
         (directory / "kustomization.yaml").write_text(KUSTOMIZATION.format(
-            base=base, tls=os.path.relpath(self.tls, directory), heartbeat=HEARTBEAT,
-            more="".join(f", {base}/components/{component}" for component in components)))
+            base=base, heartbeat=HEARTBEAT, components=", ".join([
+                *([f"{base}/components/placement", os.path.relpath(self.tls, directory)] if self.places else []),
+                *(f"{base}/components/{component}" for component in components)])))
         self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", directory)
 
     def supernodes_complete(self):

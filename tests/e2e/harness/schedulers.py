@@ -86,13 +86,14 @@ class Volcano:
     """Scheduler, controllers and webhooks of Volcano, by its own installation file where the API is concerned."""
     SERVICE = "volcano-admission-service"
 
-    def __init__(self, placed, directory):
+    def __init__(self, placed, directory, scheduler="vc-scheduler"):
+        """`scheduler`: Volcano's own, or the one with our plugins."""
         self.placed, self.cluster, self.directory = placed, placed.cluster, directory
         self.configuration = self.cluster.state / "volcano" / "volcano-scheduler.conf"  # alone in its directory
         state = self.cluster.state
         admin = f"--kubeconfig={state}/admin.kubeconfig"
         self.programs = [
-            Program(self.cluster, "vc-scheduler", "vc-scheduler", admin, f"--scheduler-conf={self.configuration}",
+            Program(self.cluster, "vc-scheduler", scheduler, admin, f"--scheduler-conf={self.configuration}",
                     "--leader-elect=false", "--listen-address=127.0.0.1:8180", "--healthz-address=127.0.0.1:11251",
                     "--cache-dumper=false", "-v=3"),
             Program(self.cluster, "vc-controller-manager", "vc-controller-manager", admin, "--leader-elect=false",
@@ -185,6 +186,11 @@ class Volcano:
             raise Failed("the example asks somebody else")
         text = text.replace(address, f"{self.placed.address()}:9401")
         return self.with_actions(text, actions)
+
+    @staticmethod
+    def manual(file):
+        """What a ConfigMap of the vendor's manual in daemonset/examples says."""
+        return next(yaml.safe_load_all((EXAMPLES / file).read_text()))["data"]["volcano-scheduler.conf"]
 
     def without_us(self, actions=None):
         return self.with_actions(self.with_us().split("  - name: extender\n")[0], actions)

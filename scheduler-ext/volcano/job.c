@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/pod_group.h"
+#include "base/clock.h"
+#include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/decide/plan_texts.h"
+#include "scheduler-ext/volcano/engine.h"
+
+/* Jobs with units: whether their annotations make sense, and their plans. */
+
+enum {
+    RETURN_MS = 30000,  /* the place of a pod that left a running job is kept for so long */
+    MISSING_MS = 60000, /* places of pods that do not exist are kept for so long after the last one came */
+    AHEAD_GPUS = 512,   /* of units of which no pod is there; as --reserve-gpus of gputopo-scheduler */
+    SENTENCE_MAX = GT_VOLCANO_TEXT_SIZE - 1,
+};
+
+/* ---- the job of this session ---- */
+
+static void forget_view(struct volcano_job *job)
+{
+    if (job->view)
+        gt_job_view_free(job->view);
+    job->view = NULL;
+}
+
+static void set_sentence(struct volcano_job *job, const char *text)
+{
+    free(job->sentence);
+    job->sentence = text ? strdup(text) : NULL;
+}
+
+void gt_volcano_job_free(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    forget_view(job);
+    free(job->sentence);
+    gt_reservations_done(&job->reservations, gt_cache_cluster(volcano->cache));
+    free(job);
+}
+
+void gt_volcano_on_pod_gone(void *arg, struct gt_cache_pod *pod)
+{
+    if (pod->job->pod_count || !pod->job->user)
+        return;
+    gt_volcano_job_free(arg, pod->job->user);
+    pod->job->user = NULL;
+}
+
+/* Of all pods of the PodGroup, where one speaks for the job; 0: none does. */
+static uint32_t minimum_of(struct volcano_session *session, const struct gt_cache_job *job)
+{
+    uint32_t group = GT_NONE;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        const struct volcano_task *task = gt_volcano_task_of(session, pod);
+        if (!task)
+            continue;
+        if (group != GT_NONE && group != task->group)
+            return 0;
+        group = task->group;
+    }
+    if (group == GT_NONE || gt_pod_group_is_made_for_pods(session->texts + session->groups[group].name))
+        return 0;
+    return session->groups[group].minimum;
+}
+
+static const struct gt_owner *find_owner(const struct gt_volcano *volcano, const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    const char *name;
+    if (!pod)
+        return NULL;
+    enum gt_owner_kind kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
+    return gt_owners_find(volcano->owners, kind, pod->meta.namespace_, name);
+}
+
+static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct gt_err **err)
+{
+    const uint64_t now = gt_clock_ms();
+    const struct gt_owner *owner = find_owner(volcano, job->job);
+    const struct gt_job_view_spec spec = {.owner = owner,
+                                          .ranks = &volcano->ranks,
+                                          .now = now,
+                                          .wanted_until = now + RETURN_MS,
+                                          .minimum = minimum_of(&volcano->session, job->job),
+                                          .none_come = owner && owner->stopped,
+                                          .ungated = true,
+                                          .missing_until = job->new_pod_ms + MISSING_MS,
+                                          .ahead_gpus = AHEAD_GPUS,
+                                          .missing_gpus = AHEAD_GPUS};
+    forget_view(job);
+    int r = gt_job_view_make(volcano->cache, job->job, &spec, &job->reservations, &job->view, err);
+    for (uint32_t i = 0; r >= 0 && i < job->view->count; i++) {
+        struct volcano_task *task = job->view->members[i].pod
+                                        ? gt_volcano_task_of(&volcano->session, job->view->members[i].pod)
+                                        : NULL;
+        if (task)
+            task->at = i;
+    }
+    return r;
+}
+
+/* A pod that says something of groups, and whose labels make no sense. */
+static const char *broken_identity(const struct gt_cache_pod *pod)
+{
+    return pod->identity_error && gt_pod_annotation(&pod->meta, GT_ANNOTATION_GROUP) ? pod->identity_error
+                                                                                     : NULL;
+}
+
+static void judge(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    const struct gt_cache_pod *pod = job->job->pods;
+    const char *broken = broken_identity(pod);
+    job->verdict = 0;
+    set_sentence(job, NULL);
+    if (gt_job_unsupported(&pod->identity))
+        return;
+    int r = broken ? gt_fail(&err, EINVAL, "%s", broken) : make_view(volcano, job, &err);
+    if (r < 0) {
+        job->verdict = r;
+        set_sentence(job, gt_err_text(err));
+    } else
+        job->verdict = job->view->grouped;
+}
+
+/* The job of a task's pod as it is in this session; NULL without memory. */
+static struct volcano_job *job_of(struct gt_volcano *volcano, const struct volcano_task *task)
+{
+    struct gt_cache_job *of = task->pod->job;
+    struct volcano_job *job = of->user;
+    if (!job) {
+        job = of->user = calloc(1, sizeof(*job));
+        if (!job)
+            return NULL;
+        job->job = of;
+    }
+    if (of->pod_count > job->pod_count)
+        job->new_pod_ms = gt_clock_ms();
+    job->pod_count = of->pod_count;
+    if (job->session != volcano->session_number) {
+        job->session = volcano->session_number;
+        job->allocated = 0;
+        job->planned = false;
+        job->tried = 0;
+        job->next = volcano->session.jobs;
+        volcano->session.jobs = job;
+        judge(volcano, job);
+    }
+    return job;
+}
+
+int gt_volcano_check(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_rank, char *error)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (!task)
+        return gt_volcano_say(error, -EINVAL, "there is no such task");
+    const struct volcano_job *job = task->pod ? job_of(volcano, task) : NULL;
+    *ret_rank = 0;
+    if (!job)
+        return 0;
+    if (job->verdict < 0)
+        return gt_volcano_say(error, job->verdict, job->sentence ? job->sentence : strerror(ENOMEM));
+    *ret_rank = task->at == GT_NONE ? 0 : task->at;
+    return job->verdict;
+}
+
+/* ---- its plan ---- */
+
+static void give_back(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    for (uint32_t i = 0; job->view && i < job->view->count; i++) {
+        struct gt_cache_pod *pod = job->view->members[i].pod;
+        if (pod && pod->state == GT_CACHE_WAITING &&
+            gt_index_find(&volcano->own, pod->meta.namespace_, pod->meta.name)) {
+            gt_cache_unplan_pod(volcano->cache, pod);
+            gt_volcano_disown(volcano, pod);
+        } else if (!pod && job->view->members[i].state == GT_MEMBER_RESERVED)
+            gt_reservations_release(&job->reservations, cluster, i);
+    }
+    job->planned = false;
+    volcano->session.given_back++;
+    if (make_view(volcano, job, NULL) < 0)
+        job->verdict = -ENOMEM;
+}
+
+/* Jobs that were planned, and of which the session then could not allocate any task. */
+static void give_back_others(struct gt_volcano *volcano, const struct volcano_job *but)
+{
+    for (struct volcano_job *job = volcano->session.jobs; job; job = job->next)
+        if (job != but && job->planned && !job->allocated)
+            give_back(volcano, job);
+}
+
+void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    if (job->planned && !job->allocated)
+        give_back(volcano, job);
+    forget_view(job);
+    set_sentence(job, NULL);
+    job->next = NULL;
+}
+
+static bool has_gates(const struct gt_job_view *view)
+{
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].pod && view->members[i].pod->state == GT_CACHE_GATED)
+            return true;
+    return false;
+}
+
+/* The plans that the cache has now and had not before are this session's. */
+static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *before)
+{
+    for (uint32_t i = 0; i < before->count; i++) {
+        const struct gt_job_view_member *member = &before->members[i];
+        if (member->state == GT_MEMBER_TO_PLACE && member->pod->plan == GT_CACHE_PLAN_HELD)
+            gt_volcano_own(volcano, member->pod);
+    }
+}
+
+static int plan(struct gt_volcano *volcano, struct volcano_job *job, char *error)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(SENTENCE_MAX);
+    struct gt_plan_failure failure;
+    const struct gt_decide_spec spec = {.reserve_until = gt_clock_ms() + MISSING_MS};
+    if (has_gates(job->view))
+        return gt_volcano_say(error, -EAGAIN,
+                              "gputopo-scheduler places this job: some of its pods have the gate " GT_GATE);
+    if (job->tried == volcano->session.given_back)
+        return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : "it does not fit");
+    enum gt_decision decision =
+        gt_decide(volcano->cache, job->view, &job->reservations, &spec, &failure, &text);
+    if (decision == GT_DECISION_PLACED || decision == GT_DECISION_NOTHING) {
+        own_plans(volcano, job->view);
+        job->planned = true;
+        return make_view(volcano, job, NULL) < 0 ? gt_volcano_say(error, -ENOMEM, strerror(ENOMEM)) : 0;
+    }
+    job->tried = volcano->session.given_back;
+    set_sentence(job, text.data ? text.data : "it could not be planned");
+    make_view(volcano, job, NULL); /* gt_decide() has used it up */
+    return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : strerror(ENOMEM));
+}
+
+static int planned_node(const struct gt_volcano *volcano, const struct gt_cache_pod *pod, uint32_t *ret_node,
+                        char *error)
+{
+    const struct volcano_session *session = &volcano->session;
+    uint32_t node = pod->plan_node < session->ids ? session->node_of[pod->plan_node] : GT_VOLCANO_NO_NODE;
+    if (node == GT_VOLCANO_NO_NODE)
+        return gt_volcano_say(error, -EAGAIN, "the planned node is not in Volcano's session");
+    *ret_node = node;
+    return 1;
+}
+
+int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_node, char *error)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (!task)
+        return gt_volcano_say(error, -EINVAL, "there is no such task");
+    if (!task->pod)
+        return gt_volcano_say(error, -EAGAIN, "gputopo has not seen this pod yet");
+    struct volcano_job *job = job_of(volcano, task);
+    if (!job)
+        return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
+    if (job->verdict < 0)
+        return gt_volcano_say(error, job->verdict, job->sentence ? job->sentence : strerror(ENOMEM));
+    if (task->pod->plan == GT_CACHE_PLAN_HELD)
+        return planned_node(volcano, task->pod, ret_node, error);
+    if (!job->verdict)
+        return 0;
+    if (task->pod->plan == GT_CACHE_PLAN_LOST)
+        return gt_volcano_say(error, -EAGAIN, "the place that it was planned for is lost");
+    give_back_others(volcano, job);
+    int r = plan(volcano, job, error);
+    if (r < 0)
+        return r;
+    if (task->pod->plan != GT_CACHE_PLAN_HELD)
+        return gt_volcano_say(error, -EAGAIN,
+                              "other units of its job were placed; there is no room for this one");
+    return planned_node(volcano, task->pod, ret_node, error);
+}
+
+/* ---- what the session does with it ---- */
+
+void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t number, uint32_t node)
+{
+    struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (!task || !task->pod || !task->waits || task->allocated)
+        return;
+    struct volcano_job *job = job_of(volcano, task);
+    task->allocated = true;
+    if (job)
+        job->allocated++;
+    if (task->pod->plan != GT_CACHE_PLAN_HELD)
+        gt_volcano_assume(volcano, task->pod, node);
+}
+
+void gt_volcano_deallocated(struct gt_volcano *volcano, uint32_t number)
+{
+    struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (!task || !task->allocated)
+        return;
+    struct volcano_job *job = job_of(volcano, task);
+    task->allocated = false;
+    if (job)
+        job->allocated--;
+    if (job && job->planned)
+        return; /* the plan goes as a whole */
+    if (gt_index_find(&volcano->own, task->pod->meta.namespace_, task->pod->meta.name)) {
+        gt_cache_unplan_pod(volcano->cache, task->pod);
+        gt_volcano_disown(volcano, task->pod);
+    }
+}
+
+/* Of a unit's members in the group: whether some were allocated, and others wait. */
+static bool is_torn_off(struct volcano_session *session, const struct gt_job_view *view,
+                        const struct gt_plan_unit *unit, uint32_t group)
+{
+    bool some = false, waits = false;
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        const struct volcano_task *task = pod ? gt_volcano_task_of(session, pod) : NULL;
+        if (!task || task->group != group)
+            continue;
+        some = some || task->allocated;
+        waits = waits || (task->waits && !task->allocated);
+    }
+    return some && waits;
+}
+
+int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    const struct volcano_job *job = task && task->pod ? job_of(volcano, task) : NULL;
+    if (!job || job->verdict != 1 || !job->view || !job->allocated)
+        return 1;
+    for (uint32_t u = 0; u < job->view->job->units.count; u++)
+        if (is_torn_off(&volcano->session, job->view, &job->view->job->units.units[u], task->group))
+            return 0;
+    return 1;
+}
+
+/* ---- what is written on the pod ---- */
+
+static size_t add_pair(char *to, size_t at, const struct gt_pair *pair)
+{
+    size_t key = strlen(pair->key) + 1, value = strlen(pair->value) + 1;
+    if (at + key + value > GT_VOLCANO_ANNOTATIONS_SIZE)
+        return 0;
+    memcpy(to + at, pair->key, key);
+    memcpy(to + at + key, pair->value, value);
+    return at + key + value;
+}
+
+/* Whether GPUs of its node are assumed for others too: which of them the kubelet admits first is chance. */
+static bool is_in_a_race(const struct gt_volcano *volcano, const struct gt_cache_pod *pod)
+{
+    struct gt_cluster_node node;
+    return gt_cluster_get_node(gt_cache_cluster(volcano->cache), pod->plan_node, &node) &&
+           (node.assumed & ~pod->plan_mask);
+}
+
+size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char *to)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    const struct gt_cache_pod *pod = task ? task->pod : NULL;
+    const struct volcano_job *job = pod ? job_of(volcano, task) : NULL;
+    struct gt_plan_texts texts;
+    struct gt_pair pairs[GT_PLAN_PAIRS];
+    bool grouped = job && job->verdict == 1 && job->view && task->at < job->view->count;
+    if (!job || pod->plan != GT_CACHE_PLAN_HELD || (!grouped && !is_in_a_race(volcano, pod)) ||
+        !gt_index_find(&volcano->own, pod->meta.namespace_, pod->meta.name))
+        return 0;
+    struct gt_planned_place place = {.node = pod->plan_node, .mask = pod->plan_mask};
+    if (grouped) {
+        place.unit = job->view->members[task->at].unit;
+        place.unit_rank = task->at - job->view->job->units.units[place.unit].first;
+        place.rank = job->view->job->members[task->at].rank;
+        place.tier =
+            gt_job_view_tier(job->view, &job->reservations, gt_cache_cluster(volcano->cache), place.unit);
+    }
+    if (gt_plan_texts_make(volcano->cache, pod, &place, &texts, NULL) < 0)
+        return 0;
+    gt_plan_pairs(&texts, pairs);
+    size_t at = 0;
+    for (unsigned i = 0; i < (grouped ? GT_PLAN_PAIRS : 2) && (!i || at); i++)
+        at = add_pair(to, at, &pairs[i]);
+    gt_plan_texts_done(&texts);
+    return at;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/volcano/engine.h"
+
+/* Objects of the API server, on their way to the cache and to the owners. */
+
+static const char without_owner[] = "jobs of this kind are planned from the pods that are there";
+
+static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
+    [VOLCANO_TOPOLOGIES] = {GT_API_GROUP, GT_API_VERSION, GT_PLURAL_NODE_GPU_TOPOLOGY, "", 0,
+                            "no node is known: jobs with a group size wait, and nodes are not scored"},
+    [VOLCANO_SUPERNODES] = {GT_API_GROUP, GT_API_VERSION, GT_PLURAL_SUPERNODE, "", 0,
+                            "each node is a supernode of itself"},
+    [VOLCANO_NODES] = {"", "v1", "nodes", "", 1, ""},
+    [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded,status.phase!=Failed", 1, ""},
+};
+
+const struct gt_volcano_resource *gt_volcano_resource(unsigned resource)
+{
+    static struct gt_volcano_resource owners[GT_OWNER_KINDS];
+    if (resource < VOLCANO_OWNERS)
+        return &fixed[resource];
+    if (resource >= VOLCANO_RESOURCES)
+        return NULL;
+    const struct gt_owner_type *type = gt_owner_type((enum gt_owner_kind)(resource - VOLCANO_OWNERS));
+    struct gt_volcano_resource *made = &owners[resource - VOLCANO_OWNERS];
+    *made = (struct gt_volcano_resource){type->group, type->version, type->plural, "", 0, without_owner};
+    return made;
+}
+
+static void put_pod(struct gt_volcano *volcano, const cJSON *object)
+{
+    struct gt_pod pod;
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    gt_ranks_read(&volcano->ranks, &pod);
+    gt_cache_pod(volcano->cache, &pod);
+}
+
+int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *json, size_t len, char *error)
+{
+    if (volcano->session.open)
+        return gt_volcano_say(error, -EBUSY, "objects are handed in between sessions");
+    cJSON *object = len <= GT_VOLCANO_OBJECT_MAX ? cJSON_ParseWithLength(json, len) : NULL;
+    if (!cJSON_IsObject(object) || resource >= VOLCANO_RESOURCES) {
+        cJSON_Delete(object);
+        return gt_volcano_say(error, -EINVAL, "it is no object that can be read");
+    }
+    switch (resource) {
+    case VOLCANO_TOPOLOGIES:
+        gt_cache_topology(volcano->cache, object, gt_clock_ms());
+        break;
+    case VOLCANO_SUPERNODES:
+        gt_cache_supernode(volcano->cache, object);
+        break;
+    case VOLCANO_NODES:
+        gt_cache_node(volcano->cache, object);
+        break;
+    case VOLCANO_PODS:
+        put_pod(volcano, object);
+        break;
+    default:
+        gt_owners_put(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), object);
+    }
+    cJSON_Delete(object);
+    return 0;
+}
+
+void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
+                       const char *name)
+{
+    if (volcano->session.open || resource >= VOLCANO_RESOURCES)
+        return;
+    switch (resource) {
+    case VOLCANO_TOPOLOGIES:
+        gt_cache_topology_gone(volcano->cache, name);
+        break;
+    case VOLCANO_SUPERNODES:
+        gt_cache_supernode_gone(volcano->cache, name);
+        break;
+    case VOLCANO_NODES:
+        gt_cache_node_gone(volcano->cache, name);
+        break;
+    case VOLCANO_PODS:
+        gt_ranks_remove(&volcano->ranks, namespace_, name);
+        gt_cache_pod_gone(volcano->cache, namespace_, name);
+        break;
+    default:
+        gt_owners_remove(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), namespace_, name);
+    }
+}

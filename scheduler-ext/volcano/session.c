@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "scheduler-ext/decide/node_values.h"
+#include "scheduler-ext/volcano/engine.h"
+
+/* The library itself, and a session's nodes and tasks. */
+
+static int say_error(char *error, const struct gt_err *from)
+{
+    return gt_volcano_say(error, -gt_err_code(from), gt_err_text(from));
+}
+
+const char *gt_volcano_gpu_resource(void)
+{
+    return GT_RESOURCE_GPU;
+}
+
+int gt_volcano_new(struct gt_volcano **ret, char *error)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_volcano *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
+    const struct gt_cache_spec spec = {.on_pod_gone = gt_volcano_on_pod_gone, .arg = made};
+    made->own.max = GT_CACHE_PODS_MAX;
+    made->weights = GT_AWARE_DEFAULT;
+    int r = gt_cache_new(&spec, &made->cache, &err);
+    if (r >= 0)
+        r = gt_owners_new(GT_RESOURCE_GPU, &made->owners, &err);
+    if (r < 0) {
+        gt_volcano_free(made);
+        return say_error(error, err);
+    }
+    *ret = made;
+    return 0;
+}
+
+void gt_volcano_free(struct gt_volcano *volcano)
+{
+    if (!volcano)
+        return;
+    gt_volcano_close(volcano);
+    const struct gt_cache_job *job = volcano->cache ? gt_cache_next_job(volcano->cache, NULL) : NULL;
+    for (; job; job = gt_cache_next_job(volcano->cache, job))
+        if (job->user)
+            gt_volcano_job_free(volcano, job->user);
+    gt_ranks_done(&volcano->ranks);
+    gt_index_done(&volcano->own);
+    gt_owners_free(volcano->owners);
+    if (volcano->cache)
+        gt_cache_free(volcano->cache);
+    free(volcano);
+}
+
+int gt_volcano_set_weights(struct gt_volcano *volcano, double weight, double score_weight, double loss_weight,
+                           char *error)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    const struct gt_aware_weights weights = {weight, score_weight, loss_weight};
+    if (gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
+        return say_error(error, err);
+    volcano->weights = weights;
+    return 0;
+}
+
+size_t gt_volcano_bytes(const struct gt_volcano *volcano)
+{
+    const struct volcano_session *session = &volcano->session;
+    return sizeof(*volcano) + gt_cache_bytes(volcano->cache) + gt_table_bytes(&volcano->own.table) +
+           gt_table_bytes(&volcano->ranks.index.table) + session->task_count * sizeof(*session->tasks) +
+           session->node_count * sizeof(*session->node_names);
+}
+
+/* ---- a session's arrays ---- */
+
+/* What earlier sessions planned for pods that wait all the same. */
+static void give_up_plans(struct gt_volcano *volcano)
+{
+    size_t slot = 0;
+    struct gt_index_entry *entry;
+    while ((entry = gt_index_take_unmarked(&volcano->own, (uint32_t)volcano->session_number, &slot))) {
+        struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, entry->key, entry->key + entry->name_at);
+        if (pod && pod->state < GT_CACHE_BOUND && gt_digest_keyed(pod->uid) == entry->uid)
+            gt_cache_unplan_pod(volcano->cache, pod);
+        free(entry);
+    }
+}
+
+static int by_address(const void *a, const void *b, void *arg)
+{
+    const struct volcano_task *tasks = arg;
+    uintptr_t x = (uintptr_t)tasks[*(const uint32_t *)a].pod, y = (uintptr_t)tasks[*(const uint32_t *)b].pod;
+    return (x > y) - (x < y);
+}
+
+/* The text that begins at `at`, moved behind its end; NULL: there is none. */
+static const char *next_text(const struct volcano_session *session, size_t size, size_t *at)
+{
+    if (*at >= size)
+        return NULL;
+    const char *text = session->texts + *at;
+    *at += strlen(text) + 1;
+    return text;
+}
+
+static int take_nodes(struct gt_volcano *volcano, const uint32_t *nodes, size_t size)
+{
+    struct volcano_session *session = &volcano->session;
+    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    session->ids = gt_cluster_nodes(cluster);
+    session->node_names = calloc((size_t)session->node_count + 1, sizeof(*session->node_names));
+    session->asked_names = calloc((size_t)session->node_count + 1, sizeof(*session->asked_names));
+    session->asked_ids = calloc((size_t)session->node_count + 1, sizeof(*session->asked_ids));
+    session->node_of = malloc(((size_t)session->ids + 1) * sizeof(*session->node_of));
+    if (!session->node_names || !session->asked_names || !session->asked_ids || !session->node_of)
+        return -ENOMEM;
+    for (uint32_t id = 0; id < session->ids; id++)
+        session->node_of[id] = GT_VOLCANO_NO_NODE;
+    for (uint32_t i = 0; i < session->node_count; i++) {
+        size_t at = nodes[i];
+        const char *name = next_text(session, size, &at);
+        if (!name)
+            return -EINVAL;
+        session->node_names[i] = name;
+        uint32_t id = gt_cluster_find_node(cluster, name);
+        if (id < session->ids)
+            session->node_of[id] = i;
+    }
+    return 0;
+}
+
+static int take_tasks(struct gt_volcano *volcano, const struct gt_volcano_task *tasks, size_t size)
+{
+    struct volcano_session *session = &volcano->session;
+    session->tasks = calloc((size_t)session->task_count + 1, sizeof(*session->tasks));
+    session->by_pod = malloc(((size_t)session->task_count + 1) * sizeof(*session->by_pod));
+    if (!session->tasks || !session->by_pod)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < session->task_count; i++) {
+        struct volcano_task *task = &session->tasks[i];
+        size_t at = tasks[i].names;
+        const char *namespace_ = next_text(session, size, &at), *name = next_text(session, size, &at);
+        const char *uid = next_text(session, size, &at);
+        bool waits = tasks[i].node == GT_VOLCANO_NO_NODE;
+        if (!uid || tasks[i].group >= session->group_count ||
+            (!waits && tasks[i].node >= session->node_count))
+            return -EINVAL;
+        struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, namespace_, name);
+        *task = (struct volcano_task){.group = tasks[i].group, .at = GT_NONE, .waits = waits};
+        if (!pod || strcmp(pod->uid, uid) != 0)
+            continue;
+        task->pod = pod;
+        session->by_pod[session->pods++] = i;
+        struct gt_index_entry *own =
+            waits || pod->state >= GT_CACHE_BOUND ? NULL : gt_index_find(&volcano->own, namespace_, name);
+        if (own)
+            own->mark = (uint32_t)volcano->session_number;
+    }
+    qsort_r(session->by_pod, session->pods, sizeof(*session->by_pod), by_address, session->tasks);
+    return 0;
+}
+
+/* Of tasks that are being bound, where the session before did not plan them, or another node was found. */
+static void assume_bound(struct gt_volcano *volcano, const struct gt_volcano_task *tasks)
+{
+    struct volcano_session *session = &volcano->session;
+    for (uint32_t i = 0; i < session->task_count; i++) {
+        struct gt_cache_pod *pod = session->tasks[i].pod;
+        if (!pod || session->tasks[i].waits || pod->state != GT_CACHE_WAITING)
+            continue;
+        bool held = pod->plan == GT_CACHE_PLAN_HELD && pod->plan_node < session->ids &&
+                    session->node_of[pod->plan_node] == tasks[i].node;
+        if (!held)
+            gt_volcano_assume(volcano, pod, tasks[i].node);
+    }
+}
+
+int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_size, const uint32_t *nodes,
+                    uint32_t node_count, const struct gt_volcano_group *groups, uint32_t group_count,
+                    const struct gt_volcano_task *tasks, uint32_t task_count, char *error)
+{
+    struct volcano_session *session = &volcano->session;
+    gt_volcano_close(volcano);
+    if (!texts_size || texts[texts_size - 1] || node_count > GT_VOLCANO_NODES_MAX ||
+        task_count > GT_VOLCANO_TASKS_MAX || group_count > GT_VOLCANO_TASKS_MAX)
+        return gt_volcano_say(error, -EINVAL, "a session with more than the limits, or without texts");
+    volcano->session_number++;
+    gt_cache_tick(volcano->cache, gt_clock_ms());
+    *session = (struct volcano_session){.open = true,
+                                        .node_count = node_count,
+                                        .group_count = group_count,
+                                        .task_count = task_count,
+                                        .given_back = 1,
+                                        .texts = malloc(texts_size),
+                                        .groups = calloc((size_t)group_count + 1, sizeof(*groups))};
+    int r = session->texts && session->groups ? 0 : -ENOMEM;
+    if (r >= 0)
+        memcpy(session->texts, texts, texts_size);
+    for (uint32_t i = 0; r >= 0 && i < group_count; i++) {
+        session->groups[i] = groups[i];
+        r = groups[i].name < texts_size ? 0 : -EINVAL;
+    }
+    if (r >= 0)
+        r = take_nodes(volcano, nodes, texts_size);
+    if (r >= 0)
+        r = take_tasks(volcano, tasks, texts_size);
+    if (r < 0) {
+        gt_volcano_close(volcano);
+        return gt_volcano_say(error, r,
+                              r == -ENOMEM ? strerror(ENOMEM) : "the session's arrays make no sense");
+    }
+    give_up_plans(volcano);
+    assume_bound(volcano, tasks);
+    return 0;
+}
+
+void gt_volcano_close(struct gt_volcano *volcano)
+{
+    struct volcano_session *session = &volcano->session;
+    for (struct volcano_job *job = session->jobs, *next; job; job = next) {
+        next = job->next;
+        gt_volcano_job_close(volcano, job);
+    }
+    free(session->texts);
+    free(session->node_names);
+    free(session->node_of);
+    free(session->groups);
+    free(session->tasks);
+    free(session->by_pod);
+    free(session->asked_names);
+    free(session->asked_ids);
+    *session = (struct volcano_session){0};
+}
+
+/* ---- nodes for one task ---- */
+
+int gt_volcano_score_nodes(struct gt_volcano *volcano, uint32_t number, const uint32_t *nodes, uint32_t count,
+                           double *ret, char *error)
+{
+    struct volcano_session *session = &volcano->session;
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (!task || count > session->node_count)
+        return gt_volcano_say(error, -EINVAL, "there is no such task, or there are not as many nodes");
+    for (uint32_t i = 0; i < count; i++) {
+        if (nodes[i] >= session->node_count)
+            return gt_volcano_say(error, -EINVAL, "there is no such node");
+        session->asked_names[i] = session->node_names[nodes[i]];
+        ret[i] = 0;
+    }
+    if (!task->pod)
+        return 0;
+    uint32_t planned = task->pod->plan == GT_CACHE_PLAN_HELD ? task->pod->plan_node : GT_NONE;
+    gt_node_values(volcano->cache, task->pod->gpus, planned, session->asked_names, NULL, count, ret,
+                   session->asked_ids);
+    gt_volcano_scores(volcano->cache, &volcano->weights, ret, session->asked_ids, count, ret);
+    return 0;
+}
+
+void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *ret, uint32_t node_count)
+{
+    const struct volcano_session *session = &volcano->session;
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    memset(ret, 1, node_count);
+    for (uint32_t id = 0; task && task->pod && id < session->ids; id++) {
+        struct gt_cluster_node node;
+        uint32_t at = session->node_of[id];
+        if (at < node_count && gt_cluster_get_node(cluster, id, &node))
+            ret[at] = !gt_node_is_promised(&node, 0, task->pod->gpus);
+    }
+}

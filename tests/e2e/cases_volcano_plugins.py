@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu-aware and gpu-podaffinity inside Volcano's scheduler: the manual's ConfigMaps, its jobs, and Volcano's own doings beside
+them. The companion makes supernodes and places nothing."""
+import json
+import os
+import random
+
+from harness.placed import annotation, gpus_of, pod_template, rack_of
+from harness.report import quick
+from harness.waiting import Failed, same, until
+
+from cases_gpu_aware import EXACT, GpuAwareCases
+from cases_operators import OperatorCases
+from cases_volcano import VolcanoCases, task, vcjob
+
+AWARE, AFFINITY = "manual-gpu-aware.yaml", "manual-gpu-podaffinity.yaml"
+
+
+class VolcanoPluginCases:
+    def __init__(self, placed, volcano, operator, report):
+        self.placed, self.volcano, self.operator = placed, volcano, operator
+        self.cluster, self.report = placed.cluster, report
+        self.aware, self.jobs = GpuAwareCases(placed, report), VolcanoCases(placed, volcano, report)
+        self.operators = OperatorCases(placed, operator, report)
+
+    # steps
+
+    def unschedulable(self, job, *words):
+        """What the PodGroup's condition says, as the manual's users look for it, and the Event about it."""
+        def told():
+            said = [one.get("message", "") for one in self.jobs.podgroup(job).get("status", {}).get("conditions", [])
+                    if one["type"] == "Unschedulable" and one["status"] == "True"]
+            return next((text for text in said if all(word in text for word in words)), None) or (False, said)
+        text = until(f"the PodGroup of {job} to say why", told)
+        self.placed.event("Unschedulable", *words)
+        return text.split("Origin reason is: ")[-1]
+
+    def nothing_placed(self, selector):
+        self.volcano.rounds(2)
+        self.placed.untouched(self.placed.pods(selector))
+
+    def short_racks(self):
+        """Three whole nodes are free in each rack."""
+        for rack in (1, 2, 3, 4, 5):
+            for number in range(3, 8):
+                pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
+                self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
+                    **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
+        until("the nodes to tell it", lambda: all(
+            self.cluster.get("ngt", f"hollow-{rack}-{number}")["status"]["freeCount"] == 0
+            for rack in (1, 2, 3, 4, 5) for number in range(3, 8)))
+
+    def check_units(self, selector, count, per_unit):
+        """Running pods by name; each unit of so many in one rack."""
+        pods = sorted(self.placed.bound(selector, count), key=lambda pod: int(annotation(pod, "rank") or 0))
+        for first in range(0, count, per_unit):
+            racks = {rack_of(pod["spec"]["nodeName"]) for pod in pods[first:first + per_unit]}
+            if len(racks) != 1:
+                raise Failed(f"unit {first // per_unit} of {selector} is in racks {sorted(racks)}")
+        return pods
+
+    # gpu-aware
+
+    @quick
+    def aware_exact(self):
+        """The manual's ConfigMap as it stands, but for binpack, which would often choose the fullest node as well."""
+        text = self.volcano.manual(AWARE)
+        self.volcano.start(text.replace("  - name: binpack\n", ""))
+        self.aware.occupy()
+        for gpus, node in EXACT.items():
+            same(self.aware.place(f"vplugin-{gpus}", gpus, "volcano"), node, f"the node of a pod of {gpus}")
+        self.aware.remove(*(f"vplugin-{gpus}" for gpus in EXACT))
+        self.aware.told_free("hollow-2-3", 7)
+        self.volcano.reload(text)
+        return f"{len(EXACT)} of {len(EXACT)} exact"
+
+    def aware_job(self):
+        """The example of that chapter: a job of 2 pods with 2 GPUs, without annotations, beside nodes in use."""
+        self.aware.occupy()
+        template = pod_template(2, nodeSelector={"rack": "2"})
+        self.placed.create(vcjob("twins", task("t", 2, template), minAvailable=1))
+        on = sorted(pod["spec"]["nodeName"] for pod in self.placed.bound("volcano.sh/job-name=twins", 2))
+        if {"hollow-2-0", "hollow-2-5"} & set(on):
+            raise Failed(f"a whole node was broken for two GPUs: {on}")
+        return " ".join(on)
+
+    def wrong_argument(self):
+        """A ConfigMap with a word where a number is wanted, and the right one again, while it runs."""
+        right = self.volcano.manual(AWARE)
+        self.volcano.reload(right.replace("loss.weight: 0.5", "loss.weight: much"))
+        until("the scheduler to name the argument", lambda: self.volcano.programs[0].said(
+            "argument loss.weight: expected a number, got the string"))
+        self.volcano.reload(right.replace("weight: 1\n", "weight: -1\n"))
+        until("the scheduler to name the argument", lambda: self.volcano.programs[0].said("weight: -1, expected a number of 0 or more"))
+        self.placed.create(self.aware.pod("meanwhile", 1, "volcano"))
+        self.aware.node_of("meanwhile")
+        self.volcano.reload(right)
+
+    # gpu-podaffinity
+
+    @quick
+    def manual_job(self):
+        self.volcano.reload(self.volcano.manual(AFFINITY))
+        said = self.jobs.volcano_job("manual")
+        for pod in self.placed.pods("volcano.sh/job-name=manual").values():
+            gpus = json.loads(annotation(pod, "gpus"))
+            same(sum(len(ids) for ids in gpus.values()), gpus_of(pod), "the GPUs that its Binding names")
+        return said
+
+    def too_big(self):
+        """No rack has room for a unit of 32: it fails as the manual says, and holds nothing; with atoms of 16 it falls back."""
+        self.short_racks()
+        selector = self.jobs.example("manual-32")
+        why = self.unschedulable("manual-32", "units of 32 GPUs needed")
+        self.nothing_placed(selector)
+        self.placed.create(vcjob("beside", task("t", 3, pod_template(8)), minAvailable=3))
+        self.placed.bound("volcano.sh/job-name=beside", 3)
+        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "manual-32", "beside", "--wait")
+        self.placed.gone(selector)
+        self.placed.gone("volcano.sh/job-name=beside")
+        return f"32 alone: {why}; with 16: {self.jobs.volcano_job('manual-16', 16)}"
+
+    @quick
+    def rule(self):
+        self.placed.create(vcjob("odd", task("t", 4, pod_template(8, group=24)), minAvailable=4))
+        why = self.unschedulable("odd", "the job's 32 GPUs are not a multiple of gpu-group-size 24")
+        self.nothing_placed("volcano.sh/job-name=odd")
+        return why
+
+    def contention(self):
+        """Five gangs where two fit."""
+        for rack in (1, 2, 3):
+            self.placed.create(vcjob(f"fill-{rack}", task("t", 8, pod_template(8, nodeSelector={"rack": str(rack)})), minAvailable=8))
+            self.placed.bound(f"volcano.sh/job-name=fill-{rack}", 8)
+        gangs = [f"gang-{number}" for number in range(5)]
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
+            vcjob(name, task("t", 8, pod_template(8, group=64, labels={"case": "gangs"})), minAvailable=8) for name in gangs]})
+
+        def placed():
+            counts = {name: 0 for name in gangs}
+            for pod in self.placed.pods("case=gangs").values():
+                if pod["metadata"]["labels"]["volcano.sh/job-name"] in counts:
+                    counts[pod["metadata"]["labels"]["volcano.sh/job-name"]] += bool(pod["spec"].get("nodeName"))
+            return counts
+        while gangs:
+            wanted = min(2, len(gangs))
+            until("the next gangs to run", lambda: sorted(placed().values())[-wanted:] == [8] * wanted and set(
+                placed().values()) <= {0, 8} or (False, placed()))
+            running = [name for name, count in placed().items() if count]
+            for name in running:
+                self.check_units(f"volcano.sh/job-name={name}", 8, 8)
+            gangs = [name for name in gangs if name not in running]
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", *running, "--wait=false")
+
+    def part(self):
+        """minAvailable 4 of 8: one unit runs beside another job, the other one comes when that has gone."""
+        rack = {"rack": "4"}
+        self.placed.create(vcjob("holder", task("t", 4, pod_template(8, group=32, nodeSelector=rack)), minAvailable=4))
+        self.check_units("volcano.sh/job-name=holder", 4, 4)
+        self.placed.create(vcjob("part", task("t", 8, pod_template(8, group=32, nodeSelector=rack)), minAvailable=4))
+        on = lambda: sorted(name for name, pod in self.placed.pods("volcano.sh/job-name=part").items() if pod["spec"].get("nodeName"))
+        until("one unit to run", lambda: on() == [f"part-t-{i}" for i in range(4)] or (False, on()))
+        self.volcano.rounds(3)
+        same(on(), [f"part-t-{i}" for i in range(4)], "the pods that run")
+        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "holder", "--wait=false")
+        self.check_units("volcano.sh/job-name=part", 8, 4)
+
+    @quick
+    def killed(self):
+        """The scheduler dies while gangs come in; another one goes on, and no unit is torn."""
+        names = [f"kill-{number}" for number in range(4)]
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
+            vcjob(name, task("t", 40, pod_template(2, group=16, labels={"case": "kill"})), minAvailable=40) for name in names]})
+        until("the first pod to be bound", lambda: any(pod["spec"].get("nodeName") for pod in self.placed.pods("case=kill").values()))
+        self.volcano.programs[0].stop()
+        before = sum(bool(pod["spec"].get("nodeName")) for pod in self.placed.pods("case=kill").values())
+        self.volcano.programs[0].start()
+        for name in names:
+            self.check_units(f"volcano.sh/job-name={name}", 40, 8)
+        self.placed.no_gpu_twice()
+        return f"{before} of 160 pods were bound when it died"
+
+    def replaced(self):
+        """A pod of a running unit is deleted, and the rest of its rack is taken: its successor comes home."""
+        self.placed.create(vcjob("stay", task("t", 4, pod_template(8, group=32)), minAvailable=4,
+                                 policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
+        pods = self.check_units("volcano.sh/job-name=stay", 4, 4)
+        rack = rack_of(pods[0]["spec"]["nodeName"])
+        self.cluster.kubectl("delete", "pod", pods[2]["metadata"]["name"], "--wait")
+        after = self.check_units("volcano.sh/job-name=stay", 4, 4)
+        same({rack_of(pod["spec"]["nodeName"]) for pod in after}, {rack}, "its rack")
+
+    def pytorch(self):
+        self.operator.start()
+        return self.operators.pytorch()
+
+    # Volcano's own
+
+    def mixed(self):
+        """Jobs of many kinds and sizes come and go through two queues; then what has to hold."""
+        seed = int(os.environ.get("GPUTOPO_SEED", random.randrange(1 << 30)))
+        dice, alive, made = random.Random(seed), [], 0
+        for name, gpus in (("left", 160), ("right", 160)):
+            self.placed.apply({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name},
+                               "spec": {"weight": 1, "capability": {"metax-tech.com/gpu": str(gpus)}}})
+        while made < 100:
+            batch = []
+            for _ in range(10):
+                pods, gpus, group = dice.choice([(1, 1, None), (2, 2, None), (4, 8, 32), (8, 8, 32), (2, 8, 16), (4, 4, 16), (8, 8, 64), (3, 8, None)])
+                name, made = f"mix-{made}", made + 1
+                batch.append(vcjob(name, task("t", pods, pod_template(gpus, group=group, labels={"case": "mixed"})), minAvailable=pods,
+                                   queue=dice.choice(["left", "right", "default"])))
+                alive.append(name)
+            self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": batch})
+            self.volcano.rounds(2)
+            self.invariants()
+            gone = dice.sample(alive, min(len(alive), 8))
+            alive = [name for name in alive if name not in gone]
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", *gone, "--wait=false", "--ignore-not-found")
+        self.volcano.rounds(3)
+        self.invariants()
+        return f"seed {seed}, {len(alive)} jobs at the end"
+
+    def invariants(self):
+        """No unit in two racks, no GPU twice, no gang in part."""
+        jobs = {}
+        for pod in self.placed.pods("case=mixed").values():
+            jobs.setdefault(pod["metadata"]["labels"]["volcano.sh/job-name"], []).append(pod)
+        for name, pods in jobs.items():
+            units = {}
+            for pod in pods:
+                if annotation(pod, "unit") and pod["spec"].get("nodeName"):
+                    units.setdefault(annotation(pod, "unit"), set()).add(rack_of(pod["spec"]["nodeName"]))
+            torn = {unit: racks for unit, racks in units.items() if len(racks) > 1}
+            if torn:
+                raise Failed(f"{name} is torn: {torn}")
+        held = {}
+        for pod in (pod for pods in jobs.values() for pod in pods if pod["spec"].get("nodeName") and annotation(pod, "gpus")):
+            for ids in json.loads(annotation(pod, "gpus")).values():
+                for gpu in ids:
+                    other = held.setdefault((pod["spec"]["nodeName"], gpu), pod["metadata"]["name"])
+                    same(other, pod["metadata"]["name"], f"who has GPU {gpu}")
+        self.placed.no_gpu_twice()
+
+    def run(self):
+        def case(name, run):
+            return self.report.case(name, run, before=self.placed.clean)
+        if not self.report.case("the manual's ConfigMap for gpu-aware: the node whose free GPUs match exactly wins", self.aware_exact):
+            return
+        case("a job of two pods with two GPUs leaves whole nodes whole", self.aware_job)
+        case("a wrong argument is named, and the ConfigMap mended while it runs", self.wrong_argument)
+        case("the manual's ConfigMap for gpu-podaffinity, and its Volcano Job in units of 32", self.manual_job)
+        case("no room for 32: the PodGroup says why and nothing is held; atoms of 16 fall back", self.too_big)
+        case("a job that breaks a rule says so in its PodGroup", self.rule)
+        case("five gangs where two fit", self.contention)
+        case("minAvailable of one unit: it starts, and grows", self.part)
+        case("the scheduler is killed in the middle of gangs", self.killed)
+        case("the successor of a pod of a unit comes home", self.replaced)
+        case("the manual's PyTorchJob", self.pytorch)
+        case("Volcano's own: a gang without the annotation", self.jobs.plain_gang)
+        case("Volcano's own: a vcjob with svc, env, ssh and policies", self.jobs.plugins_and_policies)
+        case("100 mixed jobs come and go", self.mixed)
+        self.placed.clean()

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/volcano/volcano.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cache/cache_world.h"
+
+/* The plugins in Volcano's scheduler, as its adapter uses them: objects in, sessions, answers. */
+
+enum { RACKS = 3, NODES_EACH = 4, NODES = RACKS * NODES_EACH, TASKS_MAX = 32, TEXT_MAX = 4096 };
+
+static char error[GT_VOLCANO_TEXT_SIZE];
+
+/* ---- objects ---- */
+
+static unsigned number_of(const char *plural)
+{
+    const struct gt_volcano_resource *resource;
+    for (unsigned i = 0; (resource = gt_volcano_resource(i)); i++)
+        if (strcmp(resource->plural, plural) == 0)
+            return i;
+    fail_msg("nobody asks for %s", plural);
+    return 0;
+}
+
+static void put(struct gt_volcano *volcano, const char *plural, cJSON *object)
+{
+    char *text = cJSON_PrintUnformatted(object);
+    if (gt_volcano_put(volcano, number_of(plural), text, strlen(text), error) < 0)
+        fail_msg("%s: %s", plural, error);
+    cJSON_free(text);
+    cJSON_Delete(object);
+}
+
+static const char *node_name(unsigned node)
+{
+    static char names[NODES][16];
+    snprintf(names[node], sizeof(names[0]), "r%u-n%u", node / NODES_EACH, node % NODES_EACH);
+    return names[node];
+}
+
+static void put_node(struct gt_volcano *volcano, unsigned node, uint64_t taken)
+{
+    struct world_topology topology = {.name = node_name(node), .gpus = 8, .unnamed = taken};
+    put(volcano, "nodes", world_node(NODE(.name = node_name(node))));
+    put(volcano, "nodegputopologies", world_topology(&topology));
+}
+
+static struct gt_volcano *new_world(void)
+{
+    struct gt_volcano *volcano = NULL;
+    assert_int_equal(gt_volcano_new(&volcano, error), 0);
+    for (unsigned rack = 0; rack < RACKS; rack++) {
+        char name[16];
+        struct world_supernode supernode = {.name = name, .tier = 1};
+        snprintf(name, sizeof(name), "rack-%u", rack);
+        for (unsigned n = 0; n < NODES_EACH; n++) {
+            put_node(volcano, rack * NODES_EACH + n, 0);
+            supernode.members[n] = node_name(rack * NODES_EACH + n);
+        }
+        put(volcano, "supernodes", world_supernode(&supernode));
+    }
+    return volcano;
+}
+
+struct pod {
+    const char *job;
+    unsigned index, gpus;
+    const char *group; /* its annotation; NULL: none */
+    unsigned node;     /* as number + 1; 0: it waits */
+    bool gated;
+    const char *plan_node;
+};
+
+static void put_pod(struct gt_volcano *volcano, const struct pod *pod)
+{
+    char name[32], labels[256], annotations[128] = "";
+    snprintf(name, sizeof(name), "%s-%u", pod->job, pod->index);
+    snprintf(labels, sizeof(labels),
+             "\"batch.kubernetes.io/job-name\":\"%s\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
+             pod->job, pod->index);
+    if (pod->group)
+        snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%s\",", pod->group);
+    put(volcano, "pods",
+        world_pod(POD(.name = name, .gpus = pod->gpus, .gated = pod->gated, .labels = labels,
+                      .annotations = annotations, .node = pod->node ? node_name(pod->node - 1) : NULL,
+                      .plan_node = pod->plan_node, .plan_mask = pod->plan_node ? 0xff : 0)));
+}
+#define PUT_POD(volcano, ...) put_pod(volcano, &(struct pod){__VA_ARGS__})
+
+static void put_job(struct gt_volcano *volcano, const char *job, unsigned pods, unsigned gpus,
+                    const char *group)
+{
+    for (unsigned i = 0; i < pods; i++)
+        PUT_POD(volcano, .job = job, .index = i, .gpus = gpus, .group = group);
+}
+
+/* ---- sessions ---- */
+
+struct session {
+    char texts[TEXT_MAX];
+    size_t size;
+    uint32_t nodes[NODES];
+    struct gt_volcano_group groups[4];
+    struct gt_volcano_task tasks[TASKS_MAX];
+    uint32_t group_count, task_count;
+};
+
+static uint32_t add_text(struct session *session, const char *text)
+{
+    uint32_t at = (uint32_t)session->size;
+    assert_true(session->size + strlen(text) + 1 <= sizeof(session->texts));
+    memcpy(session->texts + at, text, strlen(text) + 1);
+    session->size += strlen(text) + 1;
+    return at;
+}
+
+static void begin(struct session *session)
+{
+    *session = (struct session){0};
+    for (unsigned n = 0; n < NODES; n++)
+        session->nodes[n] = add_text(session, node_name(n));
+}
+
+/* A PodGroup of pods JOB-0, JOB-1...; `nodes` NULL: all wait. Returns the number of its first task. */
+static uint32_t add_group(struct session *session, const char *job, unsigned pods, unsigned minimum,
+                          const uint32_t *nodes)
+{
+    uint32_t first = session->task_count, group = session->group_count++;
+    session->groups[group] = (struct gt_volcano_group){add_text(session, job), minimum};
+    for (unsigned i = 0; i < pods; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%s-%u", job, i);
+        uint32_t at = add_text(session, "ns");
+        add_text(session, name);
+        add_text(session, name);
+        session->tasks[session->task_count++] =
+            (struct gt_volcano_task){at, group, nodes ? nodes[i] : GT_VOLCANO_NO_NODE};
+    }
+    return first;
+}
+
+static void open_session(struct gt_volcano *volcano, const struct session *session)
+{
+    if (gt_volcano_open(volcano, session->texts, session->size, session->nodes, NODES, session->groups,
+                        session->group_count, session->tasks, session->task_count, error) < 0)
+        fail_msg("%s", error);
+}
+
+static uint32_t place(struct gt_volcano *volcano, uint32_t task)
+{
+    uint32_t node = GT_VOLCANO_NO_NODE;
+    int r = gt_volcano_place(volcano, task, &node, error);
+    if (r != 1)
+        fail_msg("task %u: %d, %s", task, r, r < 0 ? error : "");
+    assert_true(node < NODES);
+    return node;
+}
+
+/* Every run of `pods` tasks lies in one rack, and no node has more than its GPUs. */
+static void check_units(const uint32_t *nodes, unsigned count, unsigned pods, unsigned gpus)
+{
+    unsigned used[NODES] = {0};
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(nodes[i] / NODES_EACH, nodes[i / pods * pods] / NODES_EACH);
+        used[nodes[i]] += gpus;
+        assert_true(used[nodes[i]] <= 8);
+    }
+}
+
+/* ---- gpu-aware ---- */
+
+static void test_scores_follow_the_free_gpus(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[3] = {0, 1, 2};
+    double scores[3];
+    put_node(volcano, 1, 0xf0); /* four are left: just as many as it asks for */
+    put_node(volcano, 2, 0xfe);
+    PUT_POD(volcano, .job = "lone", .gpus = 4);
+    PUT_POD(volcano, .job = "lone", .index = 1, .gpus = 4);
+    begin(&session);
+    uint32_t task = add_group(&session, "lone", 2, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 3, scores, error), 0);
+    assert_true(scores[1] > scores[0] && scores[0] > 0);
+    assert_true(scores[2] == 0);
+    /* What the session has given away counts. */
+    gt_volcano_allocated(volcano, task, 1);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task + 1, nodes, 3, scores, error), 0);
+    assert_true(scores[1] == 0 && scores[0] > 0);
+    gt_volcano_deallocated(volcano, task);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task + 1, nodes, 3, scores, error), 0);
+    assert_true(scores[1] > scores[0]);
+    gt_volcano_free(volcano);
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[2] = {0, 1};
+    double before[2], after[2];
+    PUT_POD(volcano, .job = "lone", .gpus = 2);
+    begin(&session);
+    uint32_t task = add_group(&session, "lone", 1, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, before, error), 0);
+    assert_int_equal(gt_volcano_set_weights(volcano, 2, 1, 0.5, error), 0);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, after, error), 0);
+    assert_true(after[0] > 1.9 * before[0] && after[0] < 2.1 * before[0]);
+    assert_true(after[0] <= 200);
+    assert_int_equal(gt_volcano_set_weights(volcano, 1, 1, -1, error), -EINVAL);
+    assert_non_null(strstr(error, "loss.weight"));
+    assert_int_equal(gt_volcano_set_weights(volcano, (double)NAN, 1, 0, error), -EINVAL);
+    gt_volcano_free(volcano);
+}
+
+/* ---- gpu-podaffinity ---- */
+
+static void place_all(struct gt_volcano *volcano, uint32_t first, unsigned count, uint32_t *ret)
+{
+    for (unsigned i = 0; i < count; i++) {
+        ret[i] = place(volcano, first + i);
+        gt_volcano_allocated(volcano, first + i, ret[i]);
+    }
+}
+
+static void test_units_lie_in_racks(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[8], rank;
+    put_job(volcano, "big", 8, 8, "32");
+    begin(&session);
+    uint32_t first = add_group(&session, "big", 8, 8, NULL);
+    open_session(volcano, &session);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(gt_volcano_check(volcano, first + i, &rank, error), 1);
+        assert_int_equal(rank, i);
+    }
+    place_all(volcano, first, 3, nodes);
+    assert_false(gt_volcano_is_whole(volcano, first));
+    nodes[3] = place(volcano, first + 3);
+    gt_volcano_allocated(volcano, first + 3, nodes[3]);
+    assert_true(gt_volcano_is_whole(volcano, first)); /* one unit of two */
+    place_all(volcano, first + 4, 4, nodes + 4);
+    check_units(nodes, 8, 4, 8);
+    assert_true(gt_volcano_is_whole(volcano, first));
+
+    char annotations[GT_VOLCANO_ANNOTATIONS_SIZE];
+    size_t size = gt_volcano_annotations(volcano, first + 5, annotations);
+    assert_true(size > 0);
+    assert_string_equal(annotations, GT_PLAN_ANNOTATION_GPUS);
+    assert_non_null(strstr(annotations + strlen(annotations) + 1, "\"main\":["));
+    gt_volcano_free(volcano);
+}
+
+static void test_no_room_holds_nothing(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t node;
+    for (unsigned rack = 0; rack < RACKS; rack++)
+        put_node(volcano, rack * NODES_EACH, 1); /* three whole nodes in each rack */
+    put_job(volcano, "big", 8, 8, "32");
+    put_job(volcano, "small", 2, 8, "16");
+    begin(&session);
+    uint32_t big = add_group(&session, "big", 8, 8, NULL), small = add_group(&session, "small", 2, 2, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_place(volcano, big, &node, error), -EAGAIN);
+    assert_non_null(strstr(error, "2 units of 32 GPUs needed"));
+    uint32_t nodes[2];
+    place_all(volcano, small, 2, nodes);
+    check_units(nodes, 2, 2, 8);
+    gt_volcano_free(volcano);
+}
+
+/* A job that was planned, but whose tasks the session cannot allocate, holds nothing when another one comes.
+ */
+static void test_a_plan_is_given_back(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[12];
+    put_job(volcano, "one", 12, 8, "32");
+    put_job(volcano, "two", 12, 8, "32");
+    begin(&session);
+    uint32_t one = add_group(&session, "one", 12, 12, NULL), two = add_group(&session, "two", 12, 12, NULL);
+    open_session(volcano, &session);
+    place(volcano, one);
+    place_all(volcano, two, 12, nodes); /* all nodes there are */
+    check_units(nodes, 12, 4, 8);
+    uint32_t node;
+    assert_int_equal(gt_volcano_place(volcano, one, &node, error), -EAGAIN);
+    for (unsigned i = 0; i < 12; i++) /* a statement that is discarded */
+        gt_volcano_deallocated(volcano, two + i);
+    place_all(volcano, one, 12, nodes);
+    check_units(nodes, 12, 4, 8);
+    gt_volcano_free(volcano);
+}
+
+static void test_promises_last_until_the_pods_say_so(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[4], node;
+    uint8_t may[NODES];
+    put_job(volcano, "one", 4, 8, "32");
+    begin(&session);
+    uint32_t one = add_group(&session, "one", 4, 4, NULL);
+    open_session(volcano, &session);
+    place_all(volcano, one, 4, nodes);
+    gt_volcano_close(volcano);
+    /* They are being bound; their objects do not know yet. */
+    PUT_POD(volcano, .job = "lone", .gpus = 1);
+    begin(&session);
+    add_group(&session, "one", 4, 4, nodes);
+    uint32_t lone = add_group(&session, "lone", 1, 1, NULL);
+    open_session(volcano, &session);
+    gt_volcano_may_use(volcano, lone, may, NODES);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(may[n], n / NODES_EACH != nodes[0] / NODES_EACH);
+    assert_int_equal(gt_volcano_place(volcano, lone, &node, error), 0);
+    gt_volcano_close(volcano);
+    /* Nothing came of the bindings. */
+    begin(&session);
+    add_group(&session, "one", 4, 4, NULL);
+    lone = add_group(&session, "lone", 1, 1, NULL);
+    open_session(volcano, &session);
+    gt_volcano_may_use(volcano, lone, may, NODES);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(may[n], 1);
+    gt_volcano_free(volcano);
+}
+
+/* A scheduler that was killed in the middle of a gang, and another that goes on. */
+static void test_a_unit_stays_in_its_rack(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[8] = {4, 5, GT_VOLCANO_NO_NODE, GT_VOLCANO_NO_NODE, 0, 1, 2, 3};
+    put_node(volcano, 8, 1); /* the third rack would be the tightest for two pods of eight */
+    put_node(volcano, 9, 1);
+    put_job(volcano, "big", 8, 8, "32");
+    for (unsigned i = 0; i < 8; i++)
+        if (nodes[i] != GT_VOLCANO_NO_NODE)
+            PUT_POD(volcano, .job = "big", .index = i, .gpus = 8, .group = "32", .node = nodes[i] + 1);
+    begin(&session);
+    uint32_t first = add_group(&session, "big", 8, 8, nodes);
+    open_session(volcano, &session);
+    nodes[2] = place(volcano, first + 2);
+    nodes[3] = place(volcano, first + 3);
+    check_units(nodes, 8, 4, 8);
+    gt_volcano_free(volcano);
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *group, *sentence;
+    } cases[] = {
+        {"40", "the job's 32 GPUs are not a multiple of gpu-group-size 40"},
+        {"20", "gpu-group-size 20 is not a multiple of the pod's 8 GPUs"},
+        {"24", "the job's 32 GPUs are not a multiple of gpu-group-size 24"},
+    };
+    struct session session;
+    uint32_t rank, node;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct gt_volcano *volcano = new_world();
+        put_job(volcano, "wrong", 4, 8, cases[i].group);
+        begin(&session);
+        uint32_t task = add_group(&session, "wrong", 4, 4, NULL);
+        open_session(volcano, &session);
+        assert_int_equal(gt_volcano_check(volcano, task, &rank, error), -EINVAL);
+        assert_string_equal(error, cases[i].sentence);
+        assert_int_equal(gt_volcano_place(volcano, task, &node, error), -EINVAL);
+        assert_string_equal(error, cases[i].sentence);
+        gt_volcano_free(volcano);
+    }
+}
+
+/* gputopo-scheduler may run in the same cluster. */
+static void test_the_companions_plans_stay(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t node;
+    uint8_t may[NODES];
+    char annotations[GT_VOLCANO_ANNOTATIONS_SIZE];
+    PUT_POD(volcano, .job = "mine", .index = 0, .gpus = 8, .group = "16", .plan_node = "r1-n2");
+    PUT_POD(volcano, .job = "mine", .index = 1, .gpus = 8, .group = "16", .plan_node = "r1-n3",
+            .gated = true);
+    PUT_POD(volcano, .job = "late", .index = 0, .gpus = 8, .group = "16", .gated = true);
+    PUT_POD(volcano, .job = "late", .index = 1, .gpus = 8, .group = "16");
+    PUT_POD(volcano, .job = "lone", .gpus = 1);
+    begin(&session);
+    uint32_t mine = add_group(&session, "mine", 2, 2, NULL), late = add_group(&session, "late", 2, 2, NULL);
+    uint32_t lone = add_group(&session, "lone", 1, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(place(volcano, mine), 6);
+    gt_volcano_allocated(volcano, mine, 6);
+    assert_int_equal(gt_volcano_annotations(volcano, mine, annotations), 0);
+    assert_int_equal(gt_volcano_place(volcano, late + 1, &node, error), -EAGAIN);
+    assert_non_null(strstr(error, "gputopo-scheduler places this job"));
+    gt_volcano_may_use(volcano, lone, may, NODES);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(may[n], n != 6 && n != 7);
+    gt_volcano_free(volcano);
+}
+
+/* Two pods on one node: which the kubelet admits first must not matter. */
+static void test_a_race_gets_its_gpus_written(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    char annotations[GT_VOLCANO_ANNOTATIONS_SIZE];
+    put_job(volcano, "pair", 2, 2, NULL);
+    begin(&session);
+    uint32_t pair = add_group(&session, "pair", 2, 1, NULL);
+    open_session(volcano, &session);
+    gt_volcano_allocated(volcano, pair, 0);
+    assert_int_equal(gt_volcano_annotations(volcano, pair, annotations), 0);
+    gt_volcano_allocated(volcano, pair + 1, 0);
+    assert_true(gt_volcano_annotations(volcano, pair + 1, annotations) > 0);
+    gt_volcano_free(volcano);
+}
+
+static void test_a_part_may_start(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[4], node;
+    for (unsigned n = NODES_EACH; n < NODES; n++)
+        put_node(volcano, n, 1);
+    put_job(volcano, "part", 8, 8, "32");
+    begin(&session);
+    uint32_t first = add_group(&session, "part", 8, 4, NULL);
+    open_session(volcano, &session);
+    place_all(volcano, first, 4, nodes);
+    check_units(nodes, 4, 4, 8);
+    assert_true(gt_volcano_is_whole(volcano, first));
+    assert_int_equal(gt_volcano_place(volcano, first + 4, &node, error), -EAGAIN);
+    gt_volcano_free(volcano);
+}
+
+static void test_nonsense(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t node, rank;
+    double score;
+    uint32_t beyond = NODES;
+    assert_int_equal(gt_volcano_put(volcano, 0, "{", 1, error), -EINVAL);
+    assert_int_equal(gt_volcano_put(volcano, 999, "{}", 2, error), -EINVAL);
+    assert_int_equal(gt_volcano_place(volcano, 0, &node, error), -EINVAL);
+    begin(&session);
+    uint32_t task = add_group(&session, "unseen", 1, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_put(volcano, 0, "{}", 2, error), -EBUSY);
+    assert_int_equal(gt_volcano_check(volcano, task, &rank, error), 0);
+    assert_int_equal(gt_volcano_place(volcano, task, &node, error), -EAGAIN);
+    assert_non_null(strstr(error, "not seen this pod yet"));
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, &beyond, 1, &score, error), -EINVAL);
+    session.tasks[0].group = 7;
+    assert_int_equal(gt_volcano_open(volcano, session.texts, session.size, session.nodes, NODES,
+                                     session.groups, session.group_count, session.tasks, session.task_count,
+                                     error),
+                     -EINVAL);
+    session.nodes[0] = TEXT_MAX;
+    session.tasks[0].group = 0;
+    assert_int_equal(gt_volcano_open(volcano, session.texts, session.size, session.nodes, NODES,
+                                     session.groups, session.group_count, session.tasks, session.task_count,
+                                     error),
+                     -EINVAL);
+    assert_int_equal(gt_volcano_check(volcano, task, &rank, error), -EINVAL);
+    gt_volcano_free(volcano);
+}
+
+/* 10,000 sessions in which a gang is placed, bound, and gone, hold no more than the first. */
+static void test_sessions_do_not_grow(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[8];
+    size_t after_first = 0;
+    unsigned pods = number_of("pods");
+    for (unsigned round = 0; round < 5000; round++) {
+        put_job(volcano, "big", 8, 8, "32");
+        begin(&session);
+        uint32_t first = add_group(&session, "big", 8, 8, NULL);
+        open_session(volcano, &session);
+        place_all(volcano, first, 8, nodes);
+        gt_volcano_close(volcano);
+        begin(&session);
+        add_group(&session, "big", 8, 8, nodes);
+        open_session(volcano, &session);
+        gt_volcano_close(volcano);
+        for (unsigned i = 0; i < 8; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "big-%u", i);
+            gt_volcano_remove(volcano, pods, "ns", name);
+        }
+        begin(&session);
+        if (round == 10)
+            after_first = gt_volcano_bytes(volcano);
+    }
+    assert_int_equal(gt_volcano_bytes(volcano), after_first);
+    gt_volcano_free(volcano);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores_follow_the_free_gpus),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_units_lie_in_racks),
+        cmocka_unit_test(test_no_room_holds_nothing),
+        cmocka_unit_test(test_a_plan_is_given_back),
+        cmocka_unit_test(test_promises_last_until_the_pods_say_so),
+        cmocka_unit_test(test_a_unit_stays_in_its_rack),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_the_companions_plans_stay),
+        cmocka_unit_test(test_a_race_gets_its_gpus_written),
+        cmocka_unit_test(test_a_part_may_start),
+        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_sessions_do_not_grow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
