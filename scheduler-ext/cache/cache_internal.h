@@ -52,7 +52,7 @@ struct cache_node {
     uint32_t refs; /* pods, plans and claims that name it, and charges */
     uint32_t id;   /* in the cluster, GT_NONE: it is not */
     uint32_t row;  /* of its resources */
-    bool has_topology, has_node, is_pulled;
+    bool has_topology, has_node;
     bool is_shared; /* callers have assumptions of their own on it */
 
     /* of the CR */
@@ -85,7 +85,6 @@ struct cache_node {
     struct cache_supernode *supernode; /* where it is in the cluster */
     struct cache_pod *pods;            /* pods on it, and pods planned for it that are on none: by age */
     uint64_t freed;                    /* by pods that left since it was recomputed */
-    struct cache_node *next_pulled;
 };
 
 /* The record of that name, made if need be; NULL without memory. */
@@ -291,7 +290,6 @@ struct gt_cache {
     struct cache_node **by_id; /* [id of the cluster] */
     uint32_t *row_of;          /* likewise: node->row */
     uint32_t by_id_size;
-    struct cache_node *pulled; /* out of the cluster for a moment */
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */
     struct cache_column columns[CACHE_COLUMNS_MAX];
@@ -307,9 +305,9 @@ struct gt_cache {
 
 /* Brings the cluster and the pods of a node in line with what is known of it. */
 void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);
-/* Takes a node out of the cluster; it comes back when recomputed. */
-void gt_cache_pull(struct gt_cache *cache, struct cache_node *node);
-void gt_cache_recompute_pulled(struct gt_cache *cache);
+/* Puts a node that is in the cluster into the supernode whose member it is now. Its pods need not be looked
+ * at. */
+void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node);
 
 /* A change to be told, and the telling at the end of a call. */
 void gt_cache_changed(struct gt_cache *cache, struct cache_pod *pod);

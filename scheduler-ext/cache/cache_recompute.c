@@ -24,10 +24,8 @@ static unsigned bits(uint64_t mask)
 
 /* ---- in and out of the cluster ---- */
 
-void gt_cache_pull(struct gt_cache *cache, struct cache_node *node)
+static void take_out(struct gt_cache *cache, struct cache_node *node)
 {
-    if (node->id == GT_NONE)
-        return;
     gt_cluster_remove_node(cache->cluster, node->id);
     cache->by_id[node->id] = NULL;
     node->id = GT_NONE;
@@ -35,22 +33,6 @@ void gt_cache_pull(struct gt_cache *cache, struct cache_node *node)
     for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
         pod->pub.assumption = GT_NONE;
         pod->hold = 0;
-    }
-    if (!node->is_pulled) {
-        node->is_pulled = true;
-        node->next_pulled = cache->pulled;
-        cache->pulled = node;
-    }
-}
-
-/* Those that went last come first, so that each gets its number back. */
-void gt_cache_recompute_pulled(struct gt_cache *cache)
-{
-    while (cache->pulled) {
-        struct cache_node *node = cache->pulled;
-        cache->pulled = node->next_pulled;
-        node->is_pulled = false;
-        gt_cache_recompute(cache, node);
     }
 }
 
@@ -77,22 +59,6 @@ static bool reserve_id(struct gt_cache *cache)
     return true;
 }
 
-static void enter(struct gt_cache *cache, struct cache_node *node, struct cache_supernode *supernode)
-{
-    uint32_t class, id;
-    if (!reserve_id(cache) || gt_cluster_add_class(cache->cluster, node->class, &class, NULL) < 0 ||
-        gt_cluster_add_node(cache->cluster, node->name, class, supernode ? supernode->id : GT_NONE, &id,
-                            NULL) < 0) {
-        cache->refused++;
-        return;
-    }
-    node->id = id;
-    node->supernode = supernode;
-    cache->by_id[id] = node;
-    cache->row_of[id] = node->row;
-    gt_cluster_set_eligible(cache->cluster, id, false); /* until its state is known */
-}
-
 /* The supernode that a node is to be in; NULL: none. */
 static struct cache_supernode *supernode_of(const struct cache_node *node)
 {
@@ -108,20 +74,47 @@ static struct cache_supernode *supernode_of(const struct cache_node *node)
     return best;
 }
 
-/* In the cluster as it should be: in its class and supernode, or not at all. */
-static void place(struct gt_cache *cache, struct cache_node *node)
+static void enter(struct gt_cache *cache, struct cache_node *node)
 {
     struct cache_supernode *supernode = supernode_of(node);
+    uint32_t class, id;
+    if (!reserve_id(cache) || gt_cluster_add_class(cache->cluster, node->class, &class, NULL) < 0 ||
+        gt_cluster_add_node(cache->cluster, node->name, class, supernode ? supernode->id : GT_NONE, &id,
+                            NULL) < 0) {
+        cache->refused++;
+        return;
+    }
+    node->id = id;
+    node->supernode = supernode;
+    cache->by_id[id] = node;
+    cache->row_of[id] = node->row;
+    gt_cluster_set_eligible(cache->cluster, id, false); /* until its state is known */
+}
+
+/* In the cluster as it should be: in its class, or not at all. */
+static void place(struct gt_cache *cache, struct cache_node *node)
+{
     struct gt_cluster_node at;
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
-    if (in && (!node->has_topology || at.class != node->class || node->supernode != supernode)) {
-        gt_cache_pull(cache, node);
-        cache->pulled = node->next_pulled;
-        node->is_pulled = false;
+    if (in && (!node->has_topology || at.class != node->class)) {
+        take_out(cache, node);
         in = false;
     }
     if (!in && node->has_topology)
-        enter(cache, node, supernode);
+        enter(cache, node);
+}
+
+void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node)
+{
+    struct cache_supernode *supernode = supernode_of(node);
+    if (node->id == GT_NONE || node->supernode == supernode)
+        return;
+    if (gt_cluster_move_node(cache->cluster, node->id, supernode ? supernode->id : GT_NONE, NULL) >= 0)
+        node->supernode = supernode;
+    else { /* no memory */
+        take_out(cache, node);
+        gt_cache_recompute(cache, node);
+    }
 }
 
 /* ---- who has what ---- */

@@ -61,6 +61,12 @@ static struct cache_supernode *parent_that_counts(const struct cache_supernode *
     return parent && parent->known && parent->tier > supernode->tier ? parent : NULL;
 }
 
+static void members_follow(struct gt_cache *cache, const struct cache_supernode *supernode)
+{
+    for (uint32_t i = 0; i < supernode->claim_count; i++)
+        gt_cache_follow_supernode(cache, supernode->claims[i].node);
+}
+
 /* Tiers ascend, so that recursion is no deeper than there are tiers. */
 static void take_out(struct gt_cache *cache, struct cache_supernode *supernode)
 {
@@ -69,11 +75,10 @@ static void take_out(struct gt_cache *cache, struct cache_supernode *supernode)
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
         if (child->above == supernode)
             take_out(cache, child);
-    for (uint32_t i = 0; i < supernode->claim_count; i++)
-        if (supernode->claims[i].node->supernode == supernode)
-            gt_cache_pull(cache, supernode->claims[i].node);
-    gt_cluster_remove_supernode(cache->cluster, supernode->id, NULL);
+    uint32_t id = supernode->id;
     supernode->id = GT_NONE;
+    members_follow(cache, supernode);
+    gt_cluster_remove_supernode(cache->cluster, id, NULL);
     supernode->above = NULL;
 }
 
@@ -91,6 +96,7 @@ static void put_in(struct gt_cache *cache, struct cache_supernode *supernode)
         return;
     }
     supernode->above = above;
+    members_follow(cache, supernode);
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
         put_in(cache, child);
 }
@@ -158,8 +164,6 @@ static bool same_members(const struct cache_supernode *supernode, const struct c
     return true;
 }
 
-/* Nodes that were taken out come back, each below the supernode that it belongs to now; then the others that
- * were or are members follow. */
 static void set_members(struct gt_cache *cache, struct cache_supernode *supernode,
                         struct cache_membership *claims, uint32_t count)
 {
@@ -174,11 +178,9 @@ static void set_members(struct gt_cache *cache, struct cache_supernode *supernod
         claims[i].next = claims[i].node->claims;
         claims[i].node->claims = &claims[i];
     }
-    gt_cache_recompute_pulled(cache);
     for (uint32_t i = 0; i < old_count; i++)
-        gt_cache_recompute(cache, old[i].node);
-    for (uint32_t i = 0; i < count; i++)
-        gt_cache_recompute(cache, claims[i].node);
+        gt_cache_follow_supernode(cache, old[i].node);
+    members_follow(cache, supernode);
     drop_unlinked(cache, old, old_count);
 }
 

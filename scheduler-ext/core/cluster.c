@@ -264,6 +264,39 @@ static void unlink_node(struct gt_cluster *cluster, uint32_t id)
         cluster->previous[next] = previous;
 }
 
+/* Below `supernode`: itself if it is of tier 1, else a supernode of the node's own. */
+static int new_leaf(struct gt_cluster *cluster, const char *name, uint32_t id, uint32_t supernode,
+                    uint32_t *ret, struct gt_err **err)
+{
+    if (supernode != GT_NONE &&
+        (!super_exists(cluster, supernode) || cluster->supers[supernode].self != GT_NONE))
+        return gt_fail(err, EINVAL, "node %s: its supernode does not exist", name);
+    if (supernode == GT_NONE || cluster->supers[supernode].tier > 1)
+        return new_super(cluster, 1, supernode, id, ret, err);
+    *ret = supernode;
+    return 0;
+}
+
+/* A node that is in no count yet. */
+static void join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
+{
+    cluster->super[id] = leaf;
+    link_node(cluster, id);
+    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
+        cluster->supers[s].nodes++;
+}
+
+static void leave(struct gt_cluster *cluster, uint32_t id)
+{
+    gt_cluster_set_eligible(cluster, id, false); /* takes it out of every count */
+    uint32_t leaf = cluster->super[id];
+    unlink_node(cluster, id);
+    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
+        cluster->supers[s].nodes--;
+    if (cluster->supers[leaf].self != GT_NONE)
+        free_super(cluster, leaf);
+}
+
 int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t supernode,
                         uint32_t *ret, struct gt_err **err)
 {
@@ -274,9 +307,6 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
         return gt_fail(err, EINVAL, "node %s: there is no hardware class %u", name, class);
     if (gt_names_find(&cluster->node_names, name) != GT_NONE)
         return gt_fail(err, EEXIST, "node %s: there is one of that name already", name);
-    if (supernode != GT_NONE &&
-        (!super_exists(cluster, supernode) || cluster->supers[supernode].self != GT_NONE))
-        return gt_fail(err, EINVAL, "node %s: its supernode does not exist", name);
     if (!cluster->node_gap_count && cluster->node_count == cluster->node_capacity) {
         r = grow_nodes(cluster, err);
         if (r < 0)
@@ -284,12 +314,10 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     }
     uint32_t id =
         cluster->node_gap_count ? cluster->node_gaps[cluster->node_gap_count - 1] : cluster->node_count;
-    uint32_t leaf = supernode;
-    if (supernode == GT_NONE || cluster->supers[supernode].tier > 1) {
-        r = new_super(cluster, 1, supernode, id, &leaf, err);
-        if (r < 0)
-            return r;
-    }
+    uint32_t leaf;
+    r = new_leaf(cluster, name, id, supernode, &leaf, err);
+    if (r < 0)
+        return r;
     if (gt_names_add(&cluster->node_names, id, name) < 0) {
         if (leaf != supernode)
             free_super(cluster, leaf);
@@ -307,12 +335,9 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     cluster->class[id] = (uint16_t) class;
     cluster->eligible[id] = true;
     cluster->first_assumption[id] = GT_NONE;
-    cluster->super[id] = leaf;
     cluster->count[id] = cluster->usable[id] = cluster->draft_count[id] = 0;
     cluster->nodes_of[gpus]++;
-    link_node(cluster, id);
-    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
-        cluster->supers[s].nodes++;
+    join(cluster, id, leaf);
     if (cluster->class_nodes[class]++ == 0)
         cluster->generation++; /* the best score of an empty node may be another now */
     cluster->order_stale = true;
@@ -322,19 +347,28 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     return 0;
 }
 
+int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t supernode, struct gt_err **err)
+{
+    if (!gt_core_has_node(cluster, node))
+        return gt_fail(err, ENOENT, "there is no node %u", node);
+    uint32_t leaf;
+    int r = new_leaf(cluster, cluster->node_names.text[node], node, supernode, &leaf, err);
+    if (r < 0)
+        return r;
+    bool eligible = cluster->eligible[node];
+    leave(cluster, node);
+    join(cluster, node, leaf);
+    gt_cluster_set_eligible(cluster, node, eligible);
+    return 0;
+}
+
 void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
 {
     if (!gt_core_has_node(cluster, node))
         return;
     while (cluster->first_assumption[node] != GT_NONE)
         gt_cluster_forget(cluster, cluster->first_assumption[node]);
-    gt_cluster_set_eligible(cluster, node, false); /* takes it out of every count */
-    uint32_t leaf = cluster->super[node];
-    unlink_node(cluster, node);
-    for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
-        cluster->supers[s].nodes--;
-    if (cluster->supers[leaf].self != GT_NONE)
-        free_super(cluster, leaf);
+    leave(cluster, node);
     cluster->nodes_of[cluster->size[node]]--;
     if (--cluster->class_nodes[cluster->class[node]] == 0)
         cluster->generation++;

@@ -71,6 +71,10 @@ int gt_cluster_remove_supernode(struct gt_cluster *cluster, uint32_t supernode, 
 int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t supernode,
                         uint32_t *ret, struct gt_err **err);
 
+/* Into another supernode, or out of all (GT_NONE). It keeps its id, its state and its assumptions. It stays
+ * where it is when this fails. */
+int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t supernode, struct gt_err **err);
+
 /* Assumptions on it are forgotten. */
 void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node);
 

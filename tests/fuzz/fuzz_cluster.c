@@ -151,6 +151,13 @@ static void remove_node(struct world *world, struct input *input)
     gt_cluster_remove_node(world->cluster, node);
 }
 
+static void move_node(struct world *world, struct input *input)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    uint32_t node = some_node(world, input), super = next(input) % 40;
+    gt_cluster_move_node(world->cluster, node, super == 39 ? GT_NONE : super, &err);
+}
+
 static void plan(struct world *world, struct input *input)
 {
     gt_auto_err struct gt_err *err = NULL;
@@ -237,8 +244,10 @@ static void step(struct world *world, struct input *input)
         add_supernode(world, input);
         break;
     case 2:
-    case 3:
         add_node(world, input);
+        break;
+    case 3:
+        move_node(world, input);
         break;
     case 4:
     case 5:

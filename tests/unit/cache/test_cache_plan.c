@@ -525,6 +525,25 @@ static void test_others_assumptions(void **state)
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n1").available), 2);
 }
 
+/* They stay where their node moves to another supernode, or its supernode moves. */
+static void test_assumptions_move(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    uint32_t own;
+    give_plain_node(cache, "n1");
+    give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
+    assert_int_equal(gt_cluster_assume(gt_cache_cluster(cache), id_of(cache, "n1"), 0xf0, UINT64_C(1) << 63,
+                                       100, &own, NULL),
+                     0);
+    give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));
+    assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);
+    give_supernode(cache, SUPERNODE(.name = "top", .tier = 2));
+    gt_cache_supernode_gone(cache, "s1");
+    assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);
+    assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_HELD);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_malformed_plans),
         cmocka_unit_test(test_callbacks),
         cmocka_unit_test(test_others_assumptions),
+        cmocka_unit_test(test_assumptions_move),
         cmocka_unit_test(test_lifted_before_gated),
         cmocka_unit_test(test_kept_gpus_fall_ill),
     };

@@ -220,6 +220,47 @@ static void classes_give_way(void **state)
     gt_cluster_free(cluster);
 }
 
+static void moves_nodes(void **state)
+{
+    enum { NODES = 12 };
+    struct gt_cluster *cluster = world_new();
+    struct gt_cluster_node before, after;
+    struct gt_cluster_supernode of;
+    struct gt_err *err = NULL;
+    uint64_t random = test_seed();
+    uint32_t class = world_class(cluster, 8, 4), row = world_super(cluster, "row", 2, GT_NONE),
+             to[] = {world_super(cluster, "a", 1, row), world_super(cluster, "b", 1, GT_NONE), row, GT_NONE},
+             id;
+    (void)state;
+
+    world_nodes(cluster, "n", NODES, class, GT_NONE);
+    for (unsigned step = 0; step < test_rounds(2000); step++) {
+        uint32_t node = (uint32_t)(random_next(&random) % NODES), super = to[random_next(&random) % 4];
+        gt_cluster_set_free(cluster, node, random_next(&random));
+        gt_cluster_set_eligible(cluster, node, random_next(&random) % 4);
+        gt_cluster_forget_owner(cluster, node);
+        gt_cluster_assume(cluster, node, 1u << random_next(&random) % 8, node, 1, &id, NULL);
+        assert_true(gt_cluster_get_node(cluster, node, &before));
+        assert_int_equal(gt_cluster_move_node(cluster, node, super, NULL), 0);
+        assert_true(gt_cluster_get_node(cluster, node, &after));
+        assert_int_equal(after.assumed, before.assumed);
+        assert_int_equal(after.available, before.available);
+        assert_int_equal(after.eligible, before.eligible);
+        assert_true(gt_cluster_get_supernode(cluster, after.supernode, &of));
+        assert_int_equal(of.is_node, super == row || super == GT_NONE);
+        assert_int_equal(of.is_node ? of.parent : after.supernode, super);
+        world_check(cluster);
+    }
+    refused(gt_cluster_move_node(cluster, 3, 99, &err), &err, EINVAL, "n-3: its supernode");
+    refused(gt_cluster_move_node(cluster, NODES, row, &err), &err, ENOENT, "no node 12");
+    for (uint32_t node = 0; node < NODES; node++)
+        assert_int_equal(gt_cluster_move_node(cluster, node, GT_NONE, NULL), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(gt_cluster_remove_supernode(cluster, to[i], NULL), 0);
+    world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
 static void widens_to_the_lowest_common_supernode(void **state)
 {
     struct gt_cluster *cluster = world_new();
@@ -254,6 +295,7 @@ int main(void)
         cmocka_unit_test(finds_names),
         cmocka_unit_test(large_clusters),
         cmocka_unit_test(classes_give_way),
+        cmocka_unit_test(moves_nodes),
         cmocka_unit_test(widens_to_the_lowest_common_supernode),
     };
 
