@@ -127,10 +127,7 @@ struct gt_cluster {
     struct values **values[GT_CLUSTER_CLASSES_MAX]; /* [class][k], made when asked for */
     size_t values_bytes;
     uint64_t questions;
-    uint32_t best_score[GT_GPUS_MAX + 1]; /* on an empty node of the cluster, for `best_generation`; [0]: the
-                                             sum of all links of the node that has most */
     uint32_t class_count;
-    uint64_t best_generation[GT_GPUS_MAX + 1];
 };
 
 /* How many pods of g GPUs n GPUs (0..64) hold; 0 for g of 0 or above 64. */

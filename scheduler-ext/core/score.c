@@ -64,45 +64,51 @@ void gt_score_done(struct gt_cluster *cluster)
         gt_score_forget_class(cluster, class);
 }
 
-/* What a class has to offer: the best score of k GPUs of an empty node, or for k = 0 the sum over all its
- * links, than which no loss is larger. */
-static uint32_t offer_of(const struct gt_class *class, unsigned k)
+static double pairs_of(unsigned gpus)
 {
-    return k ? gt_class_best_score(class, k) : gt_class_sum(class, ~UINT64_C(0));
+    return gpus * (gpus - 1.0) / 2;
 }
 
-/* The most that an empty node of the cluster has to offer; 0: nothing to compare with. */
-static uint32_t best_of_cluster(struct gt_cluster *cluster, unsigned k)
+/* From 0 on, rises to 2, and is 1 for 1: it needs no largest value to be compared with. */
+static double bounded(double x)
 {
-    if (cluster->best_generation[k] == cluster->generation)
-        return cluster->best_score[k];
-    uint32_t best = 0;
-    for (uint32_t c = 0; c < cluster->class_count; c++) {
-        if (!cluster->class_nodes[c])
-            continue;
-        uint32_t offer = offer_of(cluster->classes[c], k);
-        best = offer > best ? offer : best;
-    }
-    cluster->best_score[k] = best;
-    cluster->best_generation[k] = cluster->generation;
-    return best;
+    return 2 * x / (x + 1);
+}
+
+static double score_part_of(uint32_t score, unsigned k)
+{
+    return k > 1 ? bounded(score / pairs_of(k) / GT_AWARE_DIRECT) : 1;
+}
+
+static double loss_part_of(const struct gt_class *class, uint64_t free, unsigned k, uint32_t score)
+{
+    double links = (double)(gt_class_sum(class, free) - score) / GT_AWARE_DIRECT;
+    double pairs = pairs_of(gt_core_bits(free)) - pairs_of(k);
+    return bounded((links + GT_AWARE_ROOM * pairs) / (1 + GT_AWARE_ROOM) / pairs_of(GT_AWARE_NODE));
+}
+
+/* Whether the pod fits the free GPUs just so, and gets links that are worth it. */
+static bool fits_exactly(const struct gt_class *class, uint64_t free, unsigned k, uint32_t score)
+{
+    return gt_core_bits(free) == k && (uint64_t)score * GT_AWARE_EXACT_SHARE >= gt_class_best_score(class, k);
 }
 
 static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, unsigned k,
                     struct gt_score_parts *ret)
 {
     const struct gt_class *c = cluster->classes[class];
+    const struct gt_aware_weights *weights = &cluster->weights;
     struct gt_choice choice;
     if (!gt_choose(c, free, 0, k, SEARCH_LIMIT_US, &choice))
         return false;
-    uint32_t best = k > 1 ? best_of_cluster(cluster, k) : 0, sum = best_of_cluster(cluster, 0);
-    double score_part = best ? (double)choice.score / best : 1;
-    double loss_part = sum ? (double)(gt_class_sum(c, free) - choice.score) / sum : 0;
-    if (score_part > 1) /* above 16 GPUs a search may end early and find less on the empty node */
-        score_part = 1;
-    double value = cluster->weights.weight *
-                   (cluster->weights.score_weight * score_part - cluster->weights.loss_weight * loss_part);
-    *ret = (struct gt_score_parts){score_part, loss_part, value, choice};
+    struct gt_score_parts parts = {.choice = choice,
+                                   .score_part = score_part_of(choice.score, k),
+                                   .loss_part = loss_part_of(c, free, k, choice.score)};
+    parts.exact = weights->loss_weight > 0 && fits_exactly(c, free, k, choice.score);
+    parts.value = weights->weight *
+                  (weights->score_weight * (parts.score_part + (parts.exact ? GT_AWARE_EXACT_BONUS : 0)) -
+                   weights->loss_weight * parts.loss_part);
+    *ret = parts;
     return true;
 }
 

@@ -6,26 +6,40 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * gpu-aware: how well a node suits a pod of k GPUs.
+ * gpu-aware: how well a node suits a pod of k GPUs. It depends on that node alone: no other node can turn the
+ * order of two round.
  *
- *   score part = score(F,k) / best score(k) on an empty node of any class in the cluster (1 for k = 1, and
- *                where no class has links)
- *   loss part  = (S(F) - score(F,k)) / largest S(all GPUs) of an empty node of any class in the cluster (0
- *                where that is 0)
- *   value      = weight x (score_weight x score part - loss_weight x loss part)
+ *   score part = 2 b / (b + 64)
+ *     b: the mean bandwidth of a pair of the pod's GPUs in GB/s, score(F,k) over k (k - 1) / 2 pairs; 64 for
+ *     k = 1. It is 1 for direct links, and below 2
+ *   loss part = 2 L / (L + 1)
+ *     L: what the pod leaves free, a quarter of it bandwidth, S(F) - score(F,k), and the rest pairs of GPUs,
+ *     each over what an idle node of 8 GPUs with direct links has: 28 pairs of 64 GB/s. It is below 2
+ *   exact = 2 or 0
+ *     2 where just k GPUs are free, score(F,k) is at least a quarter of what k GPUs of an idle node of its
+ *     kind have, and loss_weight is above 0. So such a node comes before all others
+ *   value = weight x (score_weight x (score part + exact) - loss_weight x loss part)
  *
- * with F the node's available GPUs and score and S as in topology/model/loss.h; both parts lie in 0..1. The
- * loss part counts the bandwidth of F that the pod does not get: what is cut, loss(F,k), and what the GPUs
- * left over have among themselves. By the cut alone one GPU of a broken group beside a whole one would be
- * cheaper than one of a pair without more, and nodes would be begun that best fit leaves alone. It is divided
- * by one number for the whole cluster, so that it is bandwidth: divided by S(F) one GPU of eight free ones
- * would look cheaper than one of two, and whole nodes would be broken first. Equal values: the node whose
- * number of available GPUs is nearest k, then the fullest (larger part of its GPUs taken), then by name.
+ * with F the node's available GPUs and score and S as in topology/model/loss.h. Bandwidth left counts what is
+ * cut, loss(F,k), and what the GPUs left over have among themselves: by the cut alone one GPU of a broken
+ * group beside a whole one would be cheaper than one of a pair without more, and nodes would be begun that
+ * best fit leaves alone. Pairs count the room: by bandwidth alone idle nodes without direct links would be
+ * begun first. Equal values: the node whose number of available GPUs is nearest k, then the fullest (larger
+ * part of its GPUs taken), then by name.
  */
 struct gt_aware_weights {
     double weight;       /* > 0 */
     double score_weight; /* >= 0, default 1 */
     double loss_weight;  /* >= 0 */
+};
+
+enum {
+    GT_AWARE_DIRECT = 64,     /* GB/s of a direct link */
+    GT_AWARE_NODE = 8,        /* GPUs of a node to measure by */
+    GT_AWARE_ROOM = 3,        /* a pair of GPUs, in direct links between them */
+    GT_AWARE_EXACT_SHARE = 4, /* one part of so many: a quarter */
+    GT_AWARE_PART_MAX = 2,    /* no part is larger */
+    GT_AWARE_EXACT_BONUS = 2,
 };
 
 #define GT_AWARE_DEFAULT ((struct gt_aware_weights){.weight = 1, .score_weight = 1, .loss_weight = 0.5})
@@ -49,6 +63,7 @@ uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *exc
 /* One node in parts, for explanations; false where k GPUs are not available. */
 struct gt_score_parts {
     double score_part, loss_part, value;
+    bool exact; /* it fits exactly, and comes first */
     struct gt_choice choice;
 };
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret);

@@ -60,12 +60,18 @@ void gt_node_values(struct gt_cache *cache, unsigned gpus, uint32_t planned, con
         take_away(cluster, gpus, ret_ids[i], left[i], &ret_values[i]);
 }
 
-/* Where the value lies between the least that is possible, 0, and the greatest, 1. */
+/* Where the value lies between the least that is possible, 0, and the greatest, 1: an exact fit from
+ * EXACT_FROM on, others up to it. */
+static const double EXACT_FROM = 0.7;
+
 static double share_of(const struct gt_aware_weights *weights, double value)
 {
-    double width = weights->score_weight + weights->loss_weight;
-    double share = width > 0 ? (value / weights->weight + weights->loss_weight) / width : 1;
-    return share < 0 ? 0 : share > 1 ? 1 : share;
+    double own = value / weights->weight, bonus = weights->score_weight * GT_AWARE_EXACT_BONUS;
+    double least = -weights->loss_weight * GT_AWARE_PART_MAX,
+           most = weights->score_weight * GT_AWARE_PART_MAX;
+    if (bonus > 0 && own >= bonus)
+        return EXACT_FROM + (1 - EXACT_FROM) * fmin((own - bonus) / most, 1);
+    return most > least ? EXACT_FROM * fmax((own - least) / (most - least), 0) : 1;
 }
 
 /* Whether node a goes before b at equal value: fewer GPUs available, then more in all, then by name. */

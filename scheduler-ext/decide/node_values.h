@@ -24,18 +24,20 @@ void gt_node_values(struct gt_cache *cache, unsigned gpus, uint32_t planned, con
                     const int32_t *left, uint32_t count, double *ret_values, uint32_t *ret_ids);
 
 /*
+ * What a value is worth to a scheduler lies between 0 and 1: for exact fits (score.h) from 0.7 on, by the
+ * score part; for others up to 0.7, by the value between the least and the greatest that is possible.
+ *
  * Scores for kube-scheduler, 0 to 10. The best node, ties broken as score.h says, has 10 and no other has;
- * the others have 0 to 9, by their value between the least and the greatest that is possible: floor(9 x
- * (value / weight + loss_weight) / (score_weight + loss_weight)). 0 where the value is NAN.
+ * the others have 0 to 9: floor(9 x worth). 0 where the value is NAN.
  */
 void gt_kube_scheduler_scores(struct gt_cache *cache, const struct gt_aware_weights *weights,
                               const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret);
 
 /*
  * Scores for Volcano, which adds them to those of its plugins (0 to 100 times their weight):
- * 100 x weight x (value / weight + loss_weight) / (score_weight + loss_weight), less a ten-thousandth for
- * each GPU that the node has left over, so that ties are broken; 0 where the value is NAN, and 1,000,000 on
- * the planned node, which outweighs every plugin. `ret` may be `values`.
+ * 100 x weight x worth, less a ten-thousandth for each GPU that the node has available, so that ties are
+ * broken; 0 where the value is NAN, and 1,000,000 on the planned node, which outweighs every plugin. `ret`
+ * may be `values`.
  */
 void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *weights, const double *values,
                        const uint32_t *ids, uint32_t count, double *ret);

@@ -134,6 +134,7 @@ static void add_nodes_json(const struct gt_debug_view *view, const struct gt_fea
         gt_json_add_text_or_null(to, "node",
                                  gt_cluster_get_node(cluster, best->id, &node) ? node.name : NULL);
         gt_json_add_real(to, "value", best->value, 6);
+        gt_json_add_bool(to, "exactFit", best->exact);
         gt_json_add_real(to, "scorePart", best->score_part, 6);
         gt_json_add_real(to, "lossPart", best->loss_part, 6);
         gt_json_add_unsigned(to, "kubeScheduler", best->ten);

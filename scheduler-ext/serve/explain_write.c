@@ -274,8 +274,12 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
     gt_buf_printf(to, "\n%" PRIu32 " node%s could hold a pod of %u GPU%s now", nodes->feasible,
                   gt_plural(nodes->feasible), pod->gpus, gt_plural(pod->gpus));
     if (nodes->feasible) {
-        gt_buf_printf(to, "; value = %g x (%g x score - %g x loss):\n", weights->weight,
-                      weights->score_weight, weights->loss_weight);
+        gt_buf_printf(to, "; value = %g x (%g x score - %g x loss)", weights->weight, weights->score_weight,
+                      weights->loss_weight);
+        if (weights->loss_weight > 0)
+            gt_buf_printf(to, ", and %g more for an exact fit",
+                          weights->weight * weights->score_weight * GT_AWARE_EXACT_BONUS);
+        gt_buf_puts(to, ":\n");
         add_best(view, nodes, to);
     } else {
         gt_buf_puts(to, "\n");

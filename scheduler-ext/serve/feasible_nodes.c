@@ -139,6 +139,7 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
         struct gt_score_parts parts = {0};
         gt_score_one(cluster, best->id, pod->gpus, &parts);
         best->score_part = parts.score_part;
+        best->exact = parts.exact;
         best->loss_part = parts.loss_part;
         best->mask = parts.choice.mask;
     }

@@ -25,6 +25,7 @@ enum gt_refusal {
 struct gt_assessed_node {
     uint32_t id;
     double value, score_part, loss_part;
+    bool exact;
     double sum;    /* as Volcano gets it */
     uint8_t ten;   /* as kube-scheduler gets it */
     uint64_t mask; /* the GPUs that the agent would choose */
