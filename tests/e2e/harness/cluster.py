@@ -123,6 +123,19 @@ class Cluster:
         self.ask("control", "kill", f"-{how}", before)
         until("the next kubelet", lambda: self.kubelet_pid(node) not in (0, before), 60, 0.05)
 
+    @contextlib.contextmanager
+    def without_kubelet(self, node):
+        """Kills it; it comes back at the end, whatever happens in between. Its containers go on."""
+        hold, before = self.state / f"node{node}" / "kubelet.hold", self.kubelet_pid(node)
+        hold.touch()
+        try:
+            self.ask("control", "kill", "-KILL", before)
+            until("the kubelet to be gone", lambda: self.kubelet_pid(node) == 0, 60, 0.05)
+            yield
+        finally:
+            hold.unlink()
+            until("the kubelet to be back", lambda: self.kubelet_pid(node) not in (0, before), 60)
+
     # end
 
     def containers(self):

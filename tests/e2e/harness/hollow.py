@@ -17,9 +17,10 @@ def name(rack, number):
 
 
 class HollowNodes:
-    def __init__(self, cluster, build, racks):
-        """`racks`: {number of a rack: how many nodes}; the machines are C500s, two meshes of four GPUs."""
-        self.cluster, self.build = cluster, build
+    def __init__(self, cluster, build, racks, renew=None):
+        """`racks`: {number of a rack: how many nodes}; the machines are C500s, two meshes of four GPUs. `renew`: they renew
+        their leases after so many seconds, else never."""
+        self.cluster, self.build, self.renew = cluster, build, renew
         self.names = [name(rack, number) for rack, count in racks.items() for number in range(count)]
         self.directory = cluster.state / "hollow"
         self.program = None
@@ -36,7 +37,8 @@ class HollowNodes:
         self.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "status": self.status()}
                     for node in self.names], "--subresource=status")
         log = open(self.cluster.state / "log" / "hollow", "a")
-        self.program = self.cluster.enter("control", HERE / "hollow", self.cluster.state, PREFIX, stdout=log, stderr=log)
+        self.program = self.cluster.enter("control", HERE / "hollow", self.cluster.state, PREFIX,
+                                          *([self.renew] if self.renew else []), stdout=log, stderr=log)
         until("the hollow nodes and their agents", self.ready)
         until("the controller to have seen that they are ready", lambda: not [
             item for item in self.cluster.get("nodes")["items"] if item["spec"].get("taints")])

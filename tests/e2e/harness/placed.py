@@ -36,6 +36,7 @@ patches:
     - {{op: add, path: /spec/template/spec/nodeSelector/pool, value: kubelet}}
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --patience=5}}
     - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --unschedulable=10}}
+    - {{op: add, path: /spec/template/spec/containers/0/args/-, value: --node-loss-after=10}}
 """
 
 PRIORITIZE = """
@@ -52,12 +53,12 @@ print(answer.status, answer.read().decode())
 """
 
 
-def supernodes(kubelets=True):
-    """The operator's configuration; `kubelets`: with the two nodes that have one."""
-    lines = ["groups:"]
+def supernodes(kubelets=True, sizes=None):
+    """The operator's configuration; `kubelets`: with the two nodes that have one; `sizes`: of other racks than RACKS."""
+    lines, sizes = ["groups:"], sizes or RACKS
     for hall, racks in HALLS.items():
-        for rack in racks:
-            nodes = [name(rack, number) for number in range(RACKS[rack])] + (["node1", "node2"] if rack == 1 and kubelets else [])
+        for rack in sorted(sizes.keys() & racks):
+            nodes = [name(rack, number) for number in range(sizes[rack])] + (["node1", "node2"] if rack == 1 and kubelets else [])
             lines.append(f"- {{name: rack-{rack}, tier: 1, parent: {hall}, nodes: [{', '.join(nodes)}]}}")
         lines.append(f"- {{name: {hall}, tier: 2}}")
     return "\n".join(lines) + "\n"
@@ -68,10 +69,11 @@ def rack_of(node):
 
 
 class Placed:
-    def __init__(self, cluster, build, places=True):
-        """`places`: the companion does; else it makes the supernodes alone."""
-        self.cluster, self.build, self.places = cluster, build, places
-        self.hollow = HollowNodes(cluster, build, RACKS)
+    def __init__(self, cluster, build, places=True, racks=None, renew=None):
+        """`places`: the companion does; else it makes the supernodes alone. `racks`: other ones than RACKS; `renew`: how often
+        hollow nodes say that they are alive."""
+        self.cluster, self.build, self.places, self.racks = cluster, build, places, racks or RACKS
+        self.hollow = HollowNodes(cluster, build, self.racks, renew)
         self.nodes = {}  # number: Node, those with a kubelet
         self.tls = cluster.state / "tls"
 
@@ -95,7 +97,7 @@ class Placed:
                         "gpuplacements.topology.metax-tech.com")
         cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", install.NAMESPACE,
                         *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
-        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "data": {"supernodes.yaml": supernodes()},
+        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "data": {"supernodes.yaml": supernodes(sizes=self.racks)},
                     "metadata": {"name": "gputopo-supernodes", "namespace": install.NAMESPACE}})
         self.make_certificates()
         self.apply_manifests(*components)
@@ -131,7 +133,7 @@ class Placed:
 
     def supernodes_complete(self):
         told = {item["metadata"]["name"]: item.get("status", {}).get("capacity") for item in self.cluster.get("supernodes")["items"]}
-        want = {f"rack-{rack}": 8 * (count + (2 if rack == 1 else 0)) for rack, count in RACKS.items()}
+        want = {f"rack-{rack}": 8 * (count + (2 if rack == 1 else 0)) for rack, count in self.racks.items()}
         return all(told.get(rack) == gpus for rack, gpus in want.items()) or (False, told)
 
     # the companion
