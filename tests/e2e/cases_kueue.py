@@ -34,10 +34,6 @@ class KueueCases:
     def condition(self, name, kind):
         return next((one for one in self.workload(name).get("status", {}).get("conditions", []) if one["type"] == kind), {})
 
-    def wait_condition(self, name, kind, status="True", seconds=60):
-        until(f"{name} to be {kind}={status}", lambda: self.condition(name, kind).get("status") == status or (
-            False, self.workload(name).get("status")), seconds)
-
     def fill(self, pods):
         """So many nodes of each rack are in use, by jobs that Kueue has nothing to do with."""
         for rack in range(1, 6):
@@ -70,17 +66,18 @@ class KueueCases:
         self.fill(5)
         try:
             self.submit("big", 8, 32)
-            self.wait_condition("big", "Evicted")
-            def told():
-                events = [one.get("message") or one.get("note", "") for one in self.cluster.get("events", "-n", "default")["items"]]
-                checks = self.workload("big").get("status", {}).get("admissionChecks", [])
-                return any(check.get("retryCount") for check in checks) or (False, checks, events[-3:])
-            until("Kueue to count the retry", told)
+            def evicted():
+                """It keeps the quota until the time to try again has come, and then takes it at once if nobody else does."""
+                status = self.workload("big").get("status", {})
+                counts = status.get("schedulingStats", {}).get("evictions", [])
+                return any(one["reason"] == "AdmissionCheck" for one in counts) and any(
+                    check.get("retryCount") for check in status.get("admissionChecks", [])) or (False, status)
+            until("Kueue to take the quota back and to count the retry", evicted, 90)
             same(self.cluster.get("job", "big")["spec"]["suspend"], True, "the job is suspended")
             same(self.placed.pods("job-name=big"), {}, "its pods")
             self.submit("small", 1, 8)
             self.placed.bound("job-name=small", 1)
-            until("the quota of the big job to be given back", lambda: self.condition("big", "QuotaReserved").get("status") == "False")
+            same(self.placed.pods("job-name=big"), {}, "the big job's pods")
             self.cluster.kubectl("delete", "job", "fill-4", "fill-5", "--wait", "--cascade=foreground")
             self.placed.check_placed(self.placed.bound("job-name=big", 8, seconds=150), 32)
         finally:

@@ -133,7 +133,8 @@ class OperatorCases:
     def run(self):
         def case(name, run):
             return self.report.case(name, run, before=self.placed.clean)
-        if case("Kubeflow's training operator runs", self.prepare):
+        runs = case("Kubeflow's training operator runs", self.prepare)
+        if runs:
             case("the manual's PyTorchJob, units of 32", self.pytorch)
             case("the same with atoms of 16", lambda: self.pytorch(16))
             case("a PyTorchJob whose unit no rack holds: nothing is placed", self.pytorch_too_big)
@@ -141,3 +142,4 @@ class OperatorCases:
             case("the manual's ElasticJob, units of 32", self.elastic)
             case("the same with atoms of 16, by Volcano", lambda: self.elastic(16))
         self.placed.clean()
+        return runs

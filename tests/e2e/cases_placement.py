@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement of jobs with model-parallel units, by the stock kube-scheduler: gates, plans, and what comes of them."""
 import json
+import pathlib
+import re
+
+import yaml
 
 from harness.account import Account, apply
-from harness.placed import (GATE, PLAN, annotation, job, pod_template, rack_of, rank, statefulset)
+from harness.placed import (GATE, GROUP_SIZE, IMAGE, PLAN, annotation, job, pod_template, rack_of, rank, statefulset)
 from harness.report import quick
 from harness.waiting import Failed, same, until
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "how-to" / "launch-a-training-job.md"
 
 
 class PlacementCases:
@@ -57,6 +63,45 @@ class PlacementCases:
             same(self.placed.check_placed(pods, 16), ["1"], "the rack")
             return self.as_planned(pods)
         return self.in_time(once)
+
+    @quick
+    def launch_page(self):
+        """The Job of docs/how-to/launch-a-training-job.md, as two pods on the nodes with kubelets: each variable that the page
+        names is in the containers, and says what the page says."""
+        text = PAGE.read_text()
+        service, made = yaml.safe_load_all(text.split("```yaml\n")[1].split("```")[0])
+        made["spec"].update(completions=2, parallelism=2)
+        made["spec"]["template"]["metadata"]["annotations"] = {GROUP_SIZE: "16"}
+        spec = made["spec"]["template"]["spec"]
+        spec.update(nodeSelector={"pool": "kubelet"}, terminationGracePeriodSeconds=0, enableServiceLinks=False)
+        [container] = spec["containers"]
+        container.pop("command")
+        [script] = container.pop("args")
+        container.update(image=IMAGE, imagePullPolicy="Never")
+        rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+        notes = [name for row in rows for name in re.findall(r"`([a-z-]+)`", row[1])]
+        container["env"] += [{"name": f"NOTE_{at}", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{PLAN}{name}']"}}}
+                             for at, name in enumerate(notes)]
+        named = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row[1])}
+        named |= set(re.findall(r"\$([A-Z_]+)", script)) - set(re.findall(r"export ([A-Z_]+)=", script))
+        same((len(notes), len(named)), (5, 3), "annotations and variables of the page")
+        for one in (service, made):
+            self.placed.create(one)
+        try:
+            pods = self.placed.bound("job-name=train", 2)
+            self.placed.check_placed(pods, 16)
+            for at, pod in enumerate(pods):
+                node = self.placed.nodes[int(pod["spec"]["nodeName"].removeprefix("node"))]
+                name = pod["metadata"]["name"]
+                same(len(node.check_container(name, "main")), 8, f"GPUs of {name}")  # and their UUIDs and NICs
+                env = node.seen(name, "main").env
+                same({name for name in named if not env.get(name)}, set(), f"what {name} lacks of the page's variables")
+                same(env["NODE_RANK"], str(at), f"NODE_RANK of {name}")
+                same({note: env.get(f"NOTE_{number}") for number, note in enumerate(notes)},
+                     {"rank": str(at), "unit": "0", "unit-rank": str(at), "supernode": "rack-1", "tier": "1"}, f"what {name} is told")
+            return ", ".join([*sorted(named), *notes])
+        finally:
+            self.cluster.kubectl("delete", "service", service["metadata"]["name"])
 
     def not_what_the_agent_would_choose(self):
         """Two jobs at once, whose GPUs on a node only the plan can tell apart."""
@@ -326,6 +371,7 @@ class PlacementCases:
             return self.report.case(name, run, before=self.placed.clean)
         case("a Job of two units of 32 GPUs: each unit in one rack, ranks contiguous, pods bound as planned", self.indexed_job)
         case("a Job on kubelets: containers get the very GPUs that were planned", self.on_kubelets)
+        case("the page on launching a training job: its variables are in the containers", self.launch_page)
         case("two jobs at once on the same kubelets: the plan tells their GPUs apart", self.not_what_the_agent_would_choose)
         case("a StatefulSet that serves a model", self.inference)
         case("a StatefulSet: pods one by one into one rack, a lost pod returns to it", self.stateful_set)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues of Volcano: weight, capability and reclaim as ever with us installed, and what they mean for placed jobs."""
+import time
+
 from harness.placed import PLAN, job, pod_template
 from harness.report import quick
 from harness.waiting import same, until
@@ -104,54 +106,94 @@ class QueueCases:
         return made
 
     def bare_gang(self, name, queue_name):
-        """Four pods without an owner, and a PodGroup made by hand."""
+        """Four pods without an owner, one unit, and a PodGroup made by hand."""
         self.placed.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name},
                             "spec": {"minMember": 4, "queue": queue_name, "minResources": {"metax-tech.com/gpu": "32"}}})
         for at in range(4):
-            template = pod_template(8, group=8, labels={"job-name": name}, schedulerName="volcano")
+            template = pod_template(8, group=32, labels={"job-name": name}, schedulerName="volcano")
             template["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = name
             template["metadata"]["name"] = f"{name}-{at}"
             self.placed.create({"apiVersion": "v1", "kind": "Pod", **template})
 
+    def operator_job(self, name, queue_name):
+        """A PyTorchJob, for which the training operator makes the PodGroup."""
+        template = pod_template(8, group=32, labels={"job-name": name}, schedulerName="volcano")
+        template["spec"]["containers"][0]["name"] = "pytorch"
+        kinds = {kind: {"replicas": count, "restartPolicy": "Never", "template": template} for kind, count in (("Master", 1), ("Worker", 3))}
+        self.placed.create({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name, "namespace": "default"},
+                            "spec": {"pytorchReplicaSpecs": kinds, "runPolicy": {"schedulingPolicy": {"queue": queue_name}}}})
+
+    KINDS = {"indexed": "job", "volcano": "jobs.batch.volcano.sh", "operator": "pytorchjobs.kubeflow.org", "bare": "pods"}
+
+    def submit_kinds(self, queue_name):
+        """One of each kind: four pods of 8 GPUs, a unit."""
+        self.placed.create(self.queued_job("indexed", queue_name))
+        template = pod_template(8, group=32, labels={"job-name": "volcano"})
+        self.placed.create(vcjob("volcano", task("t", 4, template), minAvailable=4, queue=queue_name))
+        self.operator_job("operator", queue_name)
+        self.bare_gang("bare", queue_name)
+
+    def of(self, name):
+        return self.placed.pods(f"job-name={name}")
+
+    def runs(self, name):
+        pods = self.of(name).values()
+        return len(pods) == 4 and all(pod["status"].get("phase") == "Running" for pod in pods)
+
+    def end(self, name):
+        self.cluster.kubectl("delete", self.KINDS[name], *(["-l", "job-name=bare"] if name == "bare" else [name]), "--wait=false")
+
+    def check(self, name):
+        pods = self.placed.bound(f"job-name={name}", 4)
+        self.placed.check_placed(pods, 32)
+        return pods
+
+    def stay(self, check):
+        """For a while all stays as it is: in the quick form longer than --unschedulable, else five minutes."""
+        end = time.monotonic() + (0 if self.report.is_quick else 300)
+        while True:
+            self.volcano.rounds(15)  # of a second each
+            check()
+            if time.monotonic() > end:
+                return
+
+    def tenant_runs(self, name):
+        """Another tenant's job, which then is done; its nodes."""
+        self.placed.create(self.queued_job(name, "default"))
+        pods = self.placed.bound(f"job-name={name}", 4)
+        self.placed.check_placed(pods, 32)
+        self.cluster.kubectl("delete", "job", name, "--wait=false")
+        return {pod["spec"]["nodeName"] for pod in pods}
+
     @quick
     def full_queue(self):
-        """Jobs wait in a full queue without a plan, longer than --unschedulable; another tenant's job runs meanwhile; then each
-        of them runs."""
+        """Jobs of four kinds wait in a full queue without a plan; another tenant's job runs meanwhile; then each of them runs."""
         self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))
         self.placed.create(queue("full", weight=1, capability={"metax-tech.com/gpu": "32"}))
-        waiting = ["waits", "also", "bare"]
+        waiting, order = list(self.KINDS), []
+
+        def untouched():
+            for name in waiting:
+                self.placed.untouched(self.of(name))
         try:
             self.placed.create(self.queued_job("holder", "full"))
             self.placed.check_placed(self.placed.bound("job-name=holder", 4), 32)
-            for name in waiting[:2]:
-                self.placed.create(self.queued_job(name, "full"))
-            self.bare_gang("bare", "full")
-            for name in waiting:
+            self.submit_kinds("full")
+            for name in ("indexed", "bare"):  # those of the others are made when the queue lets them in
                 self.placed.waits(f"job-name={name}", "NotAdmitted", "queue full has not let its PodGroup")
-            self.placed.create(self.queued_job("tenant", "default"))
-            self.placed.check_placed(self.placed.bound("job-name=tenant", 4), 32)
-            self.volcano.rounds(15)  # of a second each, longer than --unschedulable
-            for name in waiting:
-                self.placed.untouched(self.placed.pods(f"job-name={name}"))
+            self.tenant_runs("tenant")
+            self.stay(untouched)
             self.cluster.kubectl("delete", "job", "holder", "--wait=false")
-            order = []
-            until("one of them to run", lambda: sum(pod["status"].get("phase") == "Running" for name in waiting
-                                                    for pod in self.placed.pods(f"job-name={name}").values()) == 4)
-            self.volcano.rounds(15)  # it has let all of them in
-            for name in waiting:
-                pods = self.placed.pods(f"job-name={name}")
-                if not any(pod["spec"].get("nodeName") for pod in pods.values()):
-                    self.placed.untouched(pods)
             while waiting:
-                name = until("one of them to run", lambda: next(
-                    (name for name in waiting if all(pod["status"].get("phase") == "Running"
-                                                     for pod in self.placed.pods(f"job-name={name}").values())), None))
-                if name != "bare":
-                    self.placed.check_placed(self.placed.bound(f"job-name={name}", 4), 32)
-                order.append(name)
+                name = until("one of them to run", lambda: next(filter(self.runs, waiting), None) or (
+                    False, {name: self.placed.summary(self.of(name)) for name in waiting}))
                 waiting.remove(name)
-                self.cluster.kubectl("delete", "job" if name != "bare" else "pods", *(
-                    [name] if name != "bare" else ["-l", "job-name=bare"]), "--wait=false")
+                if not order:
+                    self.volcano.rounds(15)  # it has let all of them in
+                untouched()
+                self.check(name)
+                order.append(name)
+                self.end(name)
             return f"in the order {', '.join(order)}"
         finally:
             self.placed.clean()
@@ -160,8 +202,8 @@ class QueueCases:
             self.volcano.reload(self.volcano.with_us())
 
     def over_its_share(self):
-        """A job that is let in, planned, and then held back: its queue has what it is due. Another tenant's job leaves its nodes
-        alone; when the queue is due more, it runs there."""
+        """Jobs of four kinds are let in, planned, and then held back: their queue has what it is due. Another tenant's job leaves
+        their nodes alone; when the queue is due more, they run there."""
         self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))
         self.placed.create(queue("light", weight=1))
         self.placed.create(queue("heavy", weight=6))
@@ -172,22 +214,27 @@ class QueueCases:
             self.placed.create(vcjob("wishes", task("t", NODES, pod_template(8, nodeSelector={"rack": "none"})), minAvailable=1, queue="heavy"))
             until("its pods", lambda: len(self.placed.pods("volcano.sh/job-name=wishes")) == NODES)
             self.volcano.rounds(3)
-            self.placed.create(self.queued_job("held", "light"))
-            self.placed.waits("job-name=held", "HeldByQueue", "its queue has more than its share")
-            home = {pod["metadata"]["annotations"][PLAN + "node"] for pod in self.placed.pods("job-name=held").values()}
-            self.placed.create(self.queued_job("tenant", "default"))
-            away = self.placed.bound("job-name=tenant", 4)
-            self.placed.check_placed(away, 32)
-            same(home & {pod["spec"]["nodeName"] for pod in away}, set(), "nodes of both")
+            self.submit_kinds("light")
+            for name in self.KINDS:
+                self.placed.waits(f"job-name={name}", "HeldByQueue", "its queue has more than its share")
+            homes = self.homes()
+            away = self.tenant_runs("tenant")
+            same({name for name in self.KINDS if away & set(homes[name].values())}, set(), "those whose nodes it took")
+            self.stay(lambda: same(self.homes(), homes, "their nodes"))
+            for name in self.KINDS:
+                same([pod["spec"].get("nodeName") for pod in self.of(name).values()], [None] * 4, f"where {name} is")
             self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "wishes", "--wait=false")
-            held = self.placed.bound("job-name=held", 4)
-            self.placed.check_placed(held, 32)
-            same({pod["spec"]["nodeName"] for pod in held}, home, "its nodes")
+            for name in self.KINDS:
+                same({pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in self.check(name)}, homes[name], f"the nodes of {name}")
         finally:
             self.placed.clean()
+            self.cluster.kubectl("delete", "podgroups.scheduling.volcano.sh", "--all", "--wait=false")
             for name in ("light", "heavy"):
                 self.cluster.kubectl("delete", "queue", name, "--wait=false")
             self.volcano.reload(self.volcano.with_us())
+
+    def homes(self):
+        return {name: {pod: one["metadata"]["annotations"].get(PLAN + "node") for pod, one in self.of(name).items()} for name in self.KINDS}
 
     def reclaimed(self):
         """A placed group loses its GPUs to the queue that they are due to; what is left of it is planned anew, or waits."""
@@ -225,6 +272,11 @@ class QueueCases:
             return self.report.case(name, run, before=self.placed.clean)
         case("queues of Volcano with weight, capability, reclaimable false and true: the same with us and without", self.unchanged)
         case("a queue's capability holds for placed jobs", self.capability)
-        case("a full queue: jobs wait in it without a plan, and then each runs", self.full_queue)
-        case("a queue over its share: what is held back keeps its way home", self.over_its_share)
         case("reclaim: evicted pods of a placed job are planned again", self.reclaimed)
+
+    def run_full(self):
+        """With the training operator."""
+        def case(name, run):
+            return self.report.case(name, run, before=self.placed.clean)
+        case("a full queue: jobs of four kinds wait in it without a plan, and then each runs", self.full_queue)
+        case("a queue over its share: what is held back keeps its way home", self.over_its_share)
