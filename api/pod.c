@@ -40,6 +40,7 @@ static const struct {
     POD_KEY("apps.kubernetes.io/pod-index"),
     POD_KEY(GT_LABEL_LEADER_WORKER_SET),
     POD_KEY(GT_LABEL_JOB_SET),
+    POD_KEY(GT_ANNOTATION_POD_GROUP),
 };
 enum { SIZES = 3 }; /* the first keys are what users say of a job */
 _Static_assert(GT_POD_KEYS <= 32, "a bit for each");
@@ -142,6 +143,17 @@ static void read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
     to->owner_api_version = text_of(owner, "apiVersion", bad);
 }
 
+/* It says more than the PodGroup does: that is not kept for each pod. */
+static void forget_pod_group(struct gt_pod *to)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; to->meta.owner_kind && i < to->meta.annotation_count; i++)
+        if (strcmp(to->annotation_pairs[i].key, GT_ANNOTATION_POD_GROUP) != 0)
+            to->annotation_pairs[kept++] = to->annotation_pairs[i];
+    if (to->meta.owner_kind)
+        to->meta.annotation_count = (uint16_t)kept;
+}
+
 static void read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
 {
     to->created_s = (uint64_t)gt_time_of_text(text_of(metadata, "creationTimestamp", bad));
@@ -152,6 +164,7 @@ static void read_metadata(const cJSON *metadata, struct gt_pod *to, bool *bad)
     to->meta.annotation_count = read_pairs(to->annotations, to->annotation_pairs, bad);
     to->pod_group = text_of(to->annotations, GT_ANNOTATION_POD_GROUP, bad);
     read_owner(metadata, to, bad);
+    forget_pod_group(to);
 }
 
 static void read_gates(const cJSON *spec, struct gt_pod *to)

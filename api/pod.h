@@ -60,7 +60,7 @@ struct gt_pair { /* a label or annotation */
 };
 
 /* The keys of labels and annotations that are kept; some frameworks write in both places. */
-enum { GT_POD_KEYS = 20, GT_POD_VALUE_MAX = 253 };
+enum { GT_POD_KEYS = 21, GT_POD_VALUE_MAX = 253 };
 bool gt_pod_key_is_kept(const char *key);
 
 /* What the rules of jobs are applied to (scheduler-ext/jobs). */

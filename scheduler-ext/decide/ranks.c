@@ -31,7 +31,7 @@ uint32_t gt_ranks_find(const struct gt_ranks *ranks, const char *namespace_, con
 static bool is_nameless(const struct gt_pod *pod)
 {
     struct gt_pod_identity identity;
-    return gt_pod_identify(&pod->meta, &identity, NULL) == 0 && identity.kind == GT_JOB_OWNED;
+    return gt_pod_identify(&pod->meta, &identity, NULL) == 0 && gt_job_kind_is_nameless(identity.kind);
 }
 
 void gt_ranks_read(struct gt_ranks *ranks, const struct gt_pod *pod)

@@ -397,7 +397,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     int r = collect(job, &makings, err);
     if (r >= 0)
         r = gt_job_make(makings.metas, makings.count, spec, &view->job, err);
-    if (r >= 0 && view->job->kind == GT_JOB_OWNED && view->job->units.units) {
+    if (r >= 0 && gt_job_kind_is_nameless(view->job->kind) && view->job->units.units) {
         uint32_t members = view->job->member_count;
         gt_job_free(gt_steal(view->job)); /* its sentences had the true names */
         r = name_by_rank(given->ranks, &makings, members, err);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/pod_group.h"
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -157,6 +158,7 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
     const char *pytorch = gt_pod_label(pod, "training.kubeflow.org/job-name");
     const char *volcano = either(pod, "volcano.sh/job-name");
     const char *elastic = gt_pod_label(pod, "elasticjob.dlrover/name");
+    const char *group = gt_pod_annotation(pod, GT_ANNOTATION_POD_GROUP);
     const char *index, *indexed = indexed_job(pod, &index);
     int r = 0;
     if (is_unsupported(pod, &identity)) {
@@ -187,6 +189,9 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
     } else if (pod->owner_controls && pod->owner_kind && pod->owner_name) {
         identity.kind = GT_JOB_OWNED;
         identity.job = pod->owner_name;
+    } else if (!pod->owner_kind && group && !gt_pod_group_is_made_for_pods(group)) {
+        identity.kind = GT_JOB_POD_GROUP;
+        identity.job = group;
     } else {
         identity.kind = GT_JOB_POD;
         identity.job = pod->name;
@@ -211,6 +216,8 @@ const char *gt_job_kind_name(enum gt_job_kind kind)
         return "StatefulSet";
     case GT_JOB_OWNED:
         return "Owned";
+    case GT_JOB_POD_GROUP:
+        return GT_KIND_POD_GROUP;
     case GT_JOB_POD:
         break;
     }

@@ -5,8 +5,8 @@
 #include "api/pod.h"
 #include "base/buf.h"
 
-/* Which job a pod belongs to, and which of its pods it is (docs/reference/jobs.md). Never from its PodGroup:
- * some frameworks make one for each pod. */
+/* Which job a pod belongs to, and which of its pods it is (docs/reference/jobs.md). Of a pod with an owner
+ * never from its PodGroup: some frameworks make one for each pod. */
 
 enum gt_job_kind {
     GT_JOB_PYTORCH,     /* Kubeflow PyTorchJob */
@@ -15,7 +15,8 @@ enum gt_job_kind {
     GT_JOB_INDEXED,     /* Indexed Job */
     GT_JOB_STATEFULSET, /* StatefulSet */
     GT_JOB_OWNED,       /* pods of any other controller */
-    GT_JOB_POD,         /* a pod without one: a job of itself */
+    GT_JOB_POD_GROUP,   /* pods without one that name a PodGroup of Volcano */
+    GT_JOB_POD,         /* a pod without either: a job of itself */
 };
 
 /* Texts belong to the pod. */
@@ -36,6 +37,12 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
 void gt_job_key(const struct gt_pod_meta *pod, const struct gt_pod_identity *identity, struct gt_buf *to);
 
 const char *gt_job_kind_name(enum gt_job_kind kind);
+
+/* Whether nothing tells the ranks of its pods but the order of their names. */
+static inline bool gt_job_kind_is_nameless(enum gt_job_kind kind)
+{
+    return kind == GT_JOB_OWNED || kind == GT_JOB_POD_GROUP;
+}
 
 /* A sentence on a pod that is left alone; NULL: it is not. */
 const char *gt_job_unsupported(const struct gt_pod_identity *identity);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 _Static_assert((int)GT_OWNER_REPLICAS_MAX == (int)GT_PLAN_PODS_MAX, "a whole template can be planned");
 
 int gt_natural_order(const char *a, const char *b)
@@ -38,6 +40,7 @@ struct role {
     uint32_t replicas;                      /* of the spec, or as many as the highest index seen */
     uint32_t base;                          /* the rank of its first pod */
     const struct gt_job_template *template; /* NULL: not in the spec */
+    uint32_t planned_base;                  /* as `base` when its pods were planned; GT_NONE: none was */
 };
 
 /* A pod on its way into the job. */
@@ -67,7 +70,7 @@ static struct role *find_role(struct job_maker *maker, const char *name)
     if (maker->role_count == GT_JOB_ROLES_MAX)
         return NULL;
     struct role *role = &maker->roles[maker->role_count++];
-    *role = (struct role){.name = name};
+    *role = (struct role){.name = name, .planned_base = GT_NONE};
     return role;
 }
 
@@ -216,16 +219,92 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
+/* ---- ranks that stay when a role before the last has another size ---- */
+
+/* The rank that a pod was planned with; GT_NONE: it has no plan. */
+static uint32_t planned_rank(const struct gt_pod_meta *pod)
+{
+    const char *text = gt_pod_annotation(pod, GT_PLAN_ANNOTATION_RANK);
+    uint64_t rank;
+    return text && gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &rank) ? (uint32_t)rank : GT_NONE;
+}
+
+/* Whether some are other ranks than their roles have now. */
+static bool find_planned(struct job_maker *maker)
+{
+    bool others = false;
+    for (uint32_t i = 0; maker->role_count > 1 && i < maker->slot_count; i++) {
+        const struct pod_slot *slot = &maker->slots[i];
+        struct role *role = &maker->roles[slot->role];
+        uint32_t rank = slot->pod == GT_NONE ? GT_NONE : planned_rank(&maker->pods[slot->pod]);
+        if (rank == GT_NONE || rank < slot->index)
+            continue;
+        others = others || rank != role->base + slot->index;
+        if (rank - slot->index < role->planned_base)
+            role->planned_base = rank - slot->index;
+    }
+    return others;
+}
+
+/* The rank of a pod that is not made again yet, by those of its role; GT_NONE: another role has it. */
+static uint32_t expected_rank(const struct job_maker *maker, const struct pod_slot *slot)
+{
+    uint32_t base = maker->roles[slot->role].planned_base;
+    if (base == GT_NONE)
+        return GT_NONE;
+    for (uint32_t r = 0; r < maker->role_count; r++) {
+        uint32_t other = maker->roles[r].planned_base;
+        if (other != GT_NONE && other > base && other <= base + slot->index)
+            return GT_NONE;
+    }
+    return base + slot->index;
+}
+
+static void take_rank(uint32_t rank, uint32_t at, uint32_t *ranks, bool *taken)
+{
+    if (rank == GT_NONE || ranks[at] != GT_NONE || taken[rank])
+        return;
+    taken[rank] = true;
+    ranks[at] = rank;
+}
+
+/* Each slot's rank: that of its role, but pods that have a plan keep theirs, and those that are new get what
+ * is free. */
+static int set_ranks(struct job_maker *maker, uint32_t *ranks)
+{
+    bool keep = find_planned(maker);
+    for (uint32_t i = 0; i < maker->slot_count; i++)
+        ranks[i] = keep ? GT_NONE : maker->roles[maker->slots[i].role].base + maker->slots[i].index;
+    if (!keep)
+        return 0;
+    gt_auto_free bool *taken = calloc(2 * (size_t)GT_PLAN_PODS_MAX + maker->slot_count, sizeof(*taken));
+    if (!taken)
+        return gt_fail_sys(maker->err, ENOMEM, "job");
+    for (uint32_t i = 0; i < maker->slot_count; i++)
+        if (maker->slots[i].pod != GT_NONE)
+            take_rank(planned_rank(&maker->pods[maker->slots[i].pod]), i, ranks, taken);
+    for (uint32_t i = 0; i < maker->slot_count; i++)
+        take_rank(expected_rank(maker, &maker->slots[i]), i, ranks, taken);
+    for (uint32_t i = 0, next = 0; i < maker->slot_count; i++) {
+        while (ranks[i] == GT_NONE && taken[next])
+            next++;
+        take_rank(next, i, ranks, taken);
+    }
+    return 0;
+}
+
 static int add_members(struct job_maker *maker)
 {
+    gt_auto_free uint32_t *ranks = calloc((size_t)maker->slot_count + 1, sizeof(*ranks));
     struct gt_job *job = maker->job;
     job->members = calloc((size_t)maker->slot_count + 1, sizeof(*job->members));
-    if (!job->members)
+    if (!job->members || !ranks)
         return gt_fail_sys(maker->err, ENOMEM, "job");
-    for (uint32_t i = 0; i < maker->slot_count; i++) {
+    int r = set_ranks(maker, ranks);
+    for (uint32_t i = 0; r >= 0 && i < maker->slot_count; i++) {
         const struct pod_slot *slot = &maker->slots[i];
         const struct role *role = &maker->roles[slot->role];
-        struct gt_job_member member = {.rank = role->base + slot->index,
+        struct gt_job_member member = {.rank = ranks[i],
                                        .pod = slot->pod,
                                        .needed = role->template && slot->index < role->template->minimum};
         if (slot->pod != GT_NONE)
@@ -238,7 +317,7 @@ static int add_members(struct job_maker *maker)
     job->others = maker->slot_count - job->member_count;
     job->minimum = maker->spec ? maker->spec->minimum : 0;
     qsort(job->members, job->member_count, sizeof(*job->members), by_rank);
-    return 0;
+    return r;
 }
 
 static int read_sizes(struct job_maker *maker)
@@ -301,7 +380,7 @@ static int make(struct job_maker *maker)
     if (r < 0)
         return r;
     maker->job->kind = maker->count ? maker->identities[0].kind : GT_JOB_POD;
-    if (maker->job->kind == GT_JOB_OWNED || maker->job->kind == GT_JOB_POD)
+    if (gt_job_kind_is_nameless(maker->job->kind) || maker->job->kind == GT_JOB_POD)
         count_by_name(maker);
     set_bases(maker);
     r = fill_reservations(maker);

@@ -33,9 +33,10 @@ struct gt_job {
  * a rule. The texts and counts of pods and spec must live as long as the job.
  *
  * Ranks: a pod's index within its role, from that of the first, behind the roles that go before: the master,
- * then "worker", then others in the order of the spec, else by name. Pods of kinds without an index are in
- * the order of their names, with numbers in them taken as numbers. Pods beyond the replicas of the spec are
- * no members.
+ * then "worker", then others in the order of the spec, else by name. Where a role before the last has got
+ * another size, pods keep the ranks that they were planned with, and new ones get those that are free. Pods
+ * of kinds without an index are in the order of their names, with numbers in them taken as numbers. Pods
+ * beyond the replicas of the spec are no members.
  */
 int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_job_spec *spec,
                 struct gt_job **ret, struct gt_err **err);

@@ -337,6 +337,16 @@ static bool may_have_gone(const struct reconcile *reconcile, const struct compar
     return !comparison->known && (pjob->object->epoch || !pjob->began_in_term);
 }
 
+/* Whether it has places for ranks that the job, made smaller, has no more. */
+static bool names_others(const struct gt_job_view *view, const struct placement_plan *plan)
+{
+    uint32_t named = 0;
+    uint64_t gpus;
+    for (uint32_t i = 0; i < view->count; i++)
+        named += gt_placement_plan_place(plan, view->job->members[i].rank, &gpus) != NULL;
+    return named < gt_placement_plan_pods(plan);
+}
+
 /* `all`: as if every promise were another. */
 static void compare(struct reconcile *reconcile, bool all, struct comparison *ret)
 {
@@ -344,6 +354,8 @@ static void compare(struct reconcile *reconcile, bool all, struct comparison *re
     ret->known =
         gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &ret->plan);
     bool gone = may_have_gone(reconcile, ret);
+    ret->changed = ret->known && reconcile->owner && !reconcile->owner->stopped &&
+                   names_others(reconcile->view, &ret->plan);
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (!is_promise(member) && !facts_too)

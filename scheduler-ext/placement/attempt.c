@@ -42,7 +42,8 @@ static void unblock(struct reconcile *reconcile, const struct gt_plan_failure *f
 
 static void remember_ranks(struct reconcile *reconcile)
 {
-    for (uint32_t i = 0; reconcile->view->job->kind == GT_JOB_OWNED && i < reconcile->view->count; i++) {
+    for (uint32_t i = 0; gt_job_kind_is_nameless(reconcile->view->job->kind) && i < reconcile->view->count;
+         i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
         if (pod)
             gt_ranks_set(&reconcile->placement->ranks, pod->meta.namespace_, pod->meta.name,

@@ -77,7 +77,7 @@ static uint32_t place_in(struct node_table *table, uint32_t node, const char *na
 
 static bool names_tell_ranks(const struct gt_job_view *view)
 {
-    return view->job->kind != GT_JOB_OWNED;
+    return !gt_job_kind_is_nameless(view->job->kind);
 }
 
 static int add_places(const struct gt_cluster *cluster, const struct gt_job_view *view,

@@ -288,3 +288,11 @@ const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t 
     }
     return NULL;
 }
+
+uint32_t gt_placement_plan_pods(const struct placement_plan *plan)
+{
+    uint32_t pods = 0;
+    for (uint32_t i = 0; i < plan->count; i++)
+        pods += plan->slices[i]->pod_count;
+    return pods;
+}

@@ -83,5 +83,7 @@ bool gt_placement_object_plan(const struct placement_objects *objects, const str
                               struct placement_plan *ret);
 /* The node of a pod; NULL: the plan has none for that rank. */
 const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus);
+/* How many pods it has places for. */
+uint32_t gt_placement_plan_pods(const struct placement_plan *plan);
 
 #endif

@@ -168,12 +168,35 @@ static bool other_gates(const struct reconcile *reconcile)
     return false;
 }
 
+/* Of pods that have nothing but their PodGroup in common, before the first gate goes. */
+static bool lacks_members(struct reconcile *reconcile)
+{
+    const struct gt_cache_pod *pods = reconcile->pjob->job->pods;
+    uint32_t least = gt_reconcile_minimum(reconcile), there = 0;
+    char text[160];
+    if (!pods || pods->identity.kind != GT_JOB_POD_GROUP)
+        return false;
+    for (const struct gt_cache_pod *pod = pods; pod; pod = pod->next) {
+        there += gt_job_view_counts(pod);
+        if (pod->state != GT_CACHE_GATED)
+            return false;
+    }
+    if (there >= least)
+        return false;
+    snprintf(text, sizeof(text), "%u of its pods are there, the minMember of its PodGroup is %u", there,
+             least);
+    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, "PodsMissing", text);
+    return true;
+}
+
 /* Whether pods have to come before it can be planned. Of a job that runs already, who is missing has ended:
  * those that come replace others. */
 static bool lacks_pods(struct reconcile *reconcile)
 {
     uint32_t missing = reconcile->view->missing;
     char text[160];
+    if (lacks_members(reconcile))
+        return true;
     if (!reconcile->owner || missing <= reconcile->owner->ended || gt_job_view_has_begun(reconcile->view))
         return false;
     if (reconcile->view->job->kind == GT_JOB_OWNED) {
@@ -703,6 +726,11 @@ void gt_placement_reconcile(struct pjob *pjob)
             leave_queue(pjob);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown", gt_err_text(error));
             gt_placement_due(pjob, settled(&reconcile));
+            return;
+        }
+        if (lacks_members(&reconcile)) {
+            leave_queue(pjob);
+            gt_placement_report(pjob, NULL, NULL, false);
             return;
         }
         refuse(&reconcile, gt_err_text(error));

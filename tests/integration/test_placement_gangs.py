@@ -6,7 +6,7 @@ import unittest
 
 from daemon_driver import wait_for
 from placement_case import JOBS, PlacementCase
-from placement_driver import GROUP, RESOURCE, gates, indexed_pod, owner, planned_node, pod_spec, pytorch_pod, template
+from placement_driver import GROUP, PLAN, RESOURCE, gates, indexed_pod, owner, planned_node, pod_spec, pytorch_pod, template
 
 VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs"
 PYTORCH_JOBS = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
@@ -297,6 +297,77 @@ class Gangs(PlacementCase):
         self.wait_lifted(*a)
         self.assertEqual(self.check_units(a), 8)
         self.assertEqual([planned_node(self.pod(name)) for name in a[:4]], places)
+
+    def test_the_object_forgets_ranks_that_are_gone(self):
+        self.racks(4)
+        a = self.add_volcano_gang(pods=8)
+        self.start(**{"return": 300})
+        self.wait_lifted(*a)
+        self.bind_all(a)
+        self.assertEqual(sorted(self.named("volcanojob-a")), list(range(8)))
+        self.add_volcano_job(pods=4)
+        for name in reversed(a[4:]):
+            self.end(name)
+        self.assertTrue(wait_for(lambda: sorted(self.named("volcanojob-a")) == list(range(4))), self.named("volcanojob-a"))
+
+    def two_tasks(self, left, right):
+        self.api.add(VOLCANO_JOBS, "a", spec={"minAvailable": 1, "tasks": [
+            {"name": role, "replicas": replicas, "template": template(8, 16)} for role, replicas in (("left", left), ("right", right))]})
+
+    def test_a_task_before_the_last_grows(self):
+        """Who runs keeps rank and unit; the new pods get the ranks that are free, and a pod that is made again its old one."""
+        self.racks(5)
+        self.two_tasks(2, 4)
+        a = [self.add_volcano_pod(i, role=role) for role, pods in (("left", 2), ("right", 4)) for i in range(pods)]
+        self.start(**{"return": 600})
+        self.wait_lifted(*a)
+        self.bind_all(a)
+        ranks = {name: self.pod(name)["metadata"]["annotations"][PLAN + "rank"] for name in a}
+        places = self.named("volcanojob-a")
+        self.two_tasks(4, 4)
+        lost = self.pod("a-right-1")
+        self.end("a-right-1")
+        new = [self.add_volcano_pod(i, role="left") for i in (2, 3)]
+        self.wait_lifted(*new)
+        self.add_volcano_pod(1, role="right")
+        self.wait_lifted("a-right-1")
+        told = {name: self.pod(name)["metadata"]["annotations"][PLAN + "rank"] for name in (*a, *new)}
+        self.assertEqual(told, {**ranks, new[0]: "6", new[1]: "7"})
+        self.assertEqual([self.pod(name)["metadata"]["annotations"][PLAN + "unit"] for name in (*new, "a-right-1")], ["3", "3", "1"])
+        self.assertEqual(planned_node(self.pod("a-right-1")).split("-")[0], planned_node(lost).split("-")[0])
+        self.check_units([name for name, _ in sorted(told.items(), key=lambda item: int(item[1]))])
+        now = self.named("volcanojob-a")
+        self.assertEqual({rank: now[rank] for rank in places if rank != 3}, {rank: places[rank] for rank in places if rank != 3})
+
+    # pods without an owner
+
+    def add_bare(self, *numbers, group=16):
+        for number in numbers:
+            self.add_pod(f"b-{number}", {"metadata": {"annotations": {GROUP: str(group), "scheduling.k8s.io/group-name": "pg"}},
+                                         "spec": pod_spec(8, schedulerName="volcano")})
+        return [f"b-{number}" for number in numbers]
+
+    def test_bare_pods_of_a_pod_group(self):
+        """They are one job, in the order of their names, of which minMember begin together."""
+        self.racks(4, free=1)
+        self.api.add(QUEUES, "q", spec={}, status={})
+        self.api.add(POD_GROUPS, "pg", spec={"minMember": 4, "queue": "q"}, status={"phase": "Inqueue"})
+        b = self.add_bare(1, 2, 9)
+        self.start(**{"return": 300})
+        self.assertTrue(wait_for(lambda: (self.condition("b-9") or {}).get("reason") == "PodsMissing"), self.condition("b-9"))
+        self.assertEqual(self.condition("b-9")["message"], "3 of its pods are there, the minMember of its PodGroup is 4")
+        b += self.add_bare(10, 11, 12)
+        self.assertTrue(wait_for(lambda: (self.condition("b-9") or {}).get("reason") == "NoSupernode"), self.condition("b-9"))
+        self.assertIn("4 of its 6 pods are enough to begin", self.status("podgroup-pg")["message"])
+        self.assertEqual(self.check_units(b), 0)
+        self.end("other-1")
+        self.wait_lifted(*b[:4])
+        self.assertEqual(self.check_units(b), 4)
+        self.bind_all(b[:4])
+        self.end("other-2")
+        self.wait_lifted(*b[4:])
+        self.assertEqual([self.pod(name)["metadata"]["annotations"][PLAN + "rank"] for name in b], list("012345"))
+        self.assertEqual(self.check_units(b), 6)
 
     def test_shrinks_by_half_a_unit(self):
         self.racks(2)
