@@ -321,6 +321,8 @@ static void enqueue(struct reconcile *reconcile)
     pjob->queued = true;
     if (pjob->state != GT_PLACEMENT_WAITS)
         gt_placement_set_state(pjob, GT_PLACEMENT_WAITS, "NotTried", "its turn has not come yet");
+    else if (pjob->untold)
+        gt_placement_report(pjob, view, reconcile->owner, false);
 }
 
 /* ---- plans that were lost ---- */

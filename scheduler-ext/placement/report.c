@@ -24,8 +24,11 @@ static void tell_pod(struct pjob *pjob, const struct gt_cache_pod *pod, bool aga
 {
     struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
     const struct gt_condition_text condition = {.reason = pjob->reason, .message = pjob->text};
-    if (record && may_write(record, pod) && (again || !record->object.condition) &&
-        record->object.condition != gt_condition_digest(&condition))
+    if (!record || record->lifted || record->deleted || !(again || !record->object.condition))
+        return;
+    if (!may_write(record, pod))
+        pjob->untold = pjob->untold || again; /* what is being written may be another reason */
+    else if (record->object.condition != gt_condition_digest(&condition))
         gt_write_condition(pjob, record, &condition);
 }
 
@@ -35,7 +38,8 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
     unsigned told = 0;
-    bool again = digest != pjob->told_digest || now - pjob->reported_ms >= CONDITION_AGAIN_MS;
+    bool again = digest != pjob->told_digest || pjob->untold || now - pjob->reported_ms >= CONDITION_AGAIN_MS;
+    pjob->untold = false;
     for (uint32_t i = 0; view && i < view->count && told < CONDITIONS_MAX; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;
         if (!pod || pod->state != GT_CACHE_GATED)

@@ -111,6 +111,7 @@ struct pjob {
     const char *reason; /* a literal */
     char *text, *plan;
     uint64_t told_digest, reported_ms; /* the last event */
+    bool untold;                       /* a pod's condition could not be written then */
     uint64_t retry_ms;                 /* after a failed write: not before then; 0: none failed */
     bool refusal_told;                 /* that the API server refuses a write */
 };

@@ -243,15 +243,29 @@ class Gangs(PlacementCase):
         self.end("t-4")
         self.add_turns(done="0-1,3-4")
         self.add_indexed(7)
-        # Which of the two is told depends on whether the places of the pods that ended are free already.
-        self.assertTrue(wait_for(lambda: (self.condition("t-7") or {}).get("reason") in ("NoSupernode", "TooFewGPUs")),
-                        self.condition("t-7"))
+        self.assertTrue(wait_for(lambda: (self.condition("t-7") or {}).get("reason") == "NoSupernode"), self.condition("t-7"))
         self.assertNotEqual(gates(self.pod("t-7")), [])
         self.end("t-2")
         self.add_turns(done="0-4")
         self.wait_lifted("t-6", "t-7")
         self.bind_all(["t-6", "t-7"])
         self.assertEqual(planned_node(self.pod("t-6")).split("-")[0], planned_node(self.pod("t-7")).split("-")[0])
+
+    def test_the_reason_changes_while_the_last_one_is_written(self):
+        """The pod says the new one soon, and not when it is told again in a minute."""
+        self.racks(2, free=0)
+        self.add_pod("more", {"metadata": {}, "spec": pod_spec(8, gated=False)})
+        self.run_on("more", "s1-n1", range(8))
+        a = self.add_volcano_gang(pods=2)
+        event, waiting = self.hold("PATCH", f"pods/{a[0]}/status")
+        self.start()
+        self.assertTrue(wait_for(lambda: waiting))
+        self.assertEqual(self.host.job("ns/VolcanoJob/a")["reason"], "TooFewGPUs")
+        self.end("more")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/VolcanoJob/a")["reason"] == "NoSupernode"))
+        self.api.meddle = None
+        event.set()
+        self.assertTrue(wait_for(lambda: (self.condition(a[0]) or {}).get("reason") == "NoSupernode", 20), self.condition(a[0]))
 
     def test_turns_begin_together_or_not_at_all(self):
         self.racks(2, free=1)
