@@ -3,7 +3,7 @@
 """gputopo-scheduler with everything on, in a cluster of 10,000 nodes and 100,000 pods that a double of the API server
 tells of: its memory, and what its doors for the schedulers answer in a second.
 
-    companion_extenders.py BUILD/bin"""
+    companion_extenders.py BUILD/bin [memory]"""
 import contextlib
 import json
 import os
@@ -19,9 +19,9 @@ from companion_cluster import Cluster, LargeDouble  # noqa: E402
 from daemon_driver import Daemon, free_port, wait_for
 from kube_driver import kubeconfig, make_certificate
 
-NODES, PODS, ASKING = 10000, 100000, 20000
+NODES, PODS, ASKING, MANY = 10000, 100000, 20000, 300000
 ROUNDS, SECONDS = 5, 2
-LIMIT = 143.05  # 150 MB in MiB
+LIMIT, MANY_LIMIT = 143.05, 190.73  # 150 and 200 MB in MiB
 KUBE, VOLCANO = ("/kube-scheduler/filter", "/kube-scheduler/prioritize"), "/volcano/"
 
 
@@ -58,8 +58,8 @@ class Bench:
         return os.path.join(self.binaries, name)
 
     @contextlib.contextmanager
-    def companion(self, asking):
-        api = LargeDouble(self.folder, Cluster(NODES, PODS, asking))
+    def companion(self, pods, asking):
+        api = LargeDouble(self.folder, Cluster(NODES, pods, asking))
         config = kubeconfig(f"{self.folder}/config", api.url, f"certificate-authority: {self.folder}/ca.crt", "token: token-1")
         for name in ("doors", "scheduler"):
             make_certificate(self.folder, name, f"/CN={name}", "subjectAltName=IP:127.0.0.1")
@@ -90,8 +90,8 @@ class Bench:
 
     # memory
 
-    def memory(self, companion, asking):
-        print(f"# {NODES} nodes of 8 GPUs, {PODS} pods of which {asking} ask for GPUs; every part on")
+    def memory(self, companion, pods, asking, limit=LIMIT):
+        print(f"# {NODES} nodes of 8 GPUs, {pods} pods of which {asking} ask for GPUs; every part on")
         pid = companion.process.pid
         supernodes = -(-NODES // 16)
         settled = wait_for(lambda: self.is_settled(companion, supernodes), 120)  # it writes 50 a second
@@ -103,7 +103,7 @@ class Bench:
             print("skipped\tnot all supernodes are written: memory is not told")
             return
         status, rollup = fields(pid), fields(pid, "smaps_rollup")
-        measure(f"resident, {asking} pods ask", int(status["VmRSS"]) / 1024, "MiB", f"<{LIMIT}")
+        measure(f"resident, {asking} of {pods} pods ask", int(status["VmRSS"]) / 1024, "MiB", f"<{limit}")
         measure("  anonymous", int(status["RssAnon"]) / 1024, "MiB")
         measure("  of files (programs and libraries)", int(status["RssFile"]) / 1024, "MiB")
         measure("  its share where pages are shared (PSS)", int(rollup["Pss"]) / 1024, "MiB")
@@ -190,17 +190,20 @@ class Bench:
 
 
 def main():
-    if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
-        sys.stderr.write("usage: companion_extenders.py DIRECTORY-OF-THE-PROGRAMS (a release build)\n")
+    memory_alone = sys.argv[2:] == ["memory"]
+    if not (len(sys.argv) == 2 or memory_alone) or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
+        sys.stderr.write("usage: companion_extenders.py DIRECTORY-OF-THE-PROGRAMS [memory] (a release build)\n")
         sys.exit(2)
     folder = tempfile.mkdtemp(prefix="gputopo-bench-")
     try:
         bench = Bench(sys.argv[1], folder)
-        with bench.companion(ASKING) as (companion, _):
-            bench.memory(companion, ASKING)
-            bench.doors(companion)
-        with bench.companion(PODS) as (companion, _):
-            bench.memory(companion, PODS)
+        with bench.companion(PODS, ASKING) as (companion, _):
+            bench.memory(companion, PODS, ASKING)
+            if not memory_alone:
+                bench.doors(companion)
+        for pods, asking, limit in ((PODS, PODS, LIMIT), (MANY, ASKING, MANY_LIMIT)):
+            with bench.companion(pods, asking) as (companion, _):
+                bench.memory(companion, pods, asking, limit)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
