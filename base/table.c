@@ -6,16 +6,16 @@
 
 static void insert(struct gt_table *table, uint32_t hash, void *item)
 {
-    uint32_t i = hash & (table->size - 1);
+    uint32_t i = gt_table_home(hash, table->size);
     while (table->items[i])
-        i = (i + 1) & (table->size - 1);
+        i = gt_table_next(i, table->size);
     table->items[i] = item;
     table->hashes[i] = hash;
 }
 
-static int grow(struct gt_table *table)
+static int grow(struct gt_table *table, uint32_t size)
 {
-    struct gt_table new = {.size = table->size ? table->size * 2 : 64, .count = table->count};
+    struct gt_table new = {.size = size, .count = table->count};
     new.items = calloc(new.size, sizeof(*new.items));
     new.hashes = calloc(new.size, sizeof(*new.hashes));
     if (!new.items || !new.hashes) {
@@ -34,7 +34,8 @@ static int grow(struct gt_table *table)
 
 int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
 {
-    if (table->count * 2 >= table->size && grow(table) < 0)
+    uint32_t size = gt_table_size_for(table->size, table->count);
+    if (size != table->size && grow(table, size) < 0)
         return -ENOMEM;
     insert(table, hash, item);
     table->count++;
@@ -43,21 +44,22 @@ int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
 
 static uint32_t place_of(const struct gt_table *table, uint32_t hash, const void *item)
 {
-    uint32_t i = hash & (table->size - 1);
+    uint32_t i = gt_table_home(hash, table->size);
     while (table->items[i] != item)
-        i = (i + 1) & (table->size - 1);
+        i = gt_table_next(i, table->size);
     return i;
 }
 
 void gt_table_remove(struct gt_table *table, uint32_t hash, const void *item)
 {
-    uint32_t mask = table->size - 1, hole = place_of(table, hash, item);
+    uint32_t size = table->size, hole = place_of(table, hash, item);
     /* Close the gap, so that no marks of removed items pile up. */
     for (uint32_t i = hole;;) {
-        i = (i + 1) & mask;
+        i = gt_table_next(i, size);
         if (!table->items[i])
             break;
-        if (((i - table->hashes[i]) & mask) >= ((i - hole) & mask)) {
+        uint32_t home = gt_table_home(table->hashes[i], size);
+        if (gt_table_distance(home, i, size) >= gt_table_distance(hole, i, size)) {
             table->items[hole] = table->items[i];
             table->hashes[hole] = table->hashes[i];
             hole = i;
@@ -72,7 +74,7 @@ void *gt_table_find(const struct gt_table *table, uint32_t hash,
 {
     if (!table->size)
         return NULL;
-    for (uint32_t i = hash & (table->size - 1); table->items[i]; i = (i + 1) & (table->size - 1))
+    for (uint32_t i = gt_table_home(hash, table->size); table->items[i]; i = gt_table_next(i, table->size))
         if (table->hashes[i] == hash && is(table->items[i], key))
             return table->items[i];
     return NULL;

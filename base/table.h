@@ -7,17 +7,39 @@
 #include <stdint.h>
 
 /*
- * A hash table of pointers. The caller makes the hash, with a key where unknown_devices choose the names
+ * A hash table of pointers. The caller makes the hash, with a key where strangers choose the names
  * (base/digest.h), and keeps what the pointers point to.
  *
- * Debian's uthash puts 56 bytes into each element and chooses the hash; this takes 24 to 48 for each, and two
+ * Debian's uthash puts 56 bytes into each element and chooses the hash; this takes 16 to 24 for each, and two
  * elements may have one hash.
  */
 struct gt_table {
-    void **items; /* open addressing, at most half full */
+    void **items; /* open addressing: half to three quarters full while it grows */
     uint32_t *hashes;
-    uint32_t size, count; /* size: 0 or a power of two */
+    uint32_t size, count;
 };
+
+/* What it and other tables with open addressing share: where an item of that hash is to be, how many places
+ * one is behind another, and the size that has room for one more. */
+static inline uint32_t gt_table_home(uint32_t hash, uint32_t size)
+{
+    return (uint32_t)((uint64_t)(hash * UINT32_C(0x9e3779b1)) * size >> 32);
+}
+
+static inline uint32_t gt_table_next(uint32_t place, uint32_t size)
+{
+    return place + 1 == size ? 0 : place + 1;
+}
+
+static inline uint32_t gt_table_distance(uint32_t from, uint32_t to, uint32_t size)
+{
+    return to >= from ? to - from : to + size - from;
+}
+
+static inline uint32_t gt_table_size_for(uint32_t size, uint32_t count)
+{
+    return count < size / 4 * 3 ? size : size ? size + size / 2 : 64;
+}
 
 /* 0, or -ENOMEM. */
 int gt_table_add(struct gt_table *table, uint32_t hash, void *item);

@@ -15,12 +15,16 @@ static uint32_t hash_of(const char *namespace_, const char *name)
     return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
 }
 
+const char *gt_index_name(const struct gt_index_entry *entry)
+{
+    return entry->key + strlen(entry->key) + 1;
+}
+
 static bool is(const void *item, const void *key)
 {
     const struct gt_index_entry *entry = item;
     const struct wanted *wanted = key;
-    return strcmp(entry->key, wanted->namespace_) == 0 &&
-           strcmp(entry->key + entry->name_at, wanted->name) == 0;
+    return strcmp(entry->key, wanted->namespace_) == 0 && strcmp(gt_index_name(entry), wanted->name) == 0;
 }
 
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name)
@@ -37,7 +41,6 @@ struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespac
     if (!entry)
         return NULL;
     entry->hash = hash_of(namespace_, name);
-    entry->name_at = (uint16_t)first;
     memcpy(entry->key, namespace_, first);
     memcpy(entry->key + first, name, second);
     if (gt_table_add(&index->table, entry->hash, entry) < 0) {

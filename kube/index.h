@@ -11,12 +11,11 @@
 
 /*
  * What an informer remembers of each object: its namespace and name, and digests of its resourceVersion and
- * uid. About 60 bytes and the name.
+ * uid. 24 bytes and the name, and 16 to 24 in the table.
  */
 struct gt_index_entry {
     uint64_t version, uid; /* digests */
     uint32_t hash, mark;   /* mark: the list that it was last seen in */
-    uint16_t name_at;      /* where the name begins in `key` */
     char key[];            /* namespace, NUL, name, NUL */
 };
 
@@ -24,6 +23,8 @@ struct gt_index {
     struct gt_table table;
     size_t max;
 };
+
+const char *gt_index_name(const struct gt_index_entry *entry);
 
 /* NULL where it is not there. */
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name);

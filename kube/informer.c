@@ -88,7 +88,7 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
                           cJSON *object)
 {
     informer->counters.deleted++;
-    informer->spec.on_delete(informer->spec.arg, entry->key, entry->key + entry->name_at, object);
+    informer->spec.on_delete(informer->spec.arg, entry->key, gt_index_name(entry), object);
 }
 
 /* An object as it is now. Called between enter() and leave(). */

@@ -63,8 +63,8 @@ GT_DEFINE_CLEANUP(struct gt_cache *, gt_cache_free)
 #define gt_auto_cache GT_CLEANUP(gt_cache_free)
 
 /* The cluster that it keeps. Callers may score and plan on it and make assumptions of their own. These are
- * forgotten when the node moves to another supernode or changes its hardware: after an object was handed in,
- * end them by owner (a number from 2^63 up, which no job has), not by id. */
+ * forgotten when the node changes its hardware: after an object was handed in, end them by owner (a number
+ * from 2^63 up, which no job has), not by id. */
 struct gt_cluster *gt_cache_cluster(struct gt_cache *cache);
 
 /* Objects, added or changed; the name of what is gone. An object that makes no sense changes nothing but the

@@ -28,7 +28,7 @@ static uint64_t digest_of(const struct gt_cache *cache, const char *namespace_, 
 
 static uint32_t home_of(const struct cache_bound_table *table, uint64_t digest)
 {
-    return gt_digest_hash(digest) & (table->size - 1);
+    return gt_table_home(gt_digest_hash(digest), table->size);
 }
 
 /* Where it is, or the empty place where it would be. */
@@ -36,16 +36,17 @@ static struct cache_bound *place_of(const struct cache_bound_table *table, uint6
 {
     uint32_t i = home_of(table, digest);
     while (table->list[i].digest && table->list[i].digest != digest)
-        i = (i + 1) & (table->size - 1);
+        i = gt_table_next(i, table->size);
     return &table->list[i];
 }
 
 static bool has_place(struct gt_cache *cache)
 {
     struct cache_bound_table *table = &cache->bound;
-    if (table->count < table->size / 4 * 3)
+    uint32_t size = gt_table_size_for(table->size, table->count);
+    if (size == table->size)
         return true;
-    struct cache_bound_table new = {.size = table->size ? table->size * 2 : 64, .count = table->count};
+    struct cache_bound_table new = {.size = size, .count = table->count};
     new.list = gt_cache_alloc(&cache->bytes, new.size * sizeof(*new.list));
     if (!new.list)
         return false;
@@ -60,12 +61,14 @@ static bool has_place(struct gt_cache *cache)
 /* Closes the gap, so that no marks of removed pods pile up. */
 static void take_out(struct cache_bound_table *table, struct cache_bound *at)
 {
-    uint32_t mask = table->size - 1, hole = (uint32_t)(at - table->list);
-    for (uint32_t i = (hole + 1) & mask; table->list[i].digest; i = (i + 1) & mask)
-        if (((i - home_of(table, table->list[i].digest)) & mask) >= ((i - hole) & mask)) {
+    uint32_t size = table->size, hole = (uint32_t)(at - table->list);
+    for (uint32_t i = gt_table_next(hole, size); table->list[i].digest; i = gt_table_next(i, size)) {
+        uint32_t home = home_of(table, table->list[i].digest);
+        if (gt_table_distance(home, i, size) >= gt_table_distance(hole, i, size)) {
             table->list[hole] = table->list[i];
             hole = i;
         }
+    }
     table->list[hole] = (struct cache_bound){0};
     table->count--;
 }

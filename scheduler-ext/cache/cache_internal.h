@@ -184,8 +184,8 @@ void gt_cache_supernodes_done(struct gt_cache *cache);
 
 struct cache_plan {
     struct cache_node *node;
-    unsigned count; /* GPUs */
-    char ids[];     /* one behind the other */
+    uint8_t count; /* GPUs */
+    char ids[];    /* one behind the other */
 };
 
 struct pod_constraints; /* where a pod may run, shared by pods that say the same */

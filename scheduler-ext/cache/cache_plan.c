@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "api/pod_plan.h"
@@ -40,14 +41,14 @@ static size_t measure(const struct gt_pod_plan *plan, unsigned count, const char
 
 static struct cache_plan *new_plan(struct gt_cache *cache, const char *node_name, unsigned count, size_t size)
 {
-    struct cache_plan *plan = gt_cache_alloc(&cache->bytes, sizeof(*plan) + size);
+    struct cache_plan *plan = gt_cache_alloc(&cache->bytes, offsetof(struct cache_plan, ids) + size);
     struct cache_node *node = plan ? gt_cache_node_record(cache, node_name) : NULL;
     if (!node) {
         gt_cache_release(&cache->bytes, plan);
         return NULL;
     }
     plan->node = node;
-    plan->count = count;
+    plan->count = (uint8_t)count;
     node->refs++;
     return plan;
 }

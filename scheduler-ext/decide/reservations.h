@@ -17,13 +17,13 @@ enum gt_reservation_state {
 };
 
 struct gt_reservation {
-    enum gt_reservation_state state;
+    enum gt_reservation_state state : 8;
+    bool moves; /* it is for who comes after a pod that has to leave its place */
     uint32_t node;
     uint64_t node_digest; /* of its name: ids are used again */
     uint64_t mask;
     uint64_t until;             /* RESERVED, WISHED: a time of the caller, UINT64_MAX: no end */
     uint64_t promised_ms;       /* RESERVED: until then it is promised to a pod that is being made; admit.c */
-    bool moves;                 /* it is for who comes after a pod that has to leave its place */
     struct gt_cache_hold *hold; /* HELD: what the pod will need besides GPUs; NULL: nothing */
 };
 

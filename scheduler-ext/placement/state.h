@@ -200,7 +200,7 @@ static inline const char *gt_record_namespace(const struct record *record)
 }
 static inline const char *gt_record_name(const struct record *record)
 {
-    return record->entry->key + record->entry->name_at;
+    return gt_index_name(record->entry);
 }
 
 /* ---- spares.c ---- */

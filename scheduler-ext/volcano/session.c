@@ -84,7 +84,7 @@ static void give_up_plans(struct gt_volcano *volcano)
     size_t slot = 0;
     struct gt_index_entry *entry;
     while ((entry = gt_index_take_unmarked(&volcano->own, (uint32_t)volcano->session_number, &slot))) {
-        struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, entry->key, entry->key + entry->name_at);
+        struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, entry->key, gt_index_name(entry));
         if (pod && pod->state < GT_CACHE_BOUND && gt_digest_keyed(pod->uid) == entry->uid)
             gt_cache_unplan_pod(volcano->cache, pod);
         free(entry);

@@ -196,7 +196,7 @@ static void test_index(void **state)
         const struct gt_index_entry *entry = gt_index_find(&index, i % 2 ? "a" : "", name);
         assert_non_null(entry);
         assert_int_equal(entry->version, i);
-        assert_string_equal(entry->key + entry->name_at, name);
+        assert_string_equal(gt_index_name(entry), name);
     }
     size_t slot = 0;
     unsigned taken = 0;
