@@ -13,26 +13,30 @@
  *
  * A single unit goes by the min-loss rule; among equals the fewest such sizes win. Of several units alike the
  * fewest such sizes come first, and then the units go together: they end together, and leave whole supernodes
- * behind.
+ * behind. They do not where what is left of the job, once no room is left that no larger size can use, fills no
+ * whole places of the largest size: then a supernode that would lose such a place comes last.
  */
 struct churn {
     struct rule rule;
     const struct room *room;
     uint32_t whole;                /* places[] is for supernodes of so many slots */
     uint32_t places[GT_CHAIN_MAX]; /* slots that the places of each larger size need, as in rule.levels */
+    bool spares_largest;           /* several units: they keep off places of the largest size */
 };
 
 static void start(struct churn *churn, const struct gt_cluster *cluster, const struct room *room, uint32_t q)
 {
     churn->room = room;
     churn->whole = 0;
+    churn->spares_largest = false;
     memset(churn->places, 0, sizeof(churn->places));
     gt_rule_make(cluster, q, room->gpus, &churn->rule);
 }
 
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place; those whose
- * room is reached into; its slots; its id. For several: the sizes whose room is reached into; the units it
- * does not take; its slots; its id. */
+ * room is reached into; its slots; its id. For several: the sizes whose room is reached into (where places of
+ * the largest size are spared: 0 for none, 2 where one is lost, else 1); the units it does not take; its slots;
+ * its id. */
 enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
 enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
@@ -93,11 +97,19 @@ static uint64_t choice_alone(struct churn *churn, uint32_t super)
     return choice_of(lost_in(churn, super), touched, churn->room->slots[super], super);
 }
 
+/* In slots; 0: no size is larger. */
+static uint32_t largest_size(const struct churn *churn)
+{
+    return churn->rule.level_count ? churn->rule.levels[churn->rule.level_count - 1] : 0;
+}
+
 static uint64_t choice_for_many(struct churn *churn, uint32_t super)
 {
     uint32_t f = churn->room->slots[super], kept;
     unsigned touched = reach(churn, super, &kept);
     uint32_t units = (f - kept) / churn->rule.q;
+    if (churn->spares_largest && touched)
+        touched = f % largest_size(churn) < churn->rule.q ? 2 : 1;
     return choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, super);
 }
 
@@ -275,19 +287,41 @@ static void place_together(struct job *job, const struct gt_plan_unit *kind, str
     }
 }
 
+/* All supernodes that hold a unit, the best in front: how many. */
+static uint32_t fill_heap(struct churn *churn, uint64_t *heap)
+{
+    uint32_t size = 0;
+    for (uint32_t s = 0; s < churn->room->count; s++)
+        if (churn->room->slots[s] >= churn->rule.q)
+            heap[size++] = choice_for_many(churn, s);
+    for (uint32_t i = size / 2; i-- > 0;)
+        gt_sift_down(heap, size, i);
+    return size;
+}
+
+/* More than one place of the largest size, and no whole number of them. */
+static bool is_ragged(const struct churn *churn, uint32_t wanted)
+{
+    uint64_t slots = (uint64_t)wanted * churn->rule.q;
+    uint32_t largest = largest_size(churn);
+    return largest && slots > largest && slots % largest;
+}
+
 static void place_many(struct job *job, const struct gt_plan_unit *kind, const struct room *room,
                        uint32_t wanted)
 {
     struct churn churn;
     uint64_t *heap = job->cluster->heap;
-    uint32_t size = 0, u = (uint32_t)(kind - job->units);
+    uint32_t u = (uint32_t)(kind - job->units);
     start(&churn, job->cluster, room, kind->pods);
-    for (uint32_t s = 0; s < room->count; s++)
-        if (room->slots[s] >= churn.rule.q)
-            heap[size++] = choice_for_many(&churn, s);
-    for (uint32_t i = size / 2; i-- > 0;)
-        gt_sift_down(heap, size, i);
-    while (wanted && size) {
+    uint32_t size = fill_heap(&churn, heap);
+    for (bool beyond = false; wanted && size;) {
+        if (!beyond && top_of(heap[0])) { /* no room is left that no larger size can use */
+            beyond = true;
+            churn.spares_largest = is_ragged(&churn, wanted);
+            if (churn.spares_largest)
+                size = fill_heap(&churn, heap);
+        }
         struct two two = choose_for_many(heap, size, wanted);
         uint32_t super = id_of(heap[0]), take = units_of(heap[0]);
         take = take < wanted ? take : wanted;

@@ -119,10 +119,18 @@ static bool is_better(const struct merit *a, const struct merit *b)
     return false;
 }
 
-/* The supernode for the next of `wanted` units of q pods; SUPERS: none. *ret_units: how many of them. */
+/* Several units of a job. */
+struct several {
+    bool beyond; /* no room was left that no larger size can use */
+    bool spares; /* and then they filled no whole places of the largest size */
+};
+
+/* The supernode for the next of `wanted` units of q pods; SUPERS: none. *ret_units: how many of them. `several`
+ * NULL: the job has one. */
 static unsigned expect(const struct site *site, const unsigned *free, const unsigned *all, unsigned q,
-                       unsigned wanted, bool single, unsigned *ret_units)
+                       unsigned wanted, struct several *several, unsigned *ret_units)
 {
+    unsigned largest = site->level_count ? site->levels[site->level_count - 1] : 0;
     unsigned best = SUPERS;
     struct merit best_merit = {{0}};
 
@@ -134,7 +142,9 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
                touched(site, free[s] - (units + 1) * q, all[s]) == at_first)
             units++;
         struct merit merit = {{at_first, units < wanted, wanted - units, free[s], s}};
-        if (single)
+        if (several && several->spares && at_first)
+            merit.by[0] = (free[s] - q) / largest < free[s] / largest ? 2 : 1;
+        if (!several)
             merit = (struct merit){{lost(site, q, free[s]), at_first, free[s], s}};
         if (best == SUPERS || is_better(&merit, &best_merit)) {
             best = s;
@@ -142,12 +152,21 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
             *ret_units = units;
         }
     }
+    if (several && !several->beyond && best != SUPERS && best_merit.by[0]) {
+        several->beyond = true;
+        several->spares = largest && wanted * q > largest && wanted * q % largest;
+        if (several->spares)
+            return expect(site, free, all, q, wanted, several, ret_units);
+    }
     return best;
 }
+
+static unsigned spared; /* jobs that kept off places of the largest size */
 
 static void check_units(struct site *site, struct world_job *job, unsigned q, unsigned gpus)
 {
     unsigned free[SUPERS], all[SUPERS], units = 0, first = 0;
+    struct several several = {false, false};
     bool fits = true;
 
     for (unsigned s = 0; s < site->supers; s++) {
@@ -157,7 +176,7 @@ static void check_units(struct site *site, struct world_job *job, unsigned q, un
     bool placed = world_plan(site->cluster, job);
     for (unsigned u = 0, s = 0; u < job->unit_count && fits; u++, units--) {
         if (!units) {
-            s = expect(site, free, all, q, job->unit_count - u, job->unit_count == 1, &units);
+            s = expect(site, free, all, q, job->unit_count - u, job->unit_count > 1 ? &several : NULL, &units);
             first = u;
         }
         fits = s < SUPERS;
@@ -174,6 +193,7 @@ static void check_units(struct site *site, struct world_job *job, unsigned q, un
         free[s] -= q;
     }
     assert_int_equal(placed, fits);
+    spared += placed && several.spares;
 }
 
 static void units_of_nodes(void **state)
@@ -202,8 +222,9 @@ static void units_of_nodes(void **state)
         world_check(site.cluster);
         gt_cluster_free(site.cluster);
     }
-    printf("%u jobs fit, %u do not, %u units go with another\n", fit, refused, together);
-    assert_true(fit > 100 && refused > 100 && together > 100);
+    printf("%u jobs fit, %u do not, %u units go with another, %u jobs spare places\n", fit, refused, together,
+           spared);
+    assert_true(fit > 100 && refused > 100 && together > 100 && spared > 100);
 }
 
 /* ---- units smaller than a node ---- */
