@@ -11,32 +11,44 @@
  * that size, whatever ends. A unit reaches into the room of Q when it leaves fewer slots than those places
  * need.
  *
- * A single unit goes by the min-loss rule; among equals the fewest such sizes win. Of several units alike the
- * fewest such sizes come first, and then the units go together: they end together, and leave whole supernodes
- * behind. They do not where what is left of the job, once no room is left that no larger size can use, fills no
- * whole places of the largest size: then a supernode that would lose such a place comes last.
+ * A single unit goes by the min-loss rule, which is the best there is until jobs leave; once some have left
+ * only the largest size's places count. Among equals the fewest such sizes win, then the fullest. Of several
+ * units alike the fewest such sizes come first, and then the units go together: they end together, and leave
+ * whole supernodes behind. They do not where what is left of the job, once no room is left that no larger
+ * size can use, fills no whole places of the largest size: then a supernode that would lose such a place
+ * comes last.
  */
 struct churn {
     struct rule rule;
     const struct room *room;
     uint32_t whole;                /* places[] is for supernodes of so many slots */
     uint32_t places[GT_CHAIN_MAX]; /* slots that the places of each larger size need, as in rule.levels */
+    bool jobs_leave;               /* some have, and the chain is not a list that was given */
     bool spares_largest;           /* several units: they keep off places of the largest size */
 };
+
+static bool do_jobs_leave(const struct chain *chain)
+{
+    bool leave = false;
+    for (unsigned i = 0; i < chain->seen_count && !leave; i++)
+        leave = chain->seen[i].past > 0;
+    return leave && !chain->fixed;
+}
 
 static void start(struct churn *churn, const struct gt_cluster *cluster, const struct room *room, uint32_t q)
 {
     churn->room = room;
     churn->whole = 0;
+    churn->jobs_leave = do_jobs_leave(&cluster->chain);
     churn->spares_largest = false;
     memset(churn->places, 0, sizeof(churn->places));
     gt_rule_make(cluster, q, room->gpus, &churn->rule);
 }
 
-/* A choice as one number, the least is the best. For a single unit: the sizes that lose a place; those whose
- * room is reached into; its slots; its id. For several: the sizes whose room is reached into (where places of
- * the largest size are spared: 0 for none, 2 where one is lost, else 1); the units it does not take; its slots;
- * its id. */
+/* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
+ * only the largest counts); those whose room is reached into; its slots; its id. For several: the sizes whose
+ * room is reached into (where places of the largest size are spared: 0 for none, 2 where one is lost, else
+ * 1); the units it does not take; its slots; its id. */
 enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
 enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
@@ -90,17 +102,24 @@ static unsigned lost_in(struct churn *churn, uint32_t super)
     return gt_rule_key(&churn->rule, churn->room->slots[super]) >> RULE_LOST_SHIFT;
 }
 
-static uint64_t choice_alone(struct churn *churn, uint32_t super)
-{
-    uint32_t kept;
-    unsigned touched = reach(churn, super, &kept);
-    return choice_of(lost_in(churn, super), touched, churn->room->slots[super], super);
-}
-
 /* In slots; 0: no size is larger. */
 static uint32_t largest_size(const struct churn *churn)
 {
     return churn->rule.level_count ? churn->rule.levels[churn->rule.level_count - 1] : 0;
+}
+
+static bool loses_largest(const struct churn *churn, uint32_t super)
+{
+    uint32_t largest = largest_size(churn);
+    return largest && churn->room->slots[super] % largest < churn->rule.q;
+}
+
+static uint64_t choice_alone(struct churn *churn, uint32_t super)
+{
+    uint32_t kept;
+    unsigned touched = reach(churn, super, &kept);
+    unsigned lost = churn->jobs_leave ? loses_largest(churn, super) : lost_in(churn, super);
+    return choice_of(lost, touched, churn->room->slots[super], super);
 }
 
 static uint64_t choice_for_many(struct churn *churn, uint32_t super)
@@ -109,7 +128,7 @@ static uint64_t choice_for_many(struct churn *churn, uint32_t super)
     unsigned touched = reach(churn, super, &kept);
     uint32_t units = (f - kept) / churn->rule.q;
     if (churn->spares_largest && touched)
-        touched = f % largest_size(churn) < churn->rule.q ? 2 : 1;
+        touched = loses_largest(churn, super) ? 2 : 1;
     return choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, super);
 }
 

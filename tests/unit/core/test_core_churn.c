@@ -20,6 +20,7 @@ struct site {
     uint32_t ids[SUPERS];    /* of supernodes */
     unsigned levels[LEVELS]; /* larger sizes, in slots */
     unsigned level_count;
+    bool leaving; /* the chain was learned, and jobs have left */
 };
 
 static void make(struct site *site, uint64_t *random)
@@ -71,8 +72,9 @@ static unsigned room_in(const struct site *site, uint32_t super, unsigned gpus, 
     return room;
 }
 
-/* The sizes of the chain above q pods, in pods. */
-static void use_chain(struct site *site, unsigned q, unsigned gpus, uint64_t *random)
+/* The sizes of the chain above q pods, in pods. Given as a list, or learned from jobs, some of which have
+ * left. */
+static void use_chain(struct site *site, unsigned q, unsigned gpus, bool learned, uint64_t *random)
 {
     static const unsigned chains[][LEVELS] = {{1, 2, 4, 8}, {1, 2, 6, 12}, {1, 3, 9, 18}, {2, 4, 16, 64}};
     const unsigned *chain = chains[random_next(random) % 4];
@@ -84,7 +86,14 @@ static void use_chain(struct site *site, unsigned q, unsigned gpus, uint64_t *ra
         if (chain[i] > q)
             site->levels[site->level_count++] = chain[i];
     }
-    assert_int_equal(gt_chain_set(site->cluster, &sizes, NULL), 0);
+    site->leaving = learned;
+    if (!learned)
+        assert_int_equal(gt_chain_set(site->cluster, &sizes, NULL), 0);
+    for (unsigned i = 0; i < LEVELS && learned; i++) {
+        gt_chain_came(site->cluster, sizes.size[i], 1000);
+        gt_chain_came(site->cluster, sizes.size[i], 1000);
+        gt_chain_gone(site->cluster, sizes.size[i], 1000);
+    }
 }
 
 /* Sizes whose places the supernode cannot all have any more, with `left` of its `all` slots free. */
@@ -125,8 +134,8 @@ struct several {
     bool spares; /* and then they filled no whole places of the largest size */
 };
 
-/* The supernode for the next of `wanted` units of q pods; SUPERS: none. *ret_units: how many of them. `several`
- * NULL: the job has one. */
+/* The supernode for the next of `wanted` units of q pods; SUPERS: none. *ret_units: how many of them.
+ * `several` NULL: the job has one. */
 static unsigned expect(const struct site *site, const unsigned *free, const unsigned *all, unsigned q,
                        unsigned wanted, struct several *several, unsigned *ret_units)
 {
@@ -145,7 +154,9 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
         if (several && several->spares && at_first)
             merit.by[0] = (free[s] - q) / largest < free[s] / largest ? 2 : 1;
         if (!several)
-            merit = (struct merit){{lost(site, q, free[s]), at_first, free[s], s}};
+            merit = (struct merit){{site->leaving ? largest && (free[s] - q) / largest < free[s] / largest
+                                                  : lost(site, q, free[s]),
+                                    at_first, free[s], s}};
         if (best == SUPERS || is_better(&merit, &best_merit)) {
             best = s;
             best_merit = merit;
@@ -176,7 +187,8 @@ static void check_units(struct site *site, struct world_job *job, unsigned q, un
     bool placed = world_plan(site->cluster, job);
     for (unsigned u = 0, s = 0; u < job->unit_count && fits; u++, units--) {
         if (!units) {
-            s = expect(site, free, all, q, job->unit_count - u, job->unit_count > 1 ? &several : NULL, &units);
+            s = expect(site, free, all, q, job->unit_count - u, job->unit_count > 1 ? &several : NULL,
+                       &units);
             first = u;
         }
         fits = s < SUPERS;
@@ -202,16 +214,17 @@ static void units_of_nodes(void **state)
     unsigned fit = 0, refused = 0, together = 0;
     (void)state;
 
-    for (unsigned round = 0; round < test_rounds(600); round++) {
+    for (unsigned round = 0; round < test_rounds(1200); round++) {
         struct site site;
+        bool learned = round % 2;
         make(&site, &random);
-        for (unsigned step = 0; step < 20; step++) {
+        for (unsigned step = 0; step < (learned ? 1 : 20); step++) { /* what is learned stays */
             unsigned gpus = 1u << random_next(&random) % 4, q = 8 / gpus;
             struct world_job job;
 
             q *= 1 + (unsigned)(random_next(&random) % 3);
             reshape(&site, &random);
-            use_chain(&site, q, gpus, &random);
+            use_chain(&site, q, gpus, learned, &random);
             world_job(&job, 1 + (unsigned)(random_next(&random) % 8), q, gpus, 0);
             check_units(&site, &job, q, gpus);
             fit += job.placed;
@@ -288,7 +301,7 @@ static void small_units(void **state)
             if (!a_node)
                 continue;
             reshape(&site, &random);
-            use_chain(&site, q, gpus, &random);
+            use_chain(&site, q, gpus, false, &random);
             world_job(&job, 1, q, gpus, 0);
             uint32_t node = expect_node(&site, q * gpus, a_node);
             bool placed = world_plan(site.cluster, &job);
