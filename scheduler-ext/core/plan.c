@@ -85,7 +85,7 @@ static bool place_all(struct job *job, enum order order, struct gt_plan_failure 
         unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
         unit->next = unit->with = GT_NONE;
         unit->next_slots = unit->next_lost = unit->next_touched = 0;
-        unit->node_in_use = false;
+        unit->node_in_use = unit->started = false;
         unit->fewest = 1;
     }
     for (uint32_t u = 0; u < job->unit_count; u++)
@@ -154,7 +154,9 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
         /* Pods of several sizes share nodes: where the larger units came first and broke what a larger pod
          * needs, the other order may still do. */
         struct gt_plan_failure second;
-        if (!mixed || ret_failure->reason != GT_PLAN_NO_SUPERNODE || !place_all(&job, BY_POD, &second))
+        enum gt_plan_reason reason = ret_failure->reason;
+        ret_failure->inexact = mixed && (reason == GT_PLAN_NO_SUPERNODE || reason == GT_PLAN_UNIT_STUCK);
+        if (!mixed || reason != GT_PLAN_NO_SUPERNODE || !place_all(&job, BY_POD, &second))
             return false;
     }
     if (job.any_open)

@@ -233,6 +233,24 @@ static void place_on(struct job *job, uint32_t node, const struct gt_plan_unit *
     }
 }
 
+static uint32_t count_feasible(const struct room *room, uint32_t pods)
+{
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < room->count; s++)
+        count += room->slots[s] >= pods;
+    return count;
+}
+
+/* Chosen by whole nodes, told of in pods: as for any other unit. */
+static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *cluster,
+                           const struct room *room, const struct two *two)
+{
+    struct churn churn;
+    start(&churn, cluster, room, unit->pods);
+    describe(unit, &churn, two);
+    unit->feasible = count_feasible(room, unit->pods);
+}
+
 static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
                         const struct room *nodes)
 {
@@ -240,8 +258,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
     struct churn churn;
     uint32_t node = find_in_use(job, nodes->slots, unit->pods * unit->gpus);
     if (node != GT_NONE) {
-        for (uint32_t s = 0; s < room->count; s++)
-            unit->feasible += room->slots[s] >= unit->pods;
+        unit->feasible = count_feasible(room, unit->pods);
         unit->slots_before = room->slots[cluster->super[node]];
         unit->node_in_use = true;
         place_on(job, node, unit);
@@ -253,10 +270,7 @@ static void place_small(struct job *job, struct gt_plan_unit *unit, const struct
         place_one(job, unit, room);
         return;
     }
-    describe(unit, &churn, &two);
-    unit->slots_before = room->slots[id_of(two.first)];
-    if (unit->next != GT_NONE)
-        unit->next_slots = room->slots[unit->next];
+    describe_small(unit, cluster, room, &two);
     gt_place_in_super(job, id_of(two.first), unit->gpus, unit->first, unit->pods);
 }
 

@@ -103,6 +103,9 @@ void gt_plan_fail_started(struct job *job, uint32_t number, uint32_t first, uint
         failure.wanted += !job->pods[i].running;
         failure.held += !job->pods[i].running && job->pods[i].node != GT_NONE;
     }
+    for (uint32_t i = 0; i < job->pod_count && super != GT_NONE; i++)
+        failure.beside |=
+            (i < first || i >= first + size) && !job->pods[i].running && gt_pod_super(job, i) == super;
     failure.needed = saturated((uint64_t)failure.wanted * unit->gpus);
     if (super != GT_NONE)
         failure.largest = failure.held * unit->gpus;

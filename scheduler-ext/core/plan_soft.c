@@ -272,6 +272,7 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
         domain = choose_domain(&spread);
     while (domain != GT_NONE && spread.below[domain] < left)
         domain = job->cluster->supers[domain].parent;
+    unit->started = places > 0;
     unit->feasible = spread.count;
     unit->fewest = fewest(&spread, places);
     place_over(job, unit, &spread, domain, true, &left, &run);

@@ -8,6 +8,12 @@ static const char *super_name(const struct gt_cluster *cluster, uint32_t super)
     return gt_cluster_get_supernode(cluster, super, &s) ? s.name : "the cluster";
 }
 
+static void add_inexact(const struct gt_plan_failure *failure, struct gt_buf *to)
+{
+    if (failure->inexact)
+        gt_buf_puts(to, "; pods of several sizes were tried in two orders, another might fit");
+}
+
 static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
                         struct gt_buf *to)
 {
@@ -16,8 +22,11 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
                   gt_plural(failure->wanted), failure->size, gt_plural(failure->size), failure->held);
     if (failure->beside)
         gt_buf_puts(to, " beside the rest of the job");
-    if (failure->supernode != GT_NONE)
+    if (failure->supernode != GT_NONE && !failure->held && !failure->beside)
         gt_buf_printf(to, "; largest free %u in supernode %s", failure->largest,
+                      super_name(cluster, failure->supernode));
+    else if (failure->supernode != GT_NONE)
+        gt_buf_printf(to, "; those placed, largest free %u in supernode %s", failure->largest,
                       super_name(cluster, failure->supernode));
     if (failure->reason == GT_PLAN_TOO_FEW_GPUS)
         gt_buf_printf(to, "; %u GPUs are needed in all, the cluster has %u for pods of %u", failure->needed,
@@ -26,6 +35,7 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
         gt_buf_printf(to, "; the cluster has %u GPUs for pods of %u, %u %s%s if they lay together",
                       failure->available, failure->gpus, failure->together, what,
                       gt_plural(failure->together));
+    add_inexact(failure, to);
 }
 
 void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
@@ -56,9 +66,11 @@ void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan
         gt_buf_printf(
             to,
             "unit %u: %u more pod%s of %u GPUs must go to supernode %s, where its running pods are; "
-            "it has room for %u",
+            "it has room for %u%s",
             failure->unit, failure->wanted, gt_plural(failure->wanted), failure->gpus,
-            super_name(cluster, failure->supernode), failure->held);
+            super_name(cluster, failure->supernode), failure->held,
+            failure->beside ? " beside the rest of the job" : "");
+        add_inexact(failure, to);
         return;
     }
 }
@@ -88,9 +100,9 @@ static void add_split(const struct gt_cluster *cluster, const struct gt_plan_uni
     if (unit->atom)
         gt_buf_printf(to, ", in atoms of %u GPUs", unit->atom * unit->gpus);
     if (unit->feasible)
-        gt_buf_printf(to,
-                      "; no supernode had room for all; %u ha%s room for an atom, no fewer than %u could do",
-                      unit->feasible, unit->feasible == 1 ? "s" : "d", unit->fewest);
+        gt_buf_printf(to, "; %s; %u had room for an atom, no fewer than %u could do",
+                      unit->started ? "pods of it had their places" : "no supernode had room for all",
+                      unit->feasible, unit->fewest);
 }
 
 void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, uint32_t number,
@@ -111,19 +123,22 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     gt_buf_printf(to, ", which had room for %u such pod%s: ", unit->slots_before,
                   gt_plural(unit->slots_before));
     if (unit->node_in_use) {
-        gt_buf_puts(to, "on a node in use, the fullest that holds it");
+        gt_buf_puts(to,
+                    "of the nodes not wholly free, or filled by it, on the one with the fewest free GPUs");
         return;
     }
     add_lost(unit->levels_lost, to);
     add_touched(unit->touched, to);
     if (unit->with != GT_NONE)
         return;
-    if (unit->next == GT_NONE) {
+    if (unit->feasible == 1) {
         gt_buf_puts(to, "; no other supernode had room for it");
         return;
     }
-    gt_buf_printf(to, "; %u supernodes could hold it, next best %s with room for %u (", unit->feasible,
-                  super_name(cluster, unit->next), unit->next_slots);
+    gt_buf_printf(to, "; %u supernodes could hold it", unit->feasible);
+    if (unit->next == GT_NONE) /* the others have no idle node for it */
+        return;
+    gt_buf_printf(to, ", next best %s with room for %u (", super_name(cluster, unit->next), unit->next_slots);
     add_lost(unit->next_lost, to);
     add_touched(unit->next_touched, to);
     gt_buf_puts(to, ")");

@@ -358,8 +358,8 @@ static void says_why(void **state)
     assert_true(world_plan(cluster, &job));
     gt_plan_unit_text(cluster, &job.units[0], 0, &small);
     assert_string_equal(small.data,
-                        "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: on a node in "
-                        "use, the fullest that holds it");
+                        "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: of the nodes not "
+                        "wholly free, or filled by it, on the one with the fewest free GPUs");
     gt_cluster_free(cluster);
 }
 

@@ -60,13 +60,15 @@ static void says_what_supernodes_hold(void **state)
     assert_false(world_plan(cluster, &job));
     assert_int_equal(job.failure.reason, GT_PLAN_NO_SUPERNODE);
     expect_text(cluster, &job,
-                "3 units of 32 GPUs needed, supernodes can hold 2; largest free 24 in supernode s7; the "
+                "3 units of 32 GPUs needed, supernodes can hold 2; those placed, largest free 24 in "
+                "supernode s7; the "
                 "cluster has 128 GPUs for pods of 8, 4 units if they lay together");
     /* GPUs that hold no whole pod do not count. */
     gt_cluster_set_free(cluster, node_named(cluster, "s7-0"), 0x7f);
     assert_false(world_plan(cluster, &job));
     expect_text(cluster, &job,
-                "3 units of 32 GPUs needed, supernodes can hold 2; largest free 16 in supernode s7; the "
+                "3 units of 32 GPUs needed, supernodes can hold 2; those placed, largest free 16 in "
+                "supernode s7; the "
                 "cluster has 120 GPUs for pods of 8, 3 units if they lay together");
     gt_cluster_free(cluster);
 }
@@ -81,7 +83,8 @@ static void says_when_the_cluster_is_too_small(void **state)
     assert_false(world_plan(cluster, &job));
     assert_int_equal(job.failure.reason, GT_PLAN_TOO_FEW_GPUS);
     expect_text(cluster, &job,
-                "2 units of 32 GPUs needed, supernodes can hold 1; largest free 24 in supernode s2; 64 GPUs "
+                "2 units of 32 GPUs needed, supernodes can hold 1; those placed, largest free 24 in "
+                "supernode s2; 64 GPUs "
                 "are needed in all, the cluster has 56 for pods of 8");
     world_job(&job, 1, 1, 128, 0); /* no node is that large */
     assert_false(world_plan(cluster, &job));
@@ -115,9 +118,10 @@ static void counts_atoms_of_soft_units(void **state)
                 "supernode had room for all; 2 had room for an atom, no fewer than 2 could do\n");
     world_job(&job, 2, 4, 8, 2);
     assert_false(world_plan(cluster, &job));
-    expect_text(cluster, &job,
-                "4 atoms of 16 GPUs needed, supernodes can hold 2; largest free 8 in supernode s1; the "
-                "cluster has 64 GPUs for pods of 8, 4 atoms if they lay together");
+    expect_text(
+        cluster, &job,
+        "4 atoms of 16 GPUs needed, supernodes can hold 2; those placed, largest free 8 in supernode s1; the "
+        "cluster has 64 GPUs for pods of 8, 4 atoms if they lay together");
     gt_cluster_free(cluster);
 }
 
@@ -135,7 +139,8 @@ static void larger_units_come_first(void **state)
     cluster = cluster_of((const unsigned[]){4, 3, 1}, 3);
     assert_false(world_plan(cluster, &job));
     expect_text(cluster, &job,
-                "2 units of 16 GPUs needed, supernodes can hold 1 beside the rest of the job; largest free 8 "
+                "2 units of 16 GPUs needed, supernodes can hold 1 beside the rest of the job; those placed, "
+                "largest free 8 "
                 "in supernode s2; the cluster has 64 GPUs for pods of 8, 4 units if they lay together");
     gt_cluster_free(cluster);
     cluster = cluster_of((const unsigned[]){5, 3, 2}, 3);
