@@ -10,11 +10,20 @@
 /* Whole JSON documents as trees of cJSON. Reading their members: json_get.h. Writing text without a tree:
  * json_write.h. */
 
-enum { GT_JSON_MAX = 16 << 20 }; /* largest JSON document that is read */
+enum { GT_JSON_MAX = 16 << 20, GT_JSON_VALUES_MAX = 1000000 }; /* largest JSON document that is read */
 
 /* Parses a JSON document of at most GT_JSON_MAX bytes. The error names `source`, the line and the column.
  * The caller owns *ret (cJSON_Delete). */
 int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err);
+
+/* The same with other limits than GT_JSON_MAX bytes and GT_JSON_VALUES_MAX values: for what people hand in on
+ * their own machine. The tree takes 64 bytes a value and more. */
+struct gt_json_limits {
+    size_t bytes;
+    unsigned values;
+};
+int gt_json_parse_within(const char *text, size_t len, const char *source,
+                         const struct gt_json_limits *limits, cJSON **ret, struct gt_err **err);
 
 /* Indented JSON text of any document, with keys in the order they were added and a newline at the end. */
 void gt_json_print(const cJSON *json, struct gt_buf *to);

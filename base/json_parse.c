@@ -13,15 +13,14 @@
  */
 enum {
     DEPTH_MAX = 64,
-    VALUES_MAX = 1000000, /* cJSON needs 64 bytes a value and more */
-    NUMBER_MAX = 40,      /* characters; cJSON cuts at 63 */
+    NUMBER_MAX = 40, /* characters; cJSON cuts at 63 */
 };
 
 struct scanner {
     const char *start, *p, *end;
     const char *source;
     unsigned depth;
-    unsigned values;
+    unsigned values, values_max;
     struct gt_err **err;
 };
 
@@ -220,8 +219,8 @@ static int scan_value(struct scanner *s)
     skip_space(s);
     if (s->p >= s->end)
         return fail_expected(s, "a value");
-    if (++s->values > VALUES_MAX)
-        return fail_at(s, s->p, "more than %d values", VALUES_MAX);
+    if (++s->values > s->values_max)
+        return fail_at(s, s->p, "more than %u values", s->values_max);
     char c = *s->p;
     if (c == '{' || c == '[') {
         if (++s->depth > DEPTH_MAX)
@@ -240,8 +239,15 @@ static int scan_value(struct scanner *s)
 
 int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err)
 {
-    if (len > GT_JSON_MAX)
-        return gt_fail(err, EFBIG, "%s: %zu bytes of JSON, the limit is %d", source, len, GT_JSON_MAX);
+    static const struct gt_json_limits limits = {GT_JSON_MAX, GT_JSON_VALUES_MAX};
+    return gt_json_parse_within(text, len, source, &limits, ret, err);
+}
+
+int gt_json_parse_within(const char *text, size_t len, const char *source,
+                         const struct gt_json_limits *limits, cJSON **ret, struct gt_err **err)
+{
+    if (len > limits->bytes)
+        return gt_fail(err, EFBIG, "%s: %zu bytes of JSON, the limit is %zu", source, len, limits->bytes);
     /* A copy, since the caller's text need not end with a NUL. */
     gt_auto_free char *copy = malloc(len + 1);
     if (!copy)
@@ -250,7 +256,12 @@ int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret,
         memcpy(copy, text, len);
     copy[len] = '\0';
 
-    struct scanner s = {.start = copy, .p = copy, .end = copy + len, .source = source, .err = err};
+    struct scanner s = {.start = copy,
+                        .p = copy,
+                        .end = copy + len,
+                        .source = source,
+                        .values_max = limits->values,
+                        .err = err};
     if (len >= 3 && !memcmp(copy, "\xef\xbb\xbf", 3)) /* a byte order mark, which cJSON skips too */
         s.p += 3;
     int r = scan_value(&s);

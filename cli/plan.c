@@ -145,12 +145,12 @@ static void say_no_node(struct cli_plan *plan)
 static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
 {
     enum { OWNER = 1 };
-    int r = 0;
+    __attribute__((cleanup(gt_score_rank_free_p))) struct gt_score_rank *rank = NULL;
+    int r = gt_score_rank_new(plan->cluster, plan->gpus, &rank, err);
     plan->placed = true;
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
-        uint32_t assumption,
-            node = plan->gpus <= GT_GPUS_MAX ? gt_score_best(plan->cluster, NULL, plan->gpus) : GT_NONE;
+        uint32_t assumption, node = gt_score_rank_best(rank);
         plan->placed = node != GT_NONE && gt_score_one(plan->cluster, node, plan->gpus, &parts);
         if (!plan->placed)
             break;

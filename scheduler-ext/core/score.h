@@ -60,6 +60,17 @@ uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *cons
 /* The best node that is not in `excluded` (NULL: of all), GT_NONE where none is feasible. */
 uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k);
 
+/*
+ * The best nodes for pods alike, one pod after the other: gt_score_best() for each, at the cost of one walk
+ * for all of them. After a node was chosen its available GPUs may be fewer, and no other's may have changed.
+ */
+struct gt_score_rank;
+int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, struct gt_score_rank **ret,
+                      struct gt_err **err);
+uint32_t gt_score_rank_best(struct gt_score_rank *rank); /* GT_NONE: none is feasible */
+void gt_score_rank_free(struct gt_score_rank *rank);
+GT_DEFINE_CLEANUP(struct gt_score_rank *, gt_score_rank_free)
+
 /* One node in parts, for explanations; false where k GPUs are not available. */
 struct gt_score_parts {
     double score_part, loss_part, value;

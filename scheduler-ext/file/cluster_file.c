@@ -75,7 +75,8 @@ int gt_cluster_file_parse(const char *text, size_t len, const char *source, stru
                           struct gt_err **err)
 {
     cJSON *json = NULL;
-    int r = gt_json_parse(text, len, source, &json, err);
+    static const struct gt_json_limits limits = {GT_CLUSTER_FILE_MAX, GT_CLUSTER_VALUES_MAX};
+    int r = gt_json_parse_within(text, len, source, &limits, &json, err);
     if (r < 0)
         return r;
     gt_auto_cluster_file struct gt_cluster_file *file = calloc(1, sizeof(*file));
@@ -109,6 +110,6 @@ int gt_cluster_file_read(const char *path, struct gt_cluster_file **ret, struct 
 {
     gt_auto_free char *text = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, path, GT_JSON_MAX, &text, &len, err);
+    int r = gt_file_read(AT_FDCWD, path, GT_CLUSTER_FILE_MAX, &text, &len, err);
     return r < 0 ? r : gt_cluster_file_parse(text, len, path, ret, err);
 }

@@ -10,6 +10,8 @@
  */
 enum {
     GT_CLUSTER_PODS_MAX = 1 << 17,
+    GT_CLUSTER_FILE_MAX = 64 << 20,    /* bytes: as many nodes and pods as there may be */
+    GT_CLUSTER_VALUES_MAX = 4000000,   /* of JSON, likewise */
     GT_CLUSTER_TABLES_MAX = 512 << 20, /* bytes of loss tables, all classes */
     GT_CLUSTER_GPU_WEIGHT = 64,        /* between any two GPUs of a node that is only a count, GB/s */
 };
@@ -28,8 +30,8 @@ struct gt_cluster_file {
     uint32_t pod_count;
 };
 
-/* Reads a file of at most GT_JSON_MAX bytes. The error is one line with the file, the line number and the
- * cause. */
+/* Reads a file of at most GT_CLUSTER_FILE_MAX bytes. The error is one line with the file, the line number and
+ * the cause. */
 int gt_cluster_file_read(const char *path, struct gt_cluster_file **ret, struct gt_err **err);
 
 /* The same from a text; `source` stands for the file in errors. */
