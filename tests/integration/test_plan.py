@@ -152,6 +152,17 @@ class Answers(PlanCase):
             },
         )
 
+    def test_sizes_in_play(self):
+        """Those of the job, and of the pods in the file."""
+        cluster = {"nodes": [{"name": f"n{i}", "supernode": "s", "gpus": 8} for i in range(6)],
+                   "pods": [{"name": "p", "node": "n0", "gpus": [0, 1], "groupSize": 32, "atomicGroupSize": 16},
+                            {"name": "q", "node": "n0", "gpus": [2], "groupSize": None}]}
+        job = ("--pods", 2, "--gpus", 8, "--group-size", 16, "--explain")
+        sizes = [place["gpus"] for place in self.plan(cluster, *job)["bounds"]["places"]]
+        self.assertEqual(sizes, [16, 32])
+        del cluster["pods"]
+        self.assertEqual(self.plan(cluster, *job)["bounds"]["places"], [{"gpus": 16, "units": 3}])
+
     def test_explain(self):
         answer = self.plan(self.CLUSTER, "--pods", 2, "--gpus", 8, "--group-size", 16, "--explain", "--chain", "8,16,20")
         self.assertIn("supernode B", answer["units"][0]["why"])

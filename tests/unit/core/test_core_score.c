@@ -464,7 +464,7 @@ struct lost {
 
 static struct lost fragmentation(const unsigned *meshes, double loss_weight, uint64_t random)
 {
-    enum { EACH = 10, LIVE = 90, STEPS = 2500 };
+    enum { EACH = 10, LIVE = 90, STEPS = 1600, MEASURED = 8 };
     static const unsigned sizes[] = {1, 2, 3, 4, 5, 6, 8};
     struct gt_cluster *cluster = world_new();
     struct gt_aware_weights weights = {1, 1, loss_weight};
@@ -507,6 +507,8 @@ static struct lost fragmentation(const unsigned *meshes, double loss_weight, uin
             pods[live].node = best;
             pods[live++].mask = parts.choice.mask;
         }
+        if (step % MEASURED || step < STEPS / 5)
+            continue;
         for (uint32_t n = 0; n < 3 * EACH; n++) {
             gt_cluster_get_node(cluster, n, &node);
             unsigned here = (unsigned)__builtin_popcountll(node.free);
@@ -515,7 +517,7 @@ static struct lost fragmentation(const unsigned *meshes, double loss_weight, uin
             links += gt_class_sum(node.class, node.free);
             idle += gt_class_sum(node.class, 0xff) * here / 8.0;
         }
-        if (free && step > STEPS / 5) {
+        if (free) {
             sum.links += 1 - links / idle;
             sum.room += 1 - (double)whole / free;
             measured++;
