@@ -80,6 +80,8 @@ def opened(name):
 
 def archives(build, name):
     """The static libraries of Debian packages that the program was linked from, by the link command of the build."""
+    if name not in PROGRAMS:
+        return set()  # Go links it, with archives of ours alone
     command = ask("ninja", "-C", build, "-t", "commands", "-s", f"bin/{name}")
     return {path for word in shlex.split(command) for path in re.findall(r"/usr/[^,\s]+\.a", word)}
 

@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 
+import gomodules
 import parts
 
 FIELDS = ("Version", "Architecture", "Maintainer", "Homepage", "source:Package", "source:Version")
@@ -87,11 +88,15 @@ def document(build, programs, shipped):
         files.setdefault(package, []).append(file_of(place, data, "NOASSERTION"))
     debian = sorted({package for found in linked.values() for _, package in found} | set(files) - {"gputopo"})
     packages = [with_files(ours, files["gputopo"]), *(with_files(debian_package(name), files.get(name, ())) for name in debian)]
+    built = {name: gomodules.modules(parts.program_of(build, name)) for name in sorted(set(programs) & set(gomodules.PROGRAMS))}
+    packages += [gomodules.package(module) for module in sorted(set().union(*built.values()))]
     relations = [relationship("SPDXRef-DOCUMENT", "DESCRIBES", ours["SPDXID"])]
     relations += [relationship(identifier("Package", package), "CONTAINS", file["SPDXID"])
                   for package in sorted(files) for file in files[package]]
     relations += [relationship(identifier("File", f"usr/bin/{name}"), kind, identifier("Package", package))
                   for name in sorted(linked) for kind, package in linked[name]]
+    relations += [relationship(identifier("File", f"usr/bin/{name}"), "STATIC_LINK", gomodules.package(module)["SPDXID"])
+                  for name, modules in built.items() for module in modules]
     created = datetime.datetime.fromtimestamp(parts.epoch(), datetime.timezone.utc)
     body = {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"gputopo-{version}",

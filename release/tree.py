@@ -5,6 +5,7 @@ import pathlib
 import tarfile
 import tempfile
 
+import gomodules
 import parts
 import sbom
 
@@ -31,6 +32,8 @@ def contents(build, names, sonames=()):
     tree = {f"usr/bin/{name}": (0o755, data) for name, data in programs.items()}
     tree.update({place: (0o755, data) for place, (_, data) in shipped.items()})
     tree.update({place: (0o644, path.read_bytes()) for place, path in parts.licences(packages).items()})
+    for name in set(names) & set(gomodules.PROGRAMS):
+        tree.update({place: (0o644, path.read_bytes()) for place, path in gomodules.licences(parts.program_of(build, name)).items()})
     tree[SBOM] = 0o644, sbom.document(build, programs, shipped).encode()
     return tree
 

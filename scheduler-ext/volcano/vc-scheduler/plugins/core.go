@@ -23,8 +23,8 @@ type core struct {
 	notes *C.char // room for annotations
 }
 
-// resource is one kind of objects that the library asks for.
-type resource struct {
+// kind is one of the kinds of objects that the library asks for.
+type kind struct {
 	group, version, plural, fields, without string
 	needed                                  bool
 }
@@ -41,14 +41,14 @@ func (c *core) failure() error { return errors.New(C.GoString(c.said)) }
 
 func gpuResource() string { return C.GoString(C.gt_volcano_gpu_resource()) }
 
-func resources() []resource {
-	var all []resource
+func resources() []kind {
+	var all []kind
 	for {
 		r := C.gt_volcano_resource(C.uint(len(all)))
 		if r == nil {
 			return all
 		}
-		all = append(all, resource{C.GoString(r.group), C.GoString(r.version), C.GoString(r.plural), C.GoString(r.fields),
+		all = append(all, kind{C.GoString(r.group), C.GoString(r.version), C.GoString(r.plural), C.GoString(r.fields),
 			C.GoString(r.without), r.needed != 0})
 	}
 }

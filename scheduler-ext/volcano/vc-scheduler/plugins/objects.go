@@ -35,7 +35,7 @@ type objects struct {
 	changes map[objectName][]byte // nil: it is gone
 	settled []chan struct{}       // by resource: closed when it was listed, or cannot be
 	errors  []error               // by resource: why it cannot be listed
-	kinds   []resource
+	kinds   []kind
 }
 
 func followObjects(config *rest.Config) (*objects, error) {

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugins
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	schedulingv1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	topology "volcano.sh/apis/pkg/apis/topology/v1alpha1"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+	"volcano.sh/volcano/pkg/scheduler/actions/allocate"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/gang"
+	"volcano.sh/volcano/pkg/scheduler/plugins/network-topology-aware"
+	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
+	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+	"volcano.sh/volcano/pkg/scheduler/uthelper"
+	"volcano.sh/volcano/pkg/scheduler/util"
+)
+
+// Sessions of the real framework with the real allocate action; the cache behind them is Volcano's own double.
+
+const gpu = "metax-tech.com/gpu"
+
+type world struct {
+	racks, perRack int
+	pods           []*v1.Pod
+	groups         []*schedulingv1.PodGroup
+}
+
+func (w *world) node(number int) string {
+	return fmt.Sprintf("r%d-n%d", number/w.perRack, number%w.perRack)
+}
+
+func rackOf(node string) string { return strings.Split(node, "-")[0] }
+
+func (w *world) gang(name string, pods, gpus int, group string, subGroups bool) {
+	for i := range pods {
+		pod := util.BuildPod("ns", fmt.Sprintf("%s-worker-%d", name, i), "", v1.PodPending, api.BuildResourceList("1", "1Gi",
+			[]api.ScalarResource{{Name: "pods", Value: "1"}}...), name, map[string]string{
+			"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/job-completion-index": strconv.Itoa(i)}, nil)
+		pod.UID = types.UID(pod.Name)
+		pod.Spec.Containers[0].Name = "main"
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{gpu: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
+		pod.Spec.Containers[0].Resources.Requests[gpu] = pod.Spec.Containers[0].Resources.Limits[gpu]
+		pod.Annotations["volcano.sh/task-spec"] = "worker"
+		if group != "" {
+			pod.Annotations["metax-tech.com/gpu-group-size"] = group
+		}
+		pod.Labels["unit"] = fmt.Sprintf("%s-%d", name, i/4)
+		w.pods = append(w.pods, pod)
+	}
+	if subGroups {
+		w.groups = append(w.groups, util.BuildPodGroupWithSubGroupPolicy(name, "ns", "", "q", int32(pods), nil, schedulingv1.PodGroupInqueue,
+			"", 0, []schedulingv1.SubGroupPolicySpec{util.BuildSubGroupPolicyWithMinSubGroups("unit", []string{"unit"}, "hard", 1, 4, int32(pods/4))}))
+		return
+	}
+	w.groups = append(w.groups, util.BuildPodGroup(name, "ns", "q", int32(pods), nil, schedulingv1.PodGroupInqueue))
+}
+
+func (w *world) nodes() (nodes []*v1.Node) {
+	for n := range w.racks * w.perRack {
+		node := util.BuildNode(w.node(n), api.BuildResourceList("64", "512Gi", []api.ScalarResource{{Name: "pods", Value: "110"},
+			{Name: gpu, Value: "8"}}...), map[string]string{})
+		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+// tell hands the world to the library, as the reflectors would.
+func (w *world) tell(t testing.TB) {
+	made := &objects{changes: map[objectName][]byte{}, kinds: resources()}
+	put := func(plural, namespace, name string, object any) {
+		text, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for number, kind := range made.kinds {
+			if kind.plural == plural {
+				made.changes[objectName{number, namespace, name}] = text
+			}
+		}
+	}
+	for range made.kinds {
+		settled := make(chan struct{})
+		close(settled)
+		made.settled, made.errors = append(made.settled, settled), append(made.errors, nil)
+	}
+	for _, node := range w.nodes() {
+		put("nodes", "", node.Name, node)
+		var gpus, links []map[string]any
+		for i := range 8 {
+			id := fmt.Sprintf("GPU-%s-%d", node.Name, i)
+			gpus = append(gpus, map[string]any{"index": i, "uuid": id, "deviceID": id, "bdf": fmt.Sprintf("0000:%02x:00.0", i+1), "health": "healthy",
+				"mode": "native", "product": "MXC500", "numaNode": 0})
+			for a := range i {
+				links = append(links, map[string]any{"a": a, "b": i, "kind": "MX", "pathKind": "NODE", "state": "up", "weight": 64})
+			}
+		}
+		put("nodegputopologies", "", node.Name, map[string]any{"metadata": map[string]any{"name": node.Name}, "status": map[string]any{
+			"name": node.Name, "gpus": gpus, "links": links, "owners": []int{}, "free": []int{0, 1, 2, 3, 4, 5, 6, 7}}})
+	}
+	for rack := range w.racks {
+		var members []map[string]any
+		for n := range w.perRack {
+			members = append(members, map[string]any{"node": w.node(rack*w.perRack + n)})
+		}
+		name := fmt.Sprintf("rack-%d", rack)
+		put("supernodes", "", name, map[string]any{"metadata": map[string]any{"name": name},
+			"status": map[string]any{"tier": 1, "source": "config", "members": members}})
+	}
+	for _, pod := range w.pods {
+		put("pods", pod.Namespace, pod.Name, pod)
+	}
+	c, err := newCore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theEngine = engine{core: c, objects: made}
+}
+
+// plug is one tier of Volcano's configuration; all of its switches are on.
+func plug(names ...string) (tier conf.Tier) {
+	for _, name := range names {
+		on := true
+		tier.Plugins = append(tier.Plugins, conf.PluginOption{Name: name, EnabledJobOrder: &on, EnabledJobReady: &on, EnabledJobPipelined: &on,
+			EnabledTaskOrder: &on, EnabledPredicate: &on, EnabledNodeOrder: &on, EnabledSubJobReady: &on, EnabledSubJobPipelined: &on,
+			EnabledSubJobOrder: &on, EnabledHyperNodeOrder: &on, EnabledHyperNodeGradient: &on})
+	}
+	return tier
+}
+
+// session is one with these plugins in two tiers; it ends with the test.
+func (w *world) session(t testing.TB, hyperNodes bool, tiers ...conf.Tier) (*uthelper.TestCommonStruct, *framework.Session) {
+	options.Default()
+	test := &uthelper.TestCommonStruct{Name: t.Name(), Pods: w.pods, Nodes: w.nodes(), PodGroups: w.groups,
+		Queues: []*schedulingv1.Queue{util.BuildQueue("q", 1, nil)}, HyperNodesReadyToSchedule: true,
+		Plugins: map[string]framework.PluginBuilder{gang.PluginName: gang.New, predicates.PluginName: predicates.New, nodeorder.PluginName: nodeorder.New,
+			networktopologyaware.PluginName: networktopologyaware.New, AwareName: NewAware, AffinityName: NewAffinity}}
+	if hyperNodes {
+		test.HyperNodesSetByTier, test.HyperNodes = map[int]sets.Set[string]{1: sets.New[string]()}, map[string]sets.Set[string]{}
+		test.HyperNodesMap = map[string]*api.HyperNodeInfo{}
+		for rack := range w.racks {
+			name := fmt.Sprintf("rack-%d", rack)
+			var members []topology.MemberSpec
+			test.HyperNodes[name] = sets.New[string]()
+			for n := range w.perRack {
+				node := w.node(rack*w.perRack + n)
+				test.HyperNodes[name].Insert(node)
+				members = append(members, topology.MemberSpec{Type: topology.MemberTypeNode,
+					Selector: topology.MemberSelector{ExactMatch: &topology.ExactMatch{Name: node}}})
+			}
+			test.HyperNodesSetByTier[1].Insert(name)
+			test.HyperNodesMap[name] = api.NewHyperNodeInfo(api.BuildHyperNode(name, 1, nil))
+			test.HyperNodesMap[name].HyperNode.Spec.Members = members
+		}
+	}
+	return test, test.RegisterSession(tiers, nil)
+}
+
+// allocated are the nodes of the job's tasks that the session has placed, by pod.
+func allocated(ssn *framework.Session, job string) map[string]string {
+	nodes := map[string]string{}
+	for _, task := range ssn.Jobs[api.JobID("ns/"+job)].Tasks {
+		if api.AllocatedStatus(task.Status) {
+			nodes[task.Name] = task.NodeName
+		}
+	}
+	return nodes
+}
+
+func (w *world) checkUnits(t testing.TB, nodes map[string]string, job string, pods, perUnit int) {
+	t.Helper()
+	if len(nodes) != pods {
+		t.Fatalf("%s: %d pods have nodes, want %d", job, len(nodes), pods)
+	}
+	for i := range pods {
+		first := nodes[fmt.Sprintf("%s-worker-%d", job, i/perUnit*perUnit)]
+		if node := nodes[fmt.Sprintf("%s-worker-%d", job, i)]; rackOf(node) != rackOf(first) {
+			t.Errorf("%s: pod %d of a unit is on %s, the first one on %s", job, i, node, first)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	w := &world{racks: 4, perRack: 5}
+	w.gang("big", 8, 8, "32", false)
+	w.gang("other", 8, 8, "32", false)
+	w.gang("none", 8, 8, "64", false) // no rack holds 64
+	w.gang("odd", 8, 8, "24", false)
+	w.gang("plain", 2, 2, "", false)
+	w.tell(t)
+	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, nodeorder.PluginName, AwareName))
+	defer test.Close()
+	test.Run([]framework.Action{allocate.New()})
+	w.checkUnits(t, allocated(ssn, "big"), "big", 8, 4)
+	w.checkUnits(t, allocated(ssn, "other"), "other", 8, 4)
+	for job, words := range map[string]string{"none": "1 unit of 64 GPUs needed", "odd": "are not a multiple of gpu-group-size 24"} {
+		if nodes := allocated(ssn, job); len(nodes) > 0 {
+			t.Errorf("%s has %v", job, nodes)
+		}
+		if said := ssn.Jobs[api.JobID("ns/"+job)].FitError(); !strings.Contains(said, words) {
+			t.Errorf("%s: %s", job, said)
+		}
+	}
+	if nodes := allocated(ssn, "plain"); len(nodes) != 2 || nodes["plain-worker-0"] != nodes["plain-worker-1"] {
+		t.Errorf("two pods of two GPUs are on %v, not beside each other", nodes)
+	}
+	for _, task := range ssn.Jobs["ns/big"].Tasks {
+		if task.Pod.Annotations["plan.topology.metax-tech.com/node"] != task.NodeName ||
+			!strings.Contains(task.Pod.Annotations["plan.topology.metax-tech.com/gpus"], "GPU-"+task.NodeName) {
+			t.Errorf("%s on %s: its Binding would say %v", task.Name, task.NodeName, task.Pod.Annotations)
+		}
+	}
+	for _, pod := range w.pods { // Volcano's cache has these
+		if pod.Annotations["plan.topology.metax-tech.com/node"] != "" || pod.Status.NominatedNodeName != "" {
+			t.Errorf("the plan of %s was written into Volcano's cache", pod.Name)
+		}
+	}
+}
+
+func TestOnlyNodeThere(t *testing.T) {
+	w := &world{racks: 1, perRack: 1}
+	w.gang("lone", 1, 8, "8", false)
+	w.tell(t)
+	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, AwareName))
+	defer test.Close()
+	test.Run([]framework.Action{allocate.New()})
+	if nodes := allocated(ssn, "lone"); nodes["lone-worker-0"] != "r0-n0" {
+		t.Errorf("it is on %v", nodes)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for _, c := range []struct {
+		arguments framework.Arguments
+		want      [3]float64
+		err       string
+	}{
+		{framework.Arguments{"weight": 1, "loss.weight": 0.5}, [3]float64{1, 1, 0.5}, ""},
+		{framework.Arguments{}, [3]float64{1, 1, 0.5}, ""},
+		{framework.Arguments{"weight": 2, "score.weight": 3, "loss.weight": 0}, [3]float64{2, 3, 0}, ""},
+		{framework.Arguments{"weight": "1"}, [3]float64{}, "argument weight: expected a number, got the string \"1\""},
+		{framework.Arguments{"loss.weight": true}, [3]float64{}, "argument loss.weight: expected a number, got the bool \"true\""},
+		{framework.Arguments{"score.weight": nil}, [3]float64{}, "argument score.weight: expected a number, got nothing"},
+	} {
+		weight, score, loss, err := NewAware(c.arguments).(*aware).weights()
+		if c.err != "" {
+			if err == nil || err.Error() != c.err {
+				t.Errorf("%v: %v, want %s", c.arguments, err, c.err)
+			}
+		} else if got := [3]float64{weight, score, loss}; err != nil || got != c.want {
+			t.Errorf("%v: %v, %v, want %v", c.arguments, got, err, c.want)
+		}
+	}
+}
+
+// TestAllocateTime prints how long Volcano's allocate takes for 64 pods of 8 GPUs: tests/bench/volcano.sh runs it.
+// GPUTOPO_BENCH_NODES has the numbers of nodes, with spaces between them.
+func TestAllocateTime(t *testing.T) {
+	sizes := strings.Fields(os.Getenv("GPUTOPO_BENCH_NODES"))
+	if len(sizes) == 0 {
+		t.Skip("GPUTOPO_BENCH_NODES is not set")
+	}
+	stock := plug(predicates.PluginName, nodeorder.PluginName)
+	ours := plug(predicates.PluginName, nodeorder.PluginName, AwareName)
+	hyper := plug(predicates.PluginName, nodeorder.PluginName, networktopologyaware.PluginName)
+	for _, size := range sizes {
+		nodes, _ := strconv.Atoi(size)
+		for _, way := range []struct {
+			name       string
+			group      string
+			hyperNodes bool
+			tiers      []conf.Tier
+		}{
+			{"stock", "", false, []conf.Tier{plug(gang.PluginName), stock}},
+			{"plugins", "32", false, []conf.Tier{plug(gang.PluginName, AffinityName), ours}},
+			{"scored", "", false, []conf.Tier{plug(gang.PluginName, AffinityName), ours}}, // pods without units, one by one
+			{"hypernodes", "", true, []conf.Tier{plug(gang.PluginName), hyper}},
+		} {
+			times := 3
+			if way.hyperNodes {
+				times = 1 // it takes long
+			}
+			for range times {
+				w := &world{racks: nodes / 16, perRack: 16}
+				w.gang("big", 64, 8, way.group, way.hyperNodes)
+				w.tell(t)
+				before := time.Now()
+				test, ssn := w.session(t, way.hyperNodes, way.tiers...)
+				opened := time.Since(before)
+				before = time.Now()
+				test.Run([]framework.Action{allocate.New()})
+				took := time.Since(before)
+				on := allocated(ssn, "big")
+				split := 0
+				for unit := range 16 {
+					racks := sets.New[string]()
+					for i := range 4 {
+						racks.Insert(rackOf(on[fmt.Sprintf("big-worker-%d", unit*4+i)]))
+					}
+					if racks.Len() > 1 {
+						split++
+					}
+				}
+				fmt.Printf("%s nodes=%d open_ms=%d allocate_ms=%.1f placed=%d split=%d\n", way.name, nodes, opened.Milliseconds(),
+					float64(took.Microseconds())/1000, len(on), split)
+				test.Close()
+			}
+		}
+	}
+}
