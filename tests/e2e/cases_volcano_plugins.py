@@ -3,7 +3,10 @@
 them. The companion makes supernodes and places nothing."""
 import json
 import os
+import pathlib
 import random
+import subprocess
+import time
 
 from harness.placed import annotation, gpus_of, pod_template, rack_of
 from harness.report import quick
@@ -190,11 +193,26 @@ class VolcanoPluginCases:
         after = self.check_units("volcano.sh/job-name=stay", 4, 4)
         same({rack_of(pod["spec"]["nodeName"]) for pod in after}, {rack}, "its rack")
 
-    def pytorch(self):
-        self.operator.start()
-        return self.operators.pytorch()
-
     # Volcano's own
+
+    def documented(self):
+        """Examples of Volcano's own, unchanged: a job of six nginx, one of MPI with ssh and svc. Hollow nodes run any image."""
+        self.cluster.kubectl("cordon", "node1", "node2")
+        cache = subprocess.run(["go", "env", "GOMODCACHE"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        examples = next(pathlib.Path(cache).glob("volcano.sh/volcano@v1.14.1/example"))
+        for file, job, pods in (("job.yaml", "test-job", 6), ("integrations/mpi/mpi-example.yaml", "lm-mpi-job", 3)):
+            self.cluster.kubectl("create", "-f", examples / file)
+            self.placed.bound(f"volcano.sh/job-name={job}", pods)
+            until(f"{job} to run", lambda job=job: self.jobs.phase(job) == "Running" or (False, self.jobs.phase(job)))
+        self.cluster.kubectl("uncordon", "node1", "node2")
+
+    def many_small(self):
+        """As a distributed compiler has them: two hundred pods of one GPU or none, beside each other."""
+        self.placed.create(vcjob("small", task("gpu", 100, pod_template(1)), task("cpu", 100, pod_template(0)), minAvailable=1))
+        started = time.monotonic()
+        self.placed.bound("volcano.sh/job-name=small", 200, seconds=180)
+        self.placed.no_gpu_twice()
+        return f"{time.monotonic() - started:.0f} s"
 
     def mixed(self):
         """Jobs of many kinds and sizes come and go through two queues; then what has to hold."""
@@ -256,7 +274,12 @@ class VolcanoPluginCases:
         case("minAvailable of one unit: it starts, and grows", self.part)
         case("the scheduler is killed in the middle of gangs", self.killed)
         case("the successor of a pod of a unit comes home", self.replaced)
-        case("the manual's PyTorchJob", self.pytorch)
+        case("Kubeflow's training operator runs", self.operators.prepare)
+        case("the manual's PyTorchJob", self.operators.pytorch)
+        case("the same with atoms of 16", lambda: self.operators.pytorch(16))
+        case("the manual's ElasticJob, its pods as dlrover makes them, and one that is made again", self.operators.elastic)
+        case("Volcano's own examples, unchanged", self.documented)
+        case("Volcano's own: many small pods", self.many_small)
         case("Volcano's own: a gang without the annotation", self.jobs.plain_gang)
         case("Volcano's own: a vcjob with svc, env, ssh and policies", self.jobs.plugins_and_policies)
         case("100 mixed jobs come and go", self.mixed)

@@ -24,7 +24,7 @@ PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text()
 GROUP = "topology.metax-tech.com"
 CLUSTER_SCOPED = ("nodegputopologies", "supernodes")
 PROJECTED = ("hypernodes", "nodefeatures")
-COMPONENTS = ("placement", "recreate", "kueue", *PROJECTED)
+COMPONENTS = ("placement", "recreate", "kueue", "volcano", *PROJECTED)
 PROGRAMS = ("gputopo", "gputopo-agent", "gputopo-probe", "gputopo-scheduler")
 
 
@@ -233,6 +233,11 @@ class Permissions(unittest.TestCase):
             self.assertIs(account["automountServiceAccountToken"], False)
         for binding in (item for item in self.objects if item["kind"] in ("RoleBinding", "ClusterRoleBinding")):
             for subject in binding["subjects"]:
+                if binding["metadata"]["name"] == "gputopo-vc-scheduler":  # Volcano's account, which reads and no more
+                    role = one(self.objects, "ClusterRole", "gputopo-vc-scheduler")
+                    self.assertEqual({verb for rule in role["rules"] for verb in rule["verbs"]}, {"list", "watch"})
+                    self.assertEqual(subject, {"kind": "ServiceAccount", "name": "volcano-scheduler", "namespace": "volcano-system"})
+                    continue
                 self.assertEqual((subject["kind"], subject["namespace"]), ("ServiceAccount", "gputopo-system"))
                 self.assertIn(subject["name"], accounts)
             kind = binding["kind"].removesuffix("Binding")

@@ -32,9 +32,16 @@ type kind struct {
 func newCore() (*core, error) {
 	made := &core{said: (*C.char)(C.malloc(C.GT_VOLCANO_TEXT_SIZE)), notes: (*C.char)(C.malloc(C.GT_VOLCANO_ANNOTATIONS_SIZE))}
 	if C.gt_volcano_new(&made.c, made.said) < 0 {
+		defer made.free()
 		return nil, made.failure()
 	}
 	return made, nil
+}
+
+func (c *core) free() {
+	C.gt_volcano_free(c.c)
+	C.free(unsafe.Pointer(c.said))
+	C.free(unsafe.Pointer(c.notes))
 }
 
 func (c *core) failure() error { return errors.New(C.GoString(c.said)) }

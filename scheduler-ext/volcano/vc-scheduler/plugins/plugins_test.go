@@ -130,6 +130,7 @@ func (w *world) tell(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(c.free)
 	theEngine = engine{core: c, objects: made}
 }
 
