@@ -216,7 +216,9 @@ static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *befo
 {
     for (uint32_t i = 0; i < before->count; i++) {
         const struct gt_job_view_member *member = &before->members[i];
-        if (member->state == GT_MEMBER_TO_PLACE && member->pod->plan == GT_CACHE_PLAN_HELD)
+        bool was_open =
+            member->state == GT_MEMBER_TO_PLACE || member->state == GT_MEMBER_PLANNED; /* came home */
+        if (was_open && member->pod->plan == GT_CACHE_PLAN_HELD)
             gt_volcano_own(volcano, member->pod);
     }
 }

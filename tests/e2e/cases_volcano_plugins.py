@@ -23,7 +23,7 @@ class VolcanoPluginCases:
     def __init__(self, placed, volcano, operator, report):
         self.placed, self.volcano, self.operator = placed, volcano, operator
         self.cluster, self.report = placed.cluster, report
-        self.aware, self.jobs = GpuAwareCases(placed, report), VolcanoCases(placed, volcano, report)
+        self.aware, self.jobs = GpuAwareCases(placed, report), VolcanoCases(placed, volcano, report, races=True)
         self.operators = OperatorCases(placed, operator, report)
 
     # steps

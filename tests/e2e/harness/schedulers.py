@@ -9,8 +9,9 @@ import textwrap
 
 import yaml
 
+from .account import Account
 from .cluster import children
-from .install import EXAMPLES
+from .install import DAEMONSET, EXAMPLES
 from .placed import APPLY
 from .waiting import Failed, until
 
@@ -86,14 +87,15 @@ class Volcano:
     """Scheduler, controllers and webhooks of Volcano, by its own installation file where the API is concerned."""
     SERVICE = "volcano-admission-service"
 
-    def __init__(self, placed, directory, scheduler="vc-scheduler"):
-        """`scheduler`: Volcano's own, or the one with our plugins."""
-        self.placed, self.cluster, self.directory = placed, placed.cluster, directory
+    def __init__(self, placed, directory, scheduler=None):
+        """`scheduler`: the one with our plugins, which then has no more rights than its account; None: Volcano's own."""
+        self.placed, self.cluster, self.directory, self.ours = placed, placed.cluster, directory, scheduler
         self.configuration = self.cluster.state / "volcano" / "volcano-scheduler.conf"  # alone in its directory
         state = self.cluster.state
         admin = f"--kubeconfig={state}/admin.kubeconfig"
         self.programs = [
-            Program(self.cluster, "vc-scheduler", scheduler, admin, f"--scheduler-conf={self.configuration}",
+            Program(self.cluster, "vc-scheduler", scheduler or "vc-scheduler",
+                    f"--kubeconfig={state}/volcano-scheduler.kubeconfig" if scheduler else admin, f"--scheduler-conf={self.configuration}",
                     "--leader-elect=false", "--listen-address=127.0.0.1:8180", "--healthz-address=127.0.0.1:11251",
                     "--cache-dumper=false", "-v=3"),
             Program(self.cluster, "vc-controller-manager", "vc-controller-manager", admin, "--leader-elect=false",
@@ -110,10 +112,11 @@ class Volcano:
         self.make_certificate()
         self.configuration.parent.mkdir()
         self.configure(configuration)
-        webhooks = state / "volcano-webhooks.yaml"
-        parts = [part for part in (self.directory / "installer.yaml").read_text().split("\n---\n")
-                 if re.search(r"(?m)^kind: (Mutating|Validating)WebhookConfiguration$", part)]
-        webhooks.write_text("\n---\n".join(parts))
+        webhooks = self.installed("volcano-webhooks.yaml", r"(?m)^kind: (Mutating|Validating)WebhookConfiguration$")
+        if self.ours:
+            account = self.installed("volcano-account.yaml", r"(?ms)^kind: (ServiceAccount|ClusterRole|ClusterRoleBinding)$.*name: volcano-scheduler")
+            cluster.kubectl("apply", "--server-side", "-f", account, "-f", DAEMONSET / "components" / "volcano" / "rbac.yaml")
+            Account(cluster, "volcano-scheduler", cluster.kubectl("create", "token", "volcano-scheduler", "-n", "volcano-system", "--duration=6h"))
         for manifest in (
                 {"apiVersion": "v1", "kind": "Service", "metadata": {"name": self.SERVICE, "namespace": "volcano-system"},
                  "spec": {"ports": [{"port": 443, "targetPort": 8443, "protocol": "TCP"}]}},
@@ -132,6 +135,13 @@ class Volcano:
         until("the default queue", lambda: any(
             item["metadata"]["name"] == "default" and item.get("status", {}).get("state") == "Open"
             for item in cluster.get("queues")["items"]), 60)
+
+    def installed(self, file, pattern):
+        """A file with those parts of Volcano's installation that match."""
+        path = self.cluster.state / file
+        path.write_text("\n---\n".join(part for part in (self.directory / "installer.yaml").read_text().split("\n---\n")
+                                        if re.search(pattern, part)))
+        return path
 
     def admissions(self):
         """As Volcano itself installs them, without the one that its installation file has no webhook for."""

@@ -373,6 +373,34 @@ static void test_a_unit_stays_in_its_rack(void **state)
     gt_volcano_free(volcano);
 }
 
+/* The successor of a pod gets its place again, and what is written on it says so. */
+static void test_a_successor_comes_home(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[4] = {4, 5, 6, 7}, rank;
+    char annotations[GT_VOLCANO_ANNOTATIONS_SIZE];
+    for (unsigned i = 0; i < 4; i++)
+        PUT_POD(volcano, .job = "unit", .index = i, .gpus = 8, .group = "32", .node = nodes[i] + 1,
+                .plan_node = node_name(nodes[i]));
+    begin(&session);
+    uint32_t first = add_group(&session, "unit", 4, 4, nodes);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_check(volcano, first, &rank, error), 1);
+    gt_volcano_close(volcano);
+    gt_volcano_remove(volcano, number_of("pods"), "ns", "unit-2");
+    PUT_POD(volcano, .job = "unit", .index = 2, .gpus = 8, .group = "32");
+    nodes[2] = GT_VOLCANO_NO_NODE;
+    begin(&session);
+    first = add_group(&session, "unit", 4, 4, nodes);
+    open_session(volcano, &session);
+    assert_int_equal(place(volcano, first + 2), 6);
+    gt_volcano_allocated(volcano, first + 2, 6);
+    assert_true(gt_volcano_annotations(volcano, first + 2, annotations) > 0);
+    gt_volcano_free(volcano);
+}
+
 static void test_rules(void **state)
 {
     (void)state;
@@ -543,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_a_plan_is_given_back),
         cmocka_unit_test(test_promises_last_until_the_pods_say_so),
         cmocka_unit_test(test_a_unit_stays_in_its_rack),
+        cmocka_unit_test(test_a_successor_comes_home),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_the_companions_plans_stay),
         cmocka_unit_test(test_a_race_gets_its_gpus_written),
