@@ -2,6 +2,7 @@
 #include "scheduler-ext/volcano/volcano.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -535,7 +536,7 @@ static void test_sessions_do_not_grow(void **state)
     struct gt_volcano *volcano = new_world();
     struct session session;
     uint32_t nodes[8];
-    size_t after_first = 0;
+    size_t after_first = 0, heap = 0;
     unsigned pods = number_of("pods");
     for (unsigned round = 0; round < 5000; round++) {
         put_job(volcano, "big", 8, 8, "32");
@@ -554,10 +555,15 @@ static void test_sessions_do_not_grow(void **state)
             gt_volcano_remove(volcano, pods, "ns", name);
         }
         begin(&session);
-        if (round == 10)
+        if (round == 1000) { /* by then the sizes of jobs that were are learned */
             after_first = gt_volcano_bytes(volcano);
+            heap = mallinfo2().uordblks;
+        }
     }
-    assert_int_equal(gt_volcano_bytes(volcano), after_first);
+    assert_true(gt_volcano_bytes(volcano) <= after_first + 4096);
+    /* Less than a byte a session; tables grow by a step now and then. 0 under a sanitizer, which has an
+     * allocator of its own. */
+    assert_true(mallinfo2().uordblks <= heap + 4096);
     gt_volcano_free(volcano);
 }
 
