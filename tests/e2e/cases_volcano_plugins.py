@@ -110,6 +110,17 @@ class VolcanoPluginCases:
             same(sum(len(ids) for ids in gpus.values()), gpus_of(pod), "the GPUs that its Binding names")
         return said
 
+    @quick
+    def containers(self):
+        """On a kubelet: four pods of two GPUs come to one node at once, and each container has the GPUs that its Binding named."""
+        self.placed.create(vcjob("real", task("t", 4, pod_template(2, pool="kubelet", group=8)), minAvailable=4))
+        pods = self.placed.bound("volcano.sh/job-name=real", 4)
+        same(len({pod["spec"]["nodeName"] for pod in pods}), 1, "nodes of a unit of 8")
+        used = self.placed.nodes[int(pods[0]["spec"]["nodeName"].removeprefix("node"))].used()
+        for pod in pods:
+            planned = [int(gpu.rsplit("-", 1)[1]) for gpu in json.loads(annotation(pod, "gpus"))["main"]]
+            same(sorted(used[pod["metadata"]["name"], "main"]), sorted(planned), f"the GPUs of {pod['metadata']['name']}")
+
     def too_big(self):
         """No rack has room for a unit of 32: it fails as the manual says, and holds nothing; with atoms of 16 it falls back."""
         self.short_racks()
@@ -268,6 +279,7 @@ class VolcanoPluginCases:
         case("a job of two pods with two GPUs leaves whole nodes whole", self.aware_job)
         case("a wrong argument is named, and the ConfigMap mended while it runs", self.wrong_argument)
         case("the manual's ConfigMap for gpu-podaffinity, and its Volcano Job in units of 32", self.manual_job)
+        case("containers have the GPUs that their Bindings named", self.containers)
         case("no room for 32: the PodGroup says why and nothing is held; atoms of 16 fall back", self.too_big)
         case("a job that breaks a rule says so in its PodGroup", self.rule)
         case("five gangs where two fit", self.contention)
