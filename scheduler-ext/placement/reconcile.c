@@ -402,143 +402,6 @@ static void handle_lost(struct reconcile *reconcile)
 
 /* ---- after a plan ---- */
 
-/* Whether pods that are still missing are waited for no more. */
-static bool may_lift(struct reconcile *reconcile)
-{
-    struct pjob *pjob = reconcile->pjob;
-    bool come = pjob->units_placed ? !reconcile->view->states[GT_MEMBER_RESERVED]
-                                   : gt_job_view_is_complete(reconcile->view);
-    if (come || (reconcile->owner && reconcile->owner->sequential))
-        return true;
-    if (!pjob->lift_ms)
-        pjob->lift_ms = reconcile->now + reconcile->placement->times.gang_ms;
-    gt_placement_due(pjob, pjob->lift_ms);
-    return reconcile->now >= pjob->lift_ms;
-}
-
-/* A unit with members that are still to be placed waits for them, and for pods of it that have to leave. */
-static bool is_to_lift(const struct gt_job_view *view, uint32_t at)
-{
-    uint32_t unit = view->members[at].unit;
-    return view->members[at].state == GT_MEMBER_PLANNED && !view->open[unit] &&
-           !gt_job_view_unit_moves(view, unit);
-}
-
-static int make_text(const struct reconcile *reconcile, uint32_t at, unsigned tier, struct gt_plan_texts *ret)
-{
-    const struct gt_job *job = reconcile->view->job;
-    const struct gt_job_view_member *member = &reconcile->view->members[at];
-    const struct gt_plan_unit *unit =
-        member->unit < job->units.count ? &job->units.units[member->unit] : NULL;
-    const struct gt_planned_place place = {.node = member->pod->plan_node,
-                                           .mask = member->pod->plan_mask,
-                                           .unit = member->unit,
-                                           .unit_rank = unit ? at - unit->first : 0,
-                                           .rank = job->members[at].rank,
-                                           .tier = tier};
-    return gt_plan_texts_make(reconcile->placement->spec.cache, member->pod, &place, ret, NULL);
-}
-
-/* The texts of all plans of gated pods, by member. False where one cannot be made: that pod is planned anew
- * at the next reconcile. */
-static bool make_texts(struct reconcile *reconcile, struct gt_plan_texts *texts)
-{
-    uint32_t unit = GT_NONE;
-    unsigned tier = 0;
-    for (uint32_t i = 0; i < reconcile->view->count; i++) {
-        const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (!is_to_lift(reconcile->view, i))
-            continue;
-        if (member->unit != unit) /* they come in the order of units */
-            tier = gt_job_view_tier(reconcile->view, &reconcile->pjob->reservations,
-                                    gt_cache_cluster(reconcile->placement->spec.cache), member->unit);
-        unit = member->unit;
-        if (make_text(reconcile, i, tier, &texts[i]) < 0) {
-            gt_cache_unplan_pod(reconcile->placement->spec.cache, member->pod);
-            gt_placement_mark(reconcile->pjob);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Volcano, which has no name that is always the same, looks at the nominated node alone, and at all nodes
- * where there is none. kube-scheduler goes by the node affinity, for which the hint would be a request for
- * nothing. */
-static bool wants_hint(const char *scheduler)
-{
-    return scheduler && strcmp(scheduler, "default-scheduler") != 0;
-}
-
-/* What has to be in a pod's status before its gate goes, for afterwards its scheduler is faster: the hint,
- * and that it waits no more where it said so. False while that is not written. */
-static bool tell_planned(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
-                         const struct gt_plan_texts *texts)
-{
-    const char *hint = wants_hint(pod->scheduler) ? texts->node : NULL;
-    char message[GT_CLUSTER_NAME_MAX + 128];
-    snprintf(message, sizeof(message), "rank %s of the job, in unit %s, on node %s", texts->rank, texts->unit,
-             texts->node);
-    const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = message};
-    bool told = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
-    bool hinted = hint ? record->object.nominated == gt_digest_keyed(hint) : !record->object.nominated;
-    if (told && hinted)
-        return true;
-    gt_write_planned(reconcile->pjob, record, &condition, hint);
-    return false;
-}
-
-/* A pod cannot be made with the hint: those that were made with their plan get it as soon as they are there.
- * Once, for who takes it away has a reason. */
-static void hint_made(struct reconcile *reconcile)
-{
-    for (uint32_t i = 0; i < reconcile->view->count; i++) {
-        const struct gt_job_view_member *member = &reconcile->view->members[i];
-        const struct gt_cache_pod *pod = member->pod;
-        struct gt_plan_texts texts;
-        if (member->state != GT_MEMBER_LIFTED || !wants_hint(pod->scheduler))
-            continue;
-        struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
-        if (!record || record->hinted || record->object.nominated || make_text(reconcile, i, 0, &texts) < 0)
-            continue;
-        tell_planned(reconcile, pod, record, &texts);
-        gt_plan_texts_done(&texts);
-    }
-}
-
-/* No gate goes before all can: a gang's go in one burst. */
-static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *texts)
-{
-    const struct gt_job_view *view = reconcile->view;
-    bool ready = true;
-    for (uint32_t i = 0; i < view->count; i++) {
-        if (!is_to_lift(view, i))
-            continue;
-        const struct gt_cache_pod *pod = view->members[i].pod;
-        struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
-        if (record ? !tell_planned(reconcile, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
-            ready = false;
-    }
-    for (uint32_t i = 0; ready && i < view->count; i++) {
-        struct record *record =
-            is_to_lift(view, i) ? gt_record_writable(reconcile->pjob, view->members[i].pod, reconcile->now)
-                                : NULL;
-        if (record)
-            gt_write_lift(reconcile->pjob, record, &texts[i]);
-    }
-}
-
-static void write_plans(struct reconcile *reconcile)
-{
-    gt_auto_free struct gt_plan_texts *texts = calloc((size_t)reconcile->view->count + 1, sizeof(*texts));
-    if (!texts)
-        gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
-    else if (make_texts(reconcile, texts))
-        lift_gates(reconcile, texts);
-    for (uint32_t i = 0; texts && i < reconcile->view->count; i++)
-        gt_plan_texts_done(&texts[i]);
-}
-
 static void tell_early(struct reconcile *reconcile)
 {
     char text[128];
@@ -552,7 +415,7 @@ static void bring_in(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     leave_queue(pjob);
-    hint_made(reconcile);
+    gt_reconcile_hint(reconcile);
     if (!gated(reconcile->view)) {
         pjob->lift_ms = 0;
         pjob->refusal_told = false;
@@ -574,8 +437,8 @@ static void bring_in(struct reconcile *reconcile)
         return;
     if (waits || moves)
         gt_placement_publish(pjob, reconcile->view, reconcile->owner);
-    if (!waits && (moves || may_lift(reconcile)))
-        write_plans(reconcile);
+    if (!waits && (moves || gt_reconcile_may_lift(reconcile)))
+        gt_reconcile_write_plans(reconcile);
     else if (!waits)
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "PodsMissing",
                                "its gates are lifted when its other pods are there");
@@ -584,13 +447,13 @@ static void bring_in(struct reconcile *reconcile)
 /* Units that may run though others wait, which stay in the queue. */
 static void bring_in_part(struct reconcile *reconcile)
 {
-    hint_made(reconcile);
+    gt_reconcile_hint(reconcile);
     if (!gt_placement_acknowledge(reconcile) || gt_promise_waits(reconcile))
         return;
     if (!reconcile->view->states[GT_MEMBER_PLANNED])
         reconcile->pjob->lift_ms = 0;
-    else if (may_lift(reconcile))
-        write_plans(reconcile);
+    else if (gt_reconcile_may_lift(reconcile))
+        gt_reconcile_write_plans(reconcile);
 }
 
 /* ---- jobs that are none of ours ---- */

@@ -35,6 +35,15 @@ void gt_placement_forget_lacking(struct pjob *pjob);
  * of the newest jobs first. True: they were, or are about to be, and the job is looked at again. */
 bool gt_placement_give_back(struct reconcile *reconcile);
 
+/* ---- lift.c ---- */
+/* Whether pods that are still missing are waited for no more. */
+bool gt_reconcile_may_lift(struct reconcile *reconcile);
+/* What has to be written of plans; the gates go when all can. */
+void gt_reconcile_write_plans(struct reconcile *reconcile);
+/* A pod cannot be made with the hint: those that were made with their plan get it as soon as they are there.
+ */
+void gt_reconcile_hint(struct reconcile *reconcile);
+
 /* ---- pinned.c ---- */
 void gt_placement_set_lost(struct pjob *pjob, bool lost);
 /* Adds the nodes of other jobs' pods whose gate has gone and whose plan is lost. */
