@@ -258,11 +258,13 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
     struct score_question question = ask(cluster, k);
     struct walk walk = start_walk(&question);
     uint32_t feasible = 0, count = cluster->node_count;
+    bool asked = is_asked(k);
     for (uint32_t node = 0; node < count; node++) {
-        double value = is_asked(k) ? walk_to(&walk, &question, node) : -(double)INFINITY;
-        bool fits = value != -(double)INFINITY;
-        ret[node] = fits ? value : (double)NAN;
-        feasible += fits;
+        ret[node] = asked ? walk_to(&walk, &question, node) : -(double)INFINITY;
+        if (ret[node] == -(double)INFINITY)
+            ret[node] = (double)NAN;
+        else
+            feasible++;
     }
     return feasible;
 }
