@@ -45,6 +45,7 @@ enum {
     GT_PICTURE_LINKS_DOWN = 1 << 4,
     GT_PICTURE_LEFT_ALONE = 1 << 5,
     GT_PICTURE_KEPT = 1 << 6,
+    GT_PICTURE_SPARE = 1 << 7,
 };
 
 struct gt_picture_pod {

@@ -19,6 +19,7 @@ static const struct {
     {GT_PICTURE_LINKS_DOWN, "linksDown", "link down", false},
     {GT_PICTURE_LEFT_ALONE, "leftAlone", "shared GPUs", false},
     {GT_PICTURE_KEPT, "kept", "kept", false},
+    {GT_PICTURE_SPARE, "spare", "spare", false},
 };
 
 void gt_picture_add_flags(struct gt_buf *note, const struct gt_picture_node *node)

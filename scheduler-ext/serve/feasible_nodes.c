@@ -29,7 +29,9 @@ static bool is_refused(const struct gt_debug_view *view, const struct gt_extende
                        double value, enum gt_refusal *ret)
 {
     enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
-    *ret = feasibility == GT_NODE_KEPT       ? GT_REFUSED_KEPT
+    bool spare = feasibility == GT_NODE_KEPT && view->placement && gt_placement_is_spare(view->placement, id);
+    *ret = spare                             ? GT_REFUSED_SPARE
+           : feasibility == GT_NODE_KEPT     ? GT_REFUSED_KEPT
            : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_PROMISED
                                              : GT_REFUSED_TOO_FEW;
     return feasibility != GT_FEASIBLE || isnan(value);
@@ -161,6 +163,9 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
     case GT_REFUSED_KEPT:
         gt_buf_printf(to, "%s kept for a larger job that has waited for long", are);
         break;
+    case GT_REFUSED_SPARE:
+        gt_buf_printf(to, "%s: left to pods whose nodes are lost", count == 1 ? "is a spare" : "are spares");
+        break;
     case GT_REFUSED_UNSUITED:
         gt_buf_printf(to, "%s suit the pod: its node selector, affinity or tolerations rule %s out", do_not,
                       count == 1 ? "it" : "them");
@@ -194,6 +199,7 @@ const char *gt_refusal_name(enum gt_refusal refusal)
         [GT_REFUSED_TOO_FEW] = "tooFew",
         [GT_REFUSED_PROMISED] = "promised",
         [GT_REFUSED_KEPT] = "kept",
+        [GT_REFUSED_SPARE] = "spare",
         [GT_REFUSED_UNSUITED] = "unsuited",
         [GT_REFUSED_CORDONED] = "cordoned",
         [GT_REFUSED_NOT_READY] = "notReady",

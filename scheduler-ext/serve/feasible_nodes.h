@@ -12,6 +12,7 @@ enum gt_refusal {
     GT_REFUSED_TOO_FEW,  /* fewer GPUs than it asks for are there for anybody */
     GT_REFUSED_PROMISED, /* promised to planned or starting pods */
     GT_REFUSED_KEPT,     /* for a job that waits */
+    GT_REFUSED_SPARE,    /* left to replacements for lost nodes */
     GT_REFUSED_UNSUITED, /* its selector, affinity or tolerations rule it out */
     GT_REFUSED_CORDONED,
     GT_REFUSED_NOT_READY,

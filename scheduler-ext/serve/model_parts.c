@@ -84,7 +84,8 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
     if (!gt_cluster_get_node(cluster, id, &found))
         return;
     gt_cache_get_node(view->cache, id, &fed);
-    bool kept = view->placement && gt_placement_is_kept(view->placement, NULL, id);
+    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
+    bool kept = view->placement && !spare && gt_placement_is_kept(view->placement, NULL, id);
     struct gt_picture_node node = {
         .name = found.name,
         .product = fed.product,
@@ -92,7 +93,7 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
         .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (fed.ready ? GT_PICTURE_READY : 0) |
                  (fed.cordoned ? GT_PICTURE_CORDONED : 0) | (fed.stale ? GT_PICTURE_STALE : 0) |
                  (fed.links_down ? GT_PICTURE_LINKS_DOWN : 0) | (fed.left_alone ? GT_PICTURE_LEFT_ALONE : 0) |
-                 (kept ? GT_PICTURE_KEPT : 0),
+                 (kept ? GT_PICTURE_KEPT : 0) | (spare ? GT_PICTURE_SPARE : 0),
         .free = found.free & found.healthy & ~found.assumed,
         .used = found.all & ~found.free,
         .assumed = found.assumed,

@@ -116,6 +116,20 @@ class Windows(unittest.TestCase):
         self.assertTrue(nodes["rack-e-n06"]["stale"])
         self.assertEqual(model["counters"]["nodesStale"], 1)
 
+    def test_spare_nodes(self):
+        """They are told from nodes that are kept for a job."""
+        with serving("--spare-nodes", "1", "--racks", "7") as url:
+            nodes = json.loads(get(f"{url}/debug/model")[2])["nodes"]
+            spares = [node for node in nodes if node["spare"]]
+            self.assertTrue(spares)
+            self.assertEqual(len({node["supernode"] for node in spares}), len(spares))
+            for node in spares:
+                self.assertEqual([(group["state"], len(group["gpus"])) for group in node["gpus"]], [("free", 8)])
+                self.assertIn("spare", node["note"])
+                self.assertFalse(node["kept"])
+            self.assertIn(f"{len(spares)} nodes are spares: left to pods whose nodes are lost", explain(url, pod="ns/probe-0")[2])
+        self.assertEqual([node["name"] for node in self.model()["nodes"] if node["spare"]], [])
+
     def test_reasons_of_the_controller(self):
         waits, refused = self.job("ns/PyTorchJob/moe-236b"), self.job("ns/PyTorchJob/odd-sizes")
         self.assertIn("atoms of 64 GPUs needed", waits["text"])

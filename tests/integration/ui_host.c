@@ -3,7 +3,7 @@
  * The companion's windows for people over a made-up cluster, for test_ui.py and for looking at the page:
  *
  *     ui-host [--racks N] [--nodes N] [--listen ADDRESS:PORT] [--hostile] [--fail-after N] [--no-placement]
- *             [--patience MILLISECONDS]
+ *             [--patience MILLISECONDS] [--spare-nodes N]
  *
  * Racks of nodes with 8 GPUs in two halls, jobs that run, are planned, wait and are refused, by the real
  * cache and the real placement controller; its API server does not exist. Says "port N" on standard output.
@@ -30,7 +30,7 @@
 enum { RACKS_MAX = 4096, NODES_MAX = 16, STALE_MS = 15 * 60 * 1000, NAME_SIZE = 128 };
 
 static struct {
-    uint64_t racks, nodes, fail_after, models, patience_ms;
+    uint64_t racks, nodes, fail_after, models, patience_ms, spares;
     const char *listen;
     bool hostile, fails, no_placement;
     struct gt_loop *loop;
@@ -352,13 +352,14 @@ static int start(struct gt_err **err)
     times.settle_ms = 1;
     times.gang_ms = 3600000;
     times.retry_ms = host.patience_ms ? host.patience_ms : times.retry_ms;
-    const struct gt_placement_spec placement = {
-        .loop = host.loop,
-        .kube = host.kube,
-        .cache = host.cache,
-        .owners = host.owners,
-        .options = {.patience_ms = host.patience_ms, .reserve_waiting_percent = 100},
-        .times = &times};
+    const struct gt_placement_spec placement = {.loop = host.loop,
+                                                .kube = host.kube,
+                                                .cache = host.cache,
+                                                .owners = host.owners,
+                                                .options = {.patience_ms = host.patience_ms,
+                                                            .reserve_waiting_percent = 100,
+                                                            .spare_nodes = host.spares},
+                                                .times = &times};
     if (r == 0 && !host.no_placement)
         r = gt_placement_new(&placement, &host.placement, err);
     if (r == 0)
@@ -397,6 +398,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'w':
         return gt_text_to_unsigned(arg, UINT32_MAX, &host.patience_ms) ? 0 : EINVAL;
+    case 's':
+        return gt_text_to_unsigned(arg, NODES_MAX, &host.spares) ? 0 : EINVAL;
     case 'p':
         host.no_placement = true;
         return 0;
@@ -417,6 +420,7 @@ int main(int argc, char **argv)
                                                  {.name = "hostile", .key = 'h'},
                                                  {.name = "no-placement", .key = 'p'},
                                                  {.name = "patience", .key = 'w', .arg = "MS"},
+                                                 {.name = "spare-nodes", .key = 's', .arg = "N"},
                                                  {.name = "fail-after", .key = 'f', .arg = "N"},
                                                  {0}};
     static const struct argp argp = {.options = options, .parser = on_option};
