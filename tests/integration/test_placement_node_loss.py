@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units that lose nodes, in the double of the API server: who is evicted, when, and where the next pods go."""
 
+import os
+import random
+import sys
 import threading
 import time
 import unittest
@@ -279,6 +282,56 @@ class NodeLoss(PlacementCase):
         self.break_node(self.first["a-1"])
         self.wait_settled(lambda places: places[1] == "s0-n4")
         self.assertEqual(self.api.evicted, ["a-1"])
+
+    def heal_node(self, node):
+        """Its kubelet is back, and ends what it did not know to have ended."""
+        self.dead.discard(node)
+        self.api.add("/api/v1/nodes", node, spec={}, status=node_status())
+        for name in list(self.hung):
+            pod = self.pod(name)
+            if not pod or pod["spec"].get("nodeName") == node:
+                self.hung.discard(name)
+                if pod:
+                    self.end(name)
+
+    def check_whole(self):
+        """At any moment: of the pods that stay and have a place, those of a unit are in one supernode, and no two on one node."""
+        with self.api.lock:
+            pods = [pod for (where, _), pod in self.api.objects.items() if where[2] == "pods"
+                    and "deletionTimestamp" not in pod["metadata"] and planned_node(pod) and not gates(pod)]
+        units, nodes = {}, {}
+        for pod in pods:
+            units.setdefault(pod["metadata"]["annotations"][PLAN + "unit"], set()).add(planned_node(pod)[:2])
+            nodes.setdefault(planned_node(pod), []).append(pod["metadata"]["name"])
+        self.assertEqual({unit: supers for unit, supers in units.items() if len(supers) > 1}, {}, "units in two supernodes")
+        self.assertEqual({node: names for node, names in nodes.items() if len(names) > 1}, {}, "GPUs of two pods")
+
+    def test_random_losses_keep_units_whole(self):
+        seed = int(os.environ.get("GPUTOPO_SEED", 0)) or random.randrange(1, 1 << 31)
+        print(f"seed {seed}", file=sys.stderr)
+        chance = random.Random(seed)
+        racks = chance.randint(3, 5)
+        self.world(racks, nodes_each=5)
+        self.begin(pods=8, loss=chance.choice(("unit", "unit", "job")), missing=3000, **{"return": 300})
+        self.play()
+        budget = random.Random(seed)  # moves take a while, and are met by the next loss
+        self.api.budget = lambda name: "not now" if budget.random() < 0.6 else None
+        every = [f"s{rack}-n{number}" for rack in range(racks) for number in range(5)]
+        for _ in range(10):
+            used = [place for place in self.places() if place and place not in self.dead]
+            if self.dead and (len(self.dead) > 4 or chance.random() < 0.4):
+                self.heal_node(chance.choice(sorted(self.dead)))
+            else:
+                self.break_node(chance.choice(used if used and chance.random() < 0.8 else every))
+            end = time.monotonic() + chance.uniform(0.3, 2.5)
+            while time.monotonic() < end:
+                self.check_whole()
+                time.sleep(0.02)
+        self.api.budget = None
+        for node in sorted(self.dead):
+            self.heal_node(node)
+        self.wait_settled()
+        self.check_whole()
 
     def test_atoms(self):
         """Of a soft unit the atom moves."""
