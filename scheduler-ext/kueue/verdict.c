@@ -132,6 +132,13 @@ static void say_no(const struct gt_fit_spec *spec, const struct gt_plan_failure 
                       spec->held == 1 ? " was" : "s were");
 }
 
+/* Pods without GPUs may run where none are: a launcher, for instance. Each pod set has its template. */
+static bool asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
+{
+    const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
+    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
+}
+
 static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload *workload, struct gt_job *job,
                        struct gt_plan_pod **ret_pods, struct gt_buf *text, struct gt_err **err)
 {
@@ -139,8 +146,8 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
     gt_auto_free struct gt_plan_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
     int r = pods ? 0 : gt_fail_sys(err, ENOMEM, "plan");
-    for (unsigned i = 0; r >= 0 && i < workload->pod_set_count; i++)
-        r = exclude(spec, &workload->pod_sets[i], &excluded, err);
+    for (unsigned i = 0; r >= 0 && i < workload->job->spec.count; i++)
+        r = !asks_for_gpus(workload, i) ? 0 : exclude(spec, &workload->pod_sets[i], &excluded, err);
     uint32_t unsuitable = gt_node_set_count(&excluded), kept = 0;
     for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
          n = gt_node_set_next(spec->avoid, n + 1)) {

@@ -225,6 +225,31 @@ static void test_many(void **state)
     teardown(&fixture);
 }
 
+/* A launcher without GPUs runs elsewhere: its node selector says nothing of those that have some. */
+static void test_a_pod_set_without_gpus(void **state)
+{
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"resourceVersion\":\"1\"},\"spec\":{\"podSets\":"
+        "[{"
+        "\"name\":\"launcher\",\"count\":1,\"template\":{\"spec\":{\"nodeSelector\":{\"pool\":\"cpu\"},"
+        "\"containers\":[{}]}}},{\"name\":\"worker\",\"count\":4,\"template\":{\"metadata\":{\"annotations\":"
+        "{"
+        "\"metax-tech.com/gpu-group-size\":\"32\"}},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{"
+        "\"metax-tech.com/gpu\":\"8\"}}}]}}}]},\"status\":{\"conditions\":[{\"type\":\"QuotaReserved\","
+        "\"status\":\"True\",\"lastTransitionTime\":\"t\"}],\"admissionChecks\":[{\"name\":\"ours\","
+        "\"state\":\"Pending\"}]}}";
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_int_equal(gt_admission_put(fixture.admission, json, NULL), 0);
+    cJSON_Delete(json);
+    decide(&fixture, 1000);
+    expect(&fixture, "a Ready");
+    teardown(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_a_new_leader),
         cmocka_unit_test(test_held_gpus_go),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_a_pod_set_without_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
