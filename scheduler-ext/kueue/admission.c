@@ -258,6 +258,17 @@ static void assume(struct gt_cluster *cluster, const struct admission_entry *ent
                           NULL);
 }
 
+/* What is held for it is there for itself. */
+static void give_places_back(struct gt_cluster *cluster, struct gt_fit_spec *fit,
+                             struct admission_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->place_count; i++)
+        gt_cluster_forget(cluster, gt_cluster_find_assumption(cluster, entry->places[i].node,
+                                                              entry->places[i].mask, holds_owner));
+    fit->held -= entry->hold_ms != 0;
+    release(entry);
+}
+
 static void take_places(struct admission_entry *entry, struct gt_plan_pod *places, uint32_t count)
 {
     free(entry->places);
@@ -375,6 +386,7 @@ static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, stru
     gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
     struct gt_plan_pod *places = NULL;
     uint32_t count = 0;
+    give_places_back(gt_cache_cluster(admission->spec.cache), fit, entry);
     enum gt_fit fits = gt_fit_workload(fit, entry->workload, &places, &count, &text);
     const char *said = text.data ? text.data : "";
     entry->rest_ms = now_ms + AGAIN_MS;

@@ -250,6 +250,24 @@ static void test_a_pod_set_without_gpus(void **state)
     teardown(&fixture);
 }
 
+/* What is held for a Workload is nobody else's: asked anew, it fits where it fitted. */
+static void test_asked_again_while_it_holds(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    GIVE(&fixture, "a");
+    decide(&fixture, 1000);
+    expect(&fixture, "a Ready");
+    GIVE(&fixture, "a", .version = "2"); /* Kueue has changed it before the state was written */
+    decide(&fixture, 3000);
+    expect(&fixture, "a Ready");
+    GIVE(&fixture, "b");
+    decide(&fixture, 4000);
+    expect(&fixture, "");
+    teardown(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_held_gpus_go),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_a_pod_set_without_gpus),
+        cmocka_unit_test(test_asked_again_while_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
