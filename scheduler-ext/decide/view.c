@@ -167,6 +167,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_reservation *reservation = &reservations->reservations[i];
         const struct gt_cache_pod *pod = view->members[i].pod;
+        uint64_t until = spec->wanted_until;
         if (reservation->moves && reservation->until < spec->moving_until)
             reservation->until = spec->moving_until;
         if (view->members[i].state == GT_MEMBER_MOVING)
@@ -181,14 +182,16 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
         else if (reservation->state == GT_RESERVATION_POD && reservation->mask &&
                  (view->states[GT_MEMBER_PLACED] || reservation->moves) &&
                  view->members[i].state != GT_MEMBER_LOST) /* which may be there still, and get it again */
-            *reservation = (struct gt_reservation){.state = GT_RESERVATION_WANTED,
-                                                   .node = reservation->node,
-                                                   .node_digest = reservation->node_digest,
-                                                   .mask = reservation->mask,
-                                                   .until = spec->wanted_until};
+            *reservation = (struct gt_reservation){
+                .state = GT_RESERVATION_WANTED,
+                .node = reservation->node,
+                .node_digest = reservation->node_digest,
+                .mask = reservation->mask,
+                .moves = reservation->moves,
+                .until = reservation->moves && until < spec->moving_until ? spec->moving_until : until};
         else if (reservation->state == GT_RESERVATION_POD ||
-                 (reservation->state == GT_RESERVATION_WANTED && view->whole))
-            reservation->state = GT_RESERVATION_NONE;
+                 (reservation->state == GT_RESERVATION_WANTED && view->whole && !reservation->moves))
+            gt_reservations_release(reservations, cluster, i);
     }
 }
 

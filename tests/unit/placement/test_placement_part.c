@@ -284,6 +284,57 @@ static void test_random_gangs(void **state)
     assert_true(began > 20 && grew > 10);
 }
 
+/* A pod of one job that runs and was planned where it is. */
+static void running_pod(const struct gang *gang, unsigned index, bool deleting)
+{
+    char name[32], node[16], labels[256];
+    rack_node(node, index / 2, index % 2);
+    snprintf(name, sizeof(name), "a-worker-%u", index);
+    snprintf(labels, sizeof(labels),
+             "\"volcano.sh/job-name\":\"a\",\"volcano.sh/task-spec\":\"worker\",\"volcano.sh/task-index\":"
+             "\"%u\"",
+             index);
+    give_pod(gang->cache, POD(.name = name, .gpus = 8, .node = node, .plan_node = node, .plan_mask = 0xff,
+                              .deleting = deleting, .labels = labels,
+                              .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
+}
+
+/* As the controller makes it while pods move: what is kept is kept for long, seen from now. */
+static enum gt_member_state moving_state(struct gang *gang, uint64_t now, unsigned index)
+{
+    struct gt_job_view *made = NULL;
+    const struct gt_job_view_spec spec = {.owner = gang->owner,
+                                          .now = now,
+                                          .wanted_until = now + 30,
+                                          .leave_before_s = 1000000000000,
+                                          .moving_until = now + 120};
+    struct gt_cache_job *job = gt_cache_find_job(gang->cache, "ns/VolcanoJob/a");
+    assert_int_equal(gt_job_view_make(gang->cache, job, &spec, &gang->reservations, &made, NULL), 0);
+    gt_auto_job_view struct gt_job_view *view = made;
+    return view->members[index].state;
+}
+
+/* Of a job all of which begins anew, a pod goes for the sake of others: it gets its place again however long
+ * it takes to end. */
+static void test_place_of_a_pod_that_moves_with_its_job(void **state)
+{
+    (void)state;
+    struct gang gang;
+    gang_begin(&gang, 8);
+    for (unsigned i = 0; i < JOB_PODS; i++)
+        running_pod(&gang, i, false);
+    assert_int_equal(moving_state(&gang, 1, 7), GT_MEMBER_PLACED);
+    gt_reservations_set_moving(&gang.reservations, 7);
+    assert_int_equal(moving_state(&gang, 2, 7), GT_MEMBER_MOVING);
+    running_pod(&gang, 7, true);
+    assert_int_equal(moving_state(&gang, 3, 7), GT_MEMBER_ABSENT);
+    assert_int_equal(moving_state(&gang, 100, 7), GT_MEMBER_ABSENT); /* it is ending still */
+    gt_cache_pod_gone(gang.cache, "ns", "a-worker-7");
+    assert_int_equal(moving_state(&gang, 101, 7), GT_MEMBER_RESERVED);
+    assert_int_equal(moving_state(&gang, 200, 7), GT_MEMBER_RESERVED);
+    gang_end(&gang);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_stuck_unit),
         cmocka_unit_test(test_drain_for_the_minimum),
         cmocka_unit_test(test_random_gangs),
+        cmocka_unit_test(test_place_of_a_pod_that_moves_with_its_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
