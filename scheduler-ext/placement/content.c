@@ -306,6 +306,19 @@ static bool adopt_place(const struct gt_cluster *cluster, struct gt_job_view *vi
     return true;
 }
 
+/* Who is missing. That its place is kept for it stands in the plan; while its pod is still ending, and its
+ * job wants lost nodes left, it is so until another has come. */
+static void adopt_missing(const struct gt_cluster *cluster, struct gt_job_view *view,
+                          struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
+                          const struct placement_adopt *how)
+{
+    bool moves = how->moving_until && view->job->sizes.loss != GT_ON_NODE_LOSS_WAIT;
+    uint64_t until =
+        moves && how->moving_until > how->promised_until ? how->moving_until : how->promised_until;
+    if (adopt_place(cluster, view, reservations, at, node, mask, until) && moves)
+        gt_reservations_set_moving(reservations, at);
+}
+
 /* A pod that has to leave, where the last leader had noted that. */
 static void adopt_move(const struct gt_cluster *cluster, struct gt_job_view *view,
                        struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
@@ -345,7 +358,7 @@ void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const 
             break;
         case GT_MEMBER_ABSENT:
             if (how->promised_until && !gt_job_view_has_ended(view, owner, i))
-                adopt_place(cluster, view, reservations, i, node, gpus, how->promised_until);
+                adopt_missing(cluster, view, reservations, i, node, gpus, how);
             break;
         default:
             adopt_move(cluster, view, reservations, i, node, gpus, how);

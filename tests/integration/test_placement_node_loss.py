@@ -193,6 +193,21 @@ class NodeLoss(PlacementCase):
         self.start(nodeloss=3600000)
         self.wait_settled(lambda places: places[0][:2] != self.first["a-0"][:2] and len({p[:2] for p in places}) == 1)
 
+    def test_a_new_leader_keeps_the_place_of_a_pod_that_hangs(self):
+        """Its owner makes no other before it is gone, which people may take their time for."""
+        self.world(2, nodes_each=5)
+        self.begin(missing=1000)
+        self.play(remake=False)
+        self.break_node(self.first["a-1"])
+        self.assertTrue(wait_for(lambda: self.hung == {"a-1"}))
+        self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
+        self.host.kill()
+        self.start(nodeloss=400, missing=1000)
+        for _ in range(2):
+            self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reservedGPUs"] == 8), self.host.job("ns/Job/a"))
+            time.sleep(2 * QUIET)
+        self.assertEqual(self.host.job("ns/Job/a")["reservedGPUs"], 8)
+
     def test_ill_gpus(self):
         self.world(2)
         self.begin()
