@@ -69,16 +69,18 @@ static unsigned find_column(const struct gt_cache *cache, const char *name)
     return at;
 }
 
-/* Where no column is free nobody looks at the resource: CACHE_COLUMNS_MAX. */
-static unsigned make_column(struct gt_cache *cache, const char *name)
+/* Where no column is free nobody looks at the resource: CACHE_COLUMNS_MAX. A pod may ask for anything: what
+ * it names may use half of them. */
+static unsigned make_column(struct gt_cache *cache, const char *name, bool is_asked)
 {
     unsigned at = find_column(cache, name);
     if (at < CACHE_COLUMNS_MAX)
         return at;
-    for (at = 0; at < CACHE_COLUMNS_MAX && cache->columns[at].name;)
-        at++;
-    if (at == CACHE_COLUMNS_MAX)
-        return at;
+    at = is_asked && !untold(name) ? CACHE_COLUMNS_MAX / 2 : CACHE_COLUMNS_MAX;
+    while (at && cache->columns[at - 1].name)
+        at--;
+    if (!at--)
+        return CACHE_COLUMNS_MAX;
     struct cache_column *column = &cache->columns[at];
     column->name = gt_cache_string(cache, name);
     if (column->name && grow_column(cache, column, 0, cache->row_capacity ? cache->row_capacity : 1)) {
@@ -145,7 +147,7 @@ static int64_t told_of(const struct gt_resources *told, const char *name)
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told)
 {
     for (unsigned i = 0; told && i < told->count; i++)
-        make_column(cache, told->list[i].name);
+        make_column(cache, told->list[i].name, false);
     for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++) {
         struct cache_column *column = &cache->columns[i];
         if (!column->name)
@@ -191,7 +193,8 @@ union request_maker {
 static bool fill(struct gt_cache *cache, const struct gt_resources *asked, struct gt_cache_request *to)
 {
     for (unsigned i = 0; i < asked->count; i++) {
-        unsigned at = asked->list[i].amount ? make_column(cache, asked->list[i].name) : CACHE_COLUMNS_MAX;
+        unsigned at =
+            asked->list[i].amount ? make_column(cache, asked->list[i].name, true) : CACHE_COLUMNS_MAX;
         if (at == CACHE_COLUMNS_MAX)
             continue;
         to->parts[to->count++] = (struct request_part){(uint8_t)at, (int64_t)asked->list[i].amount};

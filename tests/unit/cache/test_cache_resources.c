@@ -222,6 +222,24 @@ static void further_resources_are_passed_over(void **state)
     gt_cache_free(cache);
 }
 
+/* Names that a pod makes up leave room for those that nodes have. */
+static void strange_resources_hide_no_others(void **state)
+{
+    (void)state;
+    struct gt_cache *cache = new_counted();
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 14);
+    gt_buf_puts(&text, "\"overhead\":{\"example.com/s\":\"1\"");
+    for (unsigned i = 0; i < 60; i++)
+        gt_buf_printf(&text, ",\"example.com/s%u\":\"1\"", i);
+    gt_buf_puts(&text, "},");
+    const struct gt_cache_request *strange = asking(cache, "strange", text.data);
+    give_room(cache, "n", "{\"cpu\":\"16\",\"memory\":\"64Gi\",\"example.com/nic\":\"1\"}");
+    assert_int_equal(room(cache, "n", strange), 0);
+    assert_int_equal(room(cache, "n", asking(cache, "p", "\"overhead\":{\"memory\":\"32Gi\"},")), 2);
+    assert_int_equal(room(cache, "n", asking(cache, "q", "\"overhead\":{\"example.com/nic\":\"1\"},")), 1);
+    gt_cache_free(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +248,7 @@ int main(void)
         cmocka_unit_test(who_waits_is_woken_by_what_was_short),
         cmocka_unit_test(sums_are_those_of_the_pods),
         cmocka_unit_test(further_resources_are_passed_over),
+        cmocka_unit_test(strange_resources_hide_no_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
