@@ -204,6 +204,77 @@ static void sums_are_those_of_the_pods(void **state)
     gt_cache_free(cache);
 }
 
+/* Likewise with resources that come and go, with nodes and without, and nodes that are made again. */
+static void sums_of_resources_that_come_and_go(void **state)
+{
+    (void)state;
+    enum { PODS = 20, NODES = 4, KINDS = 5, MUCH = 1000 };
+    uint64_t random = test_seed();
+    unsigned has[NODES][KINDS] = {{0}}, asks[PODS][KINDS] = {{0}};
+    int node_of[PODS];
+    bool there[NODES] = {0};
+    struct gt_cache *cache = new_counted();
+    for (unsigned p = 0; p < PODS; p++)
+        node_of[p] = -1;
+    for (unsigned i = 0; i < 3000; i++) {
+        unsigned n = random_next(&random) % NODES, p = random_next(&random) % PODS;
+        char name[16], node[2] = {(char)('a' + n), 0};
+        gt_auto_buf struct gt_buf text = GT_BUF(1 << 10);
+        snprintf(name, sizeof(name), "p%u", p);
+        switch (random_next(&random) % 8) {
+        case 0: /* the Node alone goes, or all of it */
+            gt_cache_node_gone(cache, node);
+            if (i % 2)
+                gt_cache_topology_gone(cache, node);
+            there[n] = false;
+            break;
+        case 1:
+        case 2:
+            gt_buf_puts(&text, "{\"x\":\"1\"");
+            for (unsigned k = 0; k < KINDS; k++) {
+                has[n][k] = random_next(&random) % 3 ? MUCH + random_next(&random) % 3 : 0;
+                if (has[n][k])
+                    gt_buf_printf(&text, ",\"example.com/r%u\":\"%u\"", k, has[n][k]);
+            }
+            gt_buf_puts(&text, "}");
+            give_room(cache, node, text.data);
+            there[n] = true;
+            break;
+        case 3:
+            gt_cache_pod_gone(cache, "ns", name);
+            node_of[p] = -1;
+            break;
+        default: /* to that node, whether it is there or not */
+            gt_buf_puts(&text, "\"overhead\":{\"x\":\"0\"");
+            for (unsigned k = 0; k < KINDS; k++) {
+                asks[p][k] = random_next(&random) % 3;
+                gt_buf_printf(&text, ",\"example.com/r%u\":\"%u\"", k, asks[p][k]);
+            }
+            gt_buf_puts(&text, "},");
+            give_pod(cache, POD(.name = name, .node = node, .spec = text.data, .gpus = p % 2));
+            node_of[p] = (int)n;
+        }
+        for (unsigned k = 0; k < KINDS; k++) {
+            char spec[64];
+            snprintf(spec, sizeof(spec), "\"overhead\":{\"example.com/r%u\":\"1\"},", k);
+            const struct gt_cache_request *one = asking(cache, "query", spec);
+            for (n = 0; n < NODES; n++) {
+                unsigned used[2] = {0}; /* without GPUs, with GPUs */
+                for (p = 0; p < PODS; p++)
+                    used[p % 2] += node_of[p] == (int)n ? asks[p][k] : 0;
+                node[0] = (char)('a' + n);
+                if (!there[n])
+                    continue;
+                unsigned rest = has[n][k] > used[0] ? has[n][k] - used[0] : 0;
+                assert_int_equal(emptied(cache, node, one), rest);
+                assert_int_equal(room(cache, node, one), rest > used[1] ? rest - used[1] : 0);
+            }
+            gt_cache_pod_gone(cache, "ns", "query");
+        }
+    }
+    gt_cache_free(cache);
+}
+
 /* More resources than are looked at: those that came first count. */
 static void further_resources_are_passed_over(void **state)
 {
@@ -247,6 +318,7 @@ int main(void)
         cmocka_unit_test(a_plan_takes_until_its_pod_is_bound_or_gone),
         cmocka_unit_test(who_waits_is_woken_by_what_was_short),
         cmocka_unit_test(sums_are_those_of_the_pods),
+        cmocka_unit_test(sums_of_resources_that_come_and_go),
         cmocka_unit_test(further_resources_are_passed_over),
         cmocka_unit_test(strange_resources_hide_no_others),
     };
