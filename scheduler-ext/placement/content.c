@@ -80,6 +80,20 @@ static bool names_tell_ranks(const struct gt_job_view *view)
     return !gt_job_kind_is_nameless(view->job->kind);
 }
 
+/* A pod that has come to a place which is kept for it has it, also for another leader, until it is planned.
+ */
+static uint32_t place_of(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                         const struct gt_reservations *reservations, uint32_t at, uint64_t *ret_mask)
+{
+    const struct gt_reservation *reservation =
+        at < reservations->count ? &reservations->reservations[at] : NULL;
+    if (view->members[at].state != GT_MEMBER_TO_PLACE || !reservation ||
+        reservation->state != GT_RESERVATION_HELD)
+        return gt_job_view_place(view, reservations, cluster, at, ret_mask);
+    *ret_mask = reservation->mask;
+    return gt_reservations_node(reservations, cluster, at);
+}
+
 static int add_places(const struct gt_cluster *cluster, const struct gt_job_view *view,
                       const struct gt_reservations *reservations, struct placement_content *to,
                       struct gt_err **err)
@@ -91,7 +105,7 @@ static int add_places(const struct gt_cluster *cluster, const struct gt_job_view
     for (uint32_t i = 0; i < view->count; i++) {
         uint64_t mask;
         struct gt_cluster_node info;
-        uint32_t node = gt_job_view_place(view, reservations, cluster, i, &mask);
+        uint32_t node = place_of(cluster, view, reservations, i, &mask);
         if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/part.h"
+#include "scheduler-ext/placement/content.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -300,18 +301,35 @@ static void running_pod(const struct gang *gang, unsigned index, bool deleting)
 }
 
 /* As the controller makes it while pods move: what is kept is kept for long, seen from now. */
-static enum gt_member_state moving_state(struct gang *gang, uint64_t now, unsigned index)
+static struct gt_job_view *moving_view(struct gang *gang, uint64_t now)
 {
-    struct gt_job_view *made = NULL;
+    struct gt_job_view *view = NULL;
     const struct gt_job_view_spec spec = {.owner = gang->owner,
                                           .now = now,
                                           .wanted_until = now + 30,
                                           .leave_before_s = 1000000000000,
                                           .moving_until = now + 120};
     struct gt_cache_job *job = gt_cache_find_job(gang->cache, "ns/VolcanoJob/a");
-    assert_int_equal(gt_job_view_make(gang->cache, job, &spec, &gang->reservations, &made, NULL), 0);
-    gt_auto_job_view struct gt_job_view *view = made;
+    assert_int_equal(gt_job_view_make(gang->cache, job, &spec, &gang->reservations, &view, NULL), 0);
+    return view;
+}
+
+static enum gt_member_state moving_state(struct gang *gang, uint64_t now, unsigned index)
+{
+    gt_auto_job_view struct gt_job_view *view = moving_view(gang, now);
     return view->members[index].state;
+}
+
+/* Pods that the GPUPlacement names. */
+static uint32_t named_pods(struct gang *gang, uint64_t now)
+{
+    gt_auto_job_view struct gt_job_view *view = moving_view(gang, now);
+    auto_placement_content struct placement_content content = {0};
+    const struct gt_cache_job *job = gt_cache_find_job(gang->cache, "ns/VolcanoJob/a");
+    assert_int_equal(
+        gt_placement_content_make(gang->cache, job, view, gang->owner, &gang->reservations, &content, NULL),
+        0);
+    return content.object.pod_count;
 }
 
 /* Of a job all of which begins anew, a pod goes for the sake of others: it gets its place again however long
@@ -332,6 +350,10 @@ static void test_place_of_a_pod_that_moves_with_its_job(void **state)
     gt_cache_pod_gone(gang.cache, "ns", "a-worker-7");
     assert_int_equal(moving_state(&gang, 101, 7), GT_MEMBER_RESERVED);
     assert_int_equal(moving_state(&gang, 200, 7), GT_MEMBER_RESERVED);
+    assert_int_equal(named_pods(&gang, 200), 8);
+    gang_pod(&gang, 7, NULL); /* until it has its plan, too, for another leader */
+    assert_int_equal(moving_state(&gang, 201, 7), GT_MEMBER_TO_PLACE);
+    assert_int_equal(named_pods(&gang, 201), 8);
     gang_end(&gang);
 }
 
