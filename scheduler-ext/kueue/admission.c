@@ -317,14 +317,18 @@ static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec 
             release(entry);
             continue;
         }
-        end = entry->hold_ms < end ? entry->hold_ms : end;
         if (!are_free(cluster, entry)) { /* who took them does not matter: it will find others */
             gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
             struct gt_plan_pod *places = NULL;
             uint32_t count = 0;
-            gt_fit_workload(fit, entry->workload, &places, &count, &text);
+            enum gt_fit fits = gt_fit_workload(fit, entry->workload, &places, &count, &text);
             take_places(entry, places, count);
+            if (fits == GT_FIT_NOTHING || fits == GT_FIT_NEVER) {
+                release(entry);
+                continue;
+            }
         }
+        end = entry->hold_ms < end ? entry->hold_ms : end;
         assume(cluster, entry);
         fit->held++;
     }

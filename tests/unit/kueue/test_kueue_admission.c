@@ -250,6 +250,30 @@ static void test_a_pod_set_without_gpus(void **state)
     teardown(&fixture);
 }
 
+/* One that asks for no groups takes no places, also where a new leader finds it. */
+static void test_nothing_is_held_for_no_groups(void **state)
+{
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"resourceVersion\":\"1\"},\"spec\":{\"podSets\":"
+        "[{"
+        "\"name\":\"main\",\"count\":1,\"template\":{\"spec\":{\"containers\":[{}]}}}]},\"status\":{"
+        "\"conditions\":[{\"type\":\"QuotaReserved\",\"status\":\"True\",\"lastTransitionTime\":\"t\"}],"
+        "\"admissionChecks\":[{\"name\":\"ours\",\"state\":\"Ready\","
+        "\"lastTransitionTime\":\"1970-01-01T00:10:00Z\"}]}}";
+    struct fixture fixture;
+    struct gt_admission_counters counters;
+    (void)state;
+    setup(&fixture);
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_int_equal(gt_admission_put(fixture.admission, json, NULL), 0);
+    cJSON_Delete(json);
+    assert_int_equal(decide(&fixture, 1000), UINT64_MAX);
+    gt_admission_counters(fixture.admission, &counters);
+    assert_int_equal(counters.held, 0);
+    teardown(&fixture);
+}
+
 /* What is held for a Workload is nobody else's: asked anew, it fits where it fitted. */
 static void test_asked_again_while_it_holds(void **state)
 {
@@ -277,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_held_gpus_go),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_a_pod_set_without_gpus),
+        cmocka_unit_test(test_nothing_is_held_for_no_groups),
         cmocka_unit_test(test_asked_again_while_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
