@@ -107,10 +107,10 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
     return room;
 }
 
-void gt_reservations_reserve(struct gt_reservations *reservations, const struct gt_cluster *cluster,
-                             uint32_t at, uint32_t node, uint64_t mask, uint64_t until)
+void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
+                             uint32_t node, uint64_t mask, uint64_t until)
 {
-    set_kept(reservations, at, false);
+    gt_reservations_release(reservations, cluster, at);
     reservations->reservations[at] =
         (struct gt_reservation){.node = node,
                                 .node_digest = gt_reservations_node_digest(cluster, node),

@@ -47,9 +47,9 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
 /* Gives up what is over at `now`, holds what became available, and drops what cannot be kept. True where
  * GPUs became available by that. */
 bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now);
-/* Puts a reservation there; gt_reservations_sync() makes the assumption. */
-void gt_reservations_reserve(struct gt_reservations *reservations, const struct gt_cluster *cluster,
-                             uint32_t at, uint32_t node, uint64_t mask, uint64_t until);
+/* Puts a reservation there, instead of one that was; gt_reservations_sync() makes the assumption. */
+void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
+                             uint32_t node, uint64_t mask, uint64_t until);
 /* What is kept there from now on is for who comes after the pod that is to leave. */
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
 /* What is kept is kept until then at least. */

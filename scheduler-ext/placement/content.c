@@ -308,7 +308,7 @@ static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t
         gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
 }
 
-static bool adopt_place(const struct gt_cluster *cluster, struct gt_job_view *view,
+static bool adopt_place(struct gt_cluster *cluster, struct gt_job_view *view,
                         struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
                         uint64_t until)
 {
@@ -322,7 +322,7 @@ static bool adopt_place(const struct gt_cluster *cluster, struct gt_job_view *vi
 
 /* Who is missing. That its place is kept for it stands in the plan; while its pod is still ending, and its
  * job wants lost nodes left, it is so until another has come. */
-static void adopt_missing(const struct gt_cluster *cluster, struct gt_job_view *view,
+static void adopt_missing(struct gt_cluster *cluster, struct gt_job_view *view,
                           struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
                           const struct placement_adopt *how)
 {
@@ -334,7 +334,7 @@ static void adopt_missing(const struct gt_cluster *cluster, struct gt_job_view *
 }
 
 /* A pod that has to leave, where the last leader had noted that. */
-static void adopt_move(const struct gt_cluster *cluster, struct gt_job_view *view,
+static void adopt_move(struct gt_cluster *cluster, struct gt_job_view *view,
                        struct gt_reservations *reservations, uint32_t at, uint32_t node, uint64_t mask,
                        const struct placement_adopt *how)
 {

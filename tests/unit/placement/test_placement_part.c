@@ -357,6 +357,30 @@ static void test_place_of_a_pod_that_moves_with_its_job(void **state)
     gang_end(&gang);
 }
 
+/* One place after the other for the same member: nothing is kept twice. */
+static void test_another_place_is_instead_of_the_first(void **state)
+{
+    (void)state;
+    struct gang gang;
+    struct gt_cluster_node first, second;
+    gang_begin(&gang, 8);
+    struct gt_cluster *cluster = gt_cache_cluster(gang.cache);
+    uint32_t nodes[] = {gt_cluster_find_node(cluster, "r0-n0"), gt_cluster_find_node(cluster, "r1-n0")};
+    struct gt_reservations reservations = {.owner = GT_RESERVATIONS_OWNER(7)};
+    assert_int_equal(gt_reservations_resize(&reservations, cluster, 1, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        gt_reservations_reserve(&reservations, cluster, 0, nodes[i], 0xff, 1000);
+        gt_reservations_sync(&reservations, cluster, 1);
+    }
+    assert_int_equal(gt_reservations_gpus(&reservations), 8);
+    assert_true(gt_cluster_get_node(cluster, nodes[0], &first));
+    assert_true(gt_cluster_get_node(cluster, nodes[1], &second));
+    assert_int_equal(first.assumed, 0);
+    assert_int_equal(second.assumed, 0xff);
+    gt_reservations_done(&reservations, cluster);
+    gang_end(&gang);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_stuck_unit),
         cmocka_unit_test(test_drain_for_the_minimum),
         cmocka_unit_test(test_random_gangs),
+        cmocka_unit_test(test_another_place_is_instead_of_the_first),
         cmocka_unit_test(test_place_of_a_pod_that_moves_with_its_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
