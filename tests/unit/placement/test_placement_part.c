@@ -286,10 +286,9 @@ static void test_random_gangs(void **state)
 }
 
 /* A pod of one job that runs and was planned where it is. */
-static void running_pod(const struct gang *gang, unsigned index, bool deleting)
+static void running_pod_at(const struct gang *gang, unsigned index, const char *node, bool deleting)
 {
-    char name[32], node[16], labels[256];
-    rack_node(node, index / 2, index % 2);
+    char name[32], labels[256];
     snprintf(name, sizeof(name), "a-worker-%u", index);
     snprintf(labels, sizeof(labels),
              "\"volcano.sh/job-name\":\"a\",\"volcano.sh/task-spec\":\"worker\",\"volcano.sh/task-index\":"
@@ -298,6 +297,13 @@ static void running_pod(const struct gang *gang, unsigned index, bool deleting)
     give_pod(gang->cache, POD(.name = name, .gpus = 8, .node = node, .plan_node = node, .plan_mask = 0xff,
                               .deleting = deleting, .labels = labels,
                               .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
+}
+
+static void running_pod(const struct gang *gang, unsigned index, bool deleting)
+{
+    char node[16];
+    rack_node(node, index / RACK_NODES, index % RACK_NODES);
+    running_pod_at(gang, index, node, deleting);
 }
 
 /* As the controller makes it while pods move: what is kept is kept for long, seen from now. */
@@ -357,6 +363,91 @@ static void test_place_of_a_pod_that_moves_with_its_job(void **state)
     gang_end(&gang);
 }
 
+/* Where two units are, and which racks somebody else uses. */
+struct moves {
+    struct gang gang;
+    unsigned rack_of[2];
+    bool used[RACKS];
+    unsigned moved, waited;
+};
+
+static bool is_free_rack(const struct moves *moves, unsigned rack)
+{
+    return !moves->used[rack] && moves->rack_of[0] != rack && moves->rack_of[1] != rack;
+}
+
+/* The pods of the unit leave, and those after them come to the places that were kept. */
+static void finish_move(struct moves *moves, unsigned unit)
+{
+    struct gang *gang = &moves->gang;
+    char name[32], rack[16];
+    for (unsigned i = unit * UNIT_PODS; i < (unit + 1) * UNIT_PODS; i++) {
+        assert_int_equal(moving_state(gang, 2, i), GT_MEMBER_MOVING);
+        snprintf(name, sizeof(name), "a-worker-%u", i);
+        gt_cache_pod_gone(gang->cache, "ns", name);
+        assert_int_equal(moving_state(gang, 2, i), GT_MEMBER_RESERVED);
+    }
+    for (unsigned i = unit * UNIT_PODS; i < (unit + 1) * UNIT_PODS; i++)
+        gang_pod(gang, i, NULL);
+    assert_int_equal(gang_decide(gang, 0), GT_DECISION_PLACED);
+    uint32_t home = home_of(gang, unit * UNIT_PODS);
+    assert_int_equal(home, home_of(gang, unit * UNIT_PODS + 1));
+    for (unsigned r = 0; r < RACKS; r++) {
+        snprintf(rack, sizeof(rack), "r%u", r);
+        if (gt_cluster_find_supernode(gt_cache_cluster(gang->cache), rack) == home) {
+            assert_true(is_free_rack(moves, r));
+            moves->rack_of[unit] = r;
+        }
+    }
+    for (unsigned i = unit * UNIT_PODS; i < (unit + 1) * UNIT_PODS; i++) {
+        char node[16];
+        rack_node(node, moves->rack_of[unit], i % RACK_NODES);
+        running_pod_at(gang, i, node, false);
+    }
+}
+
+/* A unit moves where a rack is free, and only there; where none is, nothing is kept. */
+static void test_random_moves(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    struct moves moves = {.rack_of = {0, 1}};
+    struct gang *gang = &moves.gang;
+    gang_begin(gang, 2);
+    for (unsigned i = 0; i < 2 * UNIT_PODS; i++)
+        running_pod(gang, i, false);
+    for (unsigned step = 0; step < 1500; step++) {
+        unsigned unit = random_next(&random) % 2, rack = random_next(&random) % RACKS, free = 0;
+        unsigned first = unit * UNIT_PODS;
+        bool leaves[JOB_PODS] = {0}, all;
+        if (moves.rack_of[0] != rack && moves.rack_of[1] != rack) {
+            moves.used[rack] = random_next(&random) % 2;
+            use_rack(gang, rack, moves.used[rack]);
+        }
+        for (unsigned r = 0; r < RACKS; r++)
+            free += is_free_rack(&moves, r);
+        all = random_next(&random) % 2;
+        leaves[first + random_next(&random) % 2] = true;
+        struct gt_plan_failure failure;
+        gt_buf_consume(&gang->text, gang->text.len);
+        struct gt_job_view *view = moving_view(gang, 1);
+        enum gt_decision decision =
+            gt_decide_move(gang->cache, view, &gang->reservations, first, first + UNIT_PODS,
+                           all ? NULL : leaves, 1000, &failure, &gang->text);
+        gt_job_view_free(view);
+        check_cache(gang->cache);
+        assert_int_equal(decision, all && free ? GT_DECISION_PLACED : GT_DECISION_WAITS);
+        if (decision == GT_DECISION_PLACED)
+            finish_move(&moves, unit);
+        moves.moved += decision == GT_DECISION_PLACED;
+        moves.waited += decision != GT_DECISION_PLACED;
+        gt_job_view_free(moving_view(gang, 3));
+        assert_int_equal(gt_reservations_gpus(&gang->reservations), 0);
+    }
+    assert_true(moves.moved > 20 && moves.waited > 20);
+    gang_end(gang);
+}
+
 /* One place after the other for the same member: nothing is kept twice. */
 static void test_another_place_is_instead_of_the_first(void **state)
 {
@@ -390,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_stuck_unit),
         cmocka_unit_test(test_drain_for_the_minimum),
         cmocka_unit_test(test_random_gangs),
+        cmocka_unit_test(test_random_moves),
         cmocka_unit_test(test_another_place_is_instead_of_the_first),
         cmocka_unit_test(test_place_of_a_pod_that_moves_with_its_job),
     };
