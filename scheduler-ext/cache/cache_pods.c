@@ -324,14 +324,23 @@ static void refuse(struct gt_cache *cache, const struct gt_pod *from, const char
         cache->spec.on_refused(cache->spec.arg, from->meta.namespace_, from->meta.name, why);
 }
 
+/* A pod that is on a node stays there, and where else it might go does not matter, unless its job is placed
+ * by units: they may lose their nodes. Of several templates one says so. */
+static bool may_move(const struct gt_pod *from)
+{
+    return !from->node_name || from->plan_node || gt_pod_annotation(&from->meta, GT_ANNOTATION_GROUP) ||
+           gt_pod_annotation(&from->meta, GT_ANNOTATION_LOSS);
+}
+
 /* A pod that asks for GPUs: new, or another state of `pod`. */
 static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_pod new = {.digest = digest_of(cache, from),
                             .request = gt_cache_request_make(cache, &from->asked, true)};
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
-    /* A pod that is on a node stays there: where else it might go does not matter. */
-    int r = from->node_name ? 0 : gt_cache_constraints_of(cache, from, &new.suit);
+    int r = may_move(from) ? gt_cache_constraints_of(cache, from, &new.suit) : 0;
+    if (r == -EINVAL && from->node_name)
+        r = 0; /* it runs all the same */
     bool sound = r == 0;
     if (sound && pod && pod->digest == new.digest && pod->suit == new.suit && pod->request == new.request) {
         gt_cache_constraints_drop(cache, new.suit);
