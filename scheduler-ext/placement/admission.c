@@ -29,6 +29,27 @@ static uint64_t unbound_gpus(const struct reconcile *reconcile, bool planned_alo
     return gpus;
 }
 
+/* Few jobs have any: each that waits asks all that have. */
+static void set_unbound(struct pjob *pjob, uint64_t gpus)
+{
+    struct gt_placement *placement = pjob->placement;
+    bool had = pjob->unbound_gpus, has = gpus;
+    pjob->unbound_gpus = gpus;
+    pjob->unbound_ms = 0;
+    if (had == has)
+        return;
+    if (has) {
+        pjob->previous_unbound = NULL;
+        pjob->next_unbound = placement->unbound;
+        placement->unbound = pjob;
+    } else if (pjob->previous_unbound)
+        pjob->previous_unbound->next_unbound = pjob->next_unbound;
+    else
+        placement->unbound = pjob->next_unbound;
+    if (pjob->next_unbound)
+        pjob->next_unbound->previous_unbound = has ? pjob : pjob->previous_unbound;
+}
+
 void gt_reconcile_enter_queue(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -37,8 +58,7 @@ void gt_reconcile_enter_queue(struct reconcile *reconcile)
         if (view->members[i].state != GT_MEMBER_ABSENT && view->members[i].state != GT_MEMBER_EARLY)
             gpus += view->job->units.units[view->members[i].unit].gpus;
     gpus -= gpus ? view->left_gpus : 0;
-    reconcile->pjob->unbound_gpus = gpus;
-    reconcile->pjob->unbound_ms = 0;
+    set_unbound(reconcile->pjob, gpus);
 }
 
 /* Jobs that another leader planned. */
@@ -66,8 +86,7 @@ void gt_reconcile_leave_queue(struct pjob *pjob)
 {
     if (!pjob->unbound_gpus)
         return;
-    pjob->unbound_gpus = 0;
-    pjob->unbound_ms = 0;
+    set_unbound(pjob, 0);
     gt_placement_on_pod_group(pjob->placement, NULL);
 }
 
@@ -77,8 +96,7 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
     find_queue(reconcile);
     uint64_t gpus = pjob->volcano_queue ? unbound_gpus(reconcile, true) : 0;
     if (gpus >= pjob->unbound_gpus) {
-        pjob->unbound_gpus = gpus;
-        pjob->unbound_ms = 0;
+        set_unbound(pjob, gpus);
         return;
     }
     if (!pjob->unbound_ms)
@@ -88,7 +106,7 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
         return;
     }
     gt_reconcile_leave_queue(pjob); /* who waits may have room */
-    pjob->unbound_gpus = gpus;
+    set_unbound(pjob, gpus);
 }
 
 /* What it needs to begin, or to begin one more unit, with what of it is planned. */
@@ -114,8 +132,8 @@ static bool lacks_room(struct reconcile *reconcile, const struct gt_pod_group *g
     uint64_t used = queue ? queue->allocated : 0, needed = unbound_gpus(reconcile, false);
     if (!queue || queue->capability == UINT64_MAX)
         return false;
-    for (const struct pjob *other = reconcile->placement->jobs; other; other = other->next)
-        if (other != reconcile->pjob && other->volcano_queue && other->unbound_gpus &&
+    for (const struct pjob *other = reconcile->placement->unbound; other; other = other->next_unbound)
+        if (other != reconcile->pjob && other->volcano_queue &&
             strcmp(other->volcano_queue, group->queue) == 0)
             used += other->unbound_gpus;
     if (used + needed > queue->capability && gt_part_is_allowed(reconcile->view)) {

@@ -113,8 +113,7 @@ static void drop(struct pjob *pjob)
     if (pjob->object)
         pjob->object->job = NULL;
     free(pjob->volcano_queue);
-    if (pjob->unbound_gpus) /* its queue has them again */
-        gt_placement_on_pod_group(placement, NULL);
+    gt_reconcile_leave_queue(pjob);
     pjob->job->user = NULL;
     leave_tenant(pjob->tenant);
     free(pjob->text);

@@ -7,16 +7,26 @@
  */
 void gt_placement_set_lost(struct pjob *pjob, bool lost)
 {
-    pjob->placement->lost_jobs += lost;
-    pjob->placement->lost_jobs -= pjob->has_lost;
+    struct gt_placement *placement = pjob->placement;
+    if (lost == pjob->has_lost)
+        return;
     pjob->has_lost = lost;
+    if (lost) {
+        pjob->previous_lost = NULL;
+        pjob->next_lost = placement->lost;
+        placement->lost = pjob;
+    } else if (pjob->previous_lost)
+        pjob->previous_lost->next_lost = pjob->next_lost;
+    else
+        placement->lost = pjob->next_lost;
+    if (pjob->next_lost)
+        pjob->next_lost->previous_lost = lost ? pjob : pjob->previous_lost;
 }
 
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err)
 {
-    const struct pjob *other = pjob->placement->lost_jobs > pjob->has_lost ? pjob->placement->jobs : NULL;
-    for (; other; other = other->next) {
-        if (other == pjob || !other->has_lost)
+    for (const struct pjob *other = pjob->placement->lost; other; other = other->next_lost) {
+        if (other == pjob)
             continue;
         for (const struct gt_cache_pod *pod = other->job->pods; pod; pod = pod->next) {
             if (pod->state != GT_CACHE_WAITING || pod->deleting || pod->plan_node == GT_NONE)

@@ -79,12 +79,14 @@ struct pjob {
     uint32_t units_placed; /* where these may run though others wait for room; else 0 */
     uint64_t unbound_gpus; /* planned and on no node, or on one for a moment only */
     uint64_t unbound_ms;   /* then they count less; 0: not set */
+    struct pjob *next_unbound, *previous_unbound;
     struct gt_reservations reservations;
     struct placement_object *object; /* NULL: no memory */
     bool has_lost;                   /* pods without their gate have lost their plan */
-    bool began_in_term;              /* of this leader */
-    bool adopted;                    /* what the object planned before this leader's term was taken over */
-    bool object_read;                /* since when it has waited was taken over, too */
+    struct pjob *next_lost, *previous_lost;
+    bool began_in_term;    /* of this leader */
+    bool adopted;          /* what the object planned before this leader's term was taken over */
+    bool object_read;      /* since when it has waited was taken over, too */
     uint64_t offered_ms;   /* the last offer of a reserved place to a pod that is being made; 0: none */
     uint64_t published_ms; /* the object said last why it waits */
     enum gt_placement_state state;
@@ -133,8 +135,8 @@ struct gt_placement {
     struct remote_reservations remote; /* while it does not act */
     struct backoffs backoffs;
     struct gt_quotas quotas;
-    uint32_t lacking;   /* jobs that wait for what may be promised */
-    uint32_t lost_jobs; /* jobs with has_lost */
+    uint32_t lacking;            /* jobs that wait for what may be promised */
+    struct pjob *unbound, *lost; /* jobs with unbound_gpus, with has_lost */
     struct gt_source *timer;
     bool started, in_turn;
     struct pjob *jobs, *marked;
