@@ -416,7 +416,7 @@ static void test_random_moves(void **state)
     gang_begin(gang, 2);
     for (unsigned i = 0; i < 2 * UNIT_PODS; i++)
         running_pod(gang, i, false);
-    for (unsigned step = 0; step < 1500; step++) {
+    for (unsigned step = 0; step < 400; step++) {
         unsigned unit = random_next(&random) % 2, rack = random_next(&random) % RACKS, free = 0;
         unsigned first = unit * UNIT_PODS;
         bool leaves[JOB_PODS] = {0}, all;
