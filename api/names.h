@@ -29,6 +29,12 @@
 /* The extended resource of whole GPUs, where no other is configured. */
 #define GT_RESOURCE_GPU "metax-tech.com/gpu"
 
+/* Dynamic Resource Allocation: our driver, the class of its GPUs, the key of the taint of unhealthy ones, and
+ * the annotation that makes the kubelet look at a pod again. */
+#define GT_DRA_DRIVER         "gpu.metax-tech.com"
+#define GT_DRA_TAINT          GT_DRA_DRIVER "/unhealthy"
+#define GT_ANNOTATION_RETRIED GT_DRA_DRIVER "/retried"
+
 /* What the vendor's device plugin leaves where it shares GPUs: its resource, and an annotation of the Node.
  */
 #define GT_RESOURCE_SGPU          "metax-tech.com/sgpu"

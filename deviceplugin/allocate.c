@@ -5,6 +5,7 @@
 #include "deviceplugin/answers.h"
 #include "deviceplugin/answers_pack.h"
 #include "deviceplugin/device_nodes.h"
+#include "deviceplugin/variables.h"
 #include "proto/deviceplugin.pb-c.h"
 
 /* One container's response, all of it allocated: dp__container_allocate_response__free_unpacked() frees it.
@@ -64,36 +65,16 @@ static int add_variable(const char *name, const struct gt_buf *value, Dp__Contai
 static int add_uuids(const char *name, const struct gt_device *const *devices, unsigned count,
                      Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_GPUS_MAX * (GT_ID_SIZE + 1));
-    for (unsigned i = 0; i < count; i++)
-        gt_buf_printf(&value, "%s%s", i ? "," : "", devices[i]->uuid[0] ? devices[i]->uuid : devices[i]->id);
+    gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
+    gt_variable_uuids(devices, count, &value);
     return add_variable(name, &value, response, err);
-}
-
-/* The NICs to which the PCIe path is the shortest kind; true where there is one. */
-static bool put_nearest_nics(const struct gt_node *node, unsigned gpu, struct gt_buf *to)
-{
-    enum gt_link_kind nearest = GT_LINK_UNKNOWN;
-    unsigned count = 0;
-    for (unsigned i = 0; i < node->nic_count; i++)
-        if (node->nics[i].kind[gpu] < nearest)
-            nearest = node->nics[i].kind[gpu];
-    for (unsigned i = 0; i < node->nic_count && count < GT_NICS_PER_GPU; i++)
-        if (nearest != GT_LINK_UNKNOWN && node->nics[i].kind[gpu] == nearest)
-            gt_buf_printf(to, "%s%s", count++ ? "," : "", node->nics[i].name);
-    return count;
 }
 
 static int add_nics(const char *name, const struct gt_node *node, const struct gt_device *const *devices,
                     unsigned count, Dp__ContainerAllocateResponse *response, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_GPUS_MAX * GT_NICS_PER_GPU * sizeof(node->nics->name));
-    bool any = false;
-    for (unsigned i = 0; i < count; i++) {
-        gt_buf_puts(&value, i ? ";" : "");
-        any = put_nearest_nics(node, (unsigned)devices[i]->gpu, &value) || any;
-    }
-    return any ? add_variable(name, &value, response, err) : 0;
+    gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
+    return gt_variable_nics(node, devices, count, &value) ? add_variable(name, &value, response, err) : 0;
 }
 
 static Dp__DeviceNode *make_node(const char *dev_root, const char *name)

@@ -56,8 +56,6 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
                                        size_t len, const struct gt_preferred_callbacks *callbacks, void *arg,
                                        struct gt_buf *to, struct gt_err **err);
 
-enum { GT_NICS_PER_GPU = 8 }; /* that are told */
-
 /*
  * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
  * both, and the variables with their UUIDs and NICs. A name is given only while the spec that says what it

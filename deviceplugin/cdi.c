@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "deviceplugin/cdi_spec.h"
-#include "deviceplugin/device_nodes.h"
+#include "deviceplugin/cdi_parts.h"
 
 enum { SUFFIX_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
 
@@ -29,86 +28,26 @@ struct gt_cdi {
 
 /* ---- the spec of an inventory ---- */
 
-/* Room for what a spec points to. */
-struct spec_parts {
-    const char *dev_root;
-    struct gt_buf texts[GT_GPUS_MAX]; /* names of devices */
-    unsigned device_count, node_count, path_count;
-    struct gt_cdi_device devices[GT_GPUS_MAX];
-    struct gt_cdi_node nodes[GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX];
-    char *paths[2 * (GT_DEVICE_NODES_MAX + 2 * GT_GPUS_MAX)];
-};
-_Static_assert((int)GT_GPUS_MAX <= (int)GT_CDI_DEVICES_MAX, "each GPU is a device");
-_Static_assert((int)GT_DEVICE_NODES_MAX <= (int)GT_CDI_NODES_MAX, "the control nodes are common to all");
-
-static void parts_free(struct spec_parts *parts)
-{
-    for (unsigned i = 0; i < parts->device_count; i++)
-        gt_buf_done(&parts->texts[i]);
-    for (unsigned i = 0; i < parts->path_count; i++)
-        free(parts->paths[i]);
-    free(parts);
-}
-GT_DEFINE_CLEANUP(struct spec_parts *, parts_free)
-
-static const char *add_path(struct spec_parts *parts, const char *directory, const char *name)
-{
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s", directory, name) < 0)
-        return NULL;
-    return parts->paths[parts->path_count++] = path;
-}
-
-static int add_nodes(struct spec_parts *parts, const struct gt_device_nodes *nodes, struct gt_cdi_edits *ret,
-                     struct gt_err **err)
-{
-    ret->nodes = &parts->nodes[parts->node_count];
-    ret->node_count = nodes->count;
-    for (unsigned i = 0; i < nodes->count; i++) {
-        struct gt_cdi_node *node = &parts->nodes[parts->node_count++];
-        node->permissions = "rw";
-        node->path = add_path(parts, "/dev", nodes->names[i]);
-        node->host_path = node->path ? add_path(parts, parts->dev_root, nodes->names[i]) : NULL;
-        if (!node->host_path)
-            return gt_fail_sys(err, ENOMEM, "CDI spec");
-    }
-    return 0;
-}
-
-static int add_device(struct spec_parts *parts, const struct gt_device *device,
-                      const struct gt_device_nodes *nodes, struct gt_err **err)
-{
-    struct gt_cdi_device *to = &parts->devices[parts->device_count];
-    struct gt_buf *name = &parts->texts[parts->device_count++];
-    *name = (struct gt_buf)GT_BUF(3 * GT_ID_SIZE);
-    gt_cdi_name_add(name, device->id);
-    int r = gt_buf_check(name, "name of a CDI device", err);
-    if (r < 0)
-        return r;
-    to->name = name->data;
-    return add_nodes(parts, nodes, &to->edits, err);
-}
-
 /* The spec as text; *ret NULL where no GPU of the host can be given. */
 static int make_text(const struct gt_cdi *cdi, const struct gt_inventory *inventory, char **ret,
                      struct gt_err **err)
 {
-    GT_CLEANUP(parts_free) struct spec_parts *parts = calloc(1, sizeof(*parts));
+    gt_auto_cdi_parts struct gt_cdi_parts *parts = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
     struct gt_device_nodes nodes;
     *ret = NULL;
-    if (!parts)
-        return gt_fail_sys(err, ENOMEM, "CDI spec");
-    parts->dev_root = cdi->dev_root;
+    int r = gt_cdi_parts_new(cdi->dev_root, &parts, err);
+    if (r < 0)
+        return r;
     if (gt_device_nodes_find(cdi->dev_root, NULL, 0, &nodes, NULL) < 0)
         return 0;
     struct gt_cdi_spec spec = {.kind = cdi->kind, .devices = parts->devices};
-    int r = add_nodes(parts, &nodes, &spec.common, err);
+    r = gt_cdi_parts_nodes(parts, &nodes, &spec.common, err);
     for (unsigned i = 0; r == 0 && i < inventory->device_count; i++) {
         const struct gt_device *device = &inventory->devices[i];
         /* Also an unhealthy one: the container that has it may be restarted. */
         if (device->gpu >= 0 && gt_device_nodes_drm(cdi->dev_root, device, &nodes, NULL) == 0)
-            r = add_device(parts, device, &nodes, err);
+            r = gt_cdi_parts_device(parts, device->id, &nodes, err);
     }
     spec.device_count = parts->device_count;
     if (r < 0 || !spec.device_count)

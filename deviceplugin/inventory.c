@@ -254,6 +254,12 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
 int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
                           struct gt_err **err)
 {
+    return gt_inventory_withhold_some(inventory, UINT64_MAX, reason, ret, err);
+}
+
+int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
+                               struct gt_inventory **ret, struct gt_err **err)
+{
     struct gt_inventory *copy = malloc(sizeof(*copy));
     if (!copy)
         return gt_fail_sys(err, ENOMEM, "inventory");
@@ -263,7 +269,7 @@ int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reas
     copy->class = inventory->class ? gt_class_ref(inventory->class) : NULL;
     for (unsigned i = 0; i < copy->device_count; i++) {
         struct gt_device *device = &copy->devices[i];
-        if (device->gpu < 0 || !device->healthy)
+        if (device->gpu < 0 || !device->healthy || !(gpus >> device->gpu & 1))
             continue;
         device->healthy = false;
         snprintf(device->reason, sizeof(device->reason), "%s", reason);

@@ -72,6 +72,9 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
 /* A copy in which no GPU is healthy, for a reason that has nothing to do with any one of them. */
 int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
                           struct gt_err **err);
+/* The same of some of the node's GPUs. */
+int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
+                               struct gt_inventory **ret, struct gt_err **err);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
 void gt_inventory_unref(struct gt_inventory *inventory);
 GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)

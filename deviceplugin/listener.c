@@ -173,6 +173,18 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
     return 0;
 }
 
+int gt_listener_rename(struct gt_listener *listener, const char *path, struct gt_err **err)
+{
+    struct sockaddr_un address;
+    int r = make_address(path, &address, err);
+    if (r < 0)
+        return r;
+    if (rename(listener->path, path) < 0)
+        return gt_fail_sys(err, errno, "%s: rename to %s", listener->path, path);
+    memcpy(listener->path, address.sun_path, sizeof(listener->path));
+    return 0;
+}
+
 bool gt_listener_in_place(const struct gt_listener *listener)
 {
     struct stat st;

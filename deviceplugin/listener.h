@@ -23,6 +23,9 @@ typedef void gt_accepted(void *arg, int fd);
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
                     uint64_t *refused, struct gt_listener **ret, struct gt_err **err);
 
+/* Renames the socket, in its directory: for whom the name is a sign that somebody listens. */
+int gt_listener_rename(struct gt_listener *listener, const char *path, struct gt_err **err);
+
 /* Whether the path is still this listener's socket. */
 bool gt_listener_in_place(const struct gt_listener *listener);
 

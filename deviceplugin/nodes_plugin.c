@@ -97,10 +97,10 @@ static void on_ended(void *arg, const struct gt_rpc_caller *caller)
 
 /* No GetPreferredAllocation: there is nothing to choose. */
 static const struct gt_rpc_method methods[] = {
-    {GT_PATH_OPTIONS, gt_handle_options_plain, false},
-    {GT_PATH_LIST, handle_list, true},
-    {GT_PATH_ALLOCATE, handle_allocate, false},
-    {GT_PATH_PRESTART, gt_handle_prestart, false},
+    {.path = GT_PATH_OPTIONS, .handler = gt_handle_options_plain},
+    {.path = GT_PATH_LIST, .handler = handle_list, .streams = true},
+    {.path = GT_PATH_ALLOCATE, .handler = handle_allocate},
+    {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
 /* ---- events of the registration, on the loop's thread ---- */

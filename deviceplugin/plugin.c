@@ -254,9 +254,11 @@ static void on_unknown(void *arg)
 }
 
 static const struct gt_rpc_method methods[] = {
-    {GT_PATH_OPTIONS, gt_handle_options_preferring, false}, {GT_PATH_LIST, handle_list, true},
-    {GT_PATH_PREFERRED, handle_preferred, false},           {GT_PATH_ALLOCATE, handle_allocate, false},
-    {GT_PATH_PRESTART, gt_handle_prestart, false},
+    {.path = GT_PATH_OPTIONS, .handler = gt_handle_options_preferring},
+    {.path = GT_PATH_LIST, .handler = handle_list, .streams = true},
+    {.path = GT_PATH_PREFERRED, .handler = handle_preferred},
+    {.path = GT_PATH_ALLOCATE, .handler = handle_allocate},
+    {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
 static void on_registered(void *arg)
@@ -341,7 +343,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     if (r < 0)
         return r;
     plugin->service =
-        (struct gt_rpc_service){methods, GT_COUNT(methods), on_begun, on_ended, on_unknown, plugin};
+        (struct gt_rpc_service){methods, GT_COUNT(methods), on_begun, on_ended, on_unknown, plugin, false};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource,
                                                          .prefers = true,

@@ -29,7 +29,8 @@ struct gt_podresources {
     struct gt_loop *loop;
     struct gt_podresources_options options;
     struct gt_podresources_events events;
-    char *resource, *other, *socket;
+    char *resource, *other, *driver, *socket;
+    struct gt_pod_wanted wanted;
     struct gt_mailbox *mailbox;
     struct gt_source *timer; /* the next call, or the end of waiting for one */
     struct gt_rpc *rpc;      /* NULL until there was somebody to call */
@@ -100,8 +101,7 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
 {
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, client->resource, client->other, &answer,
-                           &err) < 0) {
+    if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, &client->wanted, &answer, &err) < 0) {
         fail(client, gt_err_text(err), false);
         return false;
     }
@@ -146,8 +146,7 @@ static void take_offer(struct gt_podresources *client, const struct podresources
     struct gt_pod_answer answer = {0};
     int others = -1;
     if (done && done->status == GT_RPC_OK &&
-        gt_pod_answer_read(GT_POD_ALLOCATABLE, done->reply, done->len, client->resource, client->other,
-                           &answer, NULL) == 0) {
+        gt_pod_answer_read(GT_POD_ALLOCATABLE, done->reply, done->len, &client->wanted, &answer, NULL) == 0) {
         others = (int)answer.holdings.others;
         gt_pod_answer_done(&answer);
     }
@@ -268,7 +267,9 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
         client->options.timeout_ms = LIST_TIMEOUT_MS;
     client->resource = strdup(options->resource);
     client->other = options->other ? strdup(options->other) : NULL;
-    if (!client->resource || (options->other && !client->other) ||
+    client->driver = options->driver ? strdup(options->driver) : NULL;
+    client->wanted = (struct gt_pod_wanted){client->resource, client->other, client->driver};
+    if (!client->resource || (options->other && !client->other) || (options->driver && !client->driver) ||
         asprintf(&client->socket, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
         client->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "pod-resources");
@@ -314,6 +315,7 @@ void gt_podresources_free(struct gt_podresources *client)
     gt_mailbox_free(client->mailbox);
     free(client->resource);
     free(client->other);
+    free(client->driver);
     free(client->socket);
     free(client);
 }

@@ -24,7 +24,8 @@ struct gt_podresources;
 /* A device that a container holds. */
 struct gt_holder {
     const char *namespace, *pod, *container;
-    const char *id;
+    const char *id;                      /* of a claim: the device's name in the driver's pool */
+    const char *claim, *claim_namespace; /* by which it is held; NULL: by the device plugin */
 };
 
 enum { GT_HOLDERS_MAX = 4096 };
@@ -55,6 +56,7 @@ struct gt_podresources_events { /* on the loop's thread; none may free the clien
 struct gt_podresources_options {
     const char *kubelet_dir, *resource; /* only this resource's devices are reported */
     const char *other;                  /* devices of this one are counted; NULL: none are */
+    const char *driver;                 /* devices of claims of this one are reported, too; NULL: none */
     struct gt_plugin *plugin;           /* whose handlers must not run meanwhile; NULL: none of ours do */
     unsigned poll_ms;                   /* 0: 5 s */
     unsigned settle_quiet_ms;           /* 0: 300 ms */

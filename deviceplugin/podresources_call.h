@@ -28,9 +28,13 @@ struct gt_pod_answer {
     void *message;
 };
 enum gt_pod_method { GT_POD_LIST, GT_POD_ALLOCATABLE };
-/* `other` is a resource whose devices are only counted; NULL: none. */
-int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
-                       const char *other, struct gt_pod_answer *ret, struct gt_err **err);
+struct gt_pod_wanted {
+    const char *resource; /* whose devices are listed */
+    const char *other;    /* whose devices are only counted; NULL: none */
+    const char *driver;   /* whose claimed devices are listed, too; NULL: none */
+};
+int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len,
+                       const struct gt_pod_wanted *wanted, struct gt_pod_answer *ret, struct gt_err **err);
 void gt_pod_answer_done(struct gt_pod_answer *answer);
 
 /* The same of List for all containers in it: does this one hold a device of the resource? The texts live as

@@ -29,7 +29,12 @@ static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, str
 {
     if (answer->holdings.count == GT_HOLDERS_MAX)
         return gt_fail(err, E2BIG, "pod-resources: more than %d devices are in use", GT_HOLDERS_MAX);
-    const char *texts[] = {holder->namespace, holder->pod, holder->container, holder->id};
+    const char *texts[] = {holder->namespace,
+                           holder->pod,
+                           holder->container,
+                           holder->id,
+                           holder->claim ? holder->claim : "",
+                           holder->claim_namespace ? holder->claim_namespace : ""};
     for (unsigned i = 0; i < GT_COUNT(texts); i++)
         if (!gt_text_is_utf8(texts[i]))
             return gt_fail(err, EINVAL, "pod-resources: a name in it is not UTF-8");
@@ -44,13 +49,8 @@ static int add(struct gt_pod_answer *answer, const struct gt_holder *holder, str
     return 0;
 }
 
-/* The resources that are looked for. */
-struct wanted_pod {
-    const char *resource, *other;
-};
-
 static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices, size_t count,
-                       const struct wanted_pod *wanted, struct gt_holder holder, struct gt_err **err)
+                       const struct gt_pod_wanted *wanted, struct gt_holder holder, struct gt_err **err)
 {
     for (size_t i = 0; i < count; i++) {
         if (wanted->other && strcmp(devices[i]->resource, wanted->other) == 0)
@@ -67,43 +67,59 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
     return 0;
 }
 
-static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struct wanted_pod *wanted,
+static int add_claimed(struct gt_pod_answer *answer, const Pr__DynamicResource *claim, const char *driver,
+                       struct gt_holder holder, struct gt_err **err)
+{
+    int r = 0;
+    holder.claim = claim->claim;
+    holder.claim_namespace = claim->claim_namespace;
+    for (size_t i = 0; r == 0 && i < claim->n_resources; i++) {
+        holder.id = claim->resources[i]->device; /* CDI names may be those of other devices */
+        if (strcmp(claim->resources[i]->driver, driver) == 0)
+            r = add(answer, &holder, err);
+    }
+    return r;
+}
+
+static int add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod, const struct gt_pod_wanted *wanted,
                    struct gt_err **err)
 {
     answer->holdings.pods++;
     for (size_t i = 0; i < pod->n_containers; i++) {
         const Pr__Container *container = pod->containers[i];
-        const struct gt_holder holder = {pod->namespace_, pod->name, container->name, NULL};
+        const struct gt_holder holder = {
+            .namespace = pod->namespace_, .pod = pod->name, .container = container->name};
         int r = add_devices(answer, container->devices, container->n_devices, wanted, holder, err);
+        for (size_t k = 0; r == 0 && wanted->driver && k < container->n_dynamic_resources; k++)
+            r = add_claimed(answer, container->dynamic_resources[k], wanted->driver, holder, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method, const struct wanted_pod *wanted,
-                   struct gt_err **err)
+static int add_all(struct gt_pod_answer *answer, enum gt_pod_method method,
+                   const struct gt_pod_wanted *wanted, struct gt_err **err)
 {
     const Pr__ListResponse *list = answer->message;
     const Pr__AllocatableResponse *allocatable = answer->message;
     int r = 0;
     if (method == GT_POD_ALLOCATABLE)
         return add_devices(answer, allocatable->devices, allocatable->n_devices, wanted,
-                           (struct gt_holder){"", "", "", NULL}, err);
+                           (struct gt_holder){.namespace = "", .pod = "", .container = ""}, err);
     for (size_t i = 0; r == 0 && i < list->n_pods; i++)
         r = add_pod(answer, list->pods[i], wanted, err);
     return r;
 }
 
-int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
-                       const char *other, struct gt_pod_answer *ret, struct gt_err **err)
+int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len,
+                       const struct gt_pod_wanted *wanted, struct gt_pod_answer *ret, struct gt_err **err)
 {
     struct gt_pod_answer answer = {0};
-    const struct wanted_pod wanted = {resource, other};
     int r = unpack(method, bytes, len, &answer.message, err);
     if (r < 0)
         return r;
-    r = add_all(&answer, method, &wanted, err);
+    r = add_all(&answer, method, wanted, err);
     if (r < 0) {
         gt_pod_answer_done(&answer);
         return r;

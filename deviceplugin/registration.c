@@ -303,9 +303,9 @@ static void deliver_offer(void *owner, struct gt_letter *letter)
         return;
     gt_rpc_call_free(registration->call);
     registration->call = NULL;
-    bool known = offer->status == GT_RPC_OK &&
-                 gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply, offer->len,
-                                    registration->options.resource, NULL, &answer, NULL) == 0;
+    const struct gt_pod_wanted wanted = {.resource = registration->options.resource};
+    bool known = offer->status == GT_RPC_OK && gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply,
+                                                                  offer->len, &wanted, &answer, NULL) == 0;
     if (registration->state == QUERYING && answer.holdings.count) {
         /* Healthy devices that are not ours: another plugin's, or those of one that has gone. */
         gt_source_arm(registration->timer, GT_OTHER_PLUGINS_MS + 1000ULL);

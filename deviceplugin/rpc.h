@@ -52,11 +52,20 @@ enum {
 typedef enum gt_rpc_status gt_rpc_handler(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
                                           struct gt_err **err);
 
+/* A call that is answered later, from any thread, by one gt_rpc_answer(); before its server is freed. Until
+ * then others are served. */
+struct gt_rpc_reply;
+typedef void gt_rpc_later(void *arg, const uint8_t *request, size_t len, struct gt_rpc_reply *reply);
+/* `bytes` are the message where `status` is OK, else the text. The client may be gone: then nothing happens.
+ */
+void gt_rpc_answer(struct gt_rpc_reply *reply, enum gt_rpc_status status, const void *bytes, size_t len);
+
 struct gt_rpc_method {
     const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
     gt_rpc_handler *handler;
     bool streams; /* the handler gives the first message, and the next one after each gt_rpc_server_changed()
                    */
+    gt_rpc_later *later; /* in the place of `handler`; not where it streams */
 };
 
 /* Who calls: equal numbers of a connection are the same one as long as it is open, -1: not known. */
@@ -75,6 +84,7 @@ struct gt_rpc_service {
     /* Somebody called a path that is not in the table (it was answered UNIMPLEMENTED). */
     void (*unknown)(void *arg);
     void *arg;
+    bool keeps_idle; /* connections without a call stay open: the client takes their end for ours */
 };
 
 struct gt_rpc_server;

@@ -29,6 +29,9 @@ struct call {
     struct gt_rpc_tag received_tag, sent_tag, closed_tag, finished_tag, woken_tag;
     unsigned pending; /* batches whose event has not come */
     bool woken;
+    bool answered; /* gt_rpc_answer() has come; under server->lock, as the next */
+    enum gt_rpc_status status;
+    char *text; /* of the status; NULL without memory */
     bool streaming, started, sending, closed, finished;
     uint64_t generation; /* of the message sent last */
     grpc_byte_buffer *received, *message;
@@ -93,6 +96,7 @@ static void release(struct call *call)
         grpc_byte_buffer_destroy(call->received);
     if (call->message)
         grpc_byte_buffer_destroy(call->message);
+    free(call->text);
     free(call);
     drop_server(server);
 }
@@ -206,9 +210,25 @@ static void on_woken(void *owner, bool ok)
     (void)ok;
     pthread_mutex_lock(&call->server->lock);
     call->woken = false;
+    bool answered = call->answered;
     pthread_mutex_unlock(&call->server->lock);
     pump(call);
+    if (answered && !call->finished) {
+        finish(call, call->status, call->text ? call->text : "");
+        release(call); /* what kept it until it was answered */
+    }
     release(call);
+}
+
+static void answer_later(struct call *call)
+{
+    grpc_slice request = gt_rpc_flatten(call->received);
+    pthread_mutex_lock(&call->server->lock);
+    call->pending++; /* until it is answered */
+    pthread_mutex_unlock(&call->server->lock);
+    call->method->later(call->server->service->arg, GRPC_SLICE_START_PTR(request), GRPC_SLICE_LENGTH(request),
+                        (struct gt_rpc_reply *)call);
+    grpc_slice_unref(request);
 }
 
 static void on_closed(void *owner, bool ok)
@@ -248,7 +268,9 @@ static void on_received(void *owner, bool ok)
         op.data.recv_close_on_server.cancelled = &call->cancelled;
         start(call, &op, 1, &call->closed_tag);
         pump(call);
-    } else {
+    } else if (call->method->later)
+        answer_later(call);
+    else {
         gt_auto_err struct gt_err *err = NULL;
         enum gt_rpc_status status = make_message(call, &err);
         finish(call, status, gt_err_text(err));
@@ -351,7 +373,7 @@ static void on_shut_down(void *owner, bool ok)
     drop_server(owner);
 }
 
-static grpc_server *create(void)
+static grpc_server *create(bool keeps_idle)
 {
     grpc_arg arg[] = {
         {.type = GRPC_ARG_INTEGER,
@@ -364,7 +386,7 @@ static grpc_server *create(void)
         /* A client that connects and sends nothing must not hold a connection for ever. */
         {.type = GRPC_ARG_INTEGER,
          .key = (char[]){GRPC_ARG_MAX_CONNECTION_IDLE_MS},
-         .value.integer = CONNECTION_IDLE_MS},
+         .value.integer = keeps_idle ? INT_MAX : CONNECTION_IDLE_MS},
     };
     grpc_channel_args args = {.num_args = GT_COUNT(arg), .args = arg};
     return grpc_server_create(&args, NULL);
@@ -386,7 +408,7 @@ int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, 
     grpc_call_details_init(&server->details);
     grpc_metadata_array_init(&server->metadata);
     server->credentials = grpc_insecure_server_credentials_create();
-    server->server = create();
+    server->server = create(service->keeps_idle);
     grpc_server_register_completion_queue(server->server, rpc->queue, NULL);
     grpc_server_start(server->server);
     arm(server);
@@ -413,6 +435,30 @@ static void wake(struct call *call)
         call->woken = false;
         call->pending--;
     }
+}
+
+void gt_rpc_answer(struct gt_rpc_reply *reply, enum gt_rpc_status status, const void *bytes, size_t len)
+{
+    struct call *call = (struct call *)reply;
+    struct gt_rpc_server *server = call->server;
+    sigset_t old = gt_rpc_block_signals();
+    if (status == GT_RPC_OK) {
+        grpc_slice slice = grpc_slice_from_copied_buffer(bytes ? bytes : "", len);
+        call->message = grpc_raw_byte_buffer_create(&slice, 1);
+        grpc_slice_unref(slice);
+    }
+    pthread_mutex_lock(&server->lock);
+    call->status = status;
+    if (status != GT_RPC_OK)
+        call->text = strndup(bytes, len);
+    call->answered = true;
+    bool lost = !call->woken && (wake(call), !call->woken);
+    pthread_mutex_unlock(&server->lock);
+    if (lost) {
+        grpc_call_cancel(call->call, NULL);
+        release(call);
+    }
+    gt_rpc_restore_signals(&old);
 }
 
 static void wake_streams(struct gt_rpc_server *server)

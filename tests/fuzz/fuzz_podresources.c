@@ -13,7 +13,8 @@ static void read_answer(enum gt_pod_method method, const uint8_t *data, size_t s
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_pod_answer answer;
-    int r = gt_pod_answer_read(method, data, size, resource, "metax-tech.com/sgpu", &answer, &err);
+    const struct gt_pod_wanted wanted = {resource, "metax-tech.com/sgpu", "gpu.metax-tech.com"};
+    int r = gt_pod_answer_read(method, data, size, &wanted, &answer, &err);
     if ((r < 0) != (err != NULL))
         abort();
     if (r < 0)

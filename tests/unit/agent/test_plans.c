@@ -159,10 +159,12 @@ static void compare(struct gt_plan_table *table, const struct gt_holder *holders
 
 static void compares(void **state)
 {
-    const struct gt_holder right[] = {
-        {"default", "p", "c", "GPU-b"}, {"default", "p", "c", "GPU-a"}, {"other", "p", "c", "GPU-x"}};
-    const struct gt_holder wrong[] = {{"default", "p", "c", "GPU-a"}, {"default", "p", "c", "GPU-x"}};
-    const struct gt_holder fewer[] = {{"default", "p", "c", "GPU-a"}};
+    const struct gt_holder right[] = {{"default", "p", "c", "GPU-b", NULL, NULL},
+                                      {"default", "p", "c", "GPU-a", NULL, NULL},
+                                      {"other", "p", "c", "GPU-x", NULL, NULL}};
+    const struct gt_holder wrong[] = {{"default", "p", "c", "GPU-a", NULL, NULL},
+                                      {"default", "p", "c", "GPU-x", NULL, NULL}};
+    const struct gt_holder fewer[] = {{"default", "p", "c", "GPU-a", NULL, NULL}};
     struct mismatch_seen seen = {0};
     (void)state;
     gt_auto_plan_table struct gt_plan_table *table = new_table();

@@ -63,7 +63,9 @@ static void reads_one_resource(void **state)
     for (enum gt_pod_method method = GT_POD_LIST; method <= GT_POD_ALLOCATABLE; method++) {
         struct gt_pod_answer read;
         size_t len = pack_pod(method, method == GT_POD_LIST ? 3 : 0);
-        assert_return_code(gt_pod_answer_read(method, answer, len, "metax-tech.com/gpu", NULL, &read, NULL),
+        assert_return_code(gt_pod_answer_read(method, answer, len,
+                                              &(struct gt_pod_wanted){.resource = "metax-tech.com/gpu"},
+                                              &read, NULL),
                            0);
         assert_int_equal(read.holdings.count, 2);
         assert_int_equal(read.holdings.pods, method == GT_POD_LIST ? 4 : 0);
@@ -73,14 +75,19 @@ static void reads_one_resource(void **state)
         assert_string_equal(read.holdings.holders[1].pod, named ? "web" : "");
         assert_string_equal(read.holdings.holders[1].container, named ? "c0" : "");
         gt_pod_answer_done(&read);
-        assert_return_code(gt_pod_answer_read(method, answer, len, "nobody/has", NULL, &read, NULL), 0);
+        assert_return_code(gt_pod_answer_read(method, answer, len,
+                                              &(struct gt_pod_wanted){.resource = "nobody/has"}, &read, NULL),
+                           0);
         assert_int_equal(read.holdings.count, 0);
         gt_pod_answer_done(&read);
-        assert_return_code(gt_pod_answer_read(method, answer, 0, "x", NULL, &read, NULL), 0);
+        assert_return_code(
+            gt_pod_answer_read(method, answer, 0, &(struct gt_pod_wanted){.resource = "x"}, &read, NULL), 0);
         assert_int_equal(read.holdings.count, 0);
         gt_pod_answer_done(&read);
         gt_auto_err struct gt_err *err = NULL;
-        assert_int_equal(gt_pod_answer_read(method, answer, len - 1, "x", NULL, &read, &err), -EBADMSG);
+        assert_int_equal(gt_pod_answer_read(method, answer, len - 1, &(struct gt_pod_wanted){.resource = "x"},
+                                            &read, &err),
+                         -EBADMSG);
     }
 }
 
@@ -94,7 +101,8 @@ static void survives_any_bytes(void **state)
         size_t len = pack_pod(GT_POD_LIST, round % 5);
         for (unsigned i = machine_random(&random, 4) + 1; i; i--)
             answer[machine_random(&random, (unsigned)len)] = (uint8_t)machine_random(&random, 256);
-        if (gt_pod_answer_read(GT_POD_LIST, answer, len, "metax-tech.com/gpu", NULL, &read, NULL) == 0)
+        if (gt_pod_answer_read(GT_POD_LIST, answer, len,
+                               &(struct gt_pod_wanted){.resource = "metax-tech.com/gpu"}, &read, NULL) == 0)
             gt_pod_answer_done(&read);
     }
 }
@@ -107,7 +115,8 @@ static void has_limits(void **state)
     /* two bytes each: empty pods, a hundred times as large in memory */
     for (size_t i = 0; i + 1 < sizeof(answer); i += 2)
         memcpy(answer + i, "\x0a\x00", 2);
-    assert_int_equal(gt_pod_answer_read(GT_POD_LIST, answer, sizeof(answer), "x", NULL, &read, &err),
+    assert_int_equal(gt_pod_answer_read(GT_POD_LIST, answer, sizeof(answer),
+                                        &(struct gt_pod_wanted){.resource = "x"}, &read, &err),
                      -EBADMSG);
     /* too many holders */
     gt_auto_buf struct gt_buf devices = GT_BUF(1 << 20);
@@ -120,13 +129,13 @@ static void has_limits(void **state)
     assert_true(devices.len < 1 << 14);
     gt_buf_add(&whole, head, sizeof(head));
     gt_buf_add(&whole, devices.data, devices.len);
-    assert_int_equal(gt_pod_answer_read(GT_POD_ALLOCATABLE, (const uint8_t *)whole.data, whole.len, "x", NULL,
-                                        &read, &many),
+    assert_int_equal(gt_pod_answer_read(GT_POD_ALLOCATABLE, (const uint8_t *)whole.data, whole.len,
+                                        &(struct gt_pod_wanted){.resource = "x"}, &read, &many),
                      -E2BIG);
     /* and names that no Go program would send */
     gt_auto_err struct gt_err *bad = NULL;
     assert_int_equal(gt_pod_answer_read(GT_POD_ALLOCATABLE, (const uint8_t *)"\x0a\x06\x0a\x01x\x12\x01\xff",
-                                        8, "x", NULL, &read, &bad),
+                                        8, &(struct gt_pod_wanted){.resource = "x"}, &read, &bad),
                      -EINVAL);
 }
 
@@ -168,8 +177,8 @@ static enum gt_rpc_status handle_allocatable(void *arg, const uint8_t *request, 
 }
 
 static const struct gt_rpc_method methods[] = {
-    {"/v1.PodResourcesLister/List", handle_list, false},
-    {"/v1.PodResourcesLister/GetAllocatableResources", handle_allocatable, false},
+    {.path = "/v1.PodResourcesLister/List", .handler = handle_list},
+    {.path = "/v1.PodResourcesLister/GetAllocatableResources", .handler = handle_allocatable},
 };
 
 static void on_accepted(void *arg, int fd)
@@ -180,7 +189,7 @@ static void on_accepted(void *arg, int fd)
 
 static void begin(struct kubelet *kubelet, bool with_server)
 {
-    static struct gt_rpc_service service = {methods, GT_COUNT(methods), NULL, NULL, NULL, NULL};
+    static struct gt_rpc_service service = {.methods = methods, .count = GT_COUNT(methods)};
     memset(kubelet, 0, sizeof(*kubelet));
     snprintf(kubelet->directory, sizeof(kubelet->directory), "/tmp/gputopo-pods-XXXXXX");
     assert_non_null(mkdtemp(kubelet->directory));
@@ -376,7 +385,8 @@ static void on_single(void *arg, int status, const char *message, const uint8_t 
     (void)message;
     single->status = status;
     if (status == GT_RPC_OK &&
-        gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, "metax-tech.com/gpu", NULL, &read, NULL) == 0) {
+        gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len,
+                           &(struct gt_pod_wanted){.resource = "metax-tech.com/gpu"}, &read, NULL) == 0) {
         single->count = read.holdings.count;
         gt_pod_answer_done(&read);
     }

@@ -290,14 +290,13 @@ void gt_rpc_call_free(struct gt_rpc_call *call)
         call->done = NULL;
 }
 
-int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len, const char *resource,
-                       const char *other, struct gt_pod_answer *ret, struct gt_err **err)
+int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len,
+                       const struct gt_pod_wanted *wanted, struct gt_pod_answer *ret, struct gt_err **err)
 {
-    (void)other;
     (void)method;
     (void)bytes;
     (void)len;
-    (void)resource;
+    (void)wanted;
     (void)err;
     *ret = (struct gt_pod_answer){.holdings.count = w.offered};
     return 0;

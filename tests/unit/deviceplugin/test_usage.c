@@ -36,7 +36,8 @@ static void list(struct gt_usage_table *table, bool settling, const struct gt_ho
     gt_usage_listed(table, &holdings);
 }
 
-static const struct gt_holder one = {"ns", "one", "c", "GPU-1"}, two = {"ns", "two", "c", "GPU-2"};
+static const struct gt_holder one = {"ns", "one", "c", "GPU-1", NULL, NULL},
+                              two = {"ns", "two", "c", "GPU-2", NULL, NULL};
 
 static void is_unknown_at_first(void **state)
 {
@@ -78,7 +79,8 @@ static void a_settling_kubelet_frees_nothing(void **state)
     assert_int_equal(gt_usage_now(table)->used, 6);
     list(table, true, NULL, 0);
     assert_int_equal(gt_usage_now(table)->used, 6);
-    const struct gt_holder more = {"ns", "three", "c", "GPU-3"}, heir = {"ns", "heir", "c", "GPU-1"};
+    const struct gt_holder more = {"ns", "three", "c", "GPU-3", NULL, NULL},
+                           heir = {"ns", "heir", "c", "GPU-1", NULL, NULL};
     list(table, true, &more, 1);
     assert_int_equal(gt_usage_now(table)->used, 14);
     list(table, true, &heir, 1); /* the new owner is believed, and there are not two */
@@ -105,7 +107,7 @@ static void only_changes_count(void **state)
     list(table, false, both, 2);
     assert_int_equal(changes, 3);
     assert_false(gt_usage_now(table)->stale);
-    const struct gt_holder renamed[] = {{"ns", "one", "d", "GPU-1"}, two};
+    const struct gt_holder renamed[] = {{"ns", "one", "d", "GPU-1", NULL, NULL}, two};
     list(table, false, renamed, 2);
     assert_int_equal(changes, 4);
 }
@@ -114,7 +116,7 @@ static void tells_two_owners_of_one_gpu(void **state)
 {
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(3);
-    const struct gt_holder thief = {"aa", "thief", "c", "GPU-1"};
+    const struct gt_holder thief = {"aa", "thief", "c", "GPU-1", NULL, NULL};
     const struct gt_holder x[] = {one, thief}, y[] = {thief, one};
     list(table, false, &one, 1);
     list(table, false, x, 2);
@@ -129,7 +131,7 @@ static void tells_two_owners_of_one_gpu(void **state)
     list(table, false, again, 2);
     assert_int_equal(gt_usage_now(table)->twice, 0);
     /* the same GPU by two IDs */
-    const struct gt_holder place[] = {one, {"ns", "other", "c", "PCI-0000:11:00.0"}};
+    const struct gt_holder place[] = {one, {"ns", "other", "c", "PCI-0000:11:00.0", NULL, NULL}};
     list(table, false, place, 2);
     assert_int_equal(gt_usage_now(table)->twice, 2);
     assert_int_equal(gt_usage_now(table)->unknown_devices, 0);
@@ -143,7 +145,7 @@ static void unknown_devices_have_a_limit(void **state)
     struct gt_holder holders[GT_UNKNOWN_DEVICES_MAX + 10];
     for (unsigned i = 0; i < GT_COUNT(holders); i++) {
         snprintf(ids[i], sizeof(ids[i]), "stranger-%u", i);
-        holders[i] = (struct gt_holder){"ns", "pod", "c", ids[i]};
+        holders[i] = (struct gt_holder){"ns", "pod", "c", ids[i], NULL, NULL};
     }
     list(table, false, holders, GT_COUNT(holders));
     assert_int_equal(gt_usage_now(table)->unknown_devices, GT_UNKNOWN_DEVICES_MAX);
@@ -183,7 +185,7 @@ static void long_names_are_cut(void **state)
     for (unsigned i = 62; i + 2 < sizeof(text); i += 2)
         memcpy(text + i, "\xc3\xa9", 2);
     text[1000] = '\0';
-    const struct gt_holder holder = {text, text, text, "GPU-0"};
+    const struct gt_holder holder = {text, text, text, "GPU-0", NULL, NULL};
     list(table, false, &holder, 1);
     assert_int_equal(strlen(gt_usage_now(table)->owners[0].namespace), 62);
     assert_int_equal(strlen(gt_usage_now(table)->owners[0].pod), 252);
@@ -193,7 +195,7 @@ static void json_says_it_all(void **state)
 {
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
-    const struct gt_holder holders[] = {one, {"n\"s", "x", "c", "what"}};
+    const struct gt_holder holders[] = {one, {"n\"s", "x", "c", "what", NULL, NULL}};
     list(table, false, holders, 2);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     gt_usage_json(table, "n1", 12.5, &text);

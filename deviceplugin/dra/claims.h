@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_DEVICEPLUGIN_DRA_CLAIMS_H
+#define GPUTOPO_DEVICEPLUGIN_DRA_CLAIMS_H
+
+#include "base/buf.h"
+#include "deviceplugin/dra/device_name.h"
+
+/*
+ * The claims that are prepared on this node, and which devices each holds. Plain data: no file, no clock
+ * (store.h keeps it on disk).
+ */
+enum {
+    GT_DRA_CLAIMS_MAX = 512,
+    GT_DRA_CLAIM_DEVICES_MAX = 32, /* as Kubernetes has it */
+    GT_DRA_CLAIM_PODS_MAX = 256,   /* as Kubernetes has it; the first GT_DRA_PODS_KEPT are kept */
+    GT_DRA_PODS_KEPT = 4,
+    GT_DRA_UID_SIZE = 64,
+    GT_DRA_NAMESPACE_SIZE = 64,
+    GT_DRA_NAME_SIZE = 254,
+    GT_DRA_REQUEST_SIZE = 64,
+    GT_DRA_FILE_MAX = 2 << 20, /* bytes of JSON */
+};
+
+struct gt_dra_claim_id {
+    char namespace[GT_DRA_NAMESPACE_SIZE];
+    char name[GT_DRA_NAME_SIZE];
+    char uid[GT_DRA_UID_SIZE];
+};
+
+struct gt_dra_claimed_device {
+    char request[GT_DRA_REQUEST_SIZE]; /* without the part behind a slash */
+    char device[GT_DRA_DEVICE_SIZE];   /* device_name.h */
+    bool admin;                        /* for monitoring: it holds nothing */
+};
+
+struct gt_dra_claim {
+    struct gt_dra_claim_id id;
+    unsigned device_count, pod_count;
+    struct gt_dra_claimed_device devices[GT_DRA_CLAIM_DEVICES_MAX];
+    char pods[GT_DRA_PODS_KEPT][GT_DRA_NAME_SIZE]; /* in the claim's namespace, that it was reserved for */
+};
+
+struct gt_dra_claims {
+    struct gt_dra_claim *list; /* owned */
+    unsigned count;
+};
+
+/* Whether a text can be a UID: letters, digits and dashes. It becomes part of a file's name. */
+bool gt_dra_uid_is_valid(const char *uid);
+/* Whether namespace and name are names of objects, and the UID is one. */
+bool gt_dra_claim_id_is_valid(const struct gt_dra_claim_id *id);
+
+/* NULL: there is none. */
+struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, const char *uid);
+/* The claim that holds this device; NULL: none does. */
+const struct gt_dra_claim *gt_dra_claims_holder(const struct gt_dra_claims *claims, const char *device);
+/* A copy of it. -E2BIG beyond GT_DRA_CLAIMS_MAX, -ENOMEM, -EEXIST for a UID that is there. */
+int gt_dra_claims_add(struct gt_dra_claims *claims, const struct gt_dra_claim *claim, struct gt_err **err);
+/* False: there is none. */
+bool gt_dra_claims_remove(struct gt_dra_claims *claims, const char *uid);
+void gt_dra_claims_done(struct gt_dra_claims *claims);
+
+/* As JSON, with a version; the reader takes what the writer of this version wrote, and nothing else: -EINVAL
+ * with what is wrong, and where (`source` names the file), -EPROTONOSUPPORT for a version that is newer. A
+ * device that two claims hold is wrong. */
+void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to);
+int gt_dra_claims_read(const char *json, size_t len, const char *source, struct gt_dra_claims *ret,
+                       struct gt_err **err);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "deviceplugin/dra/messages.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "deviceplugin/answers_pack.h"
+#include "deviceplugin/dra/claim_cdi.h"
+#include "proto/dra.pb-c.h"
+
+enum { ERROR_MAX = 1024, CDI_IDS = 2 };
+
+static int copy_claim(const Dra__Claim *from, struct gt_dra_claim_id *to, struct gt_err **err)
+{
+    if (!gt_text_copy(to->namespace, sizeof(to->namespace), from->namespace_) ||
+        !gt_text_copy(to->name, sizeof(to->name), from->name) ||
+        !gt_text_copy(to->uid, sizeof(to->uid), from->uid) || !gt_dra_claim_id_is_valid(to))
+        return gt_fail(err, EINVAL, "\"%.63s/%.80s\" with the UID \"%.63s\" is no claim", from->namespace_,
+                       from->name, from->uid);
+    return 0;
+}
+
+static int copy_claims(const Dra__ClaimsRequest *from, struct gt_dra_request *to, struct gt_err **err)
+{
+    if (from->n_claims > GT_DRA_REQUEST_CLAIMS_MAX)
+        return gt_fail(err, E2BIG, "more than %d claims in one request", GT_DRA_REQUEST_CLAIMS_MAX);
+    to->claims = calloc(from->n_claims + 1, sizeof(*to->claims));
+    if (!to->claims)
+        return gt_fail_sys(err, ENOMEM, "claims");
+    for (size_t i = 0; i < from->n_claims; i++) {
+        int r = copy_claim(from->claims[i], &to->claims[i], err);
+        if (r < 0)
+            return r;
+        for (unsigned k = 0; k < to->count; k++)
+            if (strcmp(to->claims[k].uid, to->claims[i].uid) == 0)
+                return gt_fail(err, EINVAL, "the claim %s is in the request twice", to->claims[k].uid);
+        to->count++;
+    }
+    return 0;
+}
+
+int gt_dra_request_read(const uint8_t *bytes, size_t len, struct gt_dra_request *ret, struct gt_err **err)
+{
+    struct gt_dra_request request = {0};
+    Dra__ClaimsRequest *message =
+        gt_unpack(&dra__claims_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
+    if (!message)
+        return gt_fail(err, EINVAL, "this is no request about claims");
+    int r = copy_claims(message, &request, err);
+    gt_unpacked_free(&message->base);
+    if (r < 0) {
+        gt_dra_request_done(&request);
+        return r;
+    }
+    *ret = request;
+    return 0;
+}
+
+void gt_dra_request_done(struct gt_dra_request *request)
+{
+    free(request->claims);
+    *request = (struct gt_dra_request){0};
+}
+
+/* protobuf-c's messages hold char * also where they are only read. */
+static char *unconst(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } same = {text};
+    return same.out;
+}
+
+/* One device of an answer with all that it points to. */
+struct packed_device {
+    Dra__Device device;
+    char *request, *ids[CDI_IDS];
+    char id[2][GT_DRA_CDI_ID_SIZE];
+};
+
+static void pack_device(const struct gt_dra_claim *claim, unsigned i, const char *pool, const char *kind,
+                        struct packed_device *to)
+{
+    const struct gt_dra_claimed_device *from = &claim->devices[i];
+    dra__device__init(&to->device);
+    to->request = unconst(from->request);
+    to->device.requests = &to->request;
+    to->device.n_requests = 1;
+    to->device.pool = unconst(pool);
+    to->device.device = unconst(from->device);
+    gt_dra_cdi_device_id(kind, claim->id.uid, from->device, to->id[0]);
+    to->ids[to->device.n_cdi_ids++] = to->id[0];
+    /* The variables of a request once, with its first device. */
+    if (gt_dra_cdi_is_first(claim, i)) {
+        gt_dra_cdi_request_id(kind, claim->id.uid, from->request, to->id[1]);
+        to->ids[to->device.n_cdi_ids++] = to->id[1];
+    }
+    to->device.cdi_ids = to->ids;
+}
+
+static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, const char *kind,
+                       struct gt_buf *to)
+{
+    struct packed_device *all = calloc(GT_DRA_CLAIM_DEVICES_MAX, sizeof(*all));
+    Dra__Device *devices[GT_DRA_CLAIM_DEVICES_MAX];
+    Dra__PreparedClaim prepared = DRA__PREPARED_CLAIM__INIT;
+    Dra__PrepareResponse__ClaimsEntry entry = DRA__PREPARE_RESPONSE__CLAIMS_ENTRY__INIT,
+                                      *entries[] = {&entry};
+    Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
+    char error[ERROR_MAX];
+    if (!all) {
+        to->failed = true;
+        return;
+    }
+    if (outcome->error) {
+        snprintf(error, sizeof(error), "%s", outcome->error);
+        gt_text_make_printable(error);
+        prepared.error = error;
+    }
+    for (unsigned i = 0; outcome->claim && !outcome->error && i < outcome->claim->device_count; i++) {
+        pack_device(outcome->claim, i, pool, kind, &all[i]);
+        devices[prepared.n_devices++] = &all[i].device;
+    }
+    prepared.devices = devices;
+    entry.key = unconst(outcome->uid);
+    entry.value = &prepared;
+    response.claims = entries;
+    response.n_claims = 1;
+    gt_pack(&response.base, to);
+    free(all);
+}
+
+/* A message is its fields one after the other, so that those with one claim each, in a row, are one with all.
+ */
+void gt_dra_answer_prepare(const struct gt_dra_outcome *outcomes, unsigned count, const char *pool,
+                           const char *kind, struct gt_buf *to)
+{
+    for (unsigned i = 0; i < count; i++)
+        pack_claim(&outcomes[i], pool, kind, to);
+}
+
+void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcomes, unsigned count, struct gt_buf *to)
+{
+    for (unsigned i = 0; i < count; i++) {
+        Dra__UnpreparedClaim claim = DRA__UNPREPARED_CLAIM__INIT;
+        Dra__UnprepareResponse__ClaimsEntry entry = DRA__UNPREPARE_RESPONSE__CLAIMS_ENTRY__INIT,
+                                            *entries[] = {&entry};
+        Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
+        char error[ERROR_MAX];
+        if (outcomes[i].error) {
+            snprintf(error, sizeof(error), "%s", outcomes[i].error);
+            gt_text_make_printable(error);
+            claim.error = error;
+        }
+        entry.key = unconst(outcomes[i].uid);
+        entry.value = &claim;
+        response.claims = entries;
+        response.n_claims = 1;
+        gt_pack(&response.base, to);
+    }
+}
+
+void gt_dra_answer_info(const char *driver, const char *endpoint, struct gt_buf *to)
+{
+    static const char *const services[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
+                                           "v1alpha1.DRAResourceHealth"};
+    char *names[GT_COUNT(services)];
+    Dra__PluginInfo info = DRA__PLUGIN_INFO__INIT;
+    for (unsigned i = 0; i < GT_COUNT(services); i++)
+        names[i] = unconst(services[i]);
+    info.type = unconst("DRAPlugin");
+    info.name = unconst(driver);
+    info.endpoint = unconst(endpoint);
+    info.services = names;
+    info.n_services = GT_COUNT(services);
+    gt_pack(&info.base, to);
+}
+
+int gt_dra_notice_read(const uint8_t *bytes, size_t len, bool *ret_registered, char *ret_error, size_t size,
+                       struct gt_err **err)
+{
+    Dra__RegistrationStatus *status =
+        gt_unpack(&dra__registration_status__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
+    if (!status)
+        return gt_fail(err, EBADMSG, "this is no registration status");
+    *ret_registered = status->registered;
+    snprintf(ret_error, size, "%s", status->error);
+    gt_text_make_printable(ret_error);
+    gt_unpacked_free(&status->base);
+    return 0;
+}
+
+static Dra__HealthState state_of(const struct gt_inventory *inventory, const struct gt_device *device)
+{
+    if (device->gpu < 0 || !device->healthy)
+        return DRA__HEALTH_STATE__HEALTH_UNHEALTHY;
+    return inventory->node->gpus[device->gpu].health == GT_GPU_HEALTHY ? DRA__HEALTH_STATE__HEALTH_HEALTHY
+                                                                       : DRA__HEALTH_STATE__HEALTH_UNKNOWN;
+}
+
+/* A place may stand in the inventory twice: a lost GPU, and the one that sits there now, which goes before.
+ */
+static bool is_repeated(const struct gt_inventory *inventory, unsigned i)
+{
+    for (unsigned k = 0; k < i; k++)
+        if (strcmp(inventory->devices[k].bdf, inventory->devices[i].bdf) == 0)
+            return true;
+    return false;
+}
+
+void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool, int64_t now_s,
+                          struct gt_buf *to)
+{
+    for (unsigned i = 0; inventory && i < inventory->device_count; i++) {
+        const struct gt_device *from = &inventory->devices[i];
+        char name[GT_DRA_DEVICE_SIZE];
+        if (is_repeated(inventory, i) || !gt_dra_device_name(from->bdf, name))
+            continue;
+        Dra__DeviceId id = DRA__DEVICE_ID__INIT;
+        Dra__DeviceHealth health = DRA__DEVICE_HEALTH__INIT, *one[] = {&health};
+        Dra__HealthResponse response = DRA__HEALTH_RESPONSE__INIT;
+        id.pool = unconst(pool);
+        id.device = name;
+        health.device = &id;
+        health.health = state_of(inventory, from);
+        health.updated = now_s;
+        health.message = unconst(from->reason);
+        response.devices = one;
+        response.n_devices = 1;
+        gt_pack(&response.base, to);
+    }
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/names.h"
+#include "api/resource_claim.h"
+#include "api/resource_slice.h"
+
+static int read_claim(const char *text, struct gt_resource_claim *ret, cJSON **keep, struct gt_err **err)
+{
+    *keep = cJSON_Parse(text);
+    assert_non_null(*keep);
+    return gt_resource_claim_read(*keep, ret, err);
+}
+
+static void claims_are_read(void **state)
+{
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":\"u\",\"deletionTimestamp\":\"x\"},"
+        "\"status\":{"
+        "\"reservedFor\":[{\"resource\":\"jobs\",\"name\":\"j\"},{\"resource\":\"pods\",\"name\":\"p\","
+        "\"uid\":\"v\"}],"
+        "\"allocation\":{\"devices\":{\"results\":[{\"request\":\"r/"
+        "s\",\"driver\":\"d\",\"pool\":\"n\",\"device\":\"g\"},"
+        "{\"request\":\"r\",\"driver\":\"d\",\"pool\":\"n\",\"device\":\"h\",\"adminAccess\":true}]}}}}";
+    struct gt_resource_claim claim;
+    cJSON *object;
+    (void)state;
+    assert_int_equal(read_claim(text, &claim, &object, NULL), 0);
+    assert_string_equal(claim.uid, "u");
+    assert_true(claim.deleting && claim.allocated);
+    assert_int_equal(claim.result_count, 2);
+    assert_string_equal(claim.results[0].request, "r/s");
+    assert_false(claim.results[0].admin);
+    assert_true(claim.results[1].admin);
+    assert_int_equal(claim.pod_count, 1);
+    assert_string_equal(claim.pods[0], "p");
+    cJSON_Delete(object);
+}
+
+static void nonsense_is_refused(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        {"{}", "metadata.name: is missing"},
+        {"{\"metadata\":{\"name\":\"c\"}}", "metadata.uid: is missing"},
+        {"{\"metadata\":{\"name\":\"c\",\"uid\":\"u\"},\"status\":{\"reservedFor\":{}}}",
+         "status.reservedFor"},
+        {"{\"metadata\":{\"name\":\"c\",\"uid\":\"u\"},\"status\":{\"allocation\":{\"devices\":{\"results\":["
+         "{\"request\":\"r\"}]}}}}",
+         "results[0].device"},
+        {"{\"metadata\":{\"name\":\"c\",\"uid\":\"u\"},\"status\":{\"allocation\":{\"devices\":{\"results\":["
+         "{\"request\":1}]}}}}",
+         "results[0].request"},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        struct gt_resource_claim claim;
+        cJSON *object;
+        assert_int_equal(read_claim(wrong[i].text, &claim, &object, &err), -EINVAL);
+        if (!strstr(gt_err_text(err), wrong[i].why))
+            fail_msg("\"%s\" lacks \"%s\"", gt_err_text(err), wrong[i].why);
+        cJSON_Delete(object);
+    }
+}
+
+static void slices_are_written(void **state)
+{
+    gt_auto_node struct gt_node *node = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
+    (void)state;
+    assert_int_equal(gt_node_new(2, 0, &node, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:1%u:00.0", i);
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%u", i);
+        snprintf(gpu->path.root, sizeof(gpu->path.root), "pci0000:10");
+        memset(gpu->product, 'x', sizeof(gpu->product) - 1);
+        gpu->memory_bytes = i ? 64ULL << 30 : 1000;
+        gpu->numa_node = (int)i - 1;
+    }
+    assert_int_equal(gt_node_finish(node, NULL), 0);
+    const struct gt_resource_slice slice = {
+        .node_name = "n1",
+        .node_uid = "u",
+        .node = node,
+        .supernode = "rack",
+        .taint_effect = "NoSchedule",
+        .device_count = 2,
+        .devices = {{"gpu-b", &node->gpus[1], NULL}, {"gpu-a", &node->gpus[0], "xid"}},
+    };
+    gt_resource_slice_write(&slice, &text);
+    assert_false(text.failed);
+    cJSON *json = cJSON_Parse(text.data);
+    assert_non_null(json);
+    struct gt_resource_slice_head head;
+    assert_int_equal(gt_resource_slice_read(json, &head, NULL), 0);
+    assert_string_equal(head.name, "n1-" GT_DRA_DRIVER);
+    assert_string_equal(head.driver, GT_DRA_DRIVER);
+    assert_string_equal(head.node_name, "n1");
+    assert_string_equal(head.pool, "n1");
+    assert_int_equal(head.device_count, 2);
+    cJSON_Delete(json);
+    static const char *const parts[] = {
+        "\"devices\":[{\"name\":\"gpu-b\"",
+        "\"memory\":{\"value\":\"65536Mi\"}",
+        "\"memory\":{\"value\":\"1000\"}",
+        "\"resource.kubernetes.io/numaNode\":{\"int\":0}",
+        "\"resource.kubernetes.io/pcieRoot\":{\"string\":\"pci0000:10\"}",
+        "\"supernode\":{\"string\":\"rack\"}",
+        "\"taints\":[{\"key\":\"gpu.metax-tech.com/unhealthy\",\"value\":\"xid\",\"effect\":\"NoSchedule\"}]",
+    };
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (!strstr(text.data, parts[i]))
+            fail_msg("%s lacks %s", text.data, parts[i]);
+    assert_null(strstr(text.data, "linkZone")); /* neither has a direct link */
+    assert_null(strstr(text.data, ":-1"));
+}
+
+static void long_names_fit(void **state)
+{
+    char node[254], name[GT_SLICE_NAME_SIZE], other[GT_SLICE_NAME_SIZE];
+    (void)state;
+    memset(node, 'a', sizeof(node) - 1);
+    node[sizeof(node) - 1] = '\0';
+    gt_resource_slice_name(node, name);
+    node[100] = 'b';
+    gt_resource_slice_name(node, other);
+    assert_true(strlen(name) < 64);
+    assert_string_not_equal(name, other);
+    node[253 - strlen(GT_DRA_DRIVER) - 1] = '\0';
+    gt_resource_slice_name(node, name);
+    assert_int_equal(strlen(name), 253);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(claims_are_read),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(slices_are_written),
+        cmocka_unit_test(long_names_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
