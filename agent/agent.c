@@ -59,7 +59,9 @@ static void take(struct gt_agent *agent, struct gt_inventory *inventory)
     bool first = !agent->inventory;
     if (first && must_be_read(agent->options))
         log_start(agent);
-    inventory = gt_agent_cdi_check(agent, inventory);
+    gt_inventory_unref(agent->scanned);
+    agent->scanned = gt_inventory_ref(inventory);
+    inventory = gt_agent_dra_check(agent, gt_agent_cdi_check(agent, inventory));
     unsigned changes = gt_changes_log(agent->inventory, inventory, on_change, agent);
     gt_inventory_unref(agent->inventory);
     agent->inventory = inventory;
@@ -68,6 +70,7 @@ static void take(struct gt_agent *agent, struct gt_inventory *inventory)
     if (agent->nodes_plugin)
         gt_nodes_plugin_set(agent->nodes_plugin, inventory->node);
     gt_usage_inventory(agent->usage, inventory);
+    gt_agent_dra_used(agent);
     gt_agent_publish_changed(agent->publish);
     gt_debug("scanned", GT_INT("changes", changes));
 }
@@ -76,6 +79,16 @@ static void on_cdi_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     if (gt_agent_cdi_timer(agent))
+        take(agent, gt_inventory_ref(agent->scanned));
+}
+
+/* A claim was prepared, or given back. */
+static void on_dra_changed(void *arg)
+{
+    struct gt_agent *agent = arg;
+    gt_usage_claims(agent->usage, gt_dra_claims(agent->dra));
+    gt_agent_dra_used(agent);
+    if (agent->scanned && !agent->dra_offers)
         take(agent, gt_inventory_ref(agent->scanned));
 }
 
@@ -218,7 +231,8 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
         .cdi = agent->cdi,
     };
     struct gt_plugin_events events = gt_agent_plugin_events(agent);
-    return options->device_plugin ? gt_plugin_new(agent->loop, &plugin, &events, &agent->plugin, err) : 0;
+    bool is_plugin = options->device_plugin && options->advertise == GT_ADVERTISE_PLUGIN;
+    return is_plugin ? gt_plugin_new(agent->loop, &plugin, &events, &agent->plugin, err) : 0;
 }
 
 /* The order matters: signals and the environment before threads, the probe before gRPC. */
@@ -253,6 +267,8 @@ static int start(struct gt_agent *agent, struct gt_err **err)
     if (r >= 0)
         r = start_plugin(agent, err);
     if (r >= 0)
+        r = gt_agent_dra_start(agent, on_dra_changed, err);
+    if (r >= 0)
         r = gt_agent_nodes_start(agent, err);
     if (r >= 0)
         r = gt_agent_events_start(agent, err);
@@ -272,6 +288,7 @@ static void stop(struct gt_agent *agent, int result)
     gt_shutdown_begin(agent->shutdown, result < 0 ? 1 : 0);
     gt_agent_api_stop(agent);
     gt_agent_usage_stop(agent);
+    gt_agent_dra_stop(agent);
     gt_plugin_free(agent->plugin);
     gt_agent_cdi_stop(agent);
     gt_nodes_plugin_free(agent->nodes_plugin);
@@ -285,6 +302,7 @@ static void stop(struct gt_agent *agent, int result)
     }
     gt_probe_client_free(agent->probe);
     gt_inventory_unref(agent->inventory);
+    gt_inventory_unref(agent->scanned);
     gt_err_free(agent->start_error);
     gt_shutdown_free(agent->shutdown);
     gt_loop_free(agent->loop);

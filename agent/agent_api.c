@@ -22,7 +22,7 @@ static bool is_pod(void)
 
 static bool honours_plans(const struct gt_agent_options *options)
 {
-    return options->device_plugin && options->honour_plan;
+    return options->device_plugin && options->honour_plan && options->advertise == GT_ADVERTISE_PLUGIN;
 }
 
 /* Whether an API server is wanted, else why not. */
@@ -49,6 +49,7 @@ static void disconnect(struct gt_agent *agent)
     gt_agent_shares_stop(agent);
     gt_agent_publish_stop(gt_steal(agent->publish));
     gt_agent_plans_stop(agent);
+    gt_agent_dra_api_stop(agent);
     gt_agent_recorder_stop(agent);
     gt_kube_free(gt_steal(agent->kube));
 }
@@ -72,6 +73,8 @@ static int connect_to(struct gt_agent *agent, struct gt_err **err)
         r = gt_agent_recorder_start(agent, err);
     if (r >= 0 && honours_plans(agent->options))
         r = gt_agent_plans_start(agent, err);
+    if (r >= 0)
+        r = gt_agent_dra_api_start(agent, err);
     if (r >= 0)
         r = gt_agent_shares_start(agent, err);
     if (r >= 0 && agent->options->publish)

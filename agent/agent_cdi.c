@@ -13,7 +13,9 @@ enum { CDI_CHECK_MS = 5000 };
 
 static bool is_used(const struct gt_agent *agent)
 {
-    return agent->options->device_plugin && agent->options->strategy != GT_STRATEGY_DEVICES;
+    const struct gt_agent_options *options = agent->options;
+    return options->device_plugin && options->advertise == GT_ADVERTISE_PLUGIN &&
+           options->strategy != GT_STRATEGY_DEVICES;
 }
 
 static void say_failed(struct gt_agent *agent, const char *why)
@@ -83,14 +85,14 @@ struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_invent
     char reason[sizeof(inventory->devices[0].reason)];
     if (!is_used(agent))
         return inventory;
-    gt_inventory_unref(agent->scanned);
-    agent->scanned = inventory;
     refresh(agent, inventory);
     snprintf(reason, sizeof(reason), "no CDI spec: %.100s", agent->cdi_error);
     if (agent->cdi_error[0] && agent->options->strategy == GT_STRATEGY_CDI &&
-        gt_inventory_withhold(inventory, reason, &withheld, NULL) == 0)
+        gt_inventory_withhold(inventory, reason, &withheld, NULL) == 0) {
+        gt_inventory_unref(inventory);
         return withheld;
-    return gt_inventory_ref(inventory);
+    }
+    return inventory;
 }
 
 int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, struct gt_err **err)
@@ -112,6 +114,5 @@ int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, stru
 
 void gt_agent_cdi_stop(struct gt_agent *agent)
 {
-    gt_inventory_unref(agent->scanned);
     gt_cdi_free(agent->cdi);
 }

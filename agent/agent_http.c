@@ -7,12 +7,13 @@
 #include "base/prometheus.h"
 #include "http/metrics.h"
 
-/* Of both plugins. */
+/* Of all that serves the kubelet. */
 static double handler_busy_s(const struct gt_agent *agent)
 {
     uint64_t gpus = agent->plugin ? gt_plugin_busy_ms(agent->plugin) : 0,
-             nodes = agent->nodes_plugin ? gt_nodes_plugin_busy_ms(agent->nodes_plugin) : 0;
-    return (double)(gpus > nodes ? gpus : nodes) / 1000;
+             nodes = agent->nodes_plugin ? gt_nodes_plugin_busy_ms(agent->nodes_plugin) : 0,
+             claims = agent->dra ? gt_dra_busy_ms(agent->dra) : 0, most = gpus > nodes ? gpus : nodes;
+    return (double)(most > claims ? most : claims) / 1000;
 }
 
 static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MAX])
@@ -31,6 +32,13 @@ static struct gt_status status_of(struct gt_agent *agent, char (*socket)[PATH_MA
         status.streaming = stats.streaming;
         snprintf(*socket, sizeof(*socket), "%s/device-plugins/kubelet.sock", agent->options->kubelet_dir);
         status.kubelet_socket = access(*socket, F_OK) < 0 ? *socket : NULL;
+    }
+    if (agent->dra_offers) {
+        struct gt_dra_stats stats;
+        gt_dra_stats(agent->dra, &stats);
+        status.has_plugin = true;
+        status.registered = status.streaming = stats.registered;
+        status.registration_error = agent->dra_error[0] ? agent->dra_error : NULL;
     }
     return status;
 }
@@ -70,6 +78,12 @@ static void serve_metrics(struct gt_agent *agent, struct gt_http_response *respo
     metrics.has_cdi = agent->plugin && agent->options->strategy != GT_STRATEGY_DEVICES;
     if (metrics.has_cdi)
         gt_cdi_stats(agent->cdi, &metrics.cdi);
+    struct gt_dra_stats dra;
+    if (agent->dra) {
+        gt_dra_stats(agent->dra, &dra);
+        metrics.dra = &dra;
+        metrics.claims = gt_dra_claims(agent->dra)->count;
+    }
     if (agent->probe)
         gt_probe_client_stats(agent->probe, &metrics.probe);
     response->content_type = GT_PROM_TYPE;

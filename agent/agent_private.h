@@ -10,6 +10,7 @@
 #include "agent/shared_gpus.h"
 #include "agent/usage.h"
 #include "base/loop.h"
+#include "deviceplugin/dra/driver.h"
 #include "deviceplugin/nodes_plugin.h"
 #include "deviceplugin/plugin.h"
 #include "http/http.h"
@@ -79,6 +80,27 @@ struct gt_agent {
     uint64_t pods_error_ms;
     bool plans_handed_current;     /* what the plugin has was complete when it was handed over */
     struct gt_source *plans_timer; /* armed while it was not */
+
+    struct gt_dra *dra;            /* NULL: claims are not served, agent_dra.c */
+    struct gt_source *dra_changed; /* armed: who holds what by claims has changed */
+    char dra_error[512]; /* why the kubelet has not registered it, "" none since the last registration */
+    bool dra_offers;     /* the GPUs, and not only serves claims that are left */
+    uint64_t
+        dra_others;   /* GPUs that containers hold without one of our claims; all where that is not known */
+    bool dra_refused; /* a claim was, since a device was given back last */
+    char supernode[256]; /* by the Node's label, "" not known */
+    struct gt_kube_informer *dra_slices;
+    int dra_slices_error;          /* of the last failure, 0: none since the last list */
+    struct gt_kube_list *dra_pods; /* those that wait, while they are listed */
+    unsigned dra_retried;          /* of them */
+    struct gt_source *dra_retry, *dra_collect;
+    unsigned dra_next;                /* claim that is asked about next */
+    struct gt_dra_claim_id dra_asked; /* and the one that was last */
+    struct gt_kube_call *dra_asking;
+    struct gt_dra_gone {
+        char uid[GT_DRA_UID_SIZE]; /* "" none */
+        uint64_t since_ms;
+    } dra_gone[64];
 
     bool publish_anew; /* after the next scan, whoever has changed what is there */
 
@@ -154,6 +176,21 @@ void gt_agent_recorder_stop(struct gt_agent *agent);
 void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 bool gt_agent_recorder_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret);
+
+/* agent_dra.c: Dynamic Resource Allocation (--advertise=dra, or claims that are left from it). _check() takes
+ * the reference of an inventory and returns one of what the device plugin may serve of it; `on_change` is
+ * called when that may be another. */
+int gt_agent_dra_start(struct gt_agent *agent, gt_timer_callback *on_change, struct gt_err **err);
+void gt_agent_dra_stop(struct gt_agent *agent);
+struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_inventory *inventory);
+void gt_agent_dra_used(struct gt_agent *agent);
+
+/* agent_dra_api.c: what that needs of the API server. */
+int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_dra_api_stop(struct gt_agent *agent);
+void gt_agent_dra_read_claim(void *agent, const struct gt_dra_claim_id *claim, struct gt_dra_read *read);
+/* Has the kubelet look again at the pods of this node that wait for claims, soon. */
+void gt_agent_dra_retry_pods(struct gt_agent *agent);
 
 /* agent_events.c: hotplug and vendor events call for a scan, after a pause in which more may come. */
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err);

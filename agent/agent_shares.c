@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json_get.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "kube/client.h"
 
 /* The signs that the vendor's plugin shares the GPUs: those of the kubelet come with its lists, the Node's
@@ -58,6 +59,8 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
         const cJSON *text = gt_get_at(answer->object, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS);
         agent->shares.annotated = gt_shares_annotation_counts(cJSON_GetStringValue(text));
         evaluate(agent);
+        gt_text_copy(agent->supernode, sizeof(agent->supernode),
+                     gt_get_string(gt_get_at(answer->object, "metadata", "labels"), GT_LABEL_MEMBER_OF));
     }
     check_again(agent);
     gt_agent_synced(agent, GT_SYNC_NODE);

@@ -16,6 +16,8 @@ static double now_s(void)
 
 static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
 {
+    if (a->claim[0] && b->claim[0]) /* the kubelet lists the container later than the driver the claim */
+        return strcmp(a->claim_namespace, b->claim_namespace) == 0 && strcmp(a->claim, b->claim) == 0;
     return strcmp(a->namespace, b->namespace) == 0 && strcmp(a->pod, b->pod) == 0 &&
            strcmp(a->container, b->container) == 0;
 }
@@ -85,6 +87,7 @@ static void on_changed(void *arg, const struct gt_usage *before, const struct gt
                               "the kubelet has not said for a minute who uses the GPUs: %s",
                               agent->usage_error);
     }
+    gt_agent_dra_used(agent);
     gt_agent_publish_changed(agent->publish);
 }
 
@@ -170,6 +173,7 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
         .kubelet_dir = agent->options->kubelet_dir,
         .resource = agent->options->resource,
         .other = GT_RESOURCE_SGPU,
+        .driver = GT_DRA_DRIVER,
         .plugin = agent->plugin,
     };
     const struct gt_podresources_events events = {on_listed, on_failed, on_offered, agent};

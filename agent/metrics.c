@@ -229,6 +229,25 @@ static void write_owners(const struct gt_usage *usage, const struct gt_inventory
     }
 }
 
+static void write_claims(const struct gt_dra_stats *dra, unsigned claims, struct gt_buf *to)
+{
+    gt_prom_number(to, "gputopo_dra_registered", "gauge",
+                   "1 while the kubelet has registered the driver of Dynamic Resource Allocation.",
+                   dra->registered);
+    gt_prom_number(to, "gputopo_claims_prepared", "gauge", "ResourceClaims whose GPUs are held.", claims);
+    gt_prom_number(to, "gputopo_claims_waiting", "gauge",
+                   "Of those that the kubelet asks for now, those that are read, or wait for a GPU.",
+                   dra->waiting);
+    gt_prom_head(to, "gputopo_claims_total", "counter",
+                 "ResourceClaims by what became of a request; again: it was prepared already.");
+    gt_buf_printf(to,
+                  "gputopo_claims_total{result=\"prepared\"} %" PRIu64 "\n"
+                  "gputopo_claims_total{result=\"again\"} %" PRIu64 "\n"
+                  "gputopo_claims_total{result=\"refused\"} %" PRIu64 "\n"
+                  "gputopo_claims_total{result=\"unprepared\"} %" PRIu64 "\n",
+                  dra->prepared, dra->again, dra->refused, dra->unprepared);
+}
+
 static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_usage *usage = metrics->usage;
@@ -348,6 +367,8 @@ void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
         write_scores(&metrics->scores, to);
     if (metrics->has_cdi)
         write_cdi(&metrics->cdi, to);
+    if (metrics->dra)
+        write_claims(metrics->dra, metrics->claims, to);
     if (metrics->usage)
         write_usage(metrics, to);
     if (metrics->honours_plans)

@@ -6,6 +6,7 @@
 #include "agent/publish.h"
 #include "agent/usage.h"
 #include "base/buf.h"
+#include "deviceplugin/dra/driver.h"
 #include "deviceplugin/plugin.h"
 #include "kube/event.h"
 #include "topology/model/health.h"
@@ -44,7 +45,9 @@ struct gt_metrics {
     struct gt_cdi_stats cdi;
     bool has_nodes_plugin, nodes_registered; /* --probe-resource */
     uint64_t hotplug_events, vendor_events;
-    const struct gt_usage *usage; /* NULL: nobody asks who uses the GPUs */
+    const struct gt_dra_stats *dra; /* NULL: claims are not served */
+    unsigned claims;                /* that are prepared */
+    const struct gt_usage *usage;   /* NULL: nobody asks who uses the GPUs */
     struct gt_podresources_stats lists;
     bool honours_plans;
     const struct gt_plan_counts *plans; /* NULL: none are followed */

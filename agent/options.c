@@ -46,6 +46,12 @@ static int read_node_name(const struct gt_option *option, const char *value, voi
 
 static const char *const strategies[] = {
     [GT_STRATEGY_DEVICES] = "devices", [GT_STRATEGY_CDI] = "cdi", [GT_STRATEGY_BOTH] = "both", NULL};
+static const char *const advertise_words[] = {
+    [GT_ADVERTISE_PLUGIN] = "plugin", [GT_ADVERTISE_DRA] = "dra", NULL};
+static const char *const taint_words[] = {[GT_TAINT_NONE] = "none",
+                                          [GT_TAINT_NO_SCHEDULE] = "NoSchedule",
+                                          [GT_TAINT_NO_EXECUTE] = "NoExecute",
+                                          NULL};
 static const char *const publish_words[] = {
     [GT_PUBLISH_NOTHING] = "none", [GT_PUBLISH_NODE_ONLY] = "annotations", [GT_PUBLISH_ALL] = "all", NULL};
 
@@ -59,6 +65,12 @@ static const struct gt_option table[] = {
      AGENT_FIELD(kubelet_dir)},
     {"resource", "NAME", "the extended resource to advertise (metax-tech.com/gpu)", read_resource,
      AGENT_FIELD(resource)},
+    {"advertise", "HOW",
+     "offer the GPUs by plugin (the device plugin) or dra (Dynamic Resource Allocation) (plugin)",
+     gt_option_word, AGENT_FIELD(advertise), .words = advertise_words},
+    {"dra-taint", "EFFECT",
+     "offer unhealthy GPUs with this taint, NoSchedule or NoExecute, or none of them (none)", gt_option_word,
+     AGENT_FIELD(taint), .words = taint_words},
     {"device-strategy", "HOW", "containers get GPUs as devices, cdi (names) or both (devices)",
      gt_option_word, AGENT_FIELD(strategy), .words = strategies},
     {"cdi-dir", "DIR", "where the CDI spec is written (/var/run/cdi)", gt_option_text, AGENT_FIELD(cdi_dir)},
@@ -157,11 +169,16 @@ int gt_agent_options_read(int argc, char **argv, const char *environment_node, s
     int r = gt_options_read(&gt_agent_command, argc, argv, &options, NULL, err);
     if (r >= 0 && options.probe_resource && strcmp(options.probe_resource, options.resource) == 0)
         return gt_fail(err, EINVAL, "--probe-resource: %s is the resource of the GPUs", options.resource);
-    if (r >= 0 && options.strategy != GT_STRATEGY_DEVICES) {
+    if (r >= 0 && options.advertise == GT_ADVERTISE_DRA &&
+        (!options.device_plugin || options.publish == GT_PUBLISH_NOTHING))
+        return gt_fail(err, EINVAL,
+                       "--advertise=dra: it publishes what it offers, so that it does not go with %s",
+                       options.device_plugin ? "--publish=none" : "--no-device-plugin");
+    if (r >= 0 && (options.strategy != GT_STRATEGY_DEVICES || options.advertise == GT_ADVERTISE_DRA)) {
         const struct gt_cdi_options cdi = {options.cdi_dir, options.resource, options.dev_root};
         r = gt_cdi_check(&cdi, err);
         if (r < 0)
-            return gt_wrap(err, "--device-strategy");
+            return gt_wrap(err, options.advertise == GT_ADVERTISE_DRA ? "--advertise" : "--device-strategy");
     }
     if (r >= 0)
         r = default_node_name(environment_node, &options, err);

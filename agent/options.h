@@ -15,6 +15,13 @@ enum gt_publish_what {
     GT_PUBLISH_ALL,
 };
 
+/* Who offers the GPUs. */
+enum gt_advertise {
+    GT_ADVERTISE_PLUGIN, /* the device plugin */
+    GT_ADVERTISE_DRA,    /* Dynamic Resource Allocation */
+};
+enum gt_taint { GT_TAINT_NONE, GT_TAINT_NO_SCHEDULE, GT_TAINT_NO_EXECUTE };
+
 /* The command line of gputopo-agent (docs/reference/agent.md). Texts point into argv, the environment or
  * literals. */
 struct gt_agent_options {
@@ -36,6 +43,8 @@ struct gt_agent_options {
     enum gt_log_format log_format;
     enum gt_publish_what publish;
     enum gt_device_strategy strategy;
+    enum gt_advertise advertise;
+    enum gt_taint taint; /* of unhealthy GPUs */
     bool device_plugin, honour_plan, oneshot;
     bool print_fault_table;
     bool help, version; /* asked for: print it and do nothing else */

@@ -38,6 +38,8 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
     const struct lane *lanes = publish->lanes;
     if (publish->options.node_only && is_of_object(lane))
         return false;
+    if (lane == GT_PUBLISH_SLICE && !publish->options.slice_name)
+        return false;
     if (!makes_object(publish))
         return lane == GT_PUBLISH_WIRING && (lanes[lane].changed || lanes[lane].again);
     if (is_step(lane))
@@ -110,10 +112,13 @@ static struct gt_kube_request request_of(const struct gt_publish *publish, enum 
     bool of_object = is_of_object(which);
     struct gt_kube_request request = {
         .verb = which == GT_PUBLISH_OWNER ? GT_KUBE_GET : GT_KUBE_APPLY,
-        .resource = of_object ? &gt_kube_node_gpu_topologies : &gt_kube_nodes,
-        .name = publish->options.node_name,
+        .resource = of_object                   ? &gt_kube_node_gpu_topologies
+                    : which == GT_PUBLISH_SLICE ? &gt_kube_resource_slices
+                                                : &gt_kube_nodes,
+        .name = which == GT_PUBLISH_SLICE ? publish->options.slice_name : publish->options.node_name,
         .field_manager = gt_publish_lane_manager(which),
-        .force = of_object || (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
+        .force = of_object || which == GT_PUBLISH_SLICE ||
+                 (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
         .no_object = !is_step(which),
         .deadline_ms = publish->away ? GT_PUBLISH_AWAY_MS : GT_PUBLISH_DEADLINE_MS,
@@ -200,6 +205,12 @@ void gt_publish_changed(struct gt_publish *publish)
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         if (!is_step((enum gt_publish_lane)i))
             publish->lanes[i].changed = true;
+    schedule(publish);
+}
+
+void gt_publish_again(struct gt_publish *publish, enum gt_publish_lane lane)
+{
+    publish->lanes[lane].again = true;
     schedule(publish);
 }
 

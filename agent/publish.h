@@ -10,7 +10,7 @@
  * Decides what is written to the API server next, and when. Knows no clock, no connection and no GPUs
  * (docs/reference/publishing.md). All on the loop's thread.
  *
- * There are six lanes, and one request at a time. The first two are there to be done once, the others are
+ * There are seven lanes, and one request at a time. The first two are there to be done once, the others are
  * written again when their text has changed, at most once a second each, and at every heartbeat.
  */
 enum gt_publish_lane {
@@ -20,6 +20,7 @@ enum gt_publish_lane {
     GT_PUBLISH_USAGE,       /* what changes often; both need OBJECT */
     GT_PUBLISH_ANNOTATIONS, /* of the Node; needs OWNER */
     GT_PUBLISH_LABELS,      /* of the Node; needs OWNER */
+    GT_PUBLISH_SLICE,       /* the node's ResourceSlice (--advertise=dra); needs OWNER */
     GT_PUBLISH_LANES,
 };
 
@@ -57,8 +58,9 @@ struct gt_publish_port {
 };
 
 struct gt_publish_options {
-    const char *node_name; /* lives as long as the publisher */
-    uint64_t heartbeat_ms; /* plus or minus a fifth */
+    const char *node_name;  /* lives as long as the publisher */
+    const char *slice_name; /* likewise; NULL: no ResourceSlice */
+    uint64_t heartbeat_ms;  /* plus or minus a fifth */
     bool force_annotations;
     bool node_only; /* no NodeGPUTopology: annotations and labels of the Node alone */
 };
@@ -96,6 +98,9 @@ void gt_publish_changed(struct gt_publish *publish);
 
 /* As if the heartbeat was due: everything is written again, whoever has changed it. */
 void gt_publish_refresh(struct gt_publish *publish);
+
+/* This lane is written again, since what the API server had of it is gone. */
+void gt_publish_again(struct gt_publish *publish, enum gt_publish_lane lane);
 
 /* The timer. */
 void gt_publish_run(struct gt_publish *publish);

@@ -6,6 +6,8 @@
 
 #include "agent/agent_private.h"
 #include "agent/publish_text.h"
+#include "agent/slice.h"
+#include "api/resource_slice.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,6 +26,7 @@ struct gt_agent_publish {
     struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS];
     struct gt_publish_scores scores;
     unsigned labels_left_out; /* somebody else's */
+    char slice_name[GT_SLICE_NAME_SIZE];
 };
 
 /* ---- the port: one request at a time, the loop's timer and clock ---- */
@@ -96,8 +99,12 @@ static void update_conditions(struct gt_agent_publish *publish)
     struct gt_podresources_stats lists;
     const struct gt_usage *usage = gt_usage_now(agent->usage);
     char now[GT_PUBLISH_TIME_SIZE], asked[GT_PUBLISH_TIME_SIZE] = "", shared[128];
+    struct gt_dra_stats dra = {0};
+    bool by_claims = agent->dra_offers;
     if (agent->plugin)
         gt_plugin_stats(agent->plugin, &stats);
+    if (by_claims)
+        gt_dra_stats(agent->dra, &dra);
     gt_podresources_stats(agent->podresources, &lists);
     if (lists.last_s > 0)
         gt_time_text((int64_t)lists.last_s, asked);
@@ -105,9 +112,9 @@ static void update_conditions(struct gt_agent_publish *publish)
     const struct gt_condition_facts facts = {
         .inventory = agent->inventory,
         .scan_error = agent->scan_error,
-        .has_plugin = agent->plugin != NULL,
-        .registered = stats.registered,
-        .registration_error = agent->registration_error,
+        .has_plugin = agent->plugin != NULL || by_claims,
+        .registered = by_claims ? dra.registered : stats.registered,
+        .registration_error = by_claims ? agent->dra_error : agent->registration_error,
         .shared_why = shared[0] ? shared : NULL,
         .usage_known = usage->known,
         .usage_stale = usage->stale,
@@ -125,6 +132,29 @@ static unsigned capacity_of(const struct gt_inventory *inventory)
     if (gt_node_not_advertised(inventory->node))
         return 0; /* the vendor's plugin has the node, and its annotations */
     return inventory->device_count > gpus ? inventory->device_count : gpus;
+}
+
+/* Not before it is known who uses what, and the driver can take claims. */
+static bool write_slice(const struct gt_agent *agent, const char *uid, struct gt_buf *to)
+{
+    static const char *const effects[] = {
+        [GT_TAINT_NONE] = NULL, [GT_TAINT_NO_SCHEDULE] = "NoSchedule", [GT_TAINT_NO_EXECUTE] = "NoExecute"};
+    const struct gt_usage *usage = gt_usage_now(agent->usage);
+    struct gt_dra_stats stats;
+    gt_dra_stats(agent->dra, &stats);
+    if (!usage->known || !stats.registered)
+        return false;
+    const struct gt_slice_facts facts = {
+        .node_name = agent->options->node_name,
+        .node_uid = uid,
+        .supernode = agent->supernode,
+        .inventory = agent->inventory,
+        .usage = usage,
+        .others = agent->dra_others,
+        .taint_effect = effects[agent->options->taint],
+    };
+    gt_slice_write(&facts, to);
+    return true;
 }
 
 static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, const char *at,
@@ -152,6 +182,8 @@ static bool source_write(void *arg, enum gt_publish_lane lane, const char *uid, 
     case GT_PUBLISH_LABELS:
         gt_publish_write_labels(name, uid, inventory->node, publish->labels_left_out, to);
         return true;
+    case GT_PUBLISH_SLICE:
+        return write_slice(agent, uid, to);
     case GT_PUBLISH_OWNER:
     case GT_PUBLISH_LANES:
         break;
@@ -219,6 +251,12 @@ void gt_agent_publish_refresh(struct gt_agent_publish *publish)
     gt_publish_refresh(publish->engine);
 }
 
+void gt_agent_publish_slice(struct gt_agent_publish *publish)
+{
+    if (publish)
+        gt_publish_again(publish->engine, GT_PUBLISH_SLICE);
+}
+
 void gt_agent_publish_stop(struct gt_agent_publish *publish)
 {
     if (!publish)
@@ -233,10 +271,12 @@ GT_DEFINE_CLEANUP(struct gt_agent_publish *, gt_agent_publish_stop)
 static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
 {
     const struct gt_agent_options *options = publish->agent->options;
+    gt_resource_slice_name(options->node_name, publish->slice_name);
     const struct gt_publish_options engine = {
         .node_name = options->node_name,
         .heartbeat_ms = (uint64_t)options->heartbeat_s * 1000,
         .force_annotations = options->device_plugin,
+        .slice_name = options->advertise == GT_ADVERTISE_DRA ? publish->slice_name : NULL,
         .node_only = options->publish == GT_PUBLISH_NODE_ONLY,
     };
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,

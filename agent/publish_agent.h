@@ -15,6 +15,8 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
 /* All take NULL. Something that is published may have changed; somebody asked for everything anew. */
 void gt_agent_publish_changed(struct gt_agent_publish *publish);
 void gt_agent_publish_refresh(struct gt_agent_publish *publish);
+/* The ResourceSlice is gone. */
+void gt_agent_publish_slice(struct gt_agent_publish *publish);
 void gt_agent_publish_stop(struct gt_agent_publish *publish);
 
 /* False, nothing written, where nothing is published. */

@@ -93,6 +93,7 @@ static void node_found(struct gt_publish *publish, const struct gt_kube_answer *
     publish->lanes[GT_PUBLISH_OBJECT].done = false;
     publish->lanes[GT_PUBLISH_ANNOTATIONS].again = true;
     publish->lanes[GT_PUBLISH_LABELS].again = true;
+    publish->lanes[GT_PUBLISH_SLICE].again = true; /* the Node owns it */
 }
 
 static void node_missing(struct gt_publish *publish)

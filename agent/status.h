@@ -10,7 +10,7 @@ struct gt_status {
     const struct gt_inventory *inventory; /* NULL before the first scan */
     double scan_busy_s;                   /* how long the scan in progress has been running, 0: none */
     double handler_busy_s;                /* how long the oldest call of the kubelet has been worked on */
-    bool has_plugin;
+    bool has_plugin;                      /* or the driver of Dynamic Resource Allocation, in its place */
     bool registered, streaming;
     const char *registration_error; /* of the last attempt, NULL: none failed since */
     const char *kubelet_socket;     /* that does not exist, NULL: it does */

@@ -6,6 +6,7 @@
 
 #include "base/json_write.h"
 #include "base/text.h"
+#include "deviceplugin/dra/claim_cdi.h"
 
 struct gt_usage_table {
     gt_usage_changed *changed;
@@ -13,6 +14,10 @@ struct gt_usage_table {
     struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_usage_owner *entries; /* what the kubelet lists, ascending, each once */
     unsigned count;
+    struct gt_usage_owner *prepared; /* of the driver's claims, in no order; those without pods, too */
+    unsigned prepared_count;
+    struct gt_usage_owner *watched; /* likewise, of claims for monitoring */
+    unsigned watched_count;
     bool listed, stale;
     struct gt_usage *now;
 };
@@ -29,7 +34,11 @@ static int compare_entries(const void *x, const void *y)
 {
     const struct gt_usage_owner *a = x, *b = y;
     int order = compare_owners(a, b);
-    return order == 0 ? strcmp(a->id, b->id) : order;
+    if (order == 0)
+        order = strcmp(a->id, b->id);
+    if (order == 0)
+        order = strcmp(a->claim, b->claim);
+    return order == 0 ? strcmp(a->claim_namespace, b->claim_namespace) : order;
 }
 
 /* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut at a character.
@@ -50,11 +59,39 @@ static void fill_entry(struct gt_usage_owner *entry, const struct gt_holder *hol
     copy(entry->namespace, sizeof(entry->namespace), holder->namespace);
     copy(entry->pod, sizeof(entry->pod), holder->pod);
     copy(entry->container, sizeof(entry->container), holder->container);
+    copy(entry->claim, sizeof(entry->claim), holder->claim ? holder->claim : "");
+    copy(entry->claim_namespace, sizeof(entry->claim_namespace),
+         holder->claim ? holder->claim_namespace : "");
+}
+
+static bool same_claim(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
+{
+    return a->claim[0] && strcmp(a->claim, b->claim) == 0 &&
+           strcmp(a->claim_namespace, b->claim_namespace) == 0;
+}
+
+static bool same_device(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
+{
+    return same_claim(a, b) && strcmp(a->id, b->id) == 0;
+}
+
+static bool has_device(const struct gt_usage_owner *owners, unsigned count,
+                       const struct gt_usage_owner *owner)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (same_device(&owners[i], owner))
+            return true;
+    return false;
 }
 
 /* The GPU that an ID stands for, also where it is served by another one now; -1: none of this node. */
-static int find_gpu(const struct gt_inventory *inventory, const char *id)
+static int find_gpu(const struct gt_inventory *inventory, const struct gt_usage_owner *owner)
 {
+    const char *id = owner->id;
+    if (owner->claim[0]) {
+        const struct gt_device *claimed = gt_dra_find_device(inventory, id);
+        return claimed ? claimed->gpu : -1;
+    }
     const struct gt_device *device = gt_inventory_find(inventory, id);
     if (device && device->gpu >= 0)
         return device->gpu;
@@ -82,7 +119,7 @@ static void add_owner(const struct gt_usage_table *table, struct gt_usage *usage
     struct gt_usage_owner *owner = &usage->owners[gpu];
     if (!(usage->used & bit))
         *owner = *entry;
-    else if (compare_owners(owner, entry) != 0) {
+    else if (compare_owners(owner, entry) != 0 && !same_claim(owner, entry)) {
         usage->twice |= bit;
         if (table->now && gpu < table->now->gpu_count &&
             compare_entries(&table->now->owners[gpu], entry) == 0)
@@ -94,11 +131,18 @@ static void add_owner(const struct gt_usage_table *table, struct gt_usage *usage
 static void add_entries(const struct gt_usage_table *table, struct gt_usage *usage)
 {
     for (unsigned i = 0; i < table->count; i++) {
-        int gpu = find_gpu(table->inventory, table->entries[i].id);
+        int gpu = find_gpu(table->inventory, &table->entries[i]);
+        if (has_device(table->watched, table->watched_count, &table->entries[i]))
+            continue;
         if (gpu >= 0)
             add_owner(table, usage, (unsigned)gpu, &table->entries[i]);
         else if (usage->unknown_devices < GT_UNKNOWN_DEVICES_MAX)
             usage->owners[usage->gpu_count + usage->unknown_devices++] = table->entries[i];
+    }
+    for (unsigned i = 0; i < table->prepared_count; i++) {
+        int gpu = find_gpu(table->inventory, &table->prepared[i]);
+        if (gpu >= 0 && !has_device(table->entries, table->count, &table->prepared[i]))
+            add_owner(table, usage, (unsigned)gpu, &table->prepared[i]);
     }
     for (unsigned i = 0; i < table->inventory->device_count; i++) {
         const struct gt_device *device = &table->inventory->devices[i];
@@ -166,6 +210,8 @@ void gt_usage_table_free(struct gt_usage_table *table)
         return;
     gt_inventory_unref(table->inventory);
     free(table->entries);
+    free(table->prepared);
+    free(table->watched);
     free(table->now);
     free(table);
 }
@@ -228,11 +274,97 @@ void gt_usage_stale(struct gt_usage_table *table, bool stale)
     make(table);
 }
 
+/* One entry for each device of the claims, for monitoring or not. */
+static struct gt_usage_owner *make_claimed(const struct gt_dra_claims *claims, bool admin,
+                                           unsigned *ret_count)
+{
+    struct gt_usage_owner *list = NULL;
+    unsigned count = 0;
+    for (unsigned pass = 0; pass < 2; pass++) { /* counts, and fills */
+        if (pass && !(list = calloc(count + 1UL, sizeof(*list))))
+            break;
+        count = 0;
+        for (unsigned i = 0; i < claims->count; i++)
+            for (unsigned k = 0; k < claims->list[i].device_count; k++) {
+                const struct gt_dra_claim *claim = &claims->list[i];
+                if (claim->devices[k].admin != admin)
+                    continue;
+                const struct gt_holder holder = {
+                    .namespace = claim->id.namespace,
+                    .pod = claim->pod_count ? claim->pods[0] : "",
+                    .container = claim->devices[k].request,
+                    .id = claim->devices[k].device,
+                    .claim = claim->id.name,
+                    .claim_namespace = claim->id.namespace,
+                };
+                if (pass)
+                    fill_entry(&list[count], &holder);
+                count++;
+            }
+    }
+    *ret_count = list ? count : 0;
+    return list;
+}
+
+/* A claim that is no longer prepared has ended: what the kubelet listed before is not true any more. */
+static void drop_ended(struct gt_usage_table *table, const struct gt_usage_owner *before, unsigned count)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < table->count; i++) {
+        const struct gt_usage_owner *entry = &table->entries[i];
+        if (has_device(before, count, entry) && !has_device(table->prepared, table->prepared_count, entry))
+            continue;
+        table->entries[left++] = *entry;
+    }
+    table->count = left;
+}
+
+void gt_usage_claims(struct gt_usage_table *table, const struct gt_dra_claims *claims)
+{
+    struct gt_usage_owner *before = table->prepared;
+    unsigned count = table->prepared_count;
+    free(table->watched);
+    table->watched = make_claimed(claims, true, &table->watched_count);
+    table->prepared = make_claimed(claims, false, &table->prepared_count);
+    drop_ended(table, before, count);
+    free(before);
+    make(table);
+}
+
+bool gt_usage_lists_claim(const struct gt_usage_table *table, const char *namespace, const char *claim)
+{
+    for (unsigned i = 0; i < table->count; i++)
+        if (strcmp(table->entries[i].claim, claim) == 0 &&
+            strcmp(table->entries[i].claim_namespace, namespace) == 0)
+            return true;
+    return false;
+}
+
+uint64_t gt_usage_others(const struct gt_usage *usage, const struct gt_dra_claims *claims,
+                         const struct gt_inventory *inventory)
+{
+    uint64_t others = usage->used;
+    for (unsigned i = 0; i < claims->count; i++)
+        for (unsigned k = 0; k < claims->list[i].device_count; k++) {
+            const struct gt_dra_claim *claim = &claims->list[i];
+            const struct gt_device *device = gt_dra_find_device(inventory, claim->devices[k].device);
+            if (!device || claim->devices[k].admin || (unsigned)device->gpu >= usage->gpu_count)
+                continue;
+            const struct gt_usage_owner *owner = &usage->owners[device->gpu];
+            bool is_its = strcmp(owner->claim, claim->id.name) == 0 &&
+                          strcmp(owner->claim_namespace, claim->id.namespace) == 0;
+            if (is_its)
+                others &= ~(UINT64_C(1) << device->gpu);
+        }
+    return others;
+}
+
 void gt_usage_in_use(const struct gt_usage_table *table, struct gt_in_use *ret)
 {
     *ret = (struct gt_in_use){.complete = table->listed};
     for (unsigned i = 0; i < table->count; i++)
-        gt_in_use_add(ret, table->entries[i].id);
+        if (!table->entries[i].claim[0])
+            gt_in_use_add(ret, table->entries[i].id);
 }
 
 static void add_owner_json(struct gt_buf *to, const struct gt_usage_owner *owner)
@@ -241,6 +373,7 @@ static void add_owner_json(struct gt_buf *to, const struct gt_usage_owner *owner
     gt_json_add_text(to, "namespace", owner->namespace);
     gt_json_add_text(to, "pod", owner->pod);
     gt_json_add_text(to, "container", owner->container);
+    gt_json_add_text_if(to, "claim", owner->claim);
     gt_json_end(to, '}');
 }
 

@@ -14,7 +14,9 @@ struct gt_usage_owner {
     char id[GT_ID_SIZE]; /* by which the container holds it */
     char namespace[64];
     char pod[254];
-    char container[64];
+    char container[64]; /* of a claim that the kubelet does not list: the claim's request */
+    char claim[254];    /* by which it is held, "" by the device plugin */
+    char claim_namespace[64];
 };
 
 /* One state of it, never changed once made. Masks are of the GPUs of the inventory's node. */
@@ -52,12 +54,25 @@ const struct gt_usage *gt_usage_now(const struct gt_usage_table *table);
  */
 void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *holdings);
 
+/*
+ * The claims that the driver has prepared (deviceplugin/dra): their GPUs are in use, also while the kubelet
+ * does not list them, by the first pod they are reserved for. A claim for monitoring uses nothing, whoever
+ * lists it.
+ */
+struct gt_dra_claims;
+void gt_usage_claims(struct gt_usage_table *table, const struct gt_dra_claims *claims);
+/* Whether the kubelet lists a container with this claim. */
+bool gt_usage_lists_claim(const struct gt_usage_table *table, const char *namespace, const char *claim);
+/* GPUs of the node that containers hold, and none of these claims. */
+uint64_t gt_usage_others(const struct gt_usage *usage, const struct gt_dra_claims *claims,
+                         const struct gt_inventory *inventory);
+
 /* The node, or what is served of it, has changed. Takes its own reference. */
 void gt_usage_inventory(struct gt_usage_table *table, const struct gt_inventory *inventory);
 
 void gt_usage_stale(struct gt_usage_table *table, bool stale);
 
-/* The IDs in use, as gt_inventory_next() takes them. */
+/* The IDs in use by the device plugin, as gt_inventory_next() takes them. */
 void gt_usage_in_use(const struct gt_usage_table *table, struct gt_in_use *ret);
 
 /* The state as JSON (docs/reference/agent.md). */

@@ -42,6 +42,9 @@ class Served(contextlib.ExitStack):
         self.kubelet.start()
         self.callback(self.kubelet.stop, leave_socket=False)
         config = kubeconfig(f"{directory}/config", self.api.url, f"certificate-authority: {directory}/ca.crt", "token: token-1")
+        os.makedirs(f"{directory}/plugins/gpu.metax-tech.com")  # claims were served here, so that their metrics are
+        with open(f"{directory}/plugins/gpu.metax-tech.com/claims.json", "w", encoding="ascii") as file:
+            file.write('{"version": 1, "claims": []}')
         self.agent = Agent(f"{programs}/gputopo-agent", directory, "--from", self.recording, "--dev-root", f"{directory}/dev",
                            "--kubeconfig", config, "--device-strategy", "both", "--cdi-dir", f"{directory}/cdi")
         self.callback(self.agent.stop)

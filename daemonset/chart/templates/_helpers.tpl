@@ -40,6 +40,11 @@
 {{ if and (ne .Values.probe.mode "none") (not .Values.agent.recordings.configMap) }}yes{{ end }}
 {{- end }}
 
+{{/* Also where GPUs went back to the plugin in so many words: claims may be left. */}}
+{{- define "gputopo.dra" -}}
+{{ if and (eq .Values.mode "full") (index .Values.agent.options "advertise") }}yes{{ end }}
+{{- end }}
+
 {{- define "gputopo.placement" -}}
 {{ if and .Values.placement.enabled .Values.scheduler.enabled }}yes{{ end }}
 {{- end }}

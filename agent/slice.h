@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_AGENT_SLICE_H
+#define GPUTOPO_AGENT_SLICE_H
+
+#include "agent/usage.h"
+
+/* The node's ResourceSlice: which GPUs are offered to Dynamic Resource Allocation, and in which order. */
+struct gt_slice_facts {
+    const char *node_name, *node_uid, *supernode;
+    const struct gt_inventory *inventory;
+    const struct gt_usage *usage;
+    uint64_t others;          /* GPUs that containers hold without a claim of ours: they are left out */
+    const char *taint_effect; /* of unhealthy ones; NULL: they are left out */
+};
+
+/*
+ * Appends the body of server-side apply. The scheduler takes the first devices of the list that fit. So the
+ * free GPUs come first: the one that is best for a request of one GPU (topology/model/loss.h), the best
+ * partner that it has, then the same of those that remain. What is in use comes last, by index.
+ */
+void gt_slice_write(const struct gt_slice_facts *facts, struct gt_buf *to);
+
+#endif

@@ -1,0 +1,396 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo-agent as a driver of Dynamic Resource Allocation: this test is the kubelet, and the API server is a double.
+What a real kubelet does, ./dev e2e --only dra shows.
+
+Usage: test_dra.py GPUTOPO_AGENT [unittest arguments]
+"""
+
+import concurrent.futures
+import glob
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import grpc
+
+from api_double import ApiDouble, Status
+from kube_driver import kubeconfig
+from kubelet_double import KubeletDouble
+from publish_driver import MACHINES, Agent, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
+DRIVER = "gpu.metax-tech.com"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PODS = "/api/v1/namespaces/default/pods"
+SLICES = ("/apis/resource.k8s.io/v1", None, "resourceslices")
+SERVICES = ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
+V1, V1BETA1 = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin"
+
+
+def load_api():
+    made = tempfile.mkdtemp(prefix="dra-api-")
+    try:
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I", HERE, "--python_out", made,
+                        os.path.join(HERE, "dra_api.proto")], check=True)
+        sys.path.insert(0, made)
+        try:
+            return importlib.import_module("dra_api_pb2")
+        finally:
+            sys.path.remove(made)
+    finally:
+        shutil.rmtree(made)
+
+
+pb = load_api()
+
+
+class DraKubelet:
+    """The kubelet's end of one driver."""
+
+    def __init__(self, socket):
+        self.socket = socket
+        self.channel = grpc.insecure_channel("unix:" + socket, options=[
+            ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)])
+
+    def call(self, path, request, response, timeout=45):
+        return self.channel.unary_unary(path, request_serializer=lambda message: message.SerializeToString(),
+                                        response_deserializer=response.FromString)(request, timeout=timeout)
+
+    def register(self, error=""):
+        info = self.call("/pluginregistration.Registration/GetInfo", pb.Empty(), pb.PluginInfo, 10)
+        self.call("/pluginregistration.Registration/NotifyRegistrationStatus",
+                  pb.RegistrationStatus(plugin_registered=not error, error=error), pb.Empty, 10)
+        return info
+
+    @staticmethod
+    def claims(*names):
+        return pb.NodePrepareResourcesRequest(claims=[pb.Claim(namespace="default", name=name, uid=f"uid-of-{name}") for name in names])
+
+    def prepare(self, *names, service=V1):
+        """{claim: (devices, error)}"""
+        answer = self.call(service + "/NodePrepareResources", self.claims(*names), pb.NodePrepareResourcesResponse)
+        return {name: (sorted(device.device_name for device in answer.claims[f"uid-of-{name}"].devices),
+                       answer.claims[f"uid-of-{name}"].error) for name in names}
+
+    def unprepare(self, *names, service=V1):
+        answer = self.call(service + "/NodeUnprepareResources", self.claims(*names), pb.NodeUnprepareResourcesResponse)
+        if set(answer.claims) != {f"uid-of-{name}" for name in names}:
+            raise AssertionError(answer)
+        return [answer.claims[f"uid-of-{name}"].error for name in names]
+
+    def health(self, service="/v1.DRAResourceHealth"):
+        return self.channel.unary_stream(service + "/NodeWatchResources", request_serializer=lambda message: message.SerializeToString(),
+                                         response_deserializer=pb.NodeWatchResourcesResponse.FromString)(pb.Empty())
+
+
+class DraTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.certificates = tempfile.mkdtemp(prefix="gputopo-dra-")
+        cls.addClassCleanup(shutil.rmtree, cls.certificates, ignore_errors=True)
+        cls.directory = tempfile.mkdtemp(prefix="gputopo-dra-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
+        cls.kubelet = KubeletDouble(cls.directory)  # one for all: what a new one lists is not believed for ten seconds
+        cls.kubelet.book.empty_for = 0
+        cls.kubelet.start()
+        cls.addClassCleanup(cls.kubelet.stop, leave_socket=False)
+        cls.dev = f"{cls.directory}/dev"
+        os.makedirs(f"{cls.dev}/dri")
+        for name in ["mxcd", *(f"dri/card{i}" for i in range(16)), *(f"dri/renderD{128 + i}" for i in range(16))]:
+            with open(f"{cls.dev}/{name}", "w", encoding="ascii"):
+                pass
+
+    def setUp(self):
+        self.api = ApiDouble(self.certificates)
+        self.addCleanup(self.api.stop)
+        self.api.add("/api/v1/nodes", "n1")
+        for name in ("plugins", "plugins_registry", "cdi"):
+            shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        os.makedirs(f"{self.directory}/plugins")
+        os.makedirs(f"{self.directory}/plugins_registry")
+        self.machine = f"{self.directory}/node.json"
+        shutil.copy(f"{MACHINES}/c500-8.json", self.machine)
+        node = json.loads(subprocess.run([AGENT, "--oneshot", "--from", self.machine], stdout=subprocess.PIPE, check=True).stdout)
+        self.names = ["gpu-" + gpu["bdf"].replace(":", "-").replace(".", "-") for gpu in node["gpus"]]
+        self.agents = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for agent in self.agents:
+            code = agent.stop()
+            if code:
+                raise AssertionError(f"{code}: {agent.lines}")
+
+    def sockets(self):
+        return set(glob.glob(f"{self.directory}/plugins_registry/{DRIVER}-*-reg.sock"))
+
+    def start(self, *arguments, advertise="dra", register=True):
+        before = self.sockets()
+        config = kubeconfig(f"{self.directory}/config", self.api.url,
+                            f"certificate-authority: {self.certificates}/ca.crt", "token: token-1")
+        agent = Agent(AGENT, self.directory, "--from", self.machine, "--dev-root", self.dev, "--kubeconfig", config,
+                      f"--advertise={advertise}", "--cdi-dir", f"{self.directory}/cdi", *arguments)
+        self.agents.append(agent)
+        if advertise == "plugin":
+            return None
+        self.assertTrue(wait_for(lambda: self.sockets() - before), agent.lines)
+        driver = DraKubelet((self.sockets() - before).pop())
+        if register:
+            driver.register()
+            self.assertTrue(wait_for(self.slice), agent.lines)
+        return driver
+
+    def stop(self):
+        agent = self.agents.pop()
+        self.assertEqual(agent.stop(), 0, agent.lines)
+
+    def slice(self):
+        found = [obj for where, obj in self.api.objects.items() if where[0] == SLICES]
+        return found[0] if found else None
+
+    def claim(self, name, *indices, pool="n1", driver=DRIVER, uid=None, pods=("p",)):
+        results = [{"request": "gpus", "driver": driver, "pool": pool, "device": self.names[index]} for index in indices]
+        self.api.add(CLAIMS, name, metadata={"uid": uid or f"uid-of-{name}"}, status={
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": pod, "uid": "x"} for pod in pods]})
+
+    def state(self):
+        with open(f"{self.directory}/plugins/{DRIVER}/claims.json", encoding="utf-8") as file:
+            return {one["name"]: sorted(device["device"] for device in one["devices"]) for one in json.load(file)["claims"]}
+
+    def specs(self):
+        return sorted(os.path.basename(path) for path in glob.glob(f"{self.directory}/cdi/*claim*"))
+
+    def test_registers(self):
+        driver = self.start(register=False)
+        info = driver.register()
+        self.assertEqual((info.type, info.name, info.endpoint), ("DRAPlugin", DRIVER, ""))
+        self.assertEqual(list(info.supported_versions), SERVICES)
+        self.assertTrue(wait_for(self.slice), self.agents[0].lines)
+        self.assertEqual(sorted(device["name"] for device in self.slice()["spec"]["devices"]), self.names)
+        driver.register("no such luck")
+        self.assertTrue(wait_for(lambda: any("no such luck" in str(line) for line in self.agents[0].lines)))
+
+    def test_prepares_the_same_again(self):
+        driver = self.start()
+        self.claim("a", 1, 2)
+        for service in (V1, V1BETA1):
+            self.assertEqual(driver.prepare("a", service=service), {"a": (self.names[1:3], "")})
+        self.assertEqual(len(self.api.asked(method="GET", path=f"{CLAIMS}/a")), 1)  # by its own state the second time
+        self.assertEqual(self.specs(), ["metax-tech.com-gpu-claim-uid-of-a.json"])
+        with open(f"{self.directory}/cdi/{self.specs()[0]}", encoding="utf-8") as file:
+            spec = json.load(file)
+        self.assertEqual(spec["cdiVersion"], "0.6.0")
+        self.assertEqual(len(spec["devices"]), 3)  # two GPUs, and the request's variables
+        self.assertEqual(driver.unprepare("a", "never-seen", service=V1BETA1), ["", ""])
+        self.assertEqual((self.state(), self.specs()), ({}, []))
+        self.assertEqual(driver.unprepare("a"), [""])
+
+    def test_after_a_restart(self):
+        driver = self.start()
+        self.claim("a", 1, 2)
+        driver.prepare("a")
+        self.stop()
+        shutil.rmtree(f"{self.directory}/cdi")  # as a reboot does
+        self.api.remove(CLAIMS, "a")
+        driver = self.start()
+        self.assertTrue(wait_for(self.specs))
+        self.assertEqual(driver.prepare("a"), {"a": (self.names[1:3], "")})
+        self.claim("b", 2)
+        self.assertEqual(driver.unprepare("a"), [""])
+        self.assertEqual(driver.prepare("b"), {"b": (self.names[2:3], "")})
+
+    def test_refusals(self):
+        driver = self.start()
+        self.claim("other-uid", 0, uid="x")
+        self.claim("elsewhere", 0, pool="n2")
+        self.claim("others", 0, driver="other.example.com")
+        self.claim("twice", 3, 3)
+        got = driver.prepare("other-uid", "elsewhere", "others", "twice", "missing")
+        self.assertEqual({devices for devices, _ in map(lambda one: (tuple(one[0]), one[1]), got.values())}, {()})
+        for name, why in {"other-uid": "is another one now", "elsewhere": "no GPU of this node is allocated",
+                          "others": "no GPU of this node is allocated", "twice": "twice", "missing": "not found"}.items():
+            self.assertIn(why, got[name][1])
+        self.assertEqual((self.state(), self.specs()), ({}, []))
+        with self.assertRaises(grpc.RpcError) as refused:
+            driver.call(V1 + "/NodePrepareResources", driver.claims("a", "a"), pb.NodePrepareResourcesResponse)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+
+    def test_calls_at_once(self):
+        """Claims that wait hold up no others; a device that is held is given when it comes back."""
+        driver = self.start()
+        for index in range(8):
+            self.claim(f"c{index}", index)
+        self.claim("heir", 0)
+        self.claim("greedy", 1, 2)
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            calls = [pool.submit(driver.prepare, f"c{index}") for index in range(8)]
+            for index, call in enumerate(calls):
+                self.assertEqual(call.result(), {f"c{index}": ([self.names[index]], "")})
+            heir, greedy = pool.submit(driver.prepare, "heir"), pool.submit(driver.prepare, "greedy")
+            self.assertTrue(wait_for(lambda: self.agents[0].metrics()["gputopo_claims_waiting"] == 2))
+            self.assertEqual(driver.unprepare("c0", "c1"), ["", ""])
+            self.assertEqual(heir.result(), {"heir": ([self.names[0]], "")})
+            devices, error = greedy.result()["greedy"]
+            self.assertEqual(devices, [])
+            self.assertIn(f"{self.names[2]} is held by the claim default/c2", error)
+        self.assertNotIn("greedy", self.state())
+
+    def test_unprepared_while_it_waits(self):
+        driver = self.start()
+        self.claim("a", 0)
+        self.claim("b", 0)
+        driver.prepare("a")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            late = pool.submit(driver.prepare, "b")
+            self.assertTrue(wait_for(lambda: self.agents[0].metrics()["gputopo_claims_waiting"] == 1))
+            self.assertEqual(driver.unprepare("b"), [""])
+            self.assertIn("unprepared meanwhile", late.result()["b"][1])
+        driver.unprepare("a")
+        self.assertEqual(self.state(), {})
+
+    def test_ends_while_calls_wait(self):
+        driver = self.start()
+        self.claim("a", 0)
+        self.claim("b", 0)
+        driver.prepare("a")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            late = pool.submit(driver.prepare, "b")
+            self.assertTrue(wait_for(lambda: self.agents[0].metrics()["gputopo_claims_waiting"] == 1))
+            self.stop()
+            with self.assertRaises(grpc.RpcError) as ended:
+                late.result()
+            self.assertEqual(ended.exception.code(), grpc.StatusCode.UNAVAILABLE)
+
+    def test_the_api_server_is_silent(self):
+        driver = self.start()
+        self.claim("a", 0)
+        driver.prepare("a")
+        self.claim("b", 1)
+        self.api.fail(Status(503), times=1000, method="GET", path=f"{CLAIMS}/b")
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            late = pool.submit(driver.prepare, "b")
+            self.assertEqual(driver.prepare("a"), {"a": ([self.names[0]], "")})
+            self.assertIn("503", late.result()["b"][1])
+        self.assertLess(time.monotonic() - start, 30)  # the kubelet waits for 45 s
+
+    def test_state_is_unreadable(self):
+        os.makedirs(f"{self.directory}/plugins/{DRIVER}")
+        with open(f"{self.directory}/plugins/{DRIVER}/claims.json", "w", encoding="ascii") as file:
+            file.write("{")
+        driver = self.start()
+        self.assertTrue(wait_for(lambda: any("cannot be read" in str(line) for line in self.agents[0].lines)))
+        self.claim("a", 0)
+        self.assertEqual(driver.prepare("a"), {"a": ([self.names[0]], "")})
+        self.assertTrue(os.path.exists(f"{self.directory}/plugins/{DRIVER}/claims.json.unreadable"))
+
+    def test_state_cannot_be_written(self):
+        with open(f"{self.directory}/plugins/{DRIVER}", "w", encoding="ascii"):
+            pass  # in the place of the directory
+        driver = self.start(register=False)
+        driver.register()
+        self.claim("a", 0)
+        self.assertIn(DRIVER, driver.prepare("a")["a"][1])
+        self.assertIsNone(self.slice())
+        os.unlink(f"{self.directory}/plugins/{DRIVER}")
+        self.assertTrue(wait_for(self.slice), self.agents[0].lines)
+        self.assertEqual(driver.prepare("a"), {"a": ([self.names[0]], "")})
+
+    def test_two_instances(self):
+        """One state, two processes: neither gives what the other has given."""
+        first, second = self.start(), self.start("--http", "none")
+        for name in ("a", "b"):
+            self.claim(name, 4)
+        self.assertEqual(first.prepare("a"), {"a": ([self.names[4]], "")})
+        self.assertEqual(second.prepare("a"), {"a": ([self.names[4]], "")})
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            waits = pool.submit(first.prepare, "b")
+            self.assertEqual(second.unprepare("a"), [""])
+            self.assertEqual(waits.result(), {"b": ([self.names[4]], "")})
+
+    def test_health_is_told(self):
+        driver = self.start()
+        for service in ("/v1.DRAResourceHealth", "/v1alpha1.DRAResourceHealth"):
+            stream = driver.health(service)
+            first = next(stream)
+            self.assertEqual({one.device.device_name: one.health for one in first.devices}, dict.fromkeys(self.names, 1))
+            self.assertLess(abs(first.devices[0].last_updated_time - time.time()), 60)
+            stream.cancel()
+        stream = driver.health()
+        next(stream)
+        self.assertEqual(len(next(stream).devices), 8)  # again, before what it said is too old
+        stream.cancel()
+
+    def test_slices(self):
+        self.start()
+        name = self.slice()["metadata"]["name"]
+        self.api.remove("/apis/resource.k8s.io/v1/resourceslices", name)
+        self.assertTrue(wait_for(self.slice), self.agents[0].lines)
+        self.api.add("/apis/resource.k8s.io/v1/resourceslices", "stray", spec={
+            "driver": DRIVER, "nodeName": "n1", "pool": {"name": "n1", "generation": 7, "resourceSliceCount": 1}})
+        self.assertTrue(wait_for(lambda: (SLICES, "stray") not in self.api.objects), self.agents[0].lines)
+
+    def test_waiting_pods_are_tried_again(self):
+        self.api.add(PODS, "waits", spec={"nodeName": "n1", "resourceClaims": [{"name": "x", "resourceClaimName": "y"}]}, status={"phase": "Pending"})
+        self.api.add(PODS, "limits", spec={"nodeName": "n1"}, status={"phase": "Pending", "extendedResourceClaimStatus": {"resourceClaimName": "z"}})
+        self.api.add(PODS, "plain", spec={"nodeName": "n1"}, status={"phase": "Pending"})
+        self.start()
+        def annotated():
+            return sorted(name for (where, name), obj in self.api.objects.items()
+                          if where[2] == "pods" and f"{DRIVER}/retried" in obj["metadata"].get("annotations", {}))
+        self.assertTrue(wait_for(lambda: len(annotated()) == 2), self.agents[0].lines)
+        self.assertEqual(annotated(), ["limits", "waits"])
+
+    def test_back_to_the_plugin(self):
+        driver = self.start()
+        self.claim("a", 6, 7)
+        driver.prepare("a")
+        self.stop()
+        before = self.sockets()
+        self.start(advertise="plugin")
+        self.assertTrue(self.kubelet.wait_healthy(6), self.agents[0].lines)
+        self.assertTrue(wait_for(lambda: not self.slice()), self.agents[0].lines)
+        self.assertTrue(wait_for(lambda: self.sockets() - before), self.agents[0].lines)
+        driver = DraKubelet((self.sockets() - before).pop())
+        driver.register()
+        self.claim("b", 0)
+        self.assertIn("by the device plugin", driver.prepare("b")["b"][1])
+        self.assertEqual(driver.prepare("a"), {"a": (self.names[6:], "")})
+        self.assertEqual(driver.unprepare("a"), [""])
+        self.assertTrue(self.kubelet.wait_healthy(8), self.agents[0].lines)
+
+    def test_from_the_plugin(self):
+        self.start(advertise="plugin")
+        self.assertTrue(self.kubelet.wait_healthy(8), self.agents[0].lines)
+        [held] = self.kubelet.admit("old", 3)
+        self.stop()
+        driver = self.start()
+        taken = {list(self.kubelet.order).index(one) for one in held}
+        free = [name for index, name in enumerate(self.names) if index not in taken]
+        self.assertTrue(wait_for(lambda: sorted(device["name"] for device in self.slice()["spec"]["devices"]) == free), self.agents[0].lines)
+        self.claim("a", taken.pop())
+        self.assertIn("in use by a container", driver.prepare("a")["a"][1])
+        self.kubelet.release("old")
+        self.assertTrue(wait_for(lambda: len(self.slice()["spec"]["devices"]) == 8), self.agents[0].lines)
+        self.assertEqual(driver.prepare("a")["a"][1], "")
+
+    def test_options(self):
+        for arguments, why in ((("--publish=none",), "--publish=none"), (("--no-device-plugin",), "--no-device-plugin"),
+                               (("--dra-taint=Never",), "NoSchedule")):
+            done = subprocess.run([AGENT, "--from", self.machine, "--advertise=dra", *arguments], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
