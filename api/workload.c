@@ -25,6 +25,8 @@ void gt_workload_free(struct gt_workload *workload)
 {
     if (!workload)
         return;
+    for (unsigned i = 0; workload->pod_sets && i < workload->pod_set_count; i++)
+        free(workload->pod_sets[i].asked);
     cJSON_Delete(workload->kept);
     free(workload->pod_sets);
     free(workload->checks);
@@ -160,11 +162,29 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
     return 0;
 }
 
+/* The names are copied into `kept`. False without memory. */
+static bool read_asked(const cJSON *spec, const char *resource, cJSON *kept, struct gt_workload_pod_set *to)
+{
+    struct gt_resources asked;
+    gt_pod_resources_read(spec, resource, &asked);
+    cJSON *names = cJSON_AddArrayToObject(kept, "asked");
+    to->asked = names ? calloc((size_t)asked.count + 1, sizeof(*to->asked)) : NULL;
+    for (unsigned i = 0; to->asked && i < asked.count; i++) {
+        cJSON *name = cJSON_CreateString(asked.list[i].name);
+        if (!name || !cJSON_AddItemToArray(names, name)) {
+            cJSON_Delete(name);
+            return false;
+        }
+        to->asked[to->asked_count++] = (struct gt_amount){name->valuestring, asked.list[i].amount};
+    }
+    return to->asked != NULL;
+}
+
 static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char *resource,
                          struct gt_err **err)
 {
     const struct gt_at at = {GT_KIND_WORKLOAD, "spec", err};
-    const cJSON *list = NULL, *item;
+    const cJSON *list = NULL;
     gt_auto_err struct gt_err *error = NULL;
     int r = gt_get_array(&at, gt_get(object, "spec"), "podSets", GT_WORKLOAD_POD_SETS_MAX, &list,
                          &to->pod_set_count);
@@ -173,9 +193,15 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
         return r < 0 ? r : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     struct gt_workload_pod_set *pod_set = to->pod_sets;
     const cJSON *kept = gt_get(to->kept, "podSets");
-    for (item = kept ? kept->child : NULL; item; item = item->next)
-        *pod_set++ = (struct gt_workload_pod_set){gt_get(item, "selector"), gt_get(item, "affinity"),
-                                                  gt_get(item, "tolerations"), gt_get(item, "flavors")};
+    const cJSON *from = list ? list->child : NULL;
+    for (cJSON *item = kept ? kept->child : NULL; item && from; item = item->next, from = from->next) {
+        *pod_set = (struct gt_workload_pod_set){.selector = gt_get(item, "selector"),
+                                                .affinity = gt_get(item, "affinity"),
+                                                .tolerations = gt_get(item, "tolerations"),
+                                                .flavors = gt_get(item, "flavors")};
+        if (!read_asked(gt_get_at(from, "template", "spec"), resource, item, pod_set++))
+            return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
+    }
     if (gt_owner_read_pod_sets(object, resource, &to->job, &error) >= 0)
         return 0;
     to->refusal = strdup(gt_err_text(error));

@@ -4,6 +4,7 @@
 
 #include "api/condition.h"
 #include "api/owner.h"
+#include "api/resources.h"
 
 /* Workload and AdmissionCheck of Kueue: what is read of them, and what is written into their status. */
 #define GT_KUEUE_GROUP             "kueue.x-k8s.io"
@@ -35,9 +36,11 @@ struct gt_workload_check { /* what the status says of one AdmissionCheck */
     unsigned retries;
 };
 
-struct gt_workload_pod_set { /* where its pods may run: parts of their template */
+struct gt_workload_pod_set { /* where its pods may run, and what each needs: parts of their template */
     const cJSON *selector, *affinity, *tolerations;
-    const cJSON *flavors; /* names of ResourceFlavors, by resource */
+    const cJSON *flavors;    /* names of ResourceFlavors, by resource */
+    struct gt_amount *asked; /* besides GPUs */
+    unsigned asked_count;
 };
 
 struct gt_workload {

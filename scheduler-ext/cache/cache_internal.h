@@ -124,11 +124,6 @@ void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing to
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told);
 void gt_cache_resources_done(struct gt_cache *cache);
 
-/* One more reference to the request of such a pod; NULL: it asks for nothing, or there is no memory. */
-struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
-                                               bool has_gpus);
-struct gt_cache_request *gt_cache_request_ref(const struct gt_cache_request *request);
-void gt_cache_request_drop(struct gt_cache *cache, struct gt_cache_request *request);
 /* Whether nothing that it asks for is overdrawn. */
 bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request);
 /* Takes it from a row (1), gives it back (-1). */

@@ -278,6 +278,11 @@ void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache
 
 /* ---- questions ---- */
 
+static bool has_row(const struct gt_cache *cache, uint32_t node_id)
+{
+    return node_id < cache->by_id_size && cache->by_id[node_id];
+}
+
 static int64_t left_of(const struct gt_cache *cache, unsigned column, uint32_t row, enum gt_cache_room room)
 {
     const struct cache_column *of = &cache->columns[column];
@@ -301,7 +306,7 @@ static uint32_t fit(const struct gt_cache *cache, uint32_t row, const struct gt_
 uint32_t gt_cache_room_for(const struct gt_cache *cache, uint32_t node_id,
                            const struct gt_cache_request *request, enum gt_cache_room room)
 {
-    if (!request || node_id >= cache->by_id_size || !cache->by_id[node_id])
+    if (!request || !has_row(cache, node_id))
         return UINT32_MAX;
     return fit(cache, cache->row_of[node_id], request, room, UINT32_MAX);
 }
@@ -310,7 +315,7 @@ bool gt_cache_has_room(const struct gt_cache *cache, uint32_t node_id,
                        const struct gt_cache_request *const *requests, const uint32_t *pods, unsigned count)
 {
     int64_t asked[CACHE_COLUMNS_MAX] = {0};
-    if (node_id >= cache->by_id_size || !cache->by_id[node_id])
+    if (!has_row(cache, node_id))
         return true;
     for (unsigned k = 0; k < count; k++)
         for (unsigned i = 0; pods[k] && requests[k] && i < requests[k]->count; i++)
@@ -326,7 +331,7 @@ const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node_id,
 {
     uint32_t least = UINT32_MAX;
     const char *name = NULL;
-    if (!request || node_id >= cache->by_id_size || !cache->by_id[node_id])
+    if (!request || !has_row(cache, node_id))
         return NULL;
     for (unsigned i = 0; i < request->count; i++) {
         const struct request_part *part = &request->parts[i];
@@ -347,6 +352,23 @@ bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struc
         if (cache->columns[request->parts[i].column].left[row] < 0)
             return false;
     return true;
+}
+
+/* ---- taken for a while ---- */
+
+bool gt_cache_assume_room(struct gt_cache *cache, uint32_t node_id, const struct gt_cache_request *request)
+{
+    if (!gt_cache_room_for(cache, node_id, request, GT_CACHE_ROOM_NOW))
+        return false;
+    for (unsigned i = 0; request && has_row(cache, node_id) && i < request->count; i++)
+        cache->columns[request->parts[i].column].left[cache->row_of[node_id]] -= request->parts[i].amount;
+    return true;
+}
+
+void gt_cache_forget_room(struct gt_cache *cache, uint32_t node_id, const struct gt_cache_request *request)
+{
+    for (unsigned i = 0; request && has_row(cache, node_id) && i < request->count; i++)
+        cache->columns[request->parts[i].column].left[cache->row_of[node_id]] += request->parts[i].amount;
 }
 
 /* ---- limits for plans ---- */

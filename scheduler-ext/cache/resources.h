@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_CACHE_RESOURCES_H
 #define GPUTOPO_CACHE_RESOURCES_H
 
+#include "api/resources.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
 
@@ -14,6 +15,11 @@
 
 /* What one pod asks for, shared by those that ask for the same. */
 struct gt_cache_request;
+/* One more reference to the request of such a pod; NULL: it asks for nothing, or there is no memory. */
+struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
+                                               bool has_gpus);
+struct gt_cache_request *gt_cache_request_ref(const struct gt_cache_request *request);
+void gt_cache_request_drop(struct gt_cache *cache, struct gt_cache_request *request); /* NULL is allowed */
 /* NULL: nothing. */
 const struct gt_cache_request *gt_cache_pod_request(const struct gt_cache_pod *pod);
 /* Whether it asks for more of the first resource where they differ. `than` may be NULL. */
@@ -49,6 +55,11 @@ struct gt_cache_demand { /* of pods that are to be placed */
  * returns how many were written. on_capacity() is called when one of them has more. */
 uint32_t gt_cache_limits(struct gt_cache *cache, const struct gt_cache_demand *demands, unsigned count,
                          enum gt_cache_room room, bool worst, struct gt_plan_limit *to);
+
+/* Takes what it asks for (NULL: nothing) from a node for a while, or gives it back: who waits is not told.
+ * False, and nothing is taken, where the node lacks it. */
+bool gt_cache_assume_room(struct gt_cache *cache, uint32_t node, const struct gt_cache_request *request);
+void gt_cache_forget_room(struct gt_cache *cache, uint32_t node, const struct gt_cache_request *request);
 
 /* Keeps room for a pod of the job with so many GPUs that does not exist; NULL where there is nothing to keep.
  */

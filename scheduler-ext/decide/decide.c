@@ -175,7 +175,7 @@ static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view,
                          struct gt_plan_failure *ret_failure)
 {
     const struct gt_plan_request request = request_of(view, attempt);
-    return gt_demands_plan(cache, view, &attempt->demands, &request, ret_failure);
+    return gt_demands_plan(cache, &attempt->demands, &request, ret_failure);
 }
 
 /* ---- a part of the units that wait ---- */

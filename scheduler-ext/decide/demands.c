@@ -63,15 +63,37 @@ static void collect(const struct gt_job_view *view, struct gt_demands *to)
     }
 }
 
+static int begin(struct gt_cache *cache, uint32_t members, struct gt_demands *ret, struct gt_err **err)
+{
+    ret->of = calloc((size_t)members + 1, sizeof(*ret->of));
+    ret->limits = malloc(((size_t)gt_cluster_nodes(gt_cache_cluster(cache)) + 1) * sizeof(*ret->limits));
+    return ret->of && ret->limits ? 0 : gt_fail_sys(err, ENOMEM, "plan");
+}
+
 int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
                     struct gt_demands *ret, struct gt_err **err)
 {
-    ret->of = calloc((size_t)view->count + 1, sizeof(*ret->of));
-    ret->limits = malloc(((size_t)gt_cluster_nodes(gt_cache_cluster(cache)) + 1) * sizeof(*ret->limits));
-    if (!ret->of || !ret->limits)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    int r = begin(cache, view->count, ret, err);
+    if (r < 0)
+        return r;
     collect(view, ret);
     ret->limit_count = gt_cache_limits(cache, ret->list, ret->count, room, false, ret->limits);
+    return 0;
+}
+
+int gt_demands_make_ahead(struct gt_cache *cache, const struct gt_job *job,
+                          const struct gt_cache_request *const *requests, struct gt_demands *ret,
+                          struct gt_err **err)
+{
+    int r = begin(cache, job->member_count, ret, err);
+    if (r < 0)
+        return r;
+    for (uint32_t u = 0; u < job->units.count; u++) {
+        const struct gt_plan_unit *unit = &job->units.units[u];
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+            ret->of[i] = (uint8_t)demand_of(ret, requests[i], unit->gpus);
+    }
+    ret->limit_count = gt_cache_limits(cache, ret->list, ret->count, GT_CACHE_ROOM_NOW, false, ret->limits);
     return 0;
 }
 
@@ -101,20 +123,20 @@ static void lower(struct gt_demands *demands, uint32_t node, unsigned gpus)
 }
 
 /* Lowers the limits of nodes that do not hold all that the plan puts there; false: all do. */
-static bool lower_limits(const struct gt_cache *cache, const struct gt_job_view *view,
-                         struct gt_demands *demands, const struct gt_plan_pod *pods, struct tally *tallies,
-                         uint32_t *tally_of)
+static bool lower_limits(const struct gt_cache *cache, struct gt_demands *demands,
+                         const struct gt_plan_request *request, struct tally *tallies, uint32_t *tally_of)
 {
     const struct gt_cache_request *requests[GT_DEMANDS_MAX];
+    const struct gt_plan_pod *pods = request->pods;
     uint32_t count = 0;
     bool any = false;
     for (unsigned k = 0; k < demands->count; k++)
         requests[k] = demands->list[k].request;
-    for (uint32_t i = 0; i < view->count; i++)
-        if (gt_member_is_open(&view->members[i]) && !pods[i].running)
+    for (uint32_t i = 0; i < request->pod_count; i++)
+        if (!pods[i].running)
             tally_of[pods[i].node] = 0;
-    for (uint32_t i = 0; i < view->count; i++) {
-        if (!gt_member_is_open(&view->members[i]) || pods[i].running) /* or a part is planned without it */
+    for (uint32_t i = 0; i < request->pod_count; i++) {
+        if (pods[i].running) /* it has its place, or a part is planned without it */
             continue;
         uint32_t node = pods[i].node, *at = &tally_of[node];
         if (!*at) {
@@ -145,7 +167,7 @@ static bool plan(struct gt_cache *cache, const struct gt_demands *demands,
     return gt_plan_job(gt_cache_cluster(cache), &limited, ret_failure);
 }
 
-bool gt_demands_plan(struct gt_cache *cache, const struct gt_job_view *view, struct gt_demands *demands,
+bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
                      const struct gt_plan_request *request, struct gt_plan_failure *ret_failure)
 {
     if (demands->count > 1) /* those of an earlier plan may have been lowered */
@@ -154,11 +176,11 @@ bool gt_demands_plan(struct gt_cache *cache, const struct gt_job_view *view, str
     bool placed = plan(cache, demands, request, ret_failure);
     if (!placed || demands->count < 2) /* of one demand the limits are exact */
         return placed;
-    gt_auto_free struct tally *tallies = calloc((size_t)view->count + 1, sizeof(*tallies));
+    gt_auto_free struct tally *tallies = calloc((size_t)request->pod_count + 1, sizeof(*tallies));
     gt_auto_free uint32_t *tally_of =
         calloc((size_t)gt_cluster_nodes(gt_cache_cluster(cache)) + 1, sizeof(*tally_of));
     for (unsigned i = 0; placed && tallies && tally_of && i < REPAIRS_MAX; i++) {
-        if (!lower_limits(cache, view, demands, request->pods, tallies, tally_of))
+        if (!lower_limits(cache, demands, request, tallies, tally_of))
             return true;
         placed = plan(cache, demands, request, ret_failure);
     }

@@ -23,9 +23,14 @@ int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum
                     struct gt_demands *ret, struct gt_err **err);
 void gt_demands_done(struct gt_demands *demands);
 
+/* The same of a job that has no pods yet: `requests` are those of its members. They live as long. */
+int gt_demands_make_ahead(struct gt_cache *cache, const struct gt_job *job,
+                          const struct gt_cache_request *const *requests, struct gt_demands *ret,
+                          struct gt_err **err);
+
 /* gt_plan_job() within what nodes have now. Pods of different demands are tried beside each other, and moved
  * where a node does not hold them together. */
-bool gt_demands_plan(struct gt_cache *cache, const struct gt_job_view *view, struct gt_demands *demands,
+bool gt_demands_plan(struct gt_cache *cache, struct gt_demands *demands,
                      const struct gt_plan_request *request, struct gt_plan_failure *ret_failure);
 
 /* "; 3 nodes lack CPU (a pod needs 16, at most 4 is free), 1 node lacks memory (...)", or nothing. */

@@ -106,8 +106,8 @@ static void spread(const struct makings *makings, struct gt_job *job)
             job->members[to].pod != GT_NONE)
             continue;
         struct gt_job_member from = job->members[i], over = job->members[to];
-        job->members[to] = (struct gt_job_member){over.rank, from.pod, from.gpus, over.needed};
-        job->members[i] = (struct gt_job_member){from.rank, over.pod, over.gpus, from.needed};
+        job->members[to] = (struct gt_job_member){over.rank, from.pod, from.gpus, over.template, over.needed};
+        job->members[i] = (struct gt_job_member){from.rank, over.pod, over.gpus, from.template, from.needed};
     }
 }
 

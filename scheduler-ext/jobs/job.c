@@ -306,6 +306,7 @@ static int add_members(struct job_maker *maker)
         const struct role *role = &maker->roles[slot->role];
         struct gt_job_member member = {.rank = ranks[i],
                                        .pod = slot->pod,
+                                       .template = role->template,
                                        .needed = role->template && slot->index < role->template->minimum};
         if (slot->pod != GT_NONE)
             member.gpus = (struct gt_job_pod){maker->pods[slot->pod].gpus, maker->pods[slot->pod].containers};

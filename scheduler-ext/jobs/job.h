@@ -14,6 +14,7 @@ struct gt_job_member { /* a pod that asks for GPUs */
     uint32_t rank;     /* as its framework counts: pods without GPUs have ranks too */
     uint32_t pod;      /* of the pods given; GT_NONE: not made yet */
     struct gt_job_pod gpus;
+    const struct gt_job_template *template; /* of the spec; NULL: it has none */
     bool needed; /* its template has a minimum that counts it: nothing starts without it */
 };
 

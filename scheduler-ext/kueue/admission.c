@@ -29,12 +29,12 @@ static const uint64_t holds_owner = UINT64_C(1) << 63;
 struct admission_entry {
     struct gt_workload *workload;
     uint32_t hash;
-    uint64_t waits_ms;          /* since then it has quota and does not fit; 0: it was not tried */
-    uint64_t rest_ms;           /* it is not decided before */
-    uint64_t hold_ms;           /* its places count as taken until then; 0: they do not */
-    bool decided;               /* this version of it */
-    struct gt_plan_pod *places; /* NULL: not known */
-    uint32_t place_count;
+    uint64_t waits_ms; /* since then it has quota and does not fit; 0: it was not tried */
+    uint64_t rest_ms;  /* it is not decided before */
+    uint64_t hold_ms;  /* its places count as taken until then; 0: they do not */
+    bool decided;      /* this version of it */
+    bool assumed;      /* for this round */
+    struct gt_fit_places places;
 };
 
 struct gt_admission {
@@ -74,10 +74,10 @@ static struct admission_entry *next(const struct gt_admission *admission, const 
     return gt_table_after(&admission->entries, entry ? entry->hash : 0, entry);
 }
 
-static void free_entry(struct admission_entry *entry)
+static void free_entry(struct gt_admission *admission, struct admission_entry *entry)
 {
     gt_workload_free(entry->workload);
-    free(entry->places);
+    gt_fit_places_done(admission->spec.cache, &entry->places);
     free(entry);
 }
 
@@ -97,7 +97,7 @@ void gt_admission_free(struct gt_admission *admission)
         return;
     for (uint32_t i = 0; i < admission->entries.size; i++)
         if (admission->entries.items[i])
-            free_entry(admission->entries.items[i]);
+            free_entry(admission, admission->entries.items[i]);
     gt_table_done(&admission->entries);
     for (unsigned i = 0; i < admission->check_count; i++)
         free(admission->checks[i]);
@@ -153,11 +153,9 @@ void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object
 
 /* ---- Workloads ---- */
 
-static void release(struct admission_entry *entry)
+static void release(struct gt_admission *admission, struct admission_entry *entry)
 {
-    free(entry->places);
-    entry->places = NULL;
-    entry->place_count = 0;
+    gt_fit_places_done(admission->spec.cache, &entry->places);
     entry->hold_ms = 0;
 }
 
@@ -167,7 +165,7 @@ void gt_admission_remove(struct gt_admission *admission, const char *namespace_,
     if (!entry)
         return;
     gt_table_remove(&admission->entries, entry->hash, entry);
-    free_entry(entry);
+    free_entry(admission, entry);
 }
 
 int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct gt_err **err)
@@ -184,7 +182,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct
         bool same = strcmp(entry->workload->version, workload->version) == 0;
         if (strcmp(entry->workload->reserved_since, workload->reserved_since) != 0) {
             entry->waits_ms = 0;
-            release(entry);
+            release(admission, entry);
         }
         gt_workload_free(entry->workload);
         entry->workload = gt_steal(workload);
@@ -198,7 +196,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct
     entry->hash = hash_of(entry->workload->namespace_, entry->workload->name);
     if (gt_table_add(&admission->entries, entry->hash, entry) >= 0)
         return 0;
-    free_entry(entry);
+    free_entry(admission, entry);
     return gt_fail_sys(err, ENOMEM, "Workloads");
 }
 
@@ -210,7 +208,7 @@ void gt_admission_failed(struct gt_admission *admission, const char *namespace_,
         return;
     entry->decided = false;
     entry->rest_ms = now_ms + FAILED_MS;
-    release(entry);
+    release(admission, entry);
 }
 
 /* ---- what is taken ---- */
@@ -241,39 +239,64 @@ static bool is_planned(const struct gt_cache *cache, const struct gt_workload *w
 
 static bool are_free(const struct gt_cluster *cluster, const struct admission_entry *entry)
 {
-    for (uint32_t i = 0; i < entry->place_count; i++) {
+    for (uint32_t i = 0; i < entry->places.count; i++) {
+        const struct gt_plan_pod *pod = &entry->places.pods[i];
         struct gt_cluster_node node;
-        if (!gt_cluster_get_node(cluster, entry->places[i].node, &node) ||
-            entry->places[i].mask & ~node.available)
+        if (!gt_cluster_get_node(cluster, pod->node, &node) || pod->mask & ~node.available)
             return false;
     }
-    return entry->place_count > 0;
+    return entry->places.count > 0;
 }
 
-static void assume(struct gt_cluster *cluster, const struct admission_entry *entry)
+static void forget_room(struct gt_cache *cache, const struct gt_fit_places *places, uint32_t count)
 {
+    for (uint32_t i = 0; i < count; i++)
+        gt_cache_forget_room(cache, places->pods[i].node, places->requests[i]);
+}
+
+/* False, and nothing is taken, where its places are not free. */
+static bool assume(struct gt_cache *cache, struct admission_entry *entry)
+{
+    const struct gt_fit_places *places = &entry->places;
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
     uint32_t id;
-    for (uint32_t i = 0; i < entry->place_count; i++)
-        gt_cluster_assume(cluster, entry->places[i].node, entry->places[i].mask, holds_owner, UINT64_MAX, &id,
+    if (!are_free(cluster, entry))
+        return false;
+    for (uint32_t i = 0; i < places->count; i++)
+        if (!gt_cache_assume_room(cache, places->pods[i].node, places->requests[i])) {
+            forget_room(cache, places, i);
+            return false;
+        }
+    for (uint32_t i = 0; i < places->count; i++)
+        gt_cluster_assume(cluster, places->pods[i].node, places->pods[i].mask, holds_owner, UINT64_MAX, &id,
                           NULL);
+    return entry->assumed = true;
+}
+
+static void forget_all(struct gt_admission *admission)
+{
+    gt_cluster_forget_owner(gt_cache_cluster(admission->spec.cache), holds_owner);
+    for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
+        if (entry->assumed)
+            forget_room(admission->spec.cache, &entry->places, entry->places.count);
+        entry->assumed = false;
+    }
 }
 
 /* What is held for it is there for itself. */
-static void give_places_back(struct gt_cluster *cluster, struct gt_fit_spec *fit,
+static void give_places_back(struct gt_admission *admission, struct gt_fit_spec *fit,
                              struct admission_entry *entry)
 {
-    for (uint32_t i = 0; i < entry->place_count; i++)
-        gt_cluster_forget(cluster, gt_cluster_find_assumption(cluster, entry->places[i].node,
-                                                              entry->places[i].mask, holds_owner));
+    struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
+    const struct gt_fit_places *places = &entry->places;
+    for (uint32_t i = 0; entry->assumed && i < places->count; i++)
+        gt_cluster_forget(cluster, gt_cluster_find_assumption(cluster, places->pods[i].node,
+                                                              places->pods[i].mask, holds_owner));
+    if (entry->assumed)
+        forget_room(admission->spec.cache, places, places->count);
+    entry->assumed = false;
     fit->held -= entry->hold_ms != 0;
-    release(entry);
-}
-
-static void take_places(struct admission_entry *entry, struct gt_plan_pod *places, uint32_t count)
-{
-    free(entry->places);
-    entry->places = places;
-    entry->place_count = places ? count : 0;
+    release(admission, entry);
 }
 
 static bool is_ready(const struct gt_admission *admission, const struct gt_workload *workload,
@@ -307,29 +330,26 @@ static void adopt(const struct gt_admission *admission, struct admission_entry *
 static uint64_t assume_holds(struct gt_admission *admission, struct gt_fit_spec *fit, uint64_t now_ms,
                              int64_t now_s)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
     uint64_t end = UINT64_MAX;
     for (struct admission_entry *entry = next(admission, NULL); entry; entry = next(admission, entry)) {
         adopt(admission, entry, now_ms, now_s);
         if (!entry->hold_ms)
             continue;
         if (now_ms >= entry->hold_ms || is_planned(admission->spec.cache, entry->workload)) {
-            release(entry);
+            release(admission, entry);
             continue;
         }
-        if (!are_free(cluster, entry)) { /* who took them does not matter: it will find others */
+        if (!assume(admission->spec.cache, entry)) { /* who took them does not matter: it will find others */
             gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
-            struct gt_plan_pod *places = NULL;
-            uint32_t count = 0;
-            enum gt_fit fits = gt_fit_workload(fit, entry->workload, &places, &count, &text);
-            take_places(entry, places, count);
+            gt_fit_places_done(admission->spec.cache, &entry->places);
+            enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
             if (fits == GT_FIT_NOTHING || fits == GT_FIT_NEVER) {
-                release(entry);
+                release(admission, entry);
                 continue;
             }
+            assume(admission->spec.cache, entry);
         }
         end = entry->hold_ms < end ? entry->hold_ms : end;
-        assume(cluster, entry);
         fit->held++;
     }
     return end;
@@ -388,20 +408,18 @@ static void decide(struct gt_admission *admission, struct gt_fit_spec *fit, stru
                    uint64_t now_ms)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
-    struct gt_plan_pod *places = NULL;
-    uint32_t count = 0;
-    give_places_back(gt_cache_cluster(admission->spec.cache), fit, entry);
-    enum gt_fit fits = gt_fit_workload(fit, entry->workload, &places, &count, &text);
+    give_places_back(admission, fit, entry);
+    enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
     const char *said = text.data ? text.data : "";
     entry->rest_ms = now_ms + AGAIN_MS;
     if (fits == GT_FIT_YES || fits == GT_FIT_NOTHING) {
         bool told = tell(admission, entry, GT_CHECK_READY, said);
-        take_places(entry, told ? gt_steal(places) : NULL, count);
-        free(places);
+        if (!told)
+            release(admission, entry);
         if (!told || fits == GT_FIT_NOTHING)
             return;
         entry->hold_ms = now_ms + HOLD_MS;
-        assume(gt_cache_cluster(admission->spec.cache), entry);
+        assume(admission->spec.cache, entry);
         fit->held++;
     } else if (fits == GT_FIT_NEVER) {
         tell(admission, entry, GT_CHECK_REJECTED, said);
@@ -439,7 +457,6 @@ static uint32_t collect(const struct gt_admission *admission, struct admission_e
 
 uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, int64_t now_s)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(admission->spec.cache);
     uint64_t due = UINT64_MAX;
     gt_auto_free struct admission_entry **entries =
         calloc((size_t)admission->entries.count + 1, sizeof(struct admission_entry *));
@@ -455,7 +472,7 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
         if (!entries[i]->decided && entries[i]->rest_ms < due)
             due = entries[i]->rest_ms;
     }
-    gt_cluster_forget_owner(cluster, holds_owner);
+    forget_all(admission);
     admission->counters.held = fit.held;
     if (count > ROUND_MAX)
         return now_ms;

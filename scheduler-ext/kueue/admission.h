@@ -10,11 +10,14 @@
  * The AdmissionCheck of Kueue: of a Workload that has quota, whether supernodes can take its units now, by
  * the same plan that its pods would get. No I/O and no clock. One thread.
  *
- *   Ready     they can, or it asks for no groups. Its places count as taken for other Workloads until its
- * pods have their plan, it loses its quota, or HOLD_MS have gone. Retry     they cannot. Kueue gives the
- * quota to others meanwhile and asks again: after 10 s, then twice as long each time, 60 s at most. Not
- * before QUOTA_GRACE_MS with quota: pods that were preempted for it are still ending. Rejected  they never
- * will: it breaks a rule, or a unit is larger than any supernode with nobody on it.
+ * Ready: they can, or it asks for no groups. Its places, and what its pods need there besides GPUs, count as
+ * taken for other Workloads until its pods have their plan, it loses its quota, or HOLD_MS have gone.
+ *
+ * Retry: they cannot. Kueue gives the quota to others meanwhile and asks again: after 10 s, then twice as
+ * long each time, 60 s at most. Not before QUOTA_GRACE_MS with quota: pods that were preempted for it are
+ * still ending.
+ *
+ * Rejected: they never will. It breaks a rule, or a unit is larger than any supernode with nobody on it.
  */
 struct gt_admission;
 

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/json_get.h"
 #include "base/text.h"
+#include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/owners/owners.h"
 
 enum { SUPERNODES_NAMED = 8 };
@@ -118,10 +119,9 @@ static void name_supernodes(const struct gt_cluster *cluster, const struct gt_jo
     }
 }
 
-static void say_no(const struct gt_fit_spec *spec, const struct gt_plan_failure *failure, uint32_t unsuitable,
-                   uint32_t kept, struct gt_buf *text)
+static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, uint32_t kept,
+                          struct gt_buf *text)
 {
-    gt_plan_failure_text(gt_cache_cluster(spec->cache), failure, text);
     if (unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s", unsuitable,
                       gt_plural(unsuitable));
@@ -139,47 +139,104 @@ static bool asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
     return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
 }
 
+void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
+{
+    for (uint32_t i = 0; i < places->count; i++)
+        gt_cache_request_drop(cache, places->requests[i]);
+    free(places->requests);
+    free(places->pods);
+    *places = (struct gt_fit_places){0};
+}
+
+/* Of pods of a pod set; NULL: nothing. */
+static struct gt_cache_request *request_of(struct gt_cache *cache, const struct gt_workload_pod_set *pod_set)
+{
+    struct gt_resources asked = {.count = pod_set->asked_count};
+    memcpy(asked.list, pod_set->asked, asked.count * sizeof(asked.list[0]));
+    return gt_cache_request_make(cache, &asked, true);
+}
+
+static int begin_places(struct gt_cache *cache, const struct gt_workload *workload, const struct gt_job *job,
+                        struct gt_fit_places *to, struct gt_err **err)
+{
+    const struct gt_job_template *known = NULL;
+    struct gt_cache_request *request = NULL;
+    to->pods = calloc((size_t)job->member_count + 1, sizeof(*to->pods));
+    to->requests = calloc((size_t)job->member_count + 1, sizeof(*to->requests));
+    if (!to->pods || !to->requests)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    to->count = job->member_count;
+    for (uint32_t i = 0; i < to->count; i++) {
+        const struct gt_job_template *template = job->members[i].template;
+        to->pods[i].node = GT_NONE;
+        if (template == known) {
+            to->requests[i] = gt_cache_request_ref(request);
+            continue;
+        }
+        known = template;
+        to->requests[i] = request =
+            request_of(cache, &workload->pod_sets[template - workload->job->spec.templates]);
+    }
+    return 0;
+}
+
+static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload *workload,
+                       struct gt_node_set *to, uint32_t *ret_unsuitable, uint32_t *ret_kept,
+                       struct gt_err **err)
+{
+    int r = 0;
+    for (unsigned i = 0; r >= 0 && i < workload->job->spec.count; i++)
+        r = !asks_for_gpus(workload, i) ? 0 : exclude(spec, &workload->pod_sets[i], to, err);
+    *ret_unsuitable = gt_node_set_count(to);
+    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
+         n = gt_node_set_next(spec->avoid, n + 1)) {
+        *ret_kept += !gt_node_set_has(to, n);
+        r = gt_node_set_add(to, n, err);
+    }
+    return r;
+}
+
 static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload *workload, struct gt_job *job,
-                       struct gt_plan_pod **ret_pods, struct gt_buf *text, struct gt_err **err)
+                       struct gt_fit_places *places, struct gt_buf *text, struct gt_err **err)
 {
     struct gt_cluster *cluster = gt_cache_cluster(spec->cache);
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
-    gt_auto_free struct gt_plan_pod *pods = calloc((size_t)job->member_count + 1, sizeof(*pods));
-    int r = pods ? 0 : gt_fail_sys(err, ENOMEM, "plan");
-    for (unsigned i = 0; r >= 0 && i < workload->job->spec.count; i++)
-        r = !asks_for_gpus(workload, i) ? 0 : exclude(spec, &workload->pod_sets[i], &excluded, err);
-    uint32_t unsuitable = gt_node_set_count(&excluded), kept = 0;
-    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
-         n = gt_node_set_next(spec->avoid, n + 1)) {
-        kept += !gt_node_set_has(&excluded, n);
-        r = gt_node_set_add(&excluded, n, err);
-    }
+    __attribute__((cleanup(gt_demands_done))) struct gt_demands demands = {0};
+    uint32_t unsuitable = 0, kept = 0;
+    int r = begin_places(spec->cache, workload, job, places, err);
+    if (r >= 0)
+        r = exclude_all(spec, workload, &excluded, &unsuitable, &kept, err);
+    if (r >= 0)
+        r = gt_demands_make_ahead(spec->cache, job, (const struct gt_cache_request *const *)places->requests,
+                                  &demands, err);
     if (r < 0)
         return r == -EINVAL ? GT_FIT_NEVER : GT_FIT_FAILED;
-    for (uint32_t i = 0; i < job->member_count; i++)
-        pods[i].node = GT_NONE;
     const struct gt_plan_request request = {.units = job->units.units,
                                             .unit_count = job->units.count,
-                                            .pods = pods,
-                                            .pod_count = job->member_count,
+                                            .pods = places->pods,
+                                            .pod_count = places->count,
                                             .excluded = &excluded};
-    struct gt_plan_failure failure;
-    if (!gt_plan_job(cluster, &request, &failure)) {
-        say_no(spec, &failure, unsuitable, kept, text);
+    struct gt_plan_failure failure, without;
+    if (!gt_demands_plan(spec->cache, &demands, &request, &failure)) {
+        if (demands.limit_count && gt_plan_job(cluster, &request, &without))
+            failure.reason = GT_PLAN_TOO_FEW_RESOURCES;
+        gt_plan_failure_text(cluster, &failure, text);
+        gt_demands_text(spec->cache, &demands, &excluded, text);
+        say_what_else(spec, unsuitable, kept, text);
         return GT_FIT_NO;
     }
     gt_buf_printf(text, "%u unit%s of %u GPU%s fit%s", job->units.count, gt_plural(job->units.count),
                   job->sizes.group, gt_plural(job->sizes.group), job->units.count == 1 ? "s" : "");
     name_supernodes(cluster, &job->units, text);
-    *ret_pods = gt_steal(pods);
     return GT_FIT_YES;
 }
 
 enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_workload *workload,
-                            struct gt_plan_pod **ret_pods, uint32_t *ret_count, struct gt_buf *text)
+                            struct gt_fit_places *ret, struct gt_buf *text)
 {
     gt_auto_job struct gt_job *job = NULL;
     gt_auto_err struct gt_err *error = NULL;
+    struct gt_fit_places places = {0};
     enum gt_fit fit;
     int r = workload->job ? gt_owner_check(workload->job, &job, &error) : 0;
     if (workload->refusal || r < 0) {
@@ -193,9 +250,12 @@ enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_work
     }
     if (is_too_large(gt_cache_cluster(spec->cache), &job->units, text))
         return GT_FIT_NEVER;
-    fit = try(spec, workload, job, ret_pods, text, &error);
+    fit = try(spec, workload, job, &places, text, &error);
     if (error)
         gt_buf_puts(text, gt_err_text(error));
-    *ret_count = job->member_count;
+    if (fit == GT_FIT_YES)
+        *ret = places;
+    else
+        gt_fit_places_done(spec->cache, &places);
     return fit;
 }

@@ -3,7 +3,7 @@
 #define GPUTOPO_KUEUE_VERDICT_H
 
 #include "api/workload.h"
-#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/plan.h"
 
 /* Whether the cluster, as it is at this moment, can take the units of one Workload. Nothing is changed. */
@@ -22,8 +22,16 @@ enum gt_fit {
     GT_FIT_FAILED, /* no memory, for instance */
 };
 
-/* Adds a sentence to `text`. GT_FIT_YES: *ret_pods are `*ret_count` places, which the caller frees. */
+struct gt_fit_places {
+    struct gt_plan_pod *pods;
+    struct gt_cache_request **requests; /* of each: what it needs besides GPUs; NULL: nothing */
+    uint32_t count;                     /* 0: none are known */
+};
+/* Before the cache. They are none then. */
+void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places);
+
+/* Adds a sentence to `text`. `*ret` are the places of GT_FIT_YES, and otherwise none. */
 enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_workload *workload,
-                            struct gt_plan_pod **ret_pods, uint32_t *ret_count, struct gt_buf *text);
+                            struct gt_fit_places *ret, struct gt_buf *text);
 
 #endif

@@ -22,6 +22,7 @@ from placement_driver import indexed_pod, node_status, planned_node, supernode_s
 
 SCHEDULER = sys.argv.pop(1)
 KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
+PODS = "/api/v1/namespaces/ns/pods"
 WORKLOADS, CHECKS, FLAVORS = f"{KUEUE}/namespaces/ns/workloads", f"{KUEUE}/admissionchecks", f"{KUEUE}/resourceflavors"
 CONTROLLER = "topology.metax-tech.com/supernodes"
 FITS, NOTHING = "2 units of 16 GPUs fit: ", "no gpu-group-size: there is nothing to check"
@@ -239,6 +240,26 @@ class Kueue(unittest.TestCase):
         self.wait_check("b", "Retry", "its node selector, affinity or tolerations exclude 8 nodes")
         self.add_workload("c", nodeSelector={"rack": "s0"})
         self.assertEqual(self.wait_check("c", "Ready")["message"], FITS + "s0")
+
+    def test_nodes_that_lack_memory(self):
+        """A DaemonSet's pod has what the Workload's would need."""
+        self.world(1, nodes_each=4)
+        self.add_check()
+        for n in range(4):
+            status = node_status()
+            status["allocatable"]["memory"] = "256Gi"
+            self.api.add(NODES, f"s0-n{n}", metadata={"labels": {"kubernetes.io/hostname": f"s0-n{n}"}}, status=status)
+        self.api.add(PODS, "daemon", metadata={"uid": "daemon"}, spec={"nodeName": "s0-n0", "containers": [
+            {"name": "main", "resources": {"requests": {"memory": "200Gi"}}}]}, status={"phase": "Running"})
+        self.start()
+        needs = {"containers": [{"name": "main", "resources": {"limits": {"metax-tech.com/gpu": "8", "memory": "64Gi"}}}]}
+        self.add_workload("a", **needs)
+        self.wait_check("a", "Retry", "GPUs for it are free, on nodes with too little else; "
+                                      "1 node lacks memory (a pod needs 64Gi, at most 56Gi is free)")
+        self.api.remove(PODS, "daemon")
+        self.evict("a")
+        self.reserve("a")
+        self.assertEqual(self.wait_check("a", "Ready")["message"], FITS + "s0")
 
     def test_checks_that_are_not_ours(self):
         """Each wrong object is told so, and the others go on."""

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/kueue/admission.h"
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/core/core_checks.h"
@@ -74,6 +75,7 @@ struct given {
     const char *name, *since, *check, *state, *version;
     unsigned pods, group;
     int priority;
+    const char *requests; /* of a container, JSON; NULL: none */
 };
 
 static void give(struct fixture *fixture, const struct given *given)
@@ -86,13 +88,15 @@ static void give(struct fixture *fixture, const struct given *given)
         "\"podSets\":[{\"name\":\"main\",\"count\":%u,\"template\":{\"metadata\":{\"annotations\":{"
         "\"metax-tech.com/gpu-group-size\":\"%u\"}},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{"
         "\"metax-tech.com/"
-        "gpu\":\"8\"}}}]}}}]},\"status\":{\"conditions\":[{\"type\":\"QuotaReserved\",\"status\":\"True\","
-        "\"reason\":\"R\",\"lastTransitionTime\":\"%s\"}],\"admissionChecks\":[{\"name\":\"%s\",\"state\":\"%"
+        "gpu\":\"8\"},\"requests\":%s}}]}}}]},\"status\":{\"conditions\":[{\"type\":\"QuotaReserved\","
+        "\"status\":\"True\",\"reason\":\"R\",\"lastTransitionTime\":\"%s\"}],\"admissionChecks\":[{\"name\":"
+        "\"%s\",\"state\":\"%"
         "s\","
         "\"lastTransitionTime\":\"1970-01-01T00:10:00Z\"}]}}",
         given->name, given->version ? given->version : "1", given->priority, given->pods ? given->pods : 4,
-        given->group ? given->group : 32, given->since ? given->since : "t",
-        given->check ? given->check : "ours", given->state ? given->state : "Pending");
+        given->group ? given->group : 32, given->requests ? given->requests : "{}",
+        given->since ? given->since : "t", given->check ? given->check : "ours",
+        given->state ? given->state : "Pending");
     cJSON *json = cJSON_Parse(text);
     assert_non_null(json);
     assert_int_equal(gt_admission_put(fixture->admission, json, NULL), 0);
@@ -292,6 +296,115 @@ static void test_asked_again_while_it_holds(void **state)
     teardown(&fixture);
 }
 
+static void give_room(struct fixture *fixture, unsigned node, const char *allocatable)
+{
+    char name[8];
+    snprintf(name, sizeof(name), "s0-n%u", node);
+    give_node(fixture->cache, NODE(.name = name, .allocatable = allocatable));
+}
+
+static uint32_t room(struct fixture *fixture, uint32_t node, uint64_t cpu)
+{
+    const struct gt_resources asked = {.count = 1, .list = {{GT_RESOURCE_CPU, cpu}}};
+    struct gt_cache_request *request = gt_cache_request_make(fixture->cache, &asked, true);
+    uint32_t pods = gt_cache_room_for(fixture->cache, node, request, GT_CACHE_ROOM_NOW);
+    gt_cache_request_drop(fixture->cache, request);
+    return pods;
+}
+
+static void test_nodes_that_lack_resources(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    give_room(&fixture, 0, "{\"cpu\":\"4\"}");
+    GIVE(&fixture, "a", .requests = "{\"cpu\":\"6\"}");
+    decide(&fixture, 1000);
+    decide(&fixture, 6000);
+    expect(&fixture, "a Retry");
+    assert_string_equal(fixture.text, "GPUs for it are free, on nodes with too little else; "
+                                      "1 node lacks CPU (a pod needs 6, at most 4 is free)");
+    GIVE(&fixture, "small", .pods = 3, .group = 24, .requests = "{\"cpu\":\"6\"}");
+    decide(&fixture, 7000);
+    expect(&fixture, "small Ready");
+    gt_admission_remove(fixture.admission, "ns", "small");
+    give_room(&fixture, 0, "{\"cpu\":\"8\"}");
+    GIVE(&fixture, "a", .version = "2", .requests = "{\"cpu\":\"6\"}");
+    decide(&fixture, 8000);
+    expect(&fixture, "a Ready");
+    GIVE(&fixture, "nic", .pods = 1, .group = 8, .requests = "{\"example.com/nic\":\"1\"}");
+    gt_admission_remove(fixture.admission, "ns", "a");
+    decide(&fixture, 9000);
+    decide(&fixture, 14000);
+    expect(&fixture, "nic Retry");
+    assert_non_null(strstr(fixture.text, "4 nodes lack example.com/nic (a pod needs 1, at most 0 is free)"));
+    teardown(&fixture);
+}
+
+/* Each pod set asks for its own: the one that asks for much goes where there is much. */
+static void test_pod_sets_ask_for_their_own(void **state)
+{
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"resourceVersion\":\"1\"},\"spec\":{\"podSets\":"
+        "[{\"name\":\"master\",\"count\":1,\"template\":{\"metadata\":{\"annotations\":{"
+        "\"metax-tech.com/gpu-group-size\":\"32\"}},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{"
+        "\"metax-tech.com/"
+        "gpu\":\"8\",\"memory\":\"64Gi\"}}}]}}},{\"name\":\"worker\",\"count\":3,\"template\":{"
+        "\"metadata\":{\"annotations\":{\"metax-tech.com/"
+        "gpu-group-size\":\"32\"}},\"spec\":{\"containers\":[{"
+        "\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"8\",\"memory\":\"8Gi\"}}}]}}}]},\"status\":{"
+        "\"conditions\":[{\"type\":\"QuotaReserved\",\"status\":\"True\",\"lastTransitionTime\":\"t\"}],"
+        "\"admissionChecks\":[{\"name\":\"ours\",\"state\":\"Pending\"}]}}";
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    for (unsigned n = 0; n < 4; n++)
+        give_room(&fixture, n, n ? "{\"memory\":\"16Gi\"}" : "{\"memory\":\"64Gi\"}");
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_int_equal(gt_admission_put(fixture.admission, json, NULL), 0);
+    decide(&fixture, 1000);
+    expect(&fixture, "a Ready");
+    gt_admission_remove(fixture.admission, "ns", "a");
+    give_room(&fixture, 0, "{\"memory\":\"16Gi\"}");
+    assert_int_equal(gt_admission_put(fixture.admission, json, NULL), 0);
+    cJSON_Delete(json);
+    decide(&fixture, 2000);
+    decide(&fixture, 7000);
+    expect(&fixture, "a Retry");
+    teardown(&fixture);
+}
+
+/* Room for pods of a Workload that was let in is nobody else's, and that of placement is as it was. */
+static void test_held_resources(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    for (unsigned n = 0; n < 4; n++)
+        give_topology(fixture.cache,
+                      TOPOLOGY(.name = (const char *[]){"s0-n0", "s0-n1", "s0-n2", "s0-n3"}[n], .gpus = 16),
+                      0);
+    for (unsigned n = 0; n < 4; n++)
+        give_room(&fixture, n, "{\"cpu\":\"10\"}");
+    GIVE(&fixture, "a", .requests = "{\"cpu\":\"6\"}");
+    GIVE(&fixture, "b", .since = "u", .requests = "{\"cpu\":\"6\"}");
+    decide(&fixture, 1000);
+    expect(&fixture, "a Ready");
+    decide(&fixture, 6000);
+    expect(&fixture, "b Retry");
+    assert_int_equal(room(&fixture, 0, 10000), 1);
+    assert_non_null(strstr(fixture.text, "4 nodes lack CPU (a pod needs 6, at most 4 is free)"));
+    GIVE(&fixture, "a", .version = "2", .requests = "{\"cpu\":\"6\"}"); /* its own room is there for it */
+    decide(&fixture, 8000);
+    expect(&fixture, "a Ready");
+    give_room(&fixture, 0, "{\"cpu\":\"5\"}"); /* it has lost its place: nothing is kept */
+    GIVE(&fixture, "c", .pods = 3, .group = 24, .requests = "{\"cpu\":\"6\"}");
+    decide(&fixture, 9000);
+    expect(&fixture, "c Ready");
+    teardown(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +416,9 @@ int main(void)
         cmocka_unit_test(test_a_pod_set_without_gpus),
         cmocka_unit_test(test_nothing_is_held_for_no_groups),
         cmocka_unit_test(test_asked_again_while_it_holds),
+        cmocka_unit_test(test_nodes_that_lack_resources),
+        cmocka_unit_test(test_pod_sets_ask_for_their_own),
+        cmocka_unit_test(test_held_resources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
