@@ -105,15 +105,16 @@ static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, c
 {
     struct packed_device *all = calloc(GT_DRA_CLAIM_DEVICES_MAX, sizeof(*all));
     Dra__Device *devices[GT_DRA_CLAIM_DEVICES_MAX];
-    Dra__PreparedClaim prepared = DRA__PREPARED_CLAIM__INIT;
-    Dra__PrepareResponse__ClaimsEntry entry = DRA__PREPARE_RESPONSE__CLAIMS_ENTRY__INIT,
-                                      *entries[] = {&entry};
+    Dra__PreparedClaim prepared;
+    Dra__PrepareResponse__ClaimsEntry entry, *entries[] = {&entry};
     Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
     char error[ERROR_MAX];
     if (!all) {
         to->failed = true;
         return;
     }
+    dra__prepared_claim__init(&prepared);
+    dra__prepare_response__claims_entry__init(&entry);
     if (outcome->error) {
         snprintf(error, sizeof(error), "%s", outcome->error);
         gt_text_make_printable(error);
@@ -144,11 +145,12 @@ void gt_dra_answer_prepare(const struct gt_dra_outcome *outcomes, unsigned count
 void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcomes, unsigned count, struct gt_buf *to)
 {
     for (unsigned i = 0; i < count; i++) {
-        Dra__UnpreparedClaim claim = DRA__UNPREPARED_CLAIM__INIT;
-        Dra__UnprepareResponse__ClaimsEntry entry = DRA__UNPREPARE_RESPONSE__CLAIMS_ENTRY__INIT,
-                                            *entries[] = {&entry};
+        Dra__UnpreparedClaim claim;
+        Dra__UnprepareResponse__ClaimsEntry entry, *entries[] = {&entry};
         Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
         char error[ERROR_MAX];
+        dra__unprepared_claim__init(&claim);
+        dra__unprepare_response__claims_entry__init(&entry);
         if (outcomes[i].error) {
             snprintf(error, sizeof(error), "%s", outcomes[i].error);
             gt_text_make_printable(error);
@@ -167,7 +169,8 @@ void gt_dra_answer_info(const char *driver, const char *endpoint, struct gt_buf 
     static const char *const services[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
                                            "v1alpha1.DRAResourceHealth"};
     char *names[GT_COUNT(services)];
-    Dra__PluginInfo info = DRA__PLUGIN_INFO__INIT;
+    Dra__PluginInfo info;
+    dra__plugin_info__init(&info);
     for (unsigned i = 0; i < GT_COUNT(services); i++)
         names[i] = unconst(services[i]);
     info.type = unconst("DRAPlugin");
@@ -218,9 +221,11 @@ void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool
         char name[GT_DRA_DEVICE_SIZE];
         if (is_repeated(inventory, i) || !gt_dra_device_name(from->bdf, name))
             continue;
-        Dra__DeviceId id = DRA__DEVICE_ID__INIT;
-        Dra__DeviceHealth health = DRA__DEVICE_HEALTH__INIT, *one[] = {&health};
+        Dra__DeviceId id;
+        Dra__DeviceHealth health, *one[] = {&health};
         Dra__HealthResponse response = DRA__HEALTH_RESPONSE__INIT;
+        dra__device_id__init(&id);
+        dra__device_health__init(&health);
         id.pool = unconst(pool);
         id.device = name;
         health.device = &id;

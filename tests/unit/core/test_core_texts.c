@@ -80,7 +80,7 @@ static const char *name_of(const struct state *state, uint32_t super)
     return info.name;
 }
 
-static void says(const char *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void says(const char *text, const char *format, ...)
 {
     char expected[256];
     va_list args;

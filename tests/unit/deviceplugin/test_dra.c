@@ -339,10 +339,12 @@ static void requests_are_checked(void **state)
 {
     static const uint8_t nonsense[] = {0x0a, 0xff};
     char uid[8] = "u", name[8] = "n", namespace[8] = "ns";
-    Dra__Claim one = DRA__CLAIM__INIT, other = DRA__CLAIM__INIT, *claims[] = {&one, &other};
+    Dra__Claim one, other, *claims[] = {&one, &other};
     Dra__ClaimsRequest message = DRA__CLAIMS_REQUEST__INIT;
     struct gt_dra_request request;
     (void)state;
+    dra__claim__init(&one);
+    dra__claim__init(&other);
     one.namespace_ = other.namespace_ = namespace;
     one.name = other.name = name;
     one.uid = other.uid = uid;
