@@ -44,7 +44,7 @@ static int by_size(const void *a, const void *b)
 /* The heaviest sizes with a part of the whole, ascending. */
 static void choose(struct chain *chain)
 {
-    const struct seen_size *chosen[GT_CHAIN_MAX];
+    const struct seen_size *chosen[GT_CHAIN_MAX] = {0};
     double all = 0;
     unsigned count = 0;
     for (unsigned i = 0; i < chain->seen_count; i++)
