@@ -113,7 +113,7 @@ static int replay(const struct gt_trace *trace, const struct gt_site *site, cons
         return r;
     uint32_t count = draw->jobs < trace->row_count ? draw->jobs : trace->row_count;
     uint32_t first = gt_rng_below(rng, trace->row_count - count + 1), node = gt_site_largest_node(site);
-    struct gt_sim_job *jobs = calloc(count, sizeof(*jobs));
+    struct gt_sim_job *jobs = calloc(count + 1UL, sizeof(*jobs));
     if (!jobs)
         return gt_fail_sys(err, ENOMEM, "%u jobs", count);
     double asked = 0;

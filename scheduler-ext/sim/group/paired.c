@@ -62,19 +62,19 @@ static bool place_with(const struct gt_group_policy *groups, bool most, void *p,
     static int open_##id(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,       \
                          struct gt_err **err)                                                                \
     {                                                                                                        \
-        return open_with(&groups, world, setup, ret, err);                                                   \
+        return open_with(&(groups), world, setup, ret, err);                                                 \
     }                                                                                                        \
     static void close_##id(void *state)                                                                      \
     {                                                                                                        \
-        close_with(&groups, state);                                                                          \
+        close_with(&(groups), state);                                                                        \
     }                                                                                                        \
     static bool place_##id(void *state, struct gt_world *world, const struct gt_sim_job *job,                \
                            struct gt_place *places)                                                          \
     {                                                                                                        \
-        return place_with(&groups, most, state, world, job, places);                                         \
+        return place_with(&(groups), (most), state, world, job, places);                                     \
     }                                                                                                        \
     const struct gt_group_policy gt_group_##id = {                                                           \
-        .name = label, .keeps_groups = true, .open = open_##id, .close = close_##id, .place = place_##id}
+        .name = (label), .keeps_groups = true, .open = open_##id, .close = close_##id, .place = place_##id}
 
 PAIR(kueue_most, "kueue+most", gt_group_kueue, true);
 PAIR(kueue_first, "kueue+first", gt_group_kueue, false);

@@ -143,7 +143,7 @@ static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_e
         return gt_fail_sys(err, ENOMEM, "simulation");
     make_shapes(run);
     if ((uint64_t)run->world.shape_count * nodes <= MEMO_MAX)
-        run->memo = calloc((size_t)run->world.shape_count * nodes, sizeof(*run->memo));
+        run->memo = calloc((size_t)run->world.shape_count * nodes + 1, sizeof(*run->memo));
     for (uint32_t i = 0; i < nodes; i++) {
         struct gt_pod_node *node = &run->world.nodes[i];
         const struct gt_site_node *from = &site->nodes[i];
