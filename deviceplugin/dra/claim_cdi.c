@@ -5,13 +5,18 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "deviceplugin/cdi_parts.h"
 #include "deviceplugin/variables.h"
 
-enum { REQUEST_VARIABLES_MAX = 2, CUT_OFF_LENGTH = 7 /* of a temporary file, ".XXXXXX" */ };
+enum {
+    REQUEST_VARIABLES_MAX = 2,
+    CUT_OFF_LENGTH = 7, /* of a temporary file, ".XXXXXX" */
+    SWEPT_AFTER_S = 60, /* another instance may be writing what is newer */
+};
 
 static void device_name(const char *uid, const char *device, char to[static GT_DRA_CDI_ID_SIZE])
 {
@@ -233,6 +238,13 @@ static bool uid_of(const char *rest, char to[static GT_DRA_UID_SIZE], bool *ret_
     return gt_dra_uid_is_valid(to) && (*ret_cut_off || !*end);
 }
 
+static bool is_old(int dir, const char *name)
+{
+    struct stat status;
+    return fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           time(NULL) - status.st_mtime >= SWEPT_AFTER_S;
+}
+
 unsigned gt_dra_cdi_sweep(const struct gt_dra_cdi_options *options, const struct gt_dra_claims *claims)
 {
     gt_auto_buf struct gt_buf prefix = GT_BUF(4096);
@@ -248,7 +260,8 @@ unsigned gt_dra_cdi_sweep(const struct gt_dra_cdi_options *options, const struct
         if (strncmp(entry->d_name, name, strlen(name)) != 0 ||
             !uid_of(entry->d_name + strlen(name), uid, &cut_off))
             continue;
-        if ((cut_off || !gt_dra_claims_find(claims, uid)) && unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+        if ((cut_off || !gt_dra_claims_find(claims, uid)) && is_old(dirfd(dir), entry->d_name) &&
+            unlinkat(dirfd(dir), entry->d_name, 0) == 0)
             removed++;
     }
     return removed;

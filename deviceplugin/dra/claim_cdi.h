@@ -33,8 +33,8 @@ int gt_dra_cdi_write(const struct gt_dra_cdi_options *options, const struct gt_i
                      const struct gt_dra_claim *claim, struct gt_err **err);
 /* Not finding it is no error. */
 int gt_dra_cdi_remove(const struct gt_dra_cdi_options *options, const char *uid, struct gt_err **err);
-/* Removes files of claims that are not among these, and what a write that was cut off has left. Returns how
- * many. */
+/* Removes files of claims that are not among these, and what a write that was cut off has left, where they
+ * are a minute old: another instance may be writing newer ones. Returns how many. */
 unsigned gt_dra_cdi_sweep(const struct gt_dra_cdi_options *options, const struct gt_dra_claims *claims);
 
 #endif

@@ -372,7 +372,9 @@ class Gangs(PlacementCase):
         self.assertEqual(self.condition("b-9")["message"], "3 of its pods are there, the minMember of its PodGroup is 4")
         b += self.add_bare(10, 11, 12)
         self.assertTrue(wait_for(lambda: (self.condition("b-9") or {}).get("reason") == "NoSupernode"), self.condition("b-9"))
-        self.assertIn("4 of its 6 pods are enough to begin", self.status("podgroup-pg")["message"])
+        # Its object tells a moment later
+        self.assertTrue(wait_for(lambda: "4 of its 6 pods are enough to begin" in self.status("podgroup-pg")["message"]),
+                        self.status("podgroup-pg"))
         self.assertEqual(self.check_units(b), 0)
         self.end("other-1")
         self.wait_lifted(*b[:4])

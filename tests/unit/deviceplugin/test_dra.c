@@ -270,6 +270,12 @@ static void make_node(const char *name)
     assert_return_code(fd, errno);
 }
 
+static void make_old(const char *name)
+{
+    const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    assert_return_code(utimensat(AT_FDCWD, path_of(name), times, 0), errno);
+}
+
 static void specs_of_claims(void **state)
 {
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 1), NULL);
@@ -304,6 +310,9 @@ static void specs_of_claims(void **state)
     make_node("cdi/metax-tech.com-gpu-claim-uid-a.json.AbCdEf");
     make_node("cdi/metax-tech.com-gpu.json");
     make_node("cdi/other.json");
+    assert_int_equal(gt_dra_cdi_sweep(&own, &claims), 0); /* another instance may be writing them */
+    make_old("cdi/metax-tech.com-gpu-claim-uid-gone.json");
+    make_old("cdi/metax-tech.com-gpu-claim-uid-a.json.AbCdEf");
     assert_int_equal(gt_dra_cdi_sweep(&own, &claims), 2);
     assert_int_equal(access(path_of("cdi/metax-tech.com-gpu.json"), F_OK), 0);
     assert_int_equal(access(path_of("cdi/metax-tech.com-gpu-claim-uid-a.json"), F_OK), 0);
