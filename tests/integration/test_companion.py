@@ -888,9 +888,8 @@ class Program(Case):
         self.api.fail(Status(403, "forbidden here"), times=10000, path="nodegputopologies")
         companion = self.start(wait=False)
         self.wait(lambda: companion.events("cannot watch"))
-        code, text = companion.get("/readyz")
-        self.assertEqual(code, 503)
-        self.assertIn("supernodes: NodeGPUTopologies not known yet: 403", text)
+        self.wait(lambda: "supernodes: NodeGPUTopologies not known yet: 403" in companion.get("/readyz")[1])
+        self.assertEqual(companion.get("/readyz")[0], 503)
         self.assertEqual(companion.get("/nowhere")[0], 404)
         self.assertEqual(self.objects(), {})
 
