@@ -10,16 +10,6 @@
 
 enum { LIST_UNPACKED_MAX = 32 << 20 }; /* of another plugin's */
 
-/* protobuf-c's messages hold char * also where they are only read. */
-static char *unconst(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } same = {text};
-    return same.out;
-}
-
 static Dp__Options options(bool prefers)
 {
     return (Dp__Options){.base = PROTOBUF_C_MESSAGE_INIT(&dp__options__descriptor),
@@ -32,9 +22,9 @@ void gt_answer_register(const char *endpoint, const char *resource, bool prefers
     Dp__Options own = options(prefers);
     Dp__RegisterRequest request;
     dp__register_request__init(&request);
-    request.version = unconst("v1beta1");
-    request.endpoint = unconst(endpoint);
-    request.resource = unconst(resource);
+    request.version = gt_pack_text("v1beta1");
+    request.endpoint = gt_pack_text(endpoint);
+    request.resource = gt_pack_text(resource);
     request.options = &own;
     gt_pack(&request.base, to);
 }
@@ -89,8 +79,8 @@ void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)
     for (unsigned i = 0; i < inventory->device_count; i++) {
         const struct gt_device *from = &inventory->devices[i];
         dp__device__init(&all[i].device);
-        all[i].device.id = unconst(from->id);
-        all[i].device.health = unconst(from->healthy ? "Healthy" : "Unhealthy");
+        all[i].device.id = gt_pack_text(from->id);
+        all[i].device.health = gt_pack_text(from->healthy ? "Healthy" : "Unhealthy");
         if (from->numa_node >= 0) {
             dp__topology__init(&all[i].topology);
             dp__numa_node__init(&all[i].numa);
@@ -112,8 +102,8 @@ void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to)
     Dp__Device device, *devices[] = {&device};
     Dp__DeviceList list = DP__DEVICE_LIST__INIT;
     dp__device__init(&device);
-    device.id = unconst(id);
-    device.health = unconst(healthy ? "Healthy" : "Unhealthy");
+    device.id = gt_pack_text(id);
+    device.health = gt_pack_text(healthy ? "Healthy" : "Unhealthy");
     list.devices = devices;
     list.n_devices = 1;
     gt_pack(&list.base, to);
@@ -162,7 +152,7 @@ static bool prefer_for(const struct gt_inventory *inventory, const Dp__Container
                                               (const char *const *)request->must, (unsigned)request->n_must,
                                               (unsigned)size, ids, ret_choice);
     for (size_t i = 0; i < response->n_ids; i++)
-        response->ids[i] = unconst(ids[i]);
+        response->ids[i] = gt_pack_text(ids[i]);
     return true;
 }
 

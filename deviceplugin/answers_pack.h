@@ -7,7 +7,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-/* Private to answers.c, allocate.c and podresources_read.c: protobuf-c and the house's buffers. */
+/* Private to answers.c, allocate.c, podresources_read.c and dra/messages.c: protobuf-c and the house's
+ * buffers.
+ */
 
 struct gt_pack_buffer {
     ProtobufCBuffer base;
@@ -23,6 +25,16 @@ static inline void gt_pack(const ProtobufCMessage *message, struct gt_buf *to)
 {
     struct gt_pack_buffer buffer = {{gt_pack_append}, to};
     protobuf_c_message_pack_to_buffer(message, &buffer.base);
+}
+
+/* protobuf-c's messages hold char * also where they are only read. */
+static inline char *gt_pack_text(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } same = {text};
+    return same.out;
 }
 
 static inline void *gt_unpack_alloc(void *left, size_t size)

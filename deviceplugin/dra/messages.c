@@ -63,16 +63,6 @@ void gt_dra_request_done(struct gt_dra_request *request)
     *request = (struct gt_dra_request){0};
 }
 
-/* protobuf-c's messages hold char * also where they are only read. */
-static char *unconst(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } same = {text};
-    return same.out;
-}
-
 /* One device of an answer with all that it points to. */
 struct packed_device {
     Dra__Device device;
@@ -85,11 +75,11 @@ static void pack_device(const struct gt_dra_claim *claim, unsigned i, const char
 {
     const struct gt_dra_claimed_device *from = &claim->devices[i];
     dra__device__init(&to->device);
-    to->request = unconst(from->request);
+    to->request = gt_pack_text(from->request);
     to->device.requests = &to->request;
     to->device.n_requests = 1;
-    to->device.pool = unconst(pool);
-    to->device.device = unconst(from->device);
+    to->device.pool = gt_pack_text(pool);
+    to->device.device = gt_pack_text(from->device);
     gt_dra_cdi_device_id(kind, claim->id.uid, from->device, to->id[0]);
     to->ids[to->device.n_cdi_ids++] = to->id[0];
     /* The variables of a request once, with its first device. */
@@ -125,7 +115,7 @@ static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, c
         devices[prepared.n_devices++] = &all[i].device;
     }
     prepared.devices = devices;
-    entry.key = unconst(outcome->uid);
+    entry.key = gt_pack_text(outcome->uid);
     entry.value = &prepared;
     response.claims = entries;
     response.n_claims = 1;
@@ -156,7 +146,7 @@ void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcomes, unsigned cou
             gt_text_make_printable(error);
             claim.error = error;
         }
-        entry.key = unconst(outcomes[i].uid);
+        entry.key = gt_pack_text(outcomes[i].uid);
         entry.value = &claim;
         response.claims = entries;
         response.n_claims = 1;
@@ -172,10 +162,10 @@ void gt_dra_answer_info(const char *driver, const char *endpoint, struct gt_buf 
     Dra__PluginInfo info;
     dra__plugin_info__init(&info);
     for (unsigned i = 0; i < GT_COUNT(services); i++)
-        names[i] = unconst(services[i]);
-    info.type = unconst("DRAPlugin");
-    info.name = unconst(driver);
-    info.endpoint = unconst(endpoint);
+        names[i] = gt_pack_text(services[i]);
+    info.type = gt_pack_text("DRAPlugin");
+    info.name = gt_pack_text(driver);
+    info.endpoint = gt_pack_text(endpoint);
     info.services = names;
     info.n_services = GT_COUNT(services);
     gt_pack(&info.base, to);
@@ -226,12 +216,12 @@ void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool
         Dra__HealthResponse response = DRA__HEALTH_RESPONSE__INIT;
         dra__device_id__init(&id);
         dra__device_health__init(&health);
-        id.pool = unconst(pool);
+        id.pool = gt_pack_text(pool);
         id.device = name;
         health.device = &id;
         health.health = state_of(inventory, from);
         health.updated = now_s;
-        health.message = unconst(from->reason);
+        health.message = gt_pack_text(from->reason);
         response.devices = one;
         response.n_devices = 1;
         gt_pack(&response.base, to);
