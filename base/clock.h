@@ -18,6 +18,14 @@ static inline uint64_t gt_clock_ms(void)
     return gt_clock_ns() / 1000000;
 }
 
+/* The time of day (CLOCK_REALTIME), in ms since 1970: for times that others read. */
+static inline uint64_t gt_clock_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 /* For what is left until then, which may be less than nothing. */
 static inline int64_t gt_clock_signed_ms(void)
 {

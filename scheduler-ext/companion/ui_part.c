@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
@@ -34,13 +33,6 @@ struct ui_part {
     bool leads;
 };
 
-static uint64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static struct gt_debug_view view_of(const struct ui_part *part)
 {
     return (struct gt_debug_view){.cache = gt_informers_cache(part->env->informers),
@@ -49,7 +41,7 @@ static struct gt_debug_view view_of(const struct ui_part *part)
                                   .leads = part->leads,
                                   .synced = gt_informers_is_synced(part->env->informers, NULL),
                                   .now_ms = gt_clock_ms(),
-                                  .wall_ms = wall_ms()};
+                                  .wall_ms = gt_clock_wall_ms()};
 }
 
 static void take_model(struct ui_part *part)

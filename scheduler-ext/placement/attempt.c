@@ -238,8 +238,7 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     placement->counters.kept_nodes = gt_node_set_count(&placement->kept);
     if (found) {
         if (pjob->turn_end_ms != turn_end_ms)
-            pjob->turn_end_s =
-                (int64_t)gt_placement_now_s() + ((int64_t)turn_end_ms - (int64_t)reconcile.now) / 1000;
+            pjob->turn_end_s = gt_placement_unix_s(turn_end_ms);
         pjob->turn_end_ms = turn_end_ms;
         gt_placement_publish(pjob, reconcile.view, reconcile.owner);
     }

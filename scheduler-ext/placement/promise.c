@@ -31,13 +31,11 @@ void gt_promise_adopt(struct reconcile *reconcile, const struct placement_known 
     struct pjob *pjob = reconcile->pjob;
     if (!reconcile->owner)
         return; /* nothing is kept, and its object is waited for from now on */
-    uint64_t span = gt_promise_ms(reconcile), ago = 0, now = gt_placement_now_s();
-    uint64_t newest = newest_pod_s(pjob->job), last = (uint64_t)gt_time_of_text(content->promised_until);
-    last = last > span / 1000 ? last - span / 1000 : 0;
+    uint64_t span = gt_promise_ms(reconcile), end = gt_placement_time_of_text(content->promised_until);
+    uint64_t newest = gt_placement_time_of_unix((int64_t)newest_pod_s(pjob->job));
+    uint64_t last = end > span ? end - span : 0;
     last = newest > last ? newest : last;
-    if (last && now > last)
-        ago = (now - last) * 1000;
-    pjob->new_pod_ms = reconcile->now - (ago < reconcile->now ? ago : reconcile->now);
+    pjob->new_pod_ms = last && last < reconcile->now ? last : reconcile->now;
 }
 
 /* Pods that came later show that it can make them again. Both times are in whole seconds: in one and the

@@ -2,29 +2,34 @@
 #include "scheduler-ext/placement/state.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 
 uint64_t gt_placement_now_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec;
+    return gt_clock_wall_ms() / 1000;
+}
+
+int64_t gt_placement_unix_s(uint64_t when)
+{
+    return (int64_t)(gt_clock_wall_ms() + when - gt_clock_ms() + 500) / 1000;
 }
 
 void gt_placement_time_text(uint64_t when, char to[static GT_TIME_TEXT_SIZE])
 {
-    int64_t distance = (int64_t)(when - gt_clock_ms()) / 1000;
-    gt_time_text((int64_t)gt_placement_now_s() + distance, to);
+    gt_time_text(gt_placement_unix_s(when), to);
+}
+
+uint64_t gt_placement_time_of_unix(int64_t when)
+{
+    int64_t ms = (int64_t)gt_clock_ms() + when * 1000 - (int64_t)gt_clock_wall_ms();
+    return when <= 0 ? 0 : ms > 0 ? (uint64_t)ms : 1;
 }
 
 uint64_t gt_placement_time_of_text(const char *text)
 {
-    int64_t when = gt_time_of_text(text);
-    int64_t ms = (int64_t)gt_clock_ms() + (when - (int64_t)gt_placement_now_s()) * 1000;
-    return when <= 0 ? 0 : ms > 0 ? (uint64_t)ms : 1;
+    return gt_placement_time_of_unix(gt_time_of_text(text));
 }
 
 bool gt_placement_may_write(const struct gt_placement *placement)

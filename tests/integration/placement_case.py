@@ -153,7 +153,7 @@ class PlacementCase(unittest.TestCase):
             return self.api.objects.get((collection, name))
 
     def is_lifted(self, *names):
-        return all(self.pod(name) and not gates(self.pod(name)) for name in names)
+        return all(pod and not gates(pod) for pod in [self.pod(name) for name in names])
 
     def wait_lifted(self, *names, seconds=PATIENCE):
         if not wait_for(lambda: self.is_lifted(*names), seconds):

@@ -54,8 +54,8 @@ class Gangs(PlacementCase):
 
     def check_units(self, names):
         """Whole units, each in one rack. How many pods have no gate any more."""
-        racks = {i: planned_node(self.pod(name)).split("-")[0] for i, name in enumerate(names)
-                 if self.pod(name) and not gates(self.pod(name))}
+        racks = {i: planned_node(pod).split("-")[0] for i, pod in enumerate([self.pod(name) for name in names])
+                 if pod and not gates(pod)}
         for first in range(0, len(names), UNIT):
             self.assertIn(len([i for i in racks if first <= i < first + UNIT]), (0, UNIT), racks)
             self.assertLess(len({racks[i] for i in racks if first <= i < first + UNIT}), 2, racks)

@@ -68,7 +68,8 @@ class NodeLoss(PlacementCase):
         self.api.add("/api/v1/nodes", node, spec={}, status=status)
 
     def places(self):
-        return [self.pod(name) and self.pod(name)["spec"].get("nodeName") for name in self.names]
+        pods = [self.pod(name) for name in self.names]
+        return [pod and pod["spec"].get("nodeName") for pod in pods]
 
     def wait_settled(self, check=lambda places: True):
         """All ranks run, and where the check wants them."""

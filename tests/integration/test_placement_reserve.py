@@ -134,7 +134,7 @@ class Reserve(PlacementCase):
             self.host.kill()
             self.start(missing=15000)
             self.expect_reserved(24)
-            self.assertAlmostEqual(seconds_of(self.status()["promisedUntil"]), seconds_of(until), delta=1)
+            self.assertEqual(self.status()["promisedUntil"], until)
         self.expect_reserved(0)
         self.assertAlmostEqual(time.time(), seconds_of(until), delta=2)
         self.host.kill()
