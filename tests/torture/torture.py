@@ -5,7 +5,7 @@
 Usage: torture.py BUILD_DIR [--all] [--runs N] [--seed N] [--at N[-M]] [--only agent|companion]
 
 What must come of it: no crash and no hang; exit code 0, or 1 with one line that says why; and nothing is left in memory
-that a whole run does not leave. Which allocations count: failing_malloc.c. BUILD_DIR has the preset "torture": gRPC is
+that a whole run does not leave. Which allocations count: failing_malloc.c. BUILD_DIR has the preset "debug": gRPC is
 linked as a shared library there, so that the program's own allocations can be told from its."""
 import argparse
 import collections
