@@ -92,6 +92,8 @@ static int read_status(const struct gt_at *at, const cJSON *status, struct gt_su
     if (r >= 0)
         r = read_count(at, status, "free", &to->free);
     if (r >= 0)
+        r = read_count(at, status, "spares", &to->spares);
+    if (r >= 0)
         r = gt_get_bool(at, status, "linksHealthy", &links);
     if (r >= 0)
         r = read_members(at, status, to);
@@ -112,7 +114,8 @@ int gt_supernode_object_read_status(const char *name, const cJSON *status, struc
                                             .spare_nodes = -1,
                                             .nodes = -1,
                                             .capacity = -1,
-                                            .free = -1};
+                                            .free = -1,
+                                            .spares = -1};
     char source[GT_API_NAME_MAX + 32];
     snprintf(source, sizeof(source), GT_PLURAL_SUPERNODE "/%s", name);
     gt_conditions_read(status, condition_names, GT_SUPERNODE_CONDITIONS, supernode.conditions);
@@ -192,6 +195,7 @@ void gt_supernode_object_write_status(const struct gt_supernode_object *supernod
     write_count("nodes", supernode->nodes, to);
     write_count("capacity", supernode->capacity, to);
     write_count("free", supernode->free, to);
+    write_count("spares", supernode->spares, to);
     if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
         gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
     gt_conditions_write(supernode->conditions, condition_names, GT_SUPERNODE_CONDITIONS, to);

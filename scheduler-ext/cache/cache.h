@@ -53,7 +53,7 @@ struct gt_cache_spec {
     /* GPUs became available somewhere, so who waits may try again; or some that a caller had assumed are no
      * longer to be had. */
     void (*on_capacity)(void *arg);
-    void (*on_report)(void *arg); /* what gt_cache_reports() says is another now */
+    void (*on_report)(void *arg); /* what gt_cache_reports() or gt_cache_spares_of() says is another now */
     void *arg;
 };
 
@@ -207,6 +207,8 @@ enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t af
 int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,
                     struct gt_err **err);
 bool gt_cache_has_spares(const struct gt_cache *cache); /* some supernode was given them */
+/* How many it is to have, also where those are more than its nodes. */
+uint64_t gt_cache_spares_of(const struct gt_cache *cache, const char *supernode, uint32_t standard);
 /* A supernode that has fewer, of which this was not told since; NULL: there is none. INT64_MAX: what its
  * annotation says is no number. */
 const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint64_t *ret_spares,

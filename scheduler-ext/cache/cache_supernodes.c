@@ -250,6 +250,7 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
         supernode->spares_told = false;
         cache->has_spares = true;
         cache->room = true;
+        cache->reports_changed = true;
     }
     bool moves = !supernode->known || supernode->tier != object->tier || supernode->parent != parent;
     bool same = same_members(supernode, claims, object->member_count);
@@ -260,6 +261,12 @@ static void take(struct gt_cache *cache, const struct gt_supernode_object *objec
         cache->room = true;
     } else
         drop_unlinked(cache, claims, object->member_count);
+}
+
+uint64_t gt_cache_spares_of(const struct gt_cache *cache, const char *name, uint32_t standard)
+{
+    const struct cache_supernode *supernode = find(cache, name);
+    return supernode && supernode->spare_nodes >= 0 ? (uint64_t)supernode->spare_nodes : standard;
 }
 
 void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)

@@ -140,8 +140,8 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     gt_auto_free struct gt_projected *projected = NULL;
     if (!self->knows_servers)
         gt_apply_set_each(self->set, gt_servers_learn, self->servers);
-    int r =
-        gt_view_make(gt_informers_cache(self->env->informers), groups_of(self), self->servers, &view, err);
+    int r = gt_view_make(gt_informers_cache(self->env->informers), groups_of(self), self->servers,
+                         (uint32_t)self->env->options->placement.spare_nodes, &view, err);
     if (r < 0)
         return r;
     self->knows_servers = self->leads; /* what others publish is news */

@@ -73,7 +73,7 @@ static void add_sum(struct gt_sum *to, const struct gt_sum *from)
         to->a_silent = from->a_silent;
 }
 
-static void sum_up(struct gt_view *view)
+static void sum_up(struct gt_view *view, const struct gt_cache *cache, uint32_t spare_nodes)
 {
     const struct gt_join *joined = view->join;
     for (uint32_t s = 0; s < joined->supernode_count; s++) {
@@ -83,6 +83,8 @@ static void sum_up(struct gt_view *view)
             uint32_t node = joined->members[supernode->first + i];
             add_node(&view->sums[s], view->reports[node], node);
         }
+        uint64_t spares = supernode->tier == 1 ? gt_cache_spares_of(cache, supernode->name, spare_nodes) : 0;
+        view->sums[s].spares = spares <= view->sums[s].nodes ? (uint32_t)spares : 0;
     }
     /* A parent is of a higher tier than its child. */
     for (unsigned tier = 1; tier < GT_JOIN_TIERS_MAX; tier++)
@@ -132,7 +134,7 @@ static void sort_problems(struct gt_view *view)
 }
 
 int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
-                 struct gt_view **ret, struct gt_err **err)
+                 uint32_t spare_nodes, struct gt_view **ret, struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
     if (!view)
@@ -148,7 +150,7 @@ int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, s
     view->problems = calloc((size_t)view->join->problem_count * 3 + 1, sizeof(uint32_t));
     if (!view->sums || !view->problem_first || !view->problems)
         return gt_fail_sys(err, ENOMEM, "supernodes");
-    sum_up(view);
+    sum_up(view, cache, spare_nodes);
     sort_problems(view);
     *ret = gt_steal(view);
     return 0;

@@ -15,6 +15,7 @@ struct gt_sum {
     uint32_t use_unknown; /* nodes that report GPUs, but not which are free */
     uint32_t links_down, links_unknown;
     uint32_t children; /* supernodes of which it is the parent */
+    uint32_t spares;   /* nodes left to replacements; of tier 1 */
     uint32_t a_silent; /* one such node, GT_JOIN_NONE */
 };
 
@@ -27,9 +28,10 @@ struct gt_view {
     uint32_t *problem_first, *problems;
 };
 
-/* `groups` NULL: no configuration. `servers` is brought up to date; NULL: nobody is known to hold a UUID. */
+/* `groups` NULL: no configuration. `servers` is brought up to date; NULL: nobody is known to hold a UUID.
+ * `spare_nodes`: of a supernode whose annotation does not say how many. */
 int gt_view_make(const struct gt_cache *cache, const struct gt_groups *groups, struct gt_servers *servers,
-                 struct gt_view **ret, struct gt_err **err);
+                 uint32_t spare_nodes, struct gt_view **ret, struct gt_err **err);
 void gt_view_free(struct gt_view *view);
 GT_DEFINE_CLEANUP(struct gt_view *, gt_view_free)
 #define gt_auto_view GT_CLEANUP(gt_view_free)

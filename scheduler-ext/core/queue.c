@@ -321,6 +321,17 @@ static bool is_behind_holder(const struct gt_queue *queue, const struct item *it
     return queue->holder && queue->holder != item && order(queue->holder, item) < 0;
 }
 
+bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_entry *entry)
+{
+    struct item item = {.entry = *entry};
+    if (!queue->holder || queue->holder->entry.job == entry->job)
+        return false;
+    if (!entry->share->waiting)
+        refresh(queue, entry->share);
+    item.start = start_of(entry->share);
+    return is_behind_holder(queue, &item);
+}
+
 static bool had_turn(const struct item *item, uint64_t now)
 {
     return item->entry.turn_end_ms && item->entry.turn_end_ms <= now;

@@ -88,6 +88,9 @@ uint32_t gt_queue_place(const struct gt_queue *queue, const void *job);
 /* The job before it in the order; NULL: it is the first, or not there. */
 void *gt_queue_before(const struct gt_queue *queue, const void *job);
 
+/* Whether a job that does not wait here would come behind the holder if it did: it may not use its nodes. */
+bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_entry *entry);
+
 /* Something has changed: another round is worth it. */
 void gt_queue_wake(struct gt_queue *queue);
 /* Runs for at most about `budget_ms`. True: more is to be done, call again. */

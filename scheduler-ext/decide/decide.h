@@ -55,7 +55,7 @@ void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
  */
 enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
                                 struct gt_reservations *reservations, uint32_t first, uint32_t end,
-                                const bool *leaves, uint64_t reserve_until,
+                                const bool *leaves, const struct gt_decide_spec *spec,
                                 struct gt_plan_failure *ret_failure, struct gt_buf *text);
 
 /*

@@ -31,11 +31,12 @@ static void pretend(struct gt_job_view *view, uint32_t first, uint32_t end, cons
 
 enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
                                 struct gt_reservations *reservations, uint32_t first, uint32_t end,
-                                const bool *leaves, uint64_t reserve_until,
+                                const bool *leaves, const struct gt_decide_spec *given,
                                 struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     gt_auto_free enum gt_member_state *states = calloc((size_t)view->count + 1, sizeof(*states));
-    const struct gt_decide_spec spec = {.reserve_until = reserve_until, .keep = true};
+    struct gt_decide_spec spec = *given;
+    spec.keep = true;
     if (!states) {
         gt_buf_puts(text, "out of memory");
         return GT_DECISION_FAILED;

@@ -66,7 +66,12 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
     struct gt_reservation *fresh = calloc((size_t)count + 1, sizeof(*fresh));
     if (!fresh)
         return gt_fail_sys(err, ENOMEM, "places");
-    gt_reservations_done(reservations, cluster);
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (i < count && reservations->reservations[i].moves)
+            fresh[i] = reservations->reservations[i];
+        else
+            gt_reservations_release(reservations, cluster, i);
+    free(reservations->reservations);
     reservations->reservations = fresh;
     reservations->count = count;
     return 0;

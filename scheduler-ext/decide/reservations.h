@@ -41,7 +41,8 @@ struct gt_reservations {
 /* An owner number that no job of the cache has. */
 #define GT_RESERVATIONS_OWNER(job_number) ((job_number) | (uint64_t)1 << 63)
 
-/* Makes `count` places. Where they were others, nothing that was kept is kept any more. */
+/* Makes `count` places. Where they were more or fewer, only what is kept for who comes after a pod that
+ * leaves is still kept: those pods are evicted for it. */
 int gt_reservations_resize(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t count,
                            struct gt_err **err);
 /* Gives up what is over at `now`, holds what became available, and drops what cannot be kept. True where

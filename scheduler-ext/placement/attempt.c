@@ -10,7 +10,7 @@
 
 /* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
 
-enum { PLAN_TEXT_MAX = 256 << 10, RESERVED_TEXT_MAX = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 16 };
+enum { PLAN_TEXT_MAX = 256 << 10 };
 
 const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
                                                                    10000, 30000, 100000, 300000, 1000000};
@@ -51,17 +51,6 @@ static void remember_ranks(struct reconcile *reconcile)
     }
 }
 
-/* "NAMESPACE/KIND/NAME until TIME" */
-static void say_holder(const struct gt_placement *placement, char to[static RESERVED_TEXT_MAX])
-{
-    char until[GT_TIME_TEXT_SIZE];
-    *to = '\0';
-    if (!placement->holder)
-        return;
-    gt_time_text(placement->holder->turn_end_s, until);
-    snprintf(to, RESERVED_TEXT_MAX, "%s until %s", placement->holder->job->key, until);
-}
-
 static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
 {
     if (pjob->too_many_gpus)
@@ -90,7 +79,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_placement *placement = reconcile->placement;
     gt_auto_buf struct gt_buf text = GT_BUF(PLAN_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    char reserved[RESERVED_TEXT_MAX];
+    char reserved[PLACEMENT_HOLDER_SIZE];
     struct gt_decide_spec spec = {
         .avoid = restricted && placement->kept.nodes ? &placement->kept : NULL,
         .avoid_for = reserved,
@@ -104,7 +93,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_placement_fail(pjob, gt_err_text(error));
         return GT_QUEUE_FAILED;
     }
-    say_holder(placement, reserved);
+    gt_placement_say_holder(placement, reserved);
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =
         gt_decide(placement->spec.cache, reconcile->view, &pjob->reservations, &spec, &failure, &text);

@@ -163,6 +163,29 @@ static void tell_waits(struct reconcile *reconcile, const char *why, const struc
         gt_placement_event(pjob, pjob->job->pods, true, "NodeLost", "Move", text);
 }
 
+/* Nodes that others are to use: those that pods are pinned to, and those kept for the job that has waited for
+ * long. They are left to them where others serve, and the kept ones are out of reach where that job, by the
+ * order of those that wait, comes before one of which some pods run. */
+static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec, struct gt_err **err)
+{
+    struct gt_placement *placement = reconcile->placement;
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_node_set *kept = &placement->kept;
+    struct gt_queue_entry entry = {
+        .job = pjob, .share = &pjob->tenant->share, .number = pjob->job->number, .partial = true};
+    gt_node_set_clear(&reconcile->pinned);
+    int r = gt_placement_pinned(pjob, &reconcile->pinned, err);
+    spec->leave = &reconcile->pinned;
+    if (!kept->nodes || placement->holder == pjob)
+        return r;
+    gt_placement_seniority(pjob->job, &entry.priority, &entry.created_s);
+    if (gt_queue_is_behind_holder(placement->queue, &entry))
+        spec->avoid = kept;
+    for (uint32_t n = gt_node_set_next(kept, 0); r >= 0 && n != GT_NONE; n = gt_node_set_next(kept, n + 1))
+        r = gt_node_set_add(&reconcile->pinned, n, err);
+    return r;
+}
+
 /* True: a place is kept, and the job is to be looked at again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
@@ -171,19 +194,27 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     enum gt_on_node_loss policy = reconcile->view->job->sizes.loss;
     gt_auto_buf struct gt_buf text = GT_BUF(MOVE_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    char why[SAID_MAX];
-    uint64_t until = reconcile->now + placement->spec.options.reserve_missing_ms;
+    char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE];
+    struct gt_decide_spec spec = {
+        .reserve_until = reconcile->now + placement->spec.options.reserve_missing_ms, .avoid_for = holder};
     bool whole = !losses->lost;
     enum gt_decision decision = GT_DECISION_WAITS;
+    gt_auto_err struct gt_err *error = NULL;
     say_loss(reconcile, losses, why);
+    gt_placement_say_holder(placement, holder);
+    if (leave_others(reconcile, &spec, &error) < 0) {
+        gt_buf_puts(&text, gt_err_text(error));
+        tell_waits(reconcile, why, &text);
+        return false;
+    }
     if (losses->lost)
         decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->reservations, first, end,
-                                  losses->leaves, until, &failure, &text);
+                                  losses->leaves, &spec, &failure, &text);
     if (decision != GT_DECISION_PLACED) {
         whole = true;
         gt_buf_consume(&text, text.len);
         decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->reservations, first, end,
-                                  NULL, until, &failure, &text);
+                                  NULL, &spec, &failure, &text);
     }
     if (decision != GT_DECISION_PLACED) {
         tell_waits(reconcile, why, &text);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
 #include "scheduler-ext/placement/reconcile.h"
+
+/* Nodes that others are to use. */
 
 /*
  * A pod without its gate has its node for good. Where its plan is lost nothing is reserved there, but others
@@ -37,4 +41,14 @@ int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct 
         }
     }
     return 0;
+}
+
+void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE])
+{
+    char until[GT_TIME_TEXT_SIZE];
+    *to = '\0';
+    if (!placement->holder)
+        return;
+    gt_time_text(placement->holder->turn_end_s, until);
+    snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->holder->job->key, until);
 }

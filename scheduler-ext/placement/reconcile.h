@@ -48,6 +48,9 @@ void gt_reconcile_hint(struct reconcile *reconcile);
 void gt_placement_set_lost(struct pjob *pjob, bool lost);
 /* Adds the nodes of other jobs' pods whose gate has gone and whose plan is lost. */
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err);
+enum { PLACEMENT_HOLDER_SIZE = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 16 };
+/* "NAMESPACE/KIND/NAME until TIME", of the job that nodes are kept for; "": there is none. */
+void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE]);
 
 /* ---- admission.c ---- */
 /* Whether the queue of another scheduler has let the job in; otherwise its state says which has not. */

@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while ((piece = next_piece(&pieces)))
         hand_in(cache, servers, holders, piece);
     gt_holders_end(holders);
-    if (gt_view_make(cache, groups, servers, &view, NULL) >= 0)
+    if (gt_view_make(cache, groups, servers, 1, &view, NULL) >= 0)
         write_all(view, holders);
     return 0;
 }

@@ -239,6 +239,20 @@ class Joining(Case):
         self.api.remove(NODES, "n0000")
         self.wait(lambda: self.condition("hall", "Ready")[1] == "Complete")
 
+    def test_spares_are_shown(self):
+        """Those that it has by the option, or by its own annotation; of too many it has none."""
+        self.add_mesh("n1", "n2", free=8)
+        self.start("--spare-nodes=1", only="supernodes,placement,extender,ui")
+        self.wait(lambda: [status.get("spares") for status in self.statuses().values()] == [1])
+        [(name, found)] = self.objects().items()
+        jsonschema.validate(found["status"], status_schema("supernodes"))
+        for told, shown in (("2", 2), ("3", None), ("many", None), (None, 1), ("0", None)):
+            with self.api.lock:
+                found = self.objects()[name]
+                annotations = {"metax-tech.com/spare-nodes": told} if told else {}
+                self.api.add(SUPERNODES, name, metadata={"labels": LABEL, "annotations": annotations}, status=found["status"])
+            self.wait(lambda: self.statuses()[name].get("spares") == shown)
+
     def test_only_changes_are_written(self):
         self.add_mesh("n1", "n2", free=8)
         companion = self.start()

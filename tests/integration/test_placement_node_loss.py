@@ -299,6 +299,35 @@ class NodeLoss(PlacementCase):
         self.wait_settled(lambda places: places[1] == "s0-n4")
         self.assertEqual(self.api.evicted, ["a-1"])
 
+    def leave_kept(self, kept, other):
+        """Racks of five nodes, with the job `a` in s0; `kept` and `other` have two free nodes each, and s3 has all: `big`, which
+        needs four nodes of two racks, has some of s3 and of `kept`, the less used one, kept for it."""
+        def use(rack, count):
+            for n in range(5 - count, 5):
+                self.api.add(TOPOLOGIES, f"{rack}-n{n}", status=topology(f"{rack}-n{n}", 8, [(gpu, "x", "x") for gpu in range(8)]))
+        self.world(4, nodes_each=5)
+        use("s0", 3)
+        self.begin(pods=2, group=16, patience=300, turn=60000, percent=100)
+        self.assertEqual({place[:2] for place in self.first.values()}, {"s0"})
+        use(other, 3)
+        use(kept, 2)
+        self.api.add(TOPOLOGIES, f"{kept}-n0", status=topology(f"{kept}-n0", 8, ill=range(8)))
+        self.add_job("big", 8, 32)
+        for rank in range(8):
+            self.add_pod(f"big-{rank}", indexed_pod("big", rank))
+        self.assertTrue(wait_for(lambda: self.host.counters()["keptNodes"] == 8), self.host.counters())
+        self.play()
+        self.break_node(self.first["a-0"])
+        self.wait_settled(lambda places: {place[:2] for place in places} == {other})
+        self.break_node(self.places()[1])  # now no other rack has room
+        self.wait_settled(lambda places: {place[:2] for place in places} in ({kept}, {"s3"}))
+
+    def test_a_move_leaves_kept_nodes_where_others_serve(self):
+        self.leave_kept("s1", "s2")
+
+    def test_a_move_leaves_kept_nodes_whatever_their_names(self):
+        self.leave_kept("s2", "s1")
+
     def heal_node(self, node):
         """Its kubelet is back, and ends what it did not know to have ended."""
         self.dead.discard(node)

@@ -43,6 +43,7 @@ static void draw(struct drawn *drawn)
                                        .nodes = (int64_t)below(20000) - 1,
                                        .capacity = (int64_t)below(160000) - 1,
                                        .free = (int64_t)below(160000) - 1,
+                                       .spares = (int64_t)below(10) - 1,
                                        .links_healthy = (enum gt_condition_status)below(3)};
     to->member_count = to->tier == 1 ? below(MEMBERS + 1) : 0;
     for (unsigned i = 0; i < to->member_count; i++) {

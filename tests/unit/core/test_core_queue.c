@@ -363,6 +363,38 @@ static void test_holder_gives_way_to_who_goes_before(void **state)
     free_world(world);
 }
 
+/* A job that does not wait, of which some pods run, comes before a holder that has none yet, and behind an
+ * older one that has. */
+static void test_behind_the_holder(void **state)
+{
+    (void)state;
+    for (unsigned partial = 0; partial < 2; partial++) {
+        struct world *world = new_world(0);
+        world->refuse_all = true;
+        struct gt_queue_entry entry = {.job = world,
+                                       .share = &world->spaces[1].share,
+                                       .gpus = 1,
+                                       .partial = true,
+                                       .created_s = 3,
+                                       .number = 9};
+        assert_false(gt_queue_is_behind_holder(world->queue, &entry));
+        struct job *job = add(world, 1, 1, 0, 2, partial, 0);
+        run(world);
+        assert_ptr_equal(world->holder, job);
+        assert_int_equal(gt_queue_is_behind_holder(world->queue, &entry), partial);
+        entry.created_s = 1;
+        assert_false(gt_queue_is_behind_holder(world->queue, &entry));
+        world->spaces[1].holds = 7; /* more than the other namespace */
+        assert_int_equal(gt_queue_is_behind_holder(world->queue, &entry), partial);
+        entry.priority = 1;
+        assert_false(gt_queue_is_behind_holder(world->queue, &entry));
+        entry.priority = -1;
+        entry.job = job;
+        assert_false(gt_queue_is_behind_holder(world->queue, &entry)); /* it is the holder */
+        free_world(world);
+    }
+}
+
 static void expect_holder(struct world *world, uint64_t now, const struct job *holder, uint64_t turn_end)
 {
     world->now = now;
@@ -730,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_growth_goes_last),
         cmocka_unit_test(test_who_comes_in_a_round),
         cmocka_unit_test(test_holder_by_turns),
+        cmocka_unit_test(test_behind_the_holder),
         cmocka_unit_test(test_turns_end),
         cmocka_unit_test(test_turns_of_before),
         cmocka_unit_test(test_hopeless_job_delays_none_of_its_namespace),

@@ -33,13 +33,23 @@ static void rack_node(char to[static 16], unsigned rack, unsigned node)
     snprintf(to, 16, "r%u-n%u", rack, node);
 }
 
-static void gang_begin(struct gang *gang, uint32_t minimum)
+static void set_owner(struct gang *gang, uint32_t pods, uint32_t minimum)
 {
     static const char object[] =
-        "{\"spec\":{\"minAvailable\":%u,\"tasks\":[{\"name\":\"worker\",\"replicas\":8,\"template\":{"
+        "{\"spec\":{\"minAvailable\":%u,\"tasks\":[{\"name\":\"worker\",\"replicas\":%u,\"template\":{"
         "\"metadata\":{\"annotations\":{\"metax-tech.com/gpu-group-size\":\"16\"}},\"spec\":{\"containers\":["
         "{\"name\":\"main\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":8}}}]}}}]}}";
     char text[512];
+    snprintf(text, sizeof(text), object, minimum, pods);
+    cJSON *json = cJSON_Parse(text);
+    if (gang->owner)
+        gt_owner_free(gang->owner);
+    assert_int_equal(gt_owner_read(GT_OWNER_VOLCANO, json, "metax-tech.com/gpu", &gang->owner, NULL), 0);
+    cJSON_Delete(json);
+}
+
+static void gang_begin(struct gang *gang, uint32_t minimum)
+{
     *gang = (struct gang){.cache = new_cache(NULL), .text = GT_BUF(1 << 16)};
     for (unsigned r = 0; r < RACKS; r++) {
         char members[RACK_NODES][16], rack[16];
@@ -52,10 +62,7 @@ static void gang_begin(struct gang *gang, uint32_t minimum)
         }
         give_supernode(gang->cache, &super);
     }
-    snprintf(text, sizeof(text), object, minimum);
-    cJSON *json = cJSON_Parse(text);
-    assert_int_equal(gt_owner_read(GT_OWNER_VOLCANO, json, "metax-tech.com/gpu", &gang->owner, NULL), 0);
-    cJSON_Delete(json);
+    set_owner(gang, JOB_PODS, minimum);
 }
 
 static void gang_end(struct gang *gang)
@@ -406,6 +413,21 @@ static void finish_move(struct moves *moves, unsigned unit)
     }
 }
 
+/* `avoid`, `leave`: as of gt_decide_spec. */
+static enum gt_decision move_unit(struct gang *gang, unsigned unit, const bool *leaves,
+                                  const struct gt_node_set *avoid, const struct gt_node_set *leave)
+{
+    const struct gt_decide_spec spec = {
+        .reserve_until = 1000, .avoid = avoid, .avoid_for = "ns/Job/b", .leave = leave};
+    struct gt_plan_failure failure;
+    gt_auto_job_view struct gt_job_view *view = moving_view(gang, 1);
+    gt_buf_consume(&gang->text, gang->text.len);
+    enum gt_decision decision = gt_decide_move(gang->cache, view, &gang->reservations, unit * UNIT_PODS,
+                                               (unit + 1) * UNIT_PODS, leaves, &spec, &failure, &gang->text);
+    check_cache(gang->cache);
+    return decision;
+}
+
 /* A unit moves where a rack is free, and only there; where none is, nothing is kept. */
 static void test_random_moves(void **state)
 {
@@ -428,14 +450,7 @@ static void test_random_moves(void **state)
             free += is_free_rack(&moves, r);
         all = random_next(&random) % 2;
         leaves[first + random_next(&random) % 2] = true;
-        struct gt_plan_failure failure;
-        gt_buf_consume(&gang->text, gang->text.len);
-        struct gt_job_view *view = moving_view(gang, 1);
-        enum gt_decision decision =
-            gt_decide_move(gang->cache, view, &gang->reservations, first, first + UNIT_PODS,
-                           all ? NULL : leaves, 1000, &failure, &gang->text);
-        gt_job_view_free(view);
-        check_cache(gang->cache);
+        enum gt_decision decision = move_unit(gang, unit, all ? NULL : leaves, NULL, NULL);
         assert_int_equal(decision, all && free ? GT_DECISION_PLACED : GT_DECISION_WAITS);
         if (decision == GT_DECISION_PLACED)
             finish_move(&moves, unit);
@@ -446,6 +461,76 @@ static void test_random_moves(void **state)
     }
     assert_true(moves.moved > 20 && moves.waited > 20);
     gang_end(gang);
+}
+
+/* The rack that is kept for the pods of a unit. */
+static unsigned kept_rack(const struct gang *gang, unsigned unit)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(gang->cache);
+    struct gt_cluster_node node;
+    struct gt_cluster_supernode super;
+    uint32_t at = gt_reservations_node(&gang->reservations, cluster, unit * UNIT_PODS);
+    assert_true(gt_cluster_get_node(cluster, at, &node));
+    assert_true(gt_cluster_get_supernode(cluster, node.supernode, &super));
+    return (unsigned)(super.name[1] - '0');
+}
+
+static void add_rack(const struct gang *gang, unsigned rack, struct gt_node_set *to)
+{
+    for (unsigned n = 0; n < RACK_NODES; n++) {
+        char name[16];
+        rack_node(name, rack, n);
+        uint32_t node = gt_cluster_find_node(gt_cache_cluster(gang->cache), name);
+        assert_int_equal(gt_node_set_add(to, node, NULL), 0);
+    }
+}
+
+/* Nodes that others are to use are left to them where others serve, and kept ones altogether. */
+static void test_a_move_leaves_the_nodes_of_others(void **state)
+{
+    (void)state;
+    for (unsigned rack = 2; rack < RACKS; rack++) {
+        struct gang gang;
+        struct gt_node_set set = {0};
+        gang_begin(&gang, 2);
+        for (unsigned i = 0; i < 2 * UNIT_PODS; i++)
+            running_pod(&gang, i, false);
+        add_rack(&gang, rack, &set);
+        assert_int_equal(move_unit(&gang, 0, NULL, NULL, &set), GT_DECISION_PLACED);
+        assert_int_equal(kept_rack(&gang, 0), rack == 2 ? 3 : 2);
+        gt_reservations_release(&gang.reservations, gt_cache_cluster(gang.cache), 0);
+        gt_reservations_release(&gang.reservations, gt_cache_cluster(gang.cache), 1);
+        use_rack(&gang, rack == 2 ? 3 : 2, 1);
+        assert_int_equal(move_unit(&gang, 0, NULL, &set, NULL), GT_DECISION_WAITS);
+        assert_non_null(strstr(gang.text.data, "16 free GPUs on 2 nodes are reserved by ns/Job/b"));
+        assert_int_equal(move_unit(&gang, 0, NULL, NULL, &set), GT_DECISION_PLACED);
+        assert_int_equal(kept_rack(&gang, 0), rack);
+        gt_node_set_done(&set);
+        gang_end(&gang);
+    }
+}
+
+/* A job gets another size while a unit moves: what is kept for the pods after those that were evicted stays.
+ */
+static void test_another_size_while_a_unit_moves(void **state)
+{
+    (void)state;
+    static const unsigned sizes[] = {6, 8, 4, 8};
+    struct gang gang;
+    gang_begin(&gang, 2);
+    for (unsigned i = 0; i < 2 * UNIT_PODS; i++)
+        running_pod(&gang, i, false);
+    assert_int_equal(move_unit(&gang, 0, NULL, NULL, NULL), GT_DECISION_PLACED);
+    unsigned rack = kept_rack(&gang, 0);
+    gt_cache_pod_gone(gang.cache, "ns", "a-worker-0");
+    for (unsigned i = 0; i < GT_COUNT(sizes); i++) {
+        set_owner(&gang, sizes[i], 2);
+        assert_int_equal(moving_state(&gang, 2, 0), GT_MEMBER_RESERVED);
+        assert_int_equal(moving_state(&gang, 2, 1), GT_MEMBER_MOVING);
+        assert_int_equal(kept_rack(&gang, 0), rack);
+        assert_int_equal(gt_reservations_gpus(&gang.reservations), 16);
+    }
+    gang_end(&gang);
 }
 
 /* One place after the other for the same member: nothing is kept twice. */
@@ -482,6 +567,8 @@ int main(void)
         cmocka_unit_test(test_drain_for_the_minimum),
         cmocka_unit_test(test_random_gangs),
         cmocka_unit_test(test_random_moves),
+        cmocka_unit_test(test_a_move_leaves_the_nodes_of_others),
+        cmocka_unit_test(test_another_size_while_a_unit_moves),
         cmocka_unit_test(test_another_place_is_instead_of_the_first),
         cmocka_unit_test(test_place_of_a_pod_that_moves_with_its_job),
     };
