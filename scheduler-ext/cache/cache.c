@@ -22,6 +22,8 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
     int r = gt_cluster_new(&cache->cluster, err);
     if (r >= 0)
         r = gt_class_cache_new(CACHE_CLASSES_MAX, &cache->classes, err);
+    if (r >= 0)
+        r = gt_mix_new(&cache->mix, err);
     if (r < 0)
         return r;
     *ret = gt_steal(cache);
@@ -66,6 +68,7 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_release(&cache->bytes, cache->by_id);
     gt_cluster_free(cache->cluster);
     gt_class_cache_free(cache->classes);
+    gt_mix_free(cache->mix);
     free(cache);
 }
 
@@ -158,7 +161,8 @@ size_t gt_cache_bytes(const struct gt_cache *cache)
     const struct gt_table *const tables[] = {&cache->pods,  &cache->jobs,       &cache->namespaces,
                                              &cache->nodes, &cache->supernodes, &cache->suits,
                                              &cache->texts, &cache->taints,     &cache->requests};
-    size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster);
+    size_t bytes =
+        sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) + gt_mix_bytes(cache->mix);
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         bytes += gt_table_bytes(tables[i]);
     return bytes;

@@ -144,6 +144,12 @@ const struct gt_cache_request *gt_cache_pod_request(const struct gt_cache_pod *p
     return ((const struct cache_pod *)pod)->request;
 }
 
+void gt_cache_asked(const struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_mix_amounts *ret)
+{
+    *ret = (struct gt_mix_amounts){.gpus = pod->gpus};
+    gt_cache_request_amounts(cache, gt_cache_pod_request(pod), ret);
+}
+
 const struct gt_cache_request *gt_cache_coming_request(const struct gt_cache_job *job, unsigned gpus)
 {
     const struct gt_cache_request *most = NULL;

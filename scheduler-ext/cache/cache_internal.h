@@ -125,6 +125,9 @@ void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct
 void gt_cache_resources_done(struct gt_cache *cache);
 
 /* Whether nothing that it asks for is overdrawn. */
+/* Writes what the request (NULL: nothing) asks for of the resources that scores look at. */
+void gt_cache_request_amounts(const struct gt_cache *cache, const struct gt_cache_request *request,
+                              struct gt_mix_amounts *ret);
 bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request);
 /* Takes it from a row (1), gives it back (-1). */
 void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request, int sign);
@@ -278,6 +281,7 @@ void gt_cache_count_taints(struct cache_node *node);
 struct gt_cache {
     struct gt_cache_spec spec;
     struct gt_cluster *cluster;
+    struct gt_mix *mix; /* of all pods that came */
     struct gt_class_cache *classes;
     size_t bytes;
     uint64_t seed, now_ms, next_job;
@@ -288,6 +292,7 @@ struct gt_cache {
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */
     struct cache_column columns[CACHE_COLUMNS_MAX];
+    uint8_t mix_column[GT_MIX_RESOURCES]; /* of CPU and memory, + 1; 0: there is none */
     uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan found too little there */

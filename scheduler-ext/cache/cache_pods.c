@@ -352,11 +352,16 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
         drop_pod(cache, pod); /* its labels say now that it is of another job */
         pod = NULL;
     }
-    if (sound && !pod)
+    bool came = sound && !pod;
+    if (came)
         pod = make(cache, &new, key.data);
     if (sound && pod)
         change(cache, from, pod, &new);
-    else {
+    if (came && pod) {
+        struct gt_mix_amounts asked;
+        gt_cache_asked(cache, &pod->pub, &asked);
+        gt_mix_came(cache->mix, &asked);
+    } else if (!sound || !pod) {
         empty(cache, &new);
         refuse(cache, from,
                r == -EINVAL ? "its node selector, node affinity and tolerations have more than 64 KiB, or "

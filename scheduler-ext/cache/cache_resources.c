@@ -54,12 +54,17 @@ static bool grow_column(struct gt_cache *cache, struct cache_column *column, uin
 
 static void free_column(struct gt_cache *cache, struct cache_column *column)
 {
+    for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
+        if (cache->mix_column[r] == column - cache->columns + 1)
+            cache->mix_column[r] = 0;
     gt_cache_string_drop(cache, column->name);
     gt_cache_release(&cache->bytes, column->allocatable);
     gt_cache_release(&cache->bytes, column->left);
     gt_cache_release(&cache->bytes, column->emptied);
     *column = (struct cache_column){0};
 }
+
+static const char *const mix_names[GT_MIX_RESOURCES] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY};
 
 static unsigned find_column(const struct gt_cache *cache, const char *name)
 {
@@ -87,6 +92,9 @@ static unsigned make_column(struct gt_cache *cache, const char *name, bool is_as
         int64_t amount = untold(name);
         for (uint32_t row = 0; amount && row < cache->row_count; row++)
             column->allocatable[row] = column->left[row] = column->emptied[row] = amount;
+        for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
+            if (strcmp(name, mix_names[r]) == 0)
+                cache->mix_column[r] = (uint8_t)(at + 1);
         return at;
     }
     free_column(cache, column);
@@ -344,6 +352,33 @@ const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node_id,
         *ret_left = left < 0 ? 0 : (uint64_t)left;
     }
     return name;
+}
+
+/* ---- CPU and memory, for scores ---- */
+
+struct gt_mix *gt_cache_mix(struct gt_cache *cache)
+{
+    return cache->mix;
+}
+
+void gt_cache_request_amounts(const struct gt_cache *cache, const struct gt_cache_request *request,
+                              struct gt_mix_amounts *ret)
+{
+    for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
+        for (unsigned i = 0; request && i < request->count; i++)
+            if (request->parts[i].column + 1 == cache->mix_column[r])
+                ret->of[r] = request->parts[i].amount;
+}
+
+void gt_cache_left(const struct gt_cache *cache, uint32_t node_id, struct gt_mix_amounts *ret)
+{
+    *ret = (struct gt_mix_amounts){.of = {[GT_MIX_CPU] = INT64_MAX, [GT_MIX_MEMORY] = INT64_MAX}};
+    if (!has_row(cache, node_id))
+        return;
+    ret->gpus = gt_cluster_available(cache->cluster)[node_id];
+    for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
+        if (cache->mix_column[r])
+            ret->of[r] = cache->columns[cache->mix_column[r] - 1].left[cache->row_of[node_id]];
 }
 
 bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request)

@@ -4,6 +4,7 @@
 
 #include "api/resources.h"
 #include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/core/mix.h"
 #include "scheduler-ext/core/plan.h"
 
 /*
@@ -44,6 +45,13 @@ bool gt_cache_has_room(const struct gt_cache *cache, uint32_t node,
 const char *gt_cache_scarcest(const struct gt_cache *cache, uint32_t node,
                               const struct gt_cache_request *request, uint64_t *ret_asked,
                               uint64_t *ret_left);
+
+/* The mix of the pods with GPUs that came, each once. */
+struct gt_mix *gt_cache_mix(struct gt_cache *cache);
+/* What such a pod asks for, and what is left of a node (GT_NONE: one without GPUs, of which nothing is
+ * known): GPUs are the available ones. */
+void gt_cache_asked(const struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_mix_amounts *ret);
+void gt_cache_left(const struct gt_cache *cache, uint32_t node, struct gt_mix_amounts *ret);
 
 struct gt_cache_demand { /* of pods that are to be placed */
     const struct gt_cache_request *request;

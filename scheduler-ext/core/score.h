@@ -3,6 +3,7 @@
 #define GPUTOPO_CORE_SCORE_H
 
 #include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/core/mix.h"
 #include "scheduler-ext/core/node_set.h"
 
 /*
@@ -24,8 +25,17 @@
  * cut, loss(F,k), and what the GPUs left over have among themselves: by the cut alone one GPU of a broken
  * group beside a whole one would be cheaper than one of a pair without more, and nodes would be begun that
  * best fit leaves alone. Pairs count the room: by bandwidth alone idle nodes without direct links would be
- * begun first. Equal values: the node whose number of available GPUs is nearest k, then the fullest (larger
- * part of its GPUs taken), then by name.
+ * begun first.
+ *
+ * Where it is known what pods ask for besides GPUs (mix.h), gt_score_strand() goes on from that value:
+ *
+ *   stranded part = 4 s / (4 |s| + 1)
+ *     s: the GPUs that the pod strands there. It lies between -1 and 1
+ *   value = that value - weight x loss_weight x 4 x stranded part, and 8 x loss_weight x weight more for an
+ *     exact fit, which so still comes before all others
+ *
+ * and for a pod without GPUs from 0. Equal values: the node whose number of available GPUs is nearest k, then
+ * the fullest (larger part of its GPUs taken), then by name.
  */
 struct gt_aware_weights {
     double weight;       /* > 0 */
@@ -40,6 +50,7 @@ enum {
     GT_AWARE_EXACT_SHARE = 4, /* one part of so many: a quarter */
     GT_AWARE_PART_MAX = 2,    /* no part is larger */
     GT_AWARE_EXACT_BONUS = 2,
+    GT_AWARE_STRANDED = 4, /* what the stranded part weighs, in loss parts; and how steep it is */
 };
 
 #define GT_AWARE_DEFAULT ((struct gt_aware_weights){.weight = 1, .score_weight = 1, .loss_weight = 0.5})
@@ -56,6 +67,24 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 /* The same for names; NAN for an unknown one too. */
 uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
                         double *ret);
+
+/* The stranded part, and the value with it; NAN stays. */
+double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
+                              const struct gt_mix_amounts *pod);
+double gt_score_strand(const struct gt_cluster *cluster, struct gt_mix *mix,
+                       const struct gt_mix_amounts *left, const struct gt_mix_amounts *pod, double value);
+
+/* Which of the nodes comes first, by their values and the rule for equal ones; GT_NONE where all values are
+ * NAN. An id may be GT_NONE: a node without GPUs. */
+uint32_t gt_score_first(const struct gt_cluster *cluster, const double *values, const uint32_t *ids,
+                        uint32_t count);
+
+/* Values lie between the two; an exact fit's at `exact` or above, others below. For score_weight 0 there is
+ * no exact fit: `exact` is INFINITY. */
+struct gt_aware_range {
+    double least, exact, most;
+};
+struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights);
 
 /* The best node that is not in `excluded` (NULL: of all), GT_NONE where none is feasible. */
 uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k);

@@ -34,18 +34,38 @@ static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)
     return node->available & ~choice.mask;
 }
 
-static void take_away(struct gt_cluster *cluster, unsigned gpus, uint32_t id, int32_t left, double *value)
+/* `has_left` GPUs by the scheduler's count; negative: not known. */
+static double value_of(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id,
+                       int32_t has_left, double value)
 {
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_mix_amounts left;
     struct gt_cluster_node node;
-    struct gt_score_parts parts;
-    if (left < 0 || !gt_cluster_get_node(cluster, id, &node) || (unsigned)left >= bits(node.available))
-        return;
-    *value = gt_score_left(cluster, id, what_is_left(&node, (unsigned)left), gpus, &parts) ? parts.value
-                                                                                           : (double)NAN;
+    gt_cache_left(cache, id, &left);
+    if (has_left >= 0 && (unsigned)has_left < left.gpus && gt_cluster_get_node(cluster, id, &node)) {
+        struct gt_score_parts parts;
+        left.gpus = (unsigned)has_left;
+        value = !pod->gpus                                                                      ? value
+                : gt_score_left(cluster, id, what_is_left(&node, left.gpus), pod->gpus, &parts) ? parts.value
+                                                                                                : (double)NAN;
+    }
+    return isnan(value) ? value : gt_score_strand(cluster, gt_cache_mix(cache), &left, pod, value);
 }
 
-void gt_node_values(struct gt_cache *cache, unsigned gpus, uint32_t planned, const char *const *names,
-                    const int32_t *left, uint32_t count, double *ret_values, uint32_t *ret_ids)
+double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value)
+{
+    return value_of(cache, pod, id, -1, value);
+}
+
+/* One without GPUs that tells of nothing else is none of our business. */
+static bool asks(const struct gt_mix_amounts *pod)
+{
+    return pod->gpus || pod->of[GT_MIX_CPU] > 0 || pod->of[GT_MIX_MEMORY] > 0;
+}
+
+void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t planned,
+                    const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
+                    uint32_t *ret_ids)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     for (uint32_t i = 0; i < count; i++)
@@ -55,9 +75,12 @@ void gt_node_values(struct gt_cache *cache, unsigned gpus, uint32_t planned, con
             ret_values[i] = ret_ids[i] == planned ? (double)INFINITY : (double)NAN;
         return;
     }
-    gt_score_names(cluster, gpus, names, count, ret_values);
-    for (uint32_t i = 0; left && i < count; i++)
-        take_away(cluster, gpus, ret_ids[i], left[i], &ret_values[i]);
+    if (pod->gpus)
+        gt_score_names(cluster, pod->gpus, names, count, ret_values);
+    for (uint32_t i = 0; i < count; i++)
+        ret_values[i] =
+            asks(pod) ? value_of(cache, pod, ret_ids[i], left ? left[i] : -1, pod->gpus ? ret_values[i] : 0)
+                      : (double)NAN;
 }
 
 /* Where the value lies between the least that is possible, 0, and the greatest, 1: an exact fit from
@@ -66,38 +89,19 @@ static const double EXACT_FROM = 0.7;
 
 static double share_of(const struct gt_aware_weights *weights, double value)
 {
-    double own = value / weights->weight, bonus = weights->score_weight * GT_AWARE_EXACT_BONUS;
-    double least = -weights->loss_weight * GT_AWARE_PART_MAX,
-           most = weights->score_weight * GT_AWARE_PART_MAX;
-    if (bonus > 0 && own >= bonus)
-        return EXACT_FROM + (1 - EXACT_FROM) * fmin((own - bonus) / most, 1);
-    return most > least ? EXACT_FROM * fmax((own - least) / (most - least), 0) : 1;
-}
-
-/* Whether node a goes before b at equal value: fewer GPUs available, then more in all, then by name. */
-static bool wins_tie(const struct gt_cluster *cluster, uint32_t a, uint32_t b)
-{
-    struct gt_cluster_node x, y;
-    if (!gt_cluster_get_node(cluster, a, &x) || !gt_cluster_get_node(cluster, b, &y))
-        return false;
-    if (bits(x.available) != bits(y.available))
-        return bits(x.available) < bits(y.available);
-    if (bits(x.all) != bits(y.all))
-        return bits(x.all) > bits(y.all);
-    return strcmp(x.name, y.name) < 0;
+    struct gt_aware_range range = gt_score_range(weights);
+    if (value >= range.exact)
+        return EXACT_FROM + (1 - EXACT_FROM) * fmin((value - range.exact) / (range.most - range.exact), 1);
+    double most = isinf(range.exact) ? range.most : range.exact;
+    return most > range.least ? EXACT_FROM * fmax((value - range.least) / (most - range.least), 0) : 1;
 }
 
 void gt_kube_scheduler_scores(struct gt_cache *cache, const struct gt_aware_weights *weights,
                               const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    uint32_t best = GT_NONE;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         ret[i] = isnan(values[i]) ? 0 : (uint8_t)(9 * share_of(weights, values[i]));
-        if (!isnan(values[i]) && (best == GT_NONE || values[i] > values[best] ||
-                                  (values[i] == values[best] && wins_tie(cluster, ids[i], ids[best]))))
-            best = i;
-    }
+    uint32_t best = gt_score_first(gt_cache_cluster(cache), values, ids, count);
     if (best != GT_NONE)
         ret[best] = 10;
 }

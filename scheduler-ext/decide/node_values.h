@@ -2,7 +2,7 @@
 #ifndef GPUTOPO_DECIDE_NODE_VALUES_H
 #define GPUTOPO_DECIDE_NODE_VALUES_H
 
-#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/score.h"
 
 /* What nodes are worth to a pod, in the numbers that each scheduler expects. No I/O. */
@@ -14,18 +14,23 @@ uint64_t gt_node_unpromised(const struct gt_cluster_node *node, uint64_t remote)
 bool gt_node_is_promised(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 
 /*
- * The values of nodes, in the order of the names: what gpu-aware says (score.h) for a pod of so many GPUs;
- * where it has a plan (`planned` is not GT_NONE) +INFINITY on its node. NAN where the node is unknown, has no
- * room, or is not the planned one. `left` NULL, or for each node how many GPUs the scheduler has left by its
+ * The values of nodes, in the order of the names: what gpu-aware says (score.h) for a pod that asks for so
+ * much; where it has a plan (`planned` is not GT_NONE) +INFINITY on its node. NAN where the node is unknown,
+ * has no room, or is not the planned one. A pod that asks for CPU and memory alone is worth something
+ * everywhere. `left` NULL, or for each node how many GPUs the scheduler has left by its
  * own count (negative: not known), which is less than we know of when it has placed pods a moment ago. `ids`
  * gets the node ids.
  */
-void gt_node_values(struct gt_cache *cache, unsigned gpus, uint32_t planned, const char *const *names,
-                    const int32_t *left, uint32_t count, double *ret_values, uint32_t *ret_ids);
+void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t planned,
+                    const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
+                    uint32_t *ret_ids);
+
+/* The value of one node from that of score.h: what is left there of CPU and memory counts, too. */
+double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value);
 
 /*
- * What a value is worth to a scheduler lies between 0 and 1: for exact fits (score.h) from 0.7 on, by the
- * score part; for others up to 0.7, by the value between the least and the greatest that is possible.
+ * What a value is worth to a scheduler lies between 0 and 1: for exact fits (score.h) from 0.7 on, for
+ * others up to 0.7, by the value between the least and the greatest that is possible.
  *
  * Scores for kube-scheduler, 0 to 10. The best node, ties broken as score.h says, has 10 and no other has;
  * the others have 0 to 9: floor(9 x worth). 0 where the value is NAN.

@@ -137,6 +137,7 @@ static void add_nodes_json(const struct gt_debug_view *view, const struct gt_fea
         gt_json_add_bool(to, "exactFit", best->exact);
         gt_json_add_real(to, "scorePart", best->score_part, 6);
         gt_json_add_real(to, "lossPart", best->loss_part, 6);
+        gt_json_add_real(to, "strandedPart", best->stranded_part, 6);
         gt_json_add_unsigned(to, "kubeScheduler", best->ten);
         gt_json_add_real(to, "volcano", best->sum, 6);
         gt_json_add_mask(to, "gpus", best->mask);

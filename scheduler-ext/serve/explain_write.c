@@ -250,14 +250,15 @@ static void add_best(const struct gt_debug_view *view, const struct gt_feasible_
         int len = known ? (int)strlen(known) : 0;
         name = len > name ? len : name;
     }
-    gt_buf_printf(to, "  %-*s  VALUE   SCORE   LOSS    OF 10  FREE  GPUS\n", name, "NODE");
+    gt_buf_printf(to, "  %-*s  VALUE   SCORE   LOSS    STRANDED  OF 10  FREE  GPUS\n", name, "NODE");
     for (unsigned i = 0; i < nodes->best_count; i++) {
         const struct gt_assessed_node *best = &nodes->best[i];
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(gt_cache_cluster(view->cache), best->id, &node))
             continue;
-        gt_buf_printf(to, "  %-*s  %6.3f  %6.3f  %6.3f  %5u  %4u  ", name, node.name, best->value,
-                      best->score_part, best->loss_part, best->ten, gt_bit_count(node.available));
+        gt_buf_printf(to, "  %-*s  %6.3f  %6.3f  %6.3f  %8.3f  %5u  %4u  ", name, node.name, best->value,
+                      best->score_part, best->loss_part, best->stranded_part, best->ten,
+                      gt_bit_count(node.available));
         gt_text_add_mask(to, best->mask);
         gt_buf_puts(to, "\n");
     }
@@ -274,11 +275,12 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
     gt_buf_printf(to, "\n%" PRIu32 " node%s could hold a pod of %u GPU%s now", nodes->feasible,
                   gt_plural(nodes->feasible), pod->gpus, gt_plural(pod->gpus));
     if (nodes->feasible) {
-        gt_buf_printf(to, "; value = %g x (%g x score - %g x loss)", weights->weight, weights->score_weight,
-                      weights->loss_weight);
+        gt_buf_printf(to, "; value = %g x (%g x score - %g x loss - %g x stranded)", weights->weight,
+                      weights->score_weight, weights->loss_weight, weights->loss_weight * GT_AWARE_STRANDED);
         if (weights->loss_weight > 0)
             gt_buf_printf(to, ", and %g more for an exact fit",
-                          weights->weight * weights->score_weight * GT_AWARE_EXACT_BONUS);
+                          weights->weight * (weights->score_weight * GT_AWARE_EXACT_BONUS +
+                                             2 * weights->loss_weight * GT_AWARE_STRANDED));
         gt_buf_puts(to, ":\n");
         add_best(view, nodes, to);
     } else {

@@ -114,7 +114,11 @@ static void list_names(struct gt_extender *e, const struct gt_wire_names *names)
 static struct gt_extender_pod extender_pod(const struct gt_extender *e, const struct gt_wire_pod *from)
 {
     struct gt_extender_pod pod = {
-        .namespace_ = from->namespace_, .name = from->name, .uid = from->uid, .gpus = from->gpus.total};
+        .namespace_ = from->namespace_,
+        .name = from->name,
+        .uid = from->uid,
+        .gpus = from->gpus.total,
+        .asked.of = {[GT_MIX_CPU] = from->cpu_milli, [GT_MIX_MEMORY] = from->memory}};
     gt_extender_pod_find(e->spec.cache, &pod);
     return pod;
 }
@@ -150,7 +154,7 @@ static void prioritize(struct gt_extender *e, const struct gt_extender_args *arg
 {
     struct gt_extender_pod pod = extender_pod(e, &args->pod);
     list_names(e, &args->nodes);
-    gt_node_values(e->spec.cache, pod.gpus, pod.planned, e->names, NULL, args->nodes.count, e->values,
+    gt_node_values(e->spec.cache, &pod.asked, pod.planned, e->names, NULL, args->nodes.count, e->values,
                    e->ids);
     gt_kube_scheduler_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, args->nodes.count, e->tens);
     gt_prioritize_answer(to, args, e->tens);
@@ -208,7 +212,7 @@ static void score(struct gt_extender *e, const struct gt_volcano_args *args, str
         int64_t idle = args->node[i].idle_milli;
         e->left[i] = idle < 0 || idle > INT32_MAX ? -1 : (int32_t)(idle / 1000);
     }
-    gt_node_values(e->spec.cache, pod.gpus, pod.planned, e->names, e->left, count, e->values, e->ids);
+    gt_node_values(e->spec.cache, &pod.asked, pod.planned, e->names, e->left, count, e->values, e->ids);
     gt_volcano_scores(e->spec.cache, &e->spec.weights, e->values, e->ids, count, e->values);
     gt_node_score_answer(to, args, e->values);
 }

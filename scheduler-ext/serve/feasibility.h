@@ -28,6 +28,7 @@ enum gt_feasibility {
 struct gt_extender_pod {
     const char *namespace_, *name, *uid;
     unsigned gpus;
+    struct gt_mix_amounts asked; /* as the request says; where the cache knows the pod, as it says */
     /* gt_extender_pod_find(): */
     const struct gt_cache_pod *known; /* NULL: the cache has not seen it */
     uint32_t planned;                 /* node of its plan, where it has one that holds; GT_NONE */

@@ -78,7 +78,8 @@ static void sort_out(const struct gt_debug_view *view, const struct gt_cache_pod
             continue;
         if (!is_out(view, pod, &node, id, &refusal) &&
             !is_refused(view, &asked, id, feasible->values[id], &refusal)) {
-            feasible->values[feasible->count] = feasible->values[id];
+            feasible->values[feasible->count] =
+                gt_node_value(view->cache, &asked.asked, id, feasible->values[id]);
             feasible->ids[feasible->count++] = id;
             continue;
         }
@@ -139,6 +140,10 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
     for (unsigned i = 0; i < ret->best_count; i++) {
         struct gt_assessed_node *best = &ret->best[i];
         struct gt_score_parts parts = {0};
+        struct gt_mix_amounts asked, left;
+        gt_cache_asked(view->cache, pod, &asked);
+        gt_cache_left(view->cache, best->id, &left);
+        best->stranded_part = gt_score_stranded_part(gt_cache_mix(view->cache), &left, &asked);
         gt_score_one(cluster, best->id, pod->gpus, &parts);
         best->score_part = parts.score_part;
         best->exact = parts.exact;

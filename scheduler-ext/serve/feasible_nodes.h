@@ -25,7 +25,7 @@ enum gt_refusal {
 
 struct gt_assessed_node {
     uint32_t id;
-    double value, score_part, loss_part;
+    double value, score_part, loss_part, stranded_part;
     bool exact;
     double sum;    /* as Volcano gets it */
     uint8_t ten;   /* as kube-scheduler gets it */

@@ -255,7 +255,9 @@ int gt_volcano_score_nodes(struct gt_volcano *volcano, uint32_t number, const ui
     if (!task->pod)
         return 0;
     uint32_t planned = task->pod->plan == GT_CACHE_PLAN_HELD ? task->pod->plan_node : GT_NONE;
-    gt_node_values(volcano->cache, task->pod->gpus, planned, session->asked_names, NULL, count, ret,
+    struct gt_mix_amounts asked;
+    gt_cache_asked(volcano->cache, task->pod, &asked);
+    gt_node_values(volcano->cache, &asked, planned, session->asked_names, NULL, count, ret,
                    session->asked_ids);
     gt_volcano_scores(volcano->cache, &volcano->weights, ret, session->asked_ids, count, ret);
     return 0;

@@ -80,6 +80,34 @@ static int read_gpus(struct gt_pod_reader *r, const struct gt_scan_event *event,
     return 0;
 }
 
+/* Of CPU in thousandths, of memory in bytes. What is no quantity the API server has refused long before. */
+static void read_amount(struct gt_pod_reader *r, const struct gt_scan_event *event)
+{
+    uint64_t amount;
+    if (gt_quantity_ceil(event->text, event->len, r->which == GT_POD_CPU ? 3 : 0, GT_AMOUNT_MAX, &amount))
+        r->amount[r->which] = amount;
+}
+
+static uint64_t with(uint64_t sum, uint64_t amount)
+{
+    return amount < GT_AMOUNT_MAX - sum ? sum + amount : GT_AMOUNT_MAX;
+}
+
+/* An ordinary init container runs beside the sidecars before it, before all others. */
+static void container_ends(struct gt_pod_reader *r)
+{
+    for (unsigned i = 0; i < GT_POD_AMOUNTS; i++) {
+        uint64_t amount = r->amount[i], first = with(r->sidecars[i], amount);
+        if (r->at.init && !r->at.sidecar) {
+            r->most[i] = first > r->most[i] ? first : r->most[i];
+            continue;
+        }
+        r->sum[i] = with(r->sum[i], amount);
+        if (r->at.sidecar)
+            r->sidecars[i] = first;
+    }
+}
+
 static int read_value(struct gt_pod_reader *r, const struct gt_scan_event *event, struct gt_err **err)
 {
     switch ((enum pod_id)event->id) {
@@ -93,6 +121,11 @@ static int read_value(struct gt_pod_reader *r, const struct gt_scan_event *event
         r->at.sidecar = r->at.init && strcmp(event->text, "Always") == 0;
         return 0;
     case POD_REQUEST:
+        if (r->which != GT_POD_AMOUNTS) {
+            read_amount(r, event);
+            return 0;
+        }
+        return read_gpus(r, event, err);
     case POD_LIMIT:
         return read_gpus(r, event, err);
     default:
@@ -105,8 +138,13 @@ int gt_pod_reader_event(struct gt_pod_reader *r, const struct gt_scan_event *eve
     bool opens = event->what == GT_SCAN_OPEN;
     if (event->what == GT_SCAN_VALUE)
         return read_value(r, event, err);
-    if (event->what == GT_SCAN_KEY)
-        return gt_wire_choose_resource(&r->taken, event, err);
+    if (event->what == GT_SCAN_KEY) {
+        r->which = event->id == POD_LIMITS                        ? GT_POD_AMOUNTS
+                   : strcmp(event->text, GT_RESOURCE_CPU) == 0    ? GT_POD_CPU
+                   : strcmp(event->text, GT_RESOURCE_MEMORY) == 0 ? GT_POD_MEMORY
+                                                                  : GT_POD_AMOUNTS;
+        return r->which != GT_POD_AMOUNTS ? 1 : gt_wire_choose_resource(&r->taken, event, err);
+    }
     if (event->id == POD_REQUESTS || event->id == POD_LIMITS) {
         r->taken = false;
     } else if (event->id == POD_INIT_CONTAINERS) {
@@ -114,7 +152,9 @@ int gt_pod_reader_event(struct gt_pod_reader *r, const struct gt_scan_event *eve
     } else if (event->id == POD_CONTAINER && opens) {
         r->at = (struct gt_pod_container){.name = "", .init = r->in_init};
         r->limited = false;
+        memset(r->amount, 0, sizeof(r->amount));
     } else if (event->id == POD_CONTAINER) {
+        container_ends(r);
         return gt_pod_containers_add(&r->containers, &r->at, err);
     }
     return 0;
@@ -128,6 +168,9 @@ int gt_pod_reader_result(const struct gt_pod_reader *r, struct gt_wire_pod *ret,
     ret->namespace_ = r->namespace_.text;
     ret->name = r->name.text;
     ret->uid = r->uid.text;
+    int64_t *const amounts[GT_POD_AMOUNTS] = {&ret->cpu_milli, &ret->memory};
+    for (unsigned i = 0; i < GT_POD_AMOUNTS; i++)
+        *amounts[i] = (int64_t)(r->most[i] > r->sum[i] ? r->most[i] : r->sum[i]);
     return 0;
 }
 
@@ -136,4 +179,7 @@ void gt_pod_reader_reset(struct gt_pod_reader *r)
     r->namespace_.text[0] = r->name.text[0] = r->uid.text[0] = '\0';
     r->containers.count = 0;
     r->in_init = r->taken = false;
+    memset(r->sum, 0, sizeof(r->sum));
+    memset(r->sidecars, 0, sizeof(r->sidecars));
+    memset(r->most, 0, sizeof(r->most));
 }

@@ -11,6 +11,7 @@ enum { GT_WIRE_NAME_MAX = 253 }; /* bytes of a name, namespace, UID */
 struct gt_wire_pod {
     const char *namespace_, *name, *uid; /* "" where it has none */
     struct gt_pod_gpus gpus;             /* without names of containers */
+    int64_t cpu_milli, memory;           /* that it asks for: all its containers, without overhead; bytes */
 };
 
 #endif

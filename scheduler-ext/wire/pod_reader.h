@@ -24,6 +24,9 @@ struct gt_pod_reader { /* zeroed at the start */
     bool limited; /* `at`: by its limits */
     bool taken;   /* the resource, in the map at work */
     bool in_init;
+    enum gt_pod_amount { GT_POD_CPU, GT_POD_MEMORY, GT_POD_AMOUNTS } which; /* the last: GPUs */
+    /* of the container at work; of all that run together; of sidecars so far; the most at one time */
+    uint64_t amount[GT_POD_AMOUNTS], sum[GT_POD_AMOUNTS], sidecars[GT_POD_AMOUNTS], most[GT_POD_AMOUNTS];
 };
 
 int gt_pod_reader_event(struct gt_pod_reader *reader, const struct gt_scan_event *event, struct gt_err **err);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The static experiments of docs/placement-benchmarks.md: the openb pods until the cluster is full, nothing
-# leaves. Prints the tables; about two minutes on one core.
+# leaves. Prints the tables; about three minutes on one core.
 #
 #     tests/bench/sim_static.sh PATH/gputopo TRACES-DIRECTORY [SEEDS]
 #
@@ -16,7 +16,7 @@ fi
 gputopo=$1 openb=$2/openb seeds=${3:-10}
 
 exec /usr/bin/python3 - "$gputopo" "$openb" "$seeds" <<'EOF'
-import csv, io, math, statistics, subprocess, sys
+import csv, io, math, os, random, statistics, subprocess, sys, tempfile
 
 gputopo, openb, seeds = sys.argv[1:]
 T95 = [0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
@@ -33,15 +33,34 @@ PUBLISHED = {
 }
 
 
+# Lists drawn from those, each row with a weight: of pods of several GPUs, of pods of more than 12 cores a GPU (what
+# most nodes have), of pods without GPUs.
+MIXES = {
+    "multi x2": ("default", 2, 1, 1),
+    "multi x4, heavy x2": ("default", 4, 2, 1),
+    "heavy x2": ("default", 1, 2, 1),
+    "heavy x4": ("default", 1, 4, 1),
+    "heavy x0.5": ("multigpu20", 1, 0.5, 1),
+    "multi x2, heavy x3": ("multigpu50", 2, 3, 1),
+    "without GPUs x2": ("multigpu20", 1, 1, 2),
+    "without GPUs x0": ("multigpu20", 1, 1, 0),
+    "multi x0.5, heavy x0.1": ("default", 0.5, 0.1, 1),
+}
+
+
 def mean_ci(values):
     n = len(values)
     t = T95[n - 1] if n - 1 < len(T95) else 1.96
     return statistics.mean(values), t * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0
 
 
-def shares(name, options):
-    command = [gputopo, "simulate", "--cluster", f"{openb}/openb_node_list_gpu_node.csv", "--trace",
-               f"{openb}/openb_pod_list_{name}.csv", "--seeds", seeds, "-o", "csv", *options]
+def list_of(name):
+    return f"{openb}/openb_pod_list_{name}.csv"
+
+
+def shares(path, options):
+    command = [gputopo, "simulate", "--cluster", f"{openb}/openb_node_list_gpu_node.csv", "--trace", path, "--seeds",
+               seeds, "-o", "csv", *options]
     text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     of = {}
     for row in csv.DictReader(io.StringIO(text)):
@@ -51,7 +70,7 @@ def shares(name, options):
 
 def table(title, *options, published=False):
     print(f"\n### {title}\n")
-    runs = [shares(name, options) for name in LISTS]
+    runs = [shares(list_of(name), options) for name in LISTS]
     known = " | published" if published else ""
     print("| policy | " + " | ".join(f"{name}{known} | ours minus it" for name in LISTS) + " |")
     print("|---" * (1 + len(LISTS) * (3 if published else 2)) + "|")
@@ -66,7 +85,36 @@ def table(title, *options, published=False):
         print(f"| {policy} | " + " | ".join(cells) + " |")
 
 
+def draw(seed, source, multi, heavy, without, path):
+    with open(list_of(source), encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    weights = []
+    for row in rows:
+        gpus = int(row["num_gpu"])
+        is_heavy = gpus and int(row["cpu_milli"]) > 12000 * gpus * int(row["gpu_milli"]) / 1000
+        weights.append((multi if gpus > 1 else 1 if gpus else without) * (heavy if is_heavy else 1))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        to = csv.writer(file)
+        to.writerow(["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"])
+        for number, row in enumerate(random.Random(seed).choices(rows, weights, k=8000)):
+            to.writerow([f"p{number:05}", *(row[key] for key in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))])
+
+
+def table_of_mixes():
+    print("\n### Other mixes, whole GPUs\n\n| list | gputopo | fgd-cpu | ours minus it |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as directory:
+        for seed, (name, mix) in enumerate(MIXES.items()):
+            path = os.path.join(directory, "list.csv")
+            draw(seed, *mix, path)
+            run = shares(path, ("--whole-gpus", "--gpu-only", "--policy", "gputopo,fgd-cpu"))
+            paired = [a - b for a, b in zip(run["gputopo"], run["fgd-cpu"])]
+            print(f"| {mix[0]}, {name} | " + " | ".join("{:.2f} ±{:.2f}".format(*mean_ci(run[policy]))
+                                                      for policy in ("gputopo", "fgd-cpu")) +
+                  " | {:+.2f} ±{:.2f} |".format(*mean_ci(paired)))
+
+
 table("All pods", published=True)
-table("Pods of whole GPUs; scores see no CPU, but for fgd-cpu", "--whole-gpus", "--gpu-only")
+table("Pods of whole GPUs; scores see no CPU, but for gputopo and fgd-cpu", "--whole-gpus", "--gpu-only")
+table_of_mixes()
 table("All pods, among equal nodes a random one for each pod", "--ties", "random")
 EOF

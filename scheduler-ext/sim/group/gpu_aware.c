@@ -1,52 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <math.h>
 
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/sim/group/policy.h"
 
-/* gpu-aware of the decision core: each pod alone on the node of the best value. Groups are not known. */
-static void close_state(void *cluster)
+/* gpu-aware of the decision core: each pod alone on the node of the best value. Groups are not known. Pods
+ * ask for nothing but GPUs here. */
+struct aware {
+    struct gt_cluster *cluster;
+    struct gt_mix *mix;
+    double *values;
+    uint32_t *ids; /* 0, 1, ... */
+};
+
+static void close_state(void *p)
 {
-    gt_cluster_free(cluster);
+    struct aware *state = p;
+    gt_cluster_free(state->cluster);
+    gt_mix_free(state->mix);
+    free(state->values);
+    free(state->ids);
+    free(state);
 }
 
 static int open_state(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
                       struct gt_err **err)
 {
-    gt_auto_cluster struct gt_cluster *cluster = NULL;
     struct gt_aware_weights weights = GT_AWARE_DEFAULT;
     weights.loss_weight = setup->loss_weight;
-    int r = gt_site_model(world->site, &cluster, err);
+    struct aware *state = calloc(1, sizeof(*state));
+    if (!state)
+        return gt_fail_sys(err, ENOMEM, "policy gpu-aware");
+    uint32_t nodes = world->site->node_count;
+    state->values = calloc((size_t)nodes + 1, sizeof(*state->values));
+    state->ids = calloc((size_t)nodes + 1, sizeof(*state->ids));
+    int r = state->values && state->ids ? 0 : gt_fail_sys(err, ENOMEM, "policy gpu-aware");
+    for (uint32_t node = 0; r >= 0 && node < nodes; node++)
+        state->ids[node] = node;
     if (r >= 0)
-        r = gt_score_set_weights(cluster, &weights, err);
+        r = gt_mix_new(&state->mix, err);
     if (r >= 0)
-        *ret = gt_steal(cluster);
-    return r;
+        r = gt_site_model(world->site, &state->cluster, err);
+    if (r >= 0)
+        r = gt_score_set_weights(state->cluster, &weights, err);
+    if (r < 0) {
+        close_state(state);
+        return r;
+    }
+    *ret = state;
+    return 0;
 }
 
-static void changed(void *cluster, const struct gt_world *world, uint32_t node)
+static void came(void *p, const struct gt_sim_job *job)
 {
-    gt_cluster_set_free(cluster, node, gt_world_available(world, node));
+    struct aware *state = p;
+    const struct gt_mix_amounts pod = {.gpus = job->gpus};
+    for (uint32_t i = 0; i < job->pods; i++)
+        gt_mix_came(state->mix, &pod);
 }
 
-static bool place(void *cluster, struct gt_world *world, const struct gt_sim_job *job,
-                  struct gt_place *places)
+/* As gt_node_values() of the companion. */
+static uint32_t best_node(struct aware *state, unsigned gpus)
 {
+    uint32_t nodes = gt_cluster_nodes(state->cluster);
+    const uint8_t *available = gt_cluster_available(state->cluster);
+    const struct gt_mix_amounts pod = {.gpus = gpus};
+    gt_score_all(state->cluster, gpus, state->values);
+    for (uint32_t n = 0; n < nodes; n++) {
+        struct gt_mix_amounts left = {.gpus = available[n], .of = {INT64_MAX, INT64_MAX}};
+        if (!isnan(state->values[n]))
+            state->values[n] = gt_score_strand(state->cluster, state->mix, &left, &pod, state->values[n]);
+    }
+    return gt_score_first(state->cluster, state->values, state->ids, nodes);
+}
+
+static void changed(void *p, const struct gt_world *world, uint32_t node)
+{
+    struct aware *state = p;
+    gt_cluster_set_free(state->cluster, node, gt_world_available(world, node));
+}
+
+static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
+{
+    struct aware *state = p;
     for (uint32_t pod = 0; pod < job->pods; pod++) {
-        uint32_t node = gt_score_best(cluster, NULL, job->gpus);
+        uint32_t node = best_node(state, job->gpus);
         struct gt_score_parts parts;
-        if (node == GT_NONE || !gt_score_one(cluster, node, job->gpus, &parts)) {
+        if (node == GT_NONE || !gt_score_one(state->cluster, node, job->gpus, &parts)) {
             gt_group_undo(world, places, pod);
             while (pod--)
-                changed(cluster, world, places[pod].node);
+                changed(state, world, places[pod].node);
             return false;
         }
         places[pod] = (struct gt_place){node, parts.choice.mask};
         gt_world_take(world, node, parts.choice.mask);
-        changed(cluster, world, node);
+        changed(state, world, node);
     }
     return true;
 }
 
-const struct gt_group_policy gt_group_gpu_aware = {
-    .name = "gpu-aware", .open = open_state, .close = close_state, .place = place, .changed = changed};
+const struct gt_group_policy gt_group_gpu_aware = {.name = "gpu-aware",
+                                                   .open = open_state,
+                                                   .close = close_state,
+                                                   .place = place,
+                                                   .came = came,
+                                                   .changed = changed};

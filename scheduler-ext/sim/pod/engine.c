@@ -149,6 +149,7 @@ static int run_open(struct pod_run *run, const struct gt_site *site, struct gt_e
         const struct gt_site_node *from = &site->nodes[i];
         run->rest[i] = (struct rest){from->cpu_milli, from->memory_mib};
         *node = (struct gt_pod_node){.cpu = run->gpu_only ? 0 : from->cpu_milli,
+                                     .memory = run->gpu_only ? 0 : from->memory_mib,
                                      .gpus = from->gpus,
                                      .gpu_free = from->gpus * GT_GPU_MILLI,
                                      .model = from->model,
@@ -239,6 +240,7 @@ static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, co
         gt_links_add(&run->links, number, mask);
     node->gpu_free -= shape->gpus * shape->milli;
     node->cpu -= shape->cpu;
+    node->memory -= run->world.memory;
     run->rest[number].cpu -= row->cpu_milli;
     run->rest[number].memory -= row->memory_mib;
     node->pods[shape->type]++;
@@ -277,6 +279,7 @@ static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
                        gt_pod_fits(&run->world.nodes[n], &run->shapes[shape]);
         feasible += run->fits[n];
     }
+    run->world.memory = run->gpu_only ? 0 : row->memory_mib;
     if (feasible)
         node = run->policy->choose
                    ? run->policy->choose(run->state, &run->world, &run->shapes[shape], run->fits)

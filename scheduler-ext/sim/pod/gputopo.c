@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <math.h>
 
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/sim/pod/policy.h"
 
 /*
- * Ours: gpu-aware of the decision core for whole GPUs; a node that lacks CPU or memory is left out. What
- * gpu-aware has no say in goes by simple rules: a share to the GPU with the least sufficient room of the
- * cluster, a pod without GPUs to the node with the fewest free GPUs, then the least CPU left.
+ * Ours: gpu-aware of the decision core, with CPU and memory, as the extender has it: for pods of whole GPUs
+ * and for those without. What it has no say in, a share, goes to the GPU with the least sufficient room of
+ * the cluster.
  */
 struct pod_core {
     struct gt_cluster *cluster;
-    struct gt_node_set excluded; /* nodes that lack CPU or memory now */
+    struct gt_mix *mix;
+    double *values; /* [node] */
+    uint32_t *ids;  /* [node] */
 };
 
 static void close_state(void *p)
 {
     struct pod_core *state = p;
     gt_cluster_free(state->cluster);
-    gt_node_set_done(&state->excluded);
+    gt_mix_free(state->mix);
+    free(state->values);
+    free(state->ids);
     free(state);
 }
 
@@ -30,9 +35,14 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     struct pod_core *state = calloc(1, sizeof(*state));
     if (!state)
         return gt_fail_sys(err, ENOMEM, "policy gputopo");
-    int r = 0;
-    if (world->site->node_count) /* so that no decision needs memory */
-        r = gt_node_set_add(&state->excluded, world->site->node_count - 1, err);
+    uint32_t nodes = world->site->node_count;
+    state->values = calloc((size_t)nodes + 1, sizeof(*state->values));
+    state->ids = calloc((size_t)nodes + 1, sizeof(*state->ids));
+    int r = state->values && state->ids ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
+    for (uint32_t node = 0; r >= 0 && node < nodes; node++)
+        state->ids[node] = world->site->nodes[node].gpus ? node : GT_NONE;
+    if (r >= 0)
+        r = gt_mix_new(&state->mix, err);
     if (r >= 0)
         r = gt_site_model(world->site, &state->cluster, err);
     if (r >= 0)
@@ -61,38 +71,49 @@ static void changed(void *p, const struct gt_pod_world *world, uint32_t node)
         gt_cluster_set_free(state->cluster, node, whole_gpus(&world->nodes[node]));
 }
 
-/* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
-static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *world, unsigned gpus,
-                             const bool *fits)
+static struct gt_mix_amounts amounts_of(unsigned gpus, uint32_t cpu_milli, uint32_t memory_mib)
 {
-    gt_node_set_clear(&state->excluded);
-    for (uint32_t node = 0; node < world->site->node_count; node++)
-        if (!fits[node])
-            gt_node_set_add(&state->excluded, node, NULL);
-    return gt_score_best(state->cluster, &state->excluded, gpus);
+    return (struct gt_mix_amounts){
+        .gpus = gpus, .of = {[GT_MIX_CPU] = cpu_milli, [GT_MIX_MEMORY] = (int64_t)memory_mib << 20}};
+}
+
+/* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
+static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *world,
+                             const struct gt_mix_amounts *pod, const bool *fits)
+{
+    uint32_t nodes = world->site->node_count;
+    const uint8_t *available = gt_cluster_available(state->cluster);
+    if (pod->gpus)
+        gt_score_all(state->cluster, pod->gpus, state->values);
+    for (uint32_t n = 0; n < nodes; n++) {
+        const struct gt_pod_node *node = &world->nodes[n];
+        double value = pod->gpus ? state->values[n] : 0;
+        struct gt_mix_amounts left = amounts_of(node->gpus ? available[n] : 0, node->cpu, node->memory);
+        state->values[n] = !fits[n] || isnan(value)
+                               ? (double)NAN
+                               : gt_score_strand(state->cluster, state->mix, &left, pod, value);
+    }
+    return gt_score_first(state->cluster, state->values, state->ids, nodes);
 }
 
 static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
                        const bool *fits)
 {
-    uint32_t best = GT_NONE;
-    uint64_t best_key = UINT64_MAX;
-    if (shape->milli == GT_GPU_MILLI)
-        return choose_whole(p, world, shape->gpus, fits);
+    struct pod_core *state = p;
+    struct gt_mix_amounts pod = amounts_of(shape->gpus, shape->cpu, world->memory);
+    uint32_t best = GT_NONE, best_room = GT_GPU_MILLI;
+    if (!shape->gpus || shape->milli == GT_GPU_MILLI) {
+        gt_mix_came(state->mix, &pod);
+        return choose_whole(state, world, &pod, fits);
+    }
     for (uint32_t n = 0; n < world->site->node_count; n++) {
         const struct gt_pod_node *node = &world->nodes[n];
-        if (!fits[n])
-            continue;
-        uint64_t gpu = shape->gpus ? node->gpu[gt_pod_tightest_gpu(node, shape->milli)] : node->gpu_free;
-        if (shape->gpus && gpu == GT_GPU_MILLI)
-            continue; /* an idle GPU: for the core to choose */
-        uint64_t key = gpu << 32 | (node->cpu - shape->cpu);
-        if (key < best_key) {
-            best_key = key;
+        if (fits[n] && node->gpu[gt_pod_tightest_gpu(node, shape->milli)] < best_room) {
             best = n;
+            best_room = node->gpu[gt_pod_tightest_gpu(node, shape->milli)];
         }
     }
-    return best == GT_NONE ? choose_whole(p, world, 1, fits) : best;
+    return best == GT_NONE ? choose_whole(state, world, &pod, fits) : best; /* an idle GPU */
 }
 
 static uint64_t choose_gpus(void *p, uint32_t node, const struct gt_pod_kind *shape)
@@ -109,4 +130,5 @@ const struct gt_pod_policy gt_pod_gputopo = {
     .choose = choose,
     .choose_gpus = choose_gpus,
     .changed = changed,
+    .sees_cpu = true,
 };

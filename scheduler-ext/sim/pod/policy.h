@@ -15,6 +15,7 @@ enum { GT_POD_TYPES = GT_GPUS_MAX + 2 };
 
 struct gt_pod_node {
     uint32_t cpu;                /* free; always 0 where CPU counts for feasibility alone */
+    uint32_t memory;             /* free, MiB; likewise */
     uint32_t gpus;               /* how many it has */
     uint32_t gpu_free;           /* sum over its GPUs */
     uint16_t gpu[GT_GPUS_MAX];   /* free of each */
@@ -38,6 +39,7 @@ struct gt_pod_world {
     const struct gt_pod_kind *shapes;
     uint32_t shape_count;
     uint32_t pod_rows; /* of the trace */
+    uint32_t memory;   /* MiB that the pod at hand asks for; 0 likewise */
 };
 
 struct gt_pod_setup {

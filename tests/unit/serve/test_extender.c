@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -124,6 +125,42 @@ static void test_exact_match_wins(void **state)
     list = post(host, "/kube-scheduler/prioritize", ARGS("p", "8", "\"n1\",\"n2\""));
     assert_int_equal(score_of(list, "n1"), 10);
     assert_int_equal(score_of(list, "n2"), 0);
+    cJSON_Delete(list);
+}
+
+/* Pods of a GPU take 12 cores each. One that needs few goes where cores are short, one without GPUs where
+ * they are not, and first of all to a node without GPUs. The cache and the request tell of CPU alike. */
+static void test_cpu_counts(void **state)
+{
+    struct host *host = *state;
+    static const char *const has[][2] = {{"n1", "{\"cpu\":\"30\"}"}, {"n2", "{\"cpu\":\"96\"}"}};
+    for (unsigned i = 0; i < 2; i++) {
+        give_plain_node(host->cache, has[i][0]);
+        give_node(host->cache, NODE(.name = has[i][0], .allocatable = has[i][1]));
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "usual-%u", i);
+        give_pod(host->cache, POD(.name = name, .gpus = 1, .other_gate = true,
+                                  .spec = "\"overhead\":{\"cpu\":\"10500m\"},"));
+    }
+    cJSON *list = post(host, "/kube-scheduler/prioritize", ARGS("few", "1", "\"n1\",\"n2\""));
+    assert_int_equal(score_of(list, "n1"), 10);
+    cJSON_Delete(list);
+    list = post(host, "/kube-scheduler/prioritize", ARGS("usual-0", "1", "\"n1\",\"n2\""));
+    assert_int_equal(score_of(list, "n2"), 10);
+    cJSON_Delete(list);
+    static const char without[] =
+        "{\"Pod\":{\"metadata\":{\"name\":\"w\",\"namespace\":\"ns\",\"uid\":\"w\"},"
+        "\"spec\":{\"containers\":[{\"resources\":{\"requests\":{\"cpu\":\"6\"}}}]}},"
+        "\"NodeNames\":[\"n1\",\"n2\",\"cpus-only\"]}";
+    list = post(host, "/kube-scheduler/prioritize", without);
+    assert_int_equal(score_of(list, "cpus-only"), 10);
+    assert_true(score_of(list, "n2") < score_of(list, "n1")); /* all of its 96 cores are for GPUs, 24 of 30 */
+    cJSON_Delete(list);
+    list = post(host, "/kube-scheduler/prioritize",
+                "{\"Pod\":{\"metadata\":{\"name\":\"w\"},\"spec\":{}},\"NodeNames\":[\"n1\",\"n2\"]}");
+    assert_int_equal(score_of(list, "n1"), 0); /* it asks for nothing that we know of */
     cJSON_Delete(list);
 }
 
@@ -339,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_exact_match_wins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cpu_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_promises_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_another_replica_keeps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_node_is_left_to_the_scheduler, set_up, tear_down),

@@ -34,12 +34,15 @@ static const char body[] =
     "{\"kind\":\"Job\",\"name\":\"j\",\"uid\":\"2\",\"controller\":true}]},"
     "\"spec\":{\"nodeName\":\"n9\",\"schedulingGates\":[{\"name\":\"g1\"},{\"name\":\"g2\"}],"
     "\"containers\":[{\"name\":\"c0\",\"resources\":{\"limits\":{\"cpu\":\"1\",\"metax-tech.com/gpu\":\"4\"},"
-    "\"requests\":{\"metax-tech.com/gpu\":\"4\"}}},{\"name\":\"c1\",\"resources\":{}},"
+    "\"requests\":{\"metax-tech.com/gpu\":\"4\",\"cpu\":2,\"memory\":\"2Mi\"}}},"
+    "{\"name\":\"c1\",\"resources\":{\"requests\":{\"memory\":\"4Mi\",\"cpu\":\"1000m\",\"x\":\"9\"}}},"
     "{\"resources\":{\"limits\":{\"metax-tech.com/gpu\":2}},\"name\":\"c2\"}],"
-    "\"initContainers\":[{\"name\":\"i0\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"8\"}}},"
-    "{\"name\":\"i1\",\"restartPolicy\":\"Always\",\"resources\":{\"limits\":{\"metax-tech.com/"
-    "gpu\":\"1\"}}},"
-    "{\"name\":\"i2\",\"resources\":{\"requests\":{\"metax-tech.com/gpu\":\"7\"}}}]}},"
+    "\"initContainers\":[{\"name\":\"i0\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"8\"},"
+    "\"requests\":{\"cpu\":\"3\",\"memory\":\"1Mi\"}}},"
+    "{\"name\":\"i1\",\"restartPolicy\":\"Always\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"1\"},"
+    "\"requests\":{\"cpu\":\"0.5\",\"memory\":\"1024Ki\"}}},"
+    "{\"name\":\"i2\",\"resources\":{\"requests\":{\"cpu\":4,\"metax-tech.com/"
+    "gpu\":\"7\",\"memory\":\"3Mi\"}}}]}},"
     "\"NODES\":null,\"nodenames\":[\"n1\",\"n2\",\"\\u006e3\"]}";
 
 static void check_body(const struct gt_extender_args *args)
@@ -48,7 +51,9 @@ static void check_body(const struct gt_extender_args *args)
     assert_string_equal(pod->namespace_, "team");
     assert_string_equal(pod->name, "p-0");
     assert_string_equal(pod->uid, "u-1");
-    assert_int_equal(pod->gpus.total, 8); /* of 4 + 2 + 1 beside the sidecar, 8 alone, 7 + 1 */
+    assert_int_equal(pod->gpus.total, 8);   /* of 4 + 2 + 1 beside the sidecar, 8 alone, 7 + 1 */
+    assert_int_equal(pod->cpu_milli, 4500); /* of 2 + 1 + 0.5 beside the sidecar, 3 alone, 4 + 0.5 */
+    assert_int_equal(pod->memory, 7 << 20); /* of 2 + 4 + 1, 1, 3 + 1 */
     assert_true(args->by_name);
     assert_int_equal(args->nodes.count, 3);
     assert_string_equal(gt_wire_name(&args->nodes, 0), "n1");

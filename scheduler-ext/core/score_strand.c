@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "scheduler-ext/core/internal.h"
+
+/* What CPU and memory say to the values of score.c. */
+
+struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights)
+{
+    double score = weights->score_weight, stranded = weights->loss_weight * GT_AWARE_STRANDED;
+    bool has_exact = score > 0 && weights->loss_weight > 0;
+    double exact = score * GT_AWARE_EXACT_BONUS + stranded;
+    return (struct gt_aware_range){
+        .least = weights->weight * (-weights->loss_weight * GT_AWARE_PART_MAX - stranded),
+        .exact = has_exact ? weights->weight * exact : (double)INFINITY,
+        .most =
+            weights->weight * (score * GT_AWARE_PART_MAX + (has_exact ? exact + stranded : 0) + stranded)};
+}
+
+double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
+                              const struct gt_mix_amounts *pod)
+{
+    double steep = GT_AWARE_STRANDED * gt_mix_stranded(mix, left, pod);
+    return steep / (fabs(steep) + 1);
+}
+
+double gt_score_strand(const struct gt_cluster *cluster, struct gt_mix *mix,
+                       const struct gt_mix_amounts *left, const struct gt_mix_amounts *pod, double value)
+{
+    const struct gt_aware_weights *weights = &cluster->weights;
+    double unit = weights->weight * weights->loss_weight * GT_AWARE_STRANDED;
+    bool exact = weights->score_weight > 0 && weights->loss_weight > 0 && pod->gpus &&
+                 value >= weights->weight * weights->score_weight * GT_AWARE_EXACT_BONUS;
+    return value - unit * gt_score_stranded_part(mix, left, pod) + (exact ? 2 * unit : 0);
+}
+
+/* Whether node a goes before b at equal value: fewer GPUs available, then more in all, then by name. */
+static bool wins_tie(const struct gt_cluster *cluster, uint32_t a, uint32_t b)
+{
+    if (a == GT_NONE || b == GT_NONE)
+        return b != GT_NONE;
+    if (cluster->count[a] != cluster->count[b])
+        return cluster->count[a] < cluster->count[b];
+    if (cluster->size[a] != cluster->size[b])
+        return cluster->size[a] > cluster->size[b];
+    return strcmp(cluster->node_names.text[a], cluster->node_names.text[b]) < 0;
+}
+
+uint32_t gt_score_first(const struct gt_cluster *cluster, const double *values, const uint32_t *ids,
+                        uint32_t count)
+{
+    uint32_t best = GT_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        if (!isnan(values[i]) && (best == GT_NONE || values[i] > values[best] ||
+                                  (values[i] == values[best] && wins_tie(cluster, ids[i], ids[best]))))
+            best = i;
+    return best;
+}
