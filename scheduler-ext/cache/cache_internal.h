@@ -124,10 +124,10 @@ void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* with nothing to
 void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *told);
 void gt_cache_resources_done(struct gt_cache *cache);
 
-/* Whether nothing that it asks for is overdrawn. */
 /* Writes what the request (NULL: nothing) asks for of the resources that scores look at. */
 void gt_cache_request_amounts(const struct gt_cache *cache, const struct gt_cache_request *request,
                               struct gt_mix_amounts *ret);
+/* Whether nothing that it asks for is overdrawn. */
 bool gt_cache_is_covered(const struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request);
 /* Takes it from a row (1), gives it back (-1). */
 void gt_cache_charge(struct gt_cache *cache, uint32_t row, const struct gt_cache_request *request, int sign);
