@@ -292,7 +292,7 @@ struct gt_cache {
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */
     struct cache_column columns[CACHE_COLUMNS_MAX];
-    uint8_t mix_column[GT_MIX_RESOURCES]; /* of CPU and memory, + 1; 0: there is none */
+    uint8_t mix_column[GT_MIX_RESOURCES];       /* of CPU and memory, + 1; 0: there is none */
     uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan found too little there */

@@ -168,8 +168,8 @@ struct gt_placement {
 };
 
 uint64_t gt_placement_now_s(void);
-/* A time of gt_clock_ms() in seconds since 1970, the nearest one, and as a text; and back, where 0 is none. So what
- * one leader after the other reads and writes stays the same. */
+/* A time of gt_clock_ms() in seconds since 1970, the nearest one, and as a text; and back, where 0 is none.
+ * So what one leader after the other reads and writes stays the same. */
 int64_t gt_placement_unix_s(uint64_t when);
 void gt_placement_time_text(uint64_t when, char to[static GT_TIME_TEXT_SIZE]);
 uint64_t gt_placement_time_of_unix(int64_t when);
