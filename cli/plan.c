@@ -16,7 +16,7 @@ struct plan_options {
     const char *cluster, *group, *atomic;
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
-    bool explain, advise;
+    bool explain, advise, relocate;
     unsigned format;
 };
 
@@ -39,6 +39,8 @@ static const struct gt_option own_options[] = {
      PLAN_FIELD(explain)},
     {"advise", NULL, "where the job does not fit, say which movable pods must leave for it", gt_option_set,
      PLAN_FIELD(advise)},
+    {"relocate", NULL, "where the job does not fit, say which movable pods must move, and where to",
+     gt_option_set, PLAN_FIELD(relocate)},
     CLI_FORMAT_OPTION(struct plan_options),
     CLI_HELP_OPTION,
 };
@@ -61,6 +63,8 @@ static void plan_free(struct cli_plan *plan)
     free(plan->losses);
     free(plan->room);
     free(plan->advice.moved);
+    free(plan->relocation.moves);
+    free(plan->moved_to);
     free(plan);
 }
 GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
@@ -78,6 +82,7 @@ static int plan_new(const struct gt_cluster_file *file, const struct plan_option
     plan->gpus = (unsigned)options->gpus;
     plan->explain = options->explain;
     plan->advise = options->advise;
+    plan->relocate = options->relocate;
     plan->pods = calloc(plan->pod_count, sizeof(*plan->pods));
     plan->losses = calloc(plan->pod_count, sizeof(*plan->losses));
     *ret = plan;
@@ -198,8 +203,7 @@ static void move_away(const struct cli_plan *plan)
     }
 }
 
-/* The last question: the cluster is not what it was afterwards. */
-static int find_advice(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
+static int find_leavers(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
     gt_auto_free struct gt_advise_pod *pods = calloc((size_t)file->pod_count + 1, sizeof(*pods));
@@ -207,16 +211,24 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
         return gt_fail_sys(err, ENOMEM, "plan");
     for (uint32_t i = 0; i < file->pod_count; i++)
         pods[i] = (struct gt_advise_pod){file->pods[i].node, file->pods[i].mask, file->pods[i].movable};
+    int r = gt_advise(plan->cluster, pods, file->pod_count, job, 0, &plan->advice, err);
+    if (r >= 0 && plan->advice.possible)
+        move_away(plan);
+    return r;
+}
+
+/* The last question: the cluster is not what it was afterwards. */
+static int find_advice(struct cli_plan *plan, const struct plan_options *options, struct gt_err **err)
+{
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t run = unit->atom ? unit->atom : unit->pods;
     struct gt_advise_job job = {.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus};
-    int r = gt_advise(plan->cluster, pods, file->pod_count, &job, 0, &plan->advice, err);
-    if (r < 0 || !plan->advice.possible)
+    int r = plan->advise ? find_leavers(plan, &job, err) : cli_plan_relocate(plan, &job, err);
+    if (r < 0 || !(plan->advise ? plan->advice.possible : plan->relocation.possible))
         return r;
-    move_away(plan);
-    r = plan_new(file, options, &plan->after, err);
+    r = plan_new(plan->file, options, &plan->after, err);
     if (r >= 0) {
-        plan->after->explain = plan->after->advise = false;
+        plan->after->explain = plan->after->advise = plan->after->relocate = false;
         r = make_units(plan->after, options, err);
     }
     return r < 0 ? r : place(plan->after, err);
@@ -237,7 +249,8 @@ static int answer(const struct gt_cluster_file *file, const struct plan_options 
     r = place(*ret, err);
     if (r >= 0)
         r = cli_plan_bounds(*ret, err);
-    return r >= 0 && options->advise && !(*ret)->placed ? find_advice(*ret, options, err) : r;
+    bool advise = (options->advise || options->relocate) && !(*ret)->placed;
+    return r >= 0 && advise ? find_advice(*ret, options, err) : r;
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
@@ -252,6 +265,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "--pods: expected the number of pods");
     if (!options.gpus)
         return cli_usage(verb->name, "--gpus: expected the number of GPUs of a pod");
+    if (options.advise && options.relocate)
+        return cli_usage(verb->name, "--advise and --relocate: expected one of the two");
 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_cluster_file struct gt_cluster_file *file = NULL;

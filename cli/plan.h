@@ -7,6 +7,7 @@
 #include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -23,7 +24,7 @@ struct cli_plan {
     struct gt_job_sizes sizes;
     const char *warning; /* NULL: none */
     bool aware;          /* no group size: every pod by itself; units are the pods then */
-    bool explain, advise;
+    bool explain, advise, relocate;
 
     bool placed;
     struct gt_buf reason; /* why not */
@@ -39,9 +40,14 @@ struct cli_plan {
     struct gt_chain_sizes chain; /* sizes whose places are shown */
     uint64_t places[GT_CHAIN_MAX];
 
-    struct gt_advice advice; /* with advise, where the job is not placed */
-    struct cli_plan *after;  /* the job, once those pods have left; NULL: there is no such plan */
+    struct gt_advice advice;         /* with advise, where the job is not placed */
+    struct gt_relocation relocation; /* with relocate, likewise */
+    uint64_t *moved_to;              /* [move] the GPUs there */
+    struct cli_plan *after; /* the job, once those pods have left or moved; NULL: there is no such plan */
 };
+
+/* Finds the relocation, and carries it out in the plan's cluster. */
+int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err);
 
 /* Finds room and bounds: what the cluster holds of this job's units, and of the sizes of the chain that a
  * pod's GPUs divide. */

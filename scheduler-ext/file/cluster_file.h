@@ -21,6 +21,8 @@ struct gt_cluster_pod {
     char *job; /* "" not told */
     uint32_t node;
     uint64_t mask; /* the GPUs it uses; never free ones */
+    uint32_t
+        together; /* GPUs that must lie in one supernode with its own: of its atom, else its unit; 0: none */
     bool movable;
 };
 
