@@ -99,7 +99,7 @@ static inline unsigned reach(struct churn *churn, uint32_t super, uint32_t *ret_
 
 static unsigned lost_in(struct churn *churn, uint32_t super)
 {
-    return gt_rule_key(&churn->rule, churn->room->slots[super]) >> RULE_LOST_SHIFT;
+    return gt_rule_lost(&churn->rule, churn->room->slots[super]);
 }
 
 /* In slots; 0: no size is larger. */

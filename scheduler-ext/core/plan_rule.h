@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_CORE_PLAN_RULE_H
 #define GPUTOPO_CORE_PLAN_RULE_H
 
+#include <string.h>
+
 #include "scheduler-ext/core/internal.h"
 
 /*
@@ -27,18 +29,18 @@
  * its K_i is at least (q_j / q_i) K_j + 1: more than ours, a contradiction.
  */
 
-enum { RULE_TABLE = 512 };
+enum { RULE_TABLE = 512, LOST_UNKNOWN = 255 };
+_Static_assert((int)GT_CHAIN_MAX < (int)LOST_UNKNOWN, "a count of lost sizes fits");
 
 /*
  * Which sizes of the chain lose a place when q slots leave a supernode of f: the larger ones whose remainder
- * in f is smaller than q. Depends on f alone, so it is looked up.
+ * in f is smaller than q. Depends on f alone, so it is computed once for each f that occurs.
  */
 struct rule {
     uint32_t q;
     uint32_t levels[GT_CHAIN_MAX]; /* in slots */
     unsigned level_count;
-    uint32_t known;           /* key[] is filled below this */
-    uint32_t key[RULE_TABLE]; /* [f] */
+    uint8_t lost[RULE_TABLE]; /* [f]: how many lose a place, LOST_UNKNOWN */
 };
 
 enum { RULE_LOST_SHIFT = 24 }; /* a key: sizes that lose a place, then f; the least key is the best */
@@ -48,29 +50,34 @@ static inline void gt_rule_make(const struct gt_cluster *cluster, uint32_t q, un
 {
     ret->q = q;
     ret->level_count = 0;
-    ret->known = q;
+    memset(ret->lost, LOST_UNKNOWN, sizeof(ret->lost));
     const struct gt_chain_sizes *chain = &cluster->chain.sizes;
     for (unsigned i = 0; i < chain->count; i++)
         if (chain->size[i] > q * gpus && chain->size[i] % gpus == 0)
             ret->levels[ret->level_count++] = chain->size[i] / gpus;
 }
 
-static inline uint32_t gt_rule_compute_key(const struct rule *rule, uint32_t f)
+static inline unsigned gt_rule_count_lost(const struct rule *rule, uint32_t f)
 {
-    uint32_t lost = 0;
+    unsigned lost = 0;
     for (unsigned i = 0; i < rule->level_count; i++)
         lost += f % rule->levels[i] < rule->q;
-    return lost << RULE_LOST_SHIFT | f;
+    return lost;
 }
 
 /* f >= q */
-static inline uint32_t gt_rule_key(struct rule *rule, uint32_t f)
+static inline unsigned gt_rule_lost(struct rule *rule, uint32_t f)
 {
     if (f >= RULE_TABLE)
-        return gt_rule_compute_key(rule, f);
-    for (; rule->known <= f; rule->known++)
-        rule->key[rule->known] = gt_rule_compute_key(rule, rule->known);
-    return rule->key[f];
+        return gt_rule_count_lost(rule, f);
+    if (rule->lost[f] == LOST_UNKNOWN)
+        rule->lost[f] = (uint8_t)gt_rule_count_lost(rule, f);
+    return rule->lost[f];
+}
+
+static inline uint32_t gt_rule_key(struct rule *rule, uint32_t f)
+{
+    return (uint32_t)gt_rule_lost(rule, f) << RULE_LOST_SHIFT | f;
 }
 
 #endif
