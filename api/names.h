@@ -2,6 +2,8 @@
 #ifndef GPUTOPO_API_NAMES_H
 #define GPUTOPO_API_NAMES_H
 
+#include <stdint.h>
+
 /* The names that the cluster's objects have in the API of Kubernetes, and the limits of what is read of them.
  */
 
@@ -99,7 +101,7 @@ enum {
     GT_POD_CONTAINERS_MAX = 64, /* of a pod that ask for GPUs; ordinary init containers are counted apart */
     GT_OWNER_REPLICAS_MAX = 1 << 17, /* of a template, and pods of a job */
     GT_POD_GPUS_MAX =
-        1 << 16, /* that a container or a pod may ask for: no node has as many, so it never runs */
+        UINT16_MAX, /* that a container or a pod may ask for: no node has as many, so it never runs */
 };
 
 #endif

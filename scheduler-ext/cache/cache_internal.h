@@ -209,14 +209,15 @@ struct cache_pod {
     struct cache_pod *next_changed;
     uint32_t hash;
     uint32_t resolved_version; /* of node->devices_version that `resolved` is for */
-    unsigned counted, asked;   /* GPUs, in its namespace */
-    unsigned sized;            /* GPUs, in its job */
-    unsigned need;             /* in the making: GPUs to be guessed */
+    uint16_t counted, asked;   /* GPUs, in its namespace; GT_POD_GPUS_MAX at most, as the others */
+    uint16_t sized;            /* GPUs, in its job */
+    uint16_t need;             /* in the making: GPUs to be guessed */
     bool whole;                /* all GPUs of the plan are there */
     bool overrides;
     bool gated; /* spec: GT_GATE stands */
     bool changed;
 };
+_Static_assert(GT_POD_GPUS_MAX <= UINT16_MAX, "GPUs of a pod fit");
 
 struct cache_namespace {
     struct gt_cache_namespace pub; /* first */

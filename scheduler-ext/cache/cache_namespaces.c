@@ -56,7 +56,7 @@ void gt_cache_count_gpus(struct cache_pod *pod)
     const struct gt_cache_pod *pub = &pod->pub;
     bool has =
         pub->state == GT_CACHE_BOUND || pub->state == GT_CACHE_RUNNING || pub->plan == GT_CACHE_PLAN_HELD;
-    unsigned gpus = has ? pub->gpus : 0, asked = pub->deleting ? 0 : pub->gpus;
+    uint16_t gpus = (uint16_t)(has ? pub->gpus : 0), asked = (uint16_t)(pub->deleting ? 0 : pub->gpus);
     pub->namespace_->gpus += gpus;
     pub->namespace_->gpus -= pod->counted;
     pub->namespace_->asked += asked;

@@ -229,7 +229,7 @@ static void seat_bound(struct scene *scene, struct cache_pod *pod)
     else
         set_seated(scene, pod, state,
                    here && !(pod->owned & ~plan) ? GT_CACHE_PLAN_LOST : GT_CACHE_PLAN_BROKEN);
-    pod->need = missing;
+    pod->need = (uint16_t)missing;
 }
 
 /* GPUs in use by an unnamed pod count as those of pods on the node: the CR must not make them count twice.

@@ -30,7 +30,7 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
                                        .atomic = gt_pod_annotation(&pod->pub.meta, GT_ANNOTATION_ATOMIC)};
     struct gt_job_sizes sizes = {0};
     job->gpus += pod->pub.gpus - pod->sized;
-    pod->sized = pod->pub.gpus;
+    pod->sized = (uint16_t)pod->pub.gpus;
     bool says = texts.group && gt_job_sizes_read(&texts, 1, &sizes, NULL) >= 0;
     if (says && sizes.atomic == sizes.group)
         sizes.atomic = 0;

@@ -520,7 +520,7 @@ static void nonsense_is_refused_with_its_path(void **state)
         {head, ",\"templates\":[{},7]}}",
          "gpuplacements/s/n: spec.templates[1]: expected an object, is a number"},
         {head, ",\"templates\":[{\"gpus\":-1}]}}",
-         "gpuplacements/s/n: spec.templates[0].gpus: expected 0 to 65536, is -1"},
+         "gpuplacements/s/n: spec.templates[0].gpus: expected 0 to 65535, is -1"},
         {head, "},\"status\":{\"phase\":\"Done\"}}",
          "gpuplacements/s/n: status.phase: there is no phase Done"},
         {head, "},\"status\":{\"epoch\":0.5}}",

@@ -284,8 +284,8 @@ static void test_limits(void **state)
     struct gt_pod_gpus gpus = {0};
     assert_int_equal(count(17, 0, 1, &gpus, NULL), 0);
     assert_int_equal(gpus.containers, 17);
-    assert_int_equal(count(64, 64, 1024, &gpus, NULL), 0);
-    assert_int_equal(gpus.total, GT_POD_GPUS_MAX);
+    assert_int_equal(count(64, 64, 1023, &gpus, NULL), 0);
+    assert_int_equal(gpus.total, 65472);
     assert_int_equal(gpus.containers, 64);
     assert_int_equal(gpus.inits, 64);
     static const struct {
@@ -295,8 +295,8 @@ static void test_limits(void **state)
         {65, 0, 1, "more than 64 containers with GPUs"},
         {1, 65, 1, "more than 64 init containers with GPUs"},
         {65, 65, 1, "more than 128 containers with GPUs"},
-        {64, 0, 1025, "65600 GPUs, the limit is 65536"},
-        {2, 0, GT_POD_GPUS_MAX, "131072 GPUs, the limit is 65536"},
+        {64, 0, 1024, "65536 GPUs, the limit is 65535"},
+        {2, 0, GT_POD_GPUS_MAX, "131070 GPUs, the limit is 65535"},
     };
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {
         gt_auto_err struct gt_err *err = NULL;
