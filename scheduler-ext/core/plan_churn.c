@@ -11,12 +11,12 @@
  * that size, whatever ends. A unit reaches into the room of Q when it leaves fewer slots than those places
  * need.
  *
- * A single unit goes by the min-loss rule, which is the best there is until jobs leave; once some have left
- * only the largest size's places count. Among equals the fewest such sizes win, then the fullest. Of several
- * units alike the fewest such sizes come first, and then the units go together: they end together, and leave
- * whole supernodes behind. They do not where what is left of the job, once no room is left that no larger
- * size can use, fills no whole places of the largest size: then a supernode that would lose such a place
- * comes last.
+ * A single unit goes by the min-loss rule, which is the best there is until jobs leave; of equals where it
+ * reaches into the room of the fewest sizes; then to the fullest. Once some have left only places of the
+ * largest size count, then the fullest. Of several units alike the fewest such sizes come first, and then
+ * the units go together: they end together, and leave whole supernodes behind. They do not where what is left
+ * of the job, once no room is left that no larger size can use, fills no whole places of the largest size:
+ * then a supernode that would lose such a place comes last.
  */
 struct churn {
     struct rule rule;
@@ -46,9 +46,9 @@ static void start(struct churn *churn, const struct gt_cluster *cluster, const s
 }
 
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
- * only the largest counts); those whose room is reached into; its slots; its id. For several: the sizes whose
- * room is reached into (where places of the largest size are spared: 0 for none, 2 where one is lost, else
- * 1); the units it does not take; its slots; its id. */
+ * only the largest counts); those whose room is reached into (likewise 0); its slots; its id. For several:
+ * the sizes whose room is reached into (where places of the largest size are spared: 0 for none, 2 where one
+ * is lost, else 1); the units it does not take; its slots; its id. */
 enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
 enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
@@ -116,10 +116,10 @@ static bool loses_largest(const struct churn *churn, uint32_t super)
 
 static uint64_t choice_alone(struct churn *churn, uint32_t super)
 {
-    uint32_t kept;
-    unsigned touched = reach(churn, super, &kept);
-    unsigned lost = churn->jobs_leave ? loses_largest(churn, super) : lost_in(churn, super);
-    return choice_of(lost, touched, churn->room->slots[super], super);
+    uint32_t f = churn->room->slots[super], kept;
+    if (churn->jobs_leave)
+        return choice_of(loses_largest(churn, super), 0, f, super);
+    return choice_of(lost_in(churn, super), reach(churn, super, &kept), f, super);
 }
 
 static uint64_t choice_for_many(struct churn *churn, uint32_t super)
@@ -187,28 +187,58 @@ static void place_one(struct job *job, struct gt_plan_unit *unit, const struct r
 
 /* ---- units smaller than a node ---- */
 
-/* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
- * fewest idle nodes the lowest id. GT_NONE: there is none. */
-static uint32_t find_in_use(const struct job *job, const uint32_t *idle, unsigned gpus)
+/* Nodes in use with equally many GPUs, best first, for several units alike: in the cluster's scratch, until a
+ * supernode has more or fewer idle nodes. */
+struct in_use {
+    uint32_t *nodes, count, next;
+    bool first_only; /* for one unit */
+};
+
+static int by_idle(const void *a, const void *b, void *arg)
+{
+    const struct gt_cluster *cluster = ((const struct job *)arg)->cluster;
+    const uint32_t *idle = ((const struct job *)arg)->rooms[ROOM_OF_NODES].slots;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (idle[cluster->super[x]] != idle[cluster->super[y]])
+        return idle[cluster->super[x]] < idle[cluster->super[y]] ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* All nodes with the fewest GPUs that hold so many and are in use, or are filled by them. */
+static void list_in_use(struct job *job, unsigned gpus, struct in_use *list)
 {
     const struct gt_cluster *cluster = job->cluster;
     unsigned n = gpus;
+    list->count = list->next = 0;
     while (n <= GT_GPUS_MAX && job->nodes_with[n] == (n == gpus ? 0 : job->idle_with[n]))
         n++;
     if (n > GT_GPUS_MAX)
-        return GT_NONE;
+        return;
     const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count, *at = counts;
-    uint32_t best = GT_NONE;
     for (; (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
         uint32_t node = (uint32_t)(at - counts);
         if (n != gpus && cluster->size[node] == n)
             continue;
-        if (best == GT_NONE || idle[cluster->super[node]] < idle[cluster->super[best]])
-            best = node;
-        if (!idle[cluster->super[best]])
-            break;
+        if (!list->first_only || !list->count || by_idle(&node, list->nodes, job) < 0)
+            list->nodes[list->first_only ? 0 : list->count] = node;
+        list->count += !list->first_only || !list->count;
+        if (list->first_only && !job->rooms[ROOM_OF_NODES].slots[cluster->super[list->nodes[0]]])
+            return;
     }
-    return best;
+    if (!list->first_only)
+        qsort_r(list->nodes, list->count, sizeof(*list->nodes), by_idle, job);
+}
+
+/* The fullest node in use (or filled by the unit) that holds so many GPUs; of those in the supernode with the
+ * fewest idle nodes the lowest id. GT_NONE: there is none. A node that was taken from is the fullest as long
+ * as it holds them. */
+static uint32_t find_in_use(struct job *job, struct in_use *list, unsigned gpus)
+{
+    while (list->next < list->count && job->cluster->draft_count[list->nodes[list->next]] < gpus)
+        list->next++;
+    if (list->next == list->count)
+        list_in_use(job, gpus, list);
+    return list->count ? list->nodes[list->next] : GT_NONE;
 }
 
 /* The least number of GPUs above `gpus` that a node of the cluster has; 0: none. */
@@ -252,16 +282,19 @@ static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *c
 }
 
 static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
-                        const struct room *nodes)
+                        const struct room *nodes, struct in_use *list)
 {
     struct gt_cluster *cluster = job->cluster;
     struct churn churn;
-    uint32_t node = find_in_use(job, nodes->slots, unit->pods * unit->gpus);
+    uint32_t node = find_in_use(job, list, unit->pods * unit->gpus);
     if (node != GT_NONE) {
+        uint32_t idle = nodes->slots[cluster->super[node]];
         unit->feasible = count_feasible(room, unit->pods);
         unit->slots_before = room->slots[cluster->super[node]];
         unit->node_in_use = true;
         place_on(job, node, unit);
+        if (nodes->slots[cluster->super[node]] != idle)
+            list->count = list->next = 0;
         return;
     }
     start(&churn, cluster, nodes, 1); /* a whole node is broken: it counts as one */
@@ -381,12 +414,13 @@ void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const stru
         place_many(job, kind, room, fresh);
         return;
     }
+    struct in_use list = {.nodes = job->cluster->same, .first_only = fresh == 1};
     for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count && fresh; u++) {
         struct gt_plan_unit *unit = &job->units[u];
         if (!gt_unit_is_fresh(job, unit, kind))
             continue;
         if (nodes)
-            place_small(job, unit, room, nodes);
+            place_small(job, unit, room, nodes, &list);
         else
             place_one(job, unit, room);
     }

@@ -156,7 +156,7 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
         if (!several)
             merit = (struct merit){{site->leaving ? largest && (free[s] - q) / largest < free[s] / largest
                                                   : lost(site, q, free[s]),
-                                    at_first, free[s], s}};
+                                    site->leaving ? 0 : at_first, free[s], s}};
         if (best == SUPERS || is_better(&merit, &best_merit)) {
             best = s;
             best_merit = merit;
@@ -325,6 +325,39 @@ static void small_units(void **state)
     assert_true(in_use > 100 && idle > 50);
 }
 
+/* Several of one job go where they would go one by one. */
+static void several_small_units(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned placed = 0, elsewhere = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(600); round++) {
+        struct site site;
+        static struct world_job all, one;
+        make(&site, &random);
+        reshape(&site, &random);
+        unsigned gpus = 1 + (unsigned)(random_next(&random) % 3),
+                 q = gpus == 1 ? 1 + random_next(&random) % 3 : 1,
+                 units = 2 + (unsigned)(random_next(&random) % 40);
+        use_chain(&site, q, gpus, false, &random);
+        world_job(&all, units, q, gpus, 0);
+        bool fits = node_above(&site, q * gpus) && world_plan(site.cluster, &all);
+        for (unsigned u = 0; u < units && fits; u++) {
+            world_job(&one, 1, q, gpus, 0);
+            assert_true(world_plan(site.cluster, &one));
+            assert_int_equal(one.units[0].node_in_use, all.units[u].node_in_use);
+            for (unsigned p = 0; p < q; p++)
+                assert_int_equal(one.pods[p].node, all.pods[u * q + p].node);
+            elsewhere += u && one.pods[0].node != all.pods[(u - 1) * q].node;
+            world_bind(site.cluster, &one, u + 1);
+            placed++;
+        }
+        gt_cluster_free(site.cluster);
+    }
+    assert_true(placed > test_rounds(600) && elsewhere > test_rounds(600) / 2);
+}
+
 static void says_why(void **state)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(4096), small = GT_BUF(4096);
@@ -368,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_of_nodes),
         cmocka_unit_test(small_units),
+        cmocka_unit_test(several_small_units),
         cmocka_unit_test(says_why),
     };
 
