@@ -85,7 +85,7 @@ static bool place_all(struct job *job, enum order order, struct gt_plan_failure 
         unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
         unit->next = unit->with = GT_NONE;
         unit->next_slots = unit->next_lost = unit->next_touched = 0;
-        unit->node_in_use = unit->started = false;
+        unit->node_in_use = unit->started = unit->searched = false;
         unit->fewest = 1;
     }
     for (uint32_t u = 0; u < job->unit_count; u++)
@@ -155,9 +155,14 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
          * needs, the other order may still do. */
         struct gt_plan_failure second;
         enum gt_plan_reason reason = ret_failure->reason;
+        bool exact = false;
         ret_failure->inexact = mixed && (reason == GT_PLAN_NO_SUPERNODE || reason == GT_PLAN_UNIT_STUCK);
-        if (!mixed || reason != GT_PLAN_NO_SUPERNODE || !place_all(&job, BY_POD, &second))
+        if (!mixed || reason != GT_PLAN_NO_SUPERNODE)
             return false;
+        if (!place_all(&job, BY_POD, &second) && !gt_place_mixed(&job, &exact)) {
+            ret_failure->inexact = !exact;
+            return false;
+        }
     }
     if (job.any_open)
         gt_give_gpus(&job);

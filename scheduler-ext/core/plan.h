@@ -51,6 +51,7 @@ struct gt_plan_unit {
     bool node_in_use; /* out: GT_RULE_CHURN: smaller than a node, on the one with the fewest available GPUs
                          that holds it, of those where not all are, or that it fills */
     bool started;     /* out: of a split unit: pods of it had their places before */
+    bool searched;    /* out: found by trying all ways, not by the rule */
     uint32_t next; /* out: the supernode that came second, for a whole unit; GT_NONE: there is none, or (for
                       a unit smaller than a node) only such without an idle node */
     uint32_t next_slots;
@@ -84,10 +85,10 @@ struct gt_plan_failure {
     uint32_t available;    /* available GPUs of the cluster for such pods, before the job */
     bool atoms;            /* runs are atoms */
     bool beside;           /* other runs of the job had taken their room first */
-    bool inexact;      /* pods of several sizes were placed in two orders only: it may fit in another one */
-    unsigned gpus;     /* of a pod */
-    uint32_t needed;   /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
-    uint32_t together; /* runs that `available` would hold without supernodes */
+    bool inexact;          /* pods of several sizes: not all ways were tried, it may fit */
+    unsigned gpus;         /* of a pod */
+    uint32_t needed;       /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
+    uint32_t together;     /* runs that `available` would hold without supernodes */
 };
 
 /* What a node holds besides GPUs is not enough for pods on all that are available there. */

@@ -15,6 +15,10 @@ bool gt_place_in_super(struct job *job, uint32_t super, unsigned gpus, uint32_t 
 void gt_place_on_node(struct job *job, uint32_t node, unsigned gpus, struct gt_plan_pod *pods,
                       uint32_t count);
 
+/* All pods of a job of hard units, by trying all ways. False: nothing is placed; *ret_exact: it does not fit,
+ * else the search was cut short. */
+bool gt_place_mixed(struct job *job, bool *ret_exact);
+
 /* When all pods have a node: gives GPUs to those that have none (pod_gpus.h). */
 void gt_give_gpus(struct job *job);
 

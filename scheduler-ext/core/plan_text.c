@@ -11,7 +11,7 @@ static const char *super_name(const struct gt_cluster *cluster, uint32_t super)
 static void add_inexact(const struct gt_plan_failure *failure, struct gt_buf *to)
 {
     if (failure->inexact)
-        gt_buf_puts(to, "; pods of several sizes were tried in two orders, another might fit");
+        gt_buf_puts(to, "; not all ways to place pods of several sizes were tried, one might do");
 }
 
 static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
@@ -114,6 +114,10 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
         return;
     }
     gt_buf_printf(to, " in supernode %s", super_name(cluster, unit->supernode));
+    if (unit->searched) {
+        gt_buf_puts(to, ", found by trying all ways to place pods of several sizes");
+        return;
+    }
     if (!unit->feasible) {
         gt_buf_puts(to, ", where its running pods are");
         return;
