@@ -2,7 +2,6 @@
 #include "scheduler-ext/core/mix.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -13,9 +12,6 @@ enum {
     NEWS_MAX = 64, /* pods that come before the worths are computed anew */
     STRANDED_STEPS = 1024,
 };
-
-/* What a level is: a core, 4 GiB. */
-static const int64_t level_size[GT_MIX_RESOURCES] = {1000, INT64_C(4) << 30};
 
 static const double unlikely = 0.01;          /* p of no pod at all */
 static const double grows_per_pod = 1.000677; /* 2^(1 / GT_MIX_HALF_LIFE) */
@@ -64,15 +60,23 @@ size_t gt_mix_bytes(const struct gt_mix *mix)
 
 /* ---- what came ---- */
 
-/* The level that holds what a pod asks for; what is left of a node is cut instead. */
-static uint16_t level_of(unsigned resource, int64_t amount, bool up)
+/* Whole levels in an amount: cores, 4 GiB. */
+static inline int64_t levels_in(unsigned resource, int64_t amount)
 {
-    int64_t size = level_size[resource];
-    if (amount <= 0)
-        return 0;
-    if (amount / size >= LEVELS - 1)
-        return LEVELS - 1;
-    return (uint16_t)((amount + (up ? size - 1 : 0)) / size);
+    return resource == GT_MIX_CPU ? amount / 1000 : amount >> 32;
+}
+
+static inline unsigned level_of(unsigned resource, int64_t amount)
+{
+    int64_t level = levels_in(resource, amount < 0 ? 0 : amount);
+    return level < LEVELS - 1 ? (unsigned)level : LEVELS - 1;
+}
+
+/* What is left of a node is cut to a whole level, what a pod asks for rounded up. */
+static uint16_t level_asked(unsigned resource, int64_t amount)
+{
+    int64_t most = INT64_C(1) << 62, up = resource == GT_MIX_CPU ? 999 : (INT64_C(1) << 32) - 1;
+    return (uint16_t)level_of(resource, (amount < most ? amount : most) + up);
 }
 
 /* The place of the shape; else an empty one, or that of the lightest. */
@@ -98,7 +102,7 @@ void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod)
         return;
     struct mix_shape shape = {.gpus = (uint16_t)pod->gpus};
     for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
-        shape.level[r] = level_of(r, pod->of[r], true);
+        shape.level[r] = level_asked(r, pod->of[r]);
     place_of(mix, &shape)->weight += mix->weight * pod->gpus;
     mix->weight *= grows_per_pod;
     for (unsigned i = 0; mix->weight > weight_max && i < mix->count; i++)
@@ -161,10 +165,12 @@ static bool refresh(struct gt_mix *mix, unsigned gpus)
 
 static double worth_of(const struct gt_mix *mix, unsigned gpus, const int64_t *left)
 {
-    double least = GT_GPUS_MAX;
-    for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
-        least = fmin(least, (double)row_of(mix, r, gpus)[level_of(r, left[r], false)]);
-    return least;
+    float least = GT_GPUS_MAX;
+    for (unsigned r = 0; r < GT_MIX_RESOURCES; r++) {
+        float worth = row_of(mix, r, gpus)[level_of(r, left[r])];
+        least = worth < least ? worth : least;
+    }
+    return (double)least;
 }
 
 double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
@@ -177,5 +183,6 @@ double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
         rest[r] = left->of[r] == INT64_MAX || left->of[r] < 0 ? left->of[r] : left->of[r] - pod->of[r];
     double stranded =
         worth_of(mix, left->gpus, left->of) - worth_of(mix, left->gpus - pod->gpus, rest) - pod->gpus;
-    return rint(stranded * STRANDED_STEPS) / STRANDED_STEPS;
+    double steps = stranded * STRANDED_STEPS;
+    return (double)(int)(steps < 0 ? steps - 0.5 : steps + 0.5) / STRANDED_STEPS;
 }

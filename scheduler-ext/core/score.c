@@ -269,6 +269,22 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret)
     return feasible;
 }
 
+uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
+                      double *ret)
+{
+    struct score_question question = ask(cluster, k);
+    struct walk walk = start_walk(&question);
+    uint32_t feasible = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool asked = is_asked(k) && gt_core_has_node(cluster, ids[i]);
+        double value = asked ? walk_to(&walk, &question, ids[i]) : -(double)INFINITY;
+        bool fits = value != -(double)INFINITY;
+        ret[i] = fits ? value : (double)NAN;
+        feasible += fits;
+    }
+    return feasible;
+}
+
 uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
                         double *ret)
 {

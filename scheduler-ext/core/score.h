@@ -64,6 +64,10 @@ int gt_score_set_weights(struct gt_cluster *cluster, const struct gt_aware_weigh
  * are feasible. */
 uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 
+/* The same for some ids; NAN for GT_NONE too. */
+uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
+                      double *ret);
+
 /* The same for names; NAN for an unknown one too. */
 uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
                         double *ret);

@@ -76,7 +76,7 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
         return;
     }
     if (pod->gpus)
-        gt_score_names(cluster, pod->gpus, names, count, ret_values);
+        gt_score_ids(cluster, pod->gpus, ret_ids, count, ret_values);
     for (uint32_t i = 0; i < count; i++)
         ret_values[i] =
             asks(pod) ? value_of(cache, pod, ret_ids[i], left ? left[i] : -1, pod->gpus ? ret_values[i] : 0)

@@ -59,6 +59,10 @@ for setting in "seren 32x32x8" "kalos 57x18x4" "helios 21x48x8"; do
     run calm "$trace-$cluster" "$cluster" "$trace" $few 15000 0.8
     run fifo "$trace-$cluster" "$cluster" "$trace" $few 15000 1.1 --queue fifo
 done
+for setting in "seren lingjun" "kalos 21x48x8" "helios 32x32x8"; do
+    cluster=${setting#* } trace=${setting% *}
+    run backfill "$trace-$cluster" "$cluster" "$trace" $few 15000 1.1
+done
 run replay philly-lingjun lingjun philly $few 60000 1.1 --replay
 
 exec /usr/bin/python3 - "$out" <<'EOF'

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core/core_checks.h"
@@ -203,9 +203,9 @@ static void advise(struct world *world, struct input *input)
 {
     gt_auto_err struct gt_err *err = NULL;
     struct gt_advise_pod pods[8];
+    struct gt_cluster_node node;
     uint32_t count = next(input) % 9, kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_cluster_node node;
         struct gt_advise_pod pod = {
             .node = next(input) % 64, .mask = next(input), .movable = next(input) % 4 != 0};
         if (gt_cluster_get_node(world->cluster, pod.node, &node) && (pod.mask &= node.all & ~node.free))
@@ -219,6 +219,22 @@ static void advise(struct world *world, struct input *input)
     for (uint32_t i = 0; i < advice.count; i++)
         must(advice.moved[i] < kept && pods[advice.moved[i]].movable, "moves what it may not", NULL);
     free(advice.moved);
+    struct gt_relocate_pod movers[8];
+    struct gt_relocation relocation = {0};
+    for (uint32_t i = 0; i < kept; i++)
+        movers[i] = (struct gt_relocate_pod){.node = pods[i].node,
+                                             .mask = pods[i].mask,
+                                             .job = i % 3 ? i / 3 : GT_NONE,
+                                             .movable = pods[i].movable,
+                                             .tied = i % 2};
+    if (gt_relocate(world->cluster, movers, kept, &job, 20000, &relocation, &err) < 0)
+        return;
+    for (uint32_t i = 0; i < relocation.count; i++)
+        must(relocation.moves[i].pod < kept && movers[relocation.moves[i].pod].movable &&
+                 gt_cluster_get_node(world->cluster, relocation.moves[i].node, &node) &&
+                 relocation.moves[i].node != movers[relocation.moves[i].pod].node,
+             "moves what it may not, or to nowhere", NULL);
+    free(relocation.moves);
 }
 
 static void score(struct world *world, struct input *input)

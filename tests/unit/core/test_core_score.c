@@ -132,7 +132,8 @@ static bool same(double a, double b)
 
 static void check_k(const struct world *world, unsigned k, const struct gt_aware_weights *weights)
 {
-    double all[NODES], by_name[NODES + 1];
+    double all[NODES], by_name[NODES + 1], by_id[NODES + 1];
+    uint32_t ids[NODES + 1];
     const char *names[NODES + 1];
     uint32_t best = GT_NONE, feasible = 0;
     struct expected expected[NODES];
@@ -152,6 +153,11 @@ static void check_k(const struct world *world, unsigned k, const struct gt_aware
     assert_int_equal(gt_score_best(world->cluster, NULL, k), best);
     assert_int_equal(gt_score_all(world->cluster, k, all), feasible);
     assert_int_equal(gt_score_names(world->cluster, k, names, NODES + 1, by_name), feasible);
+    for (unsigned i = 0; i <= NODES; i++)
+        ids[i] = gt_cluster_find_node(world->cluster, names[i]);
+    assert_int_equal(gt_score_ids(world->cluster, k, ids, NODES + 1, by_id), feasible);
+    for (unsigned i = 0; i <= NODES; i++)
+        assert_true(by_id[i] == by_name[i] || (isnan(by_id[i]) && isnan(by_name[i])));
     assert_true(isnan(by_name[NODES]));
     for (unsigned n = 0; n < NODES; n++) {
         struct gt_score_parts parts;
