@@ -69,7 +69,11 @@ _gputopo()
         return
         ;;
     simulate--queue)
-        _gputopo_words "none fifo backfill" "$current"
+        _gputopo_words "none fifo backfill turns" "$current"
+        return
+        ;;
+    simulate--on-node-loss)
+        _gputopo_words "restart wait unit" "$current"
         return
         ;;
     simulate--ties)
@@ -120,8 +124,9 @@ _gputopo()
             --help" "$current"
         ;;
     simulate)
-        _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --queue --group --atomic
-            --mtbf --repair --warm-up --whole-gpus --gpu-only --ties --loss-weight --chain -o --output --plot --help" "$current"
+        _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience
+            --reserve-waiting --reserve-waiting-percent --quota --minimum --group --atomic --mtbf --repair --on-node-loss
+            --node-loss-after --restart-cost --spare-nodes --warm-up --whole-gpus --gpu-only --ties --loss-weight --chain -o --output --plot --help" "$current"
         ;;
     esac
 }

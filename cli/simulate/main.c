@@ -7,6 +7,7 @@
 
 static const char *const formats[] = {"table", "csv", "json", "svg", NULL};      /* as enum cli_sim_format */
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
+static const char *const losses[] = {"restart", "wait", "unit", NULL}; /* as enum gt_sim_node_loss */
 static const char *const ties[] = {"name", "random", NULL};
 
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
@@ -37,6 +38,8 @@ static const struct gt_option own_options[] = {
      SIM_FIELD(experiment.group.patience), .min = 1, .max = 1e9},
     {"reserve-waiting", "SECONDS", "so long at a time (default 600)", gt_option_real,
      SIM_FIELD(experiment.group.turn), .min = 1, .max = 1e9},
+    {"reserve-waiting-percent", "PERCENT", "of all GPUs at most (default 50)", gt_option_number,
+     SIM_FIELD(experiment.group.kept_percent), .min = 1, .max = 100},
     {"group", "N", "GPUs that must lie in one supernode", gt_option_number, SIM_FIELD(experiment.draw.group),
      .min = 1, .max = GT_TRACE_JOB_GPUS_MAX},
     {"atomic", "N", "GPUs of an atom: only atoms must lie in one supernode, groups should", gt_option_number,
@@ -45,6 +48,21 @@ static const struct gt_option own_options[] = {
      .min = 0.01, .max = 1e9},
     {"repair", "HOURS", "mean time until it is back (default 12)", gt_option_real, SIM_FIELD(repair_hours),
      .min = 0.01, .max = 1e9},
+    {"on-node-loss", "HOW",
+     "jobs on a node that fails: start anew (restart, default), wait for room in the unit's supernode "
+     "(wait), "
+     "or move the unit where that has none (unit)",
+     gt_option_word, SIM_FIELD(experiment.group.node_loss), .words = losses},
+    {"node-loss-after", "SECONDS", "that a node has failed for when its pods come again (default 300)",
+     gt_option_real, SIM_FIELD(experiment.group.lost_after), .min = 0, .max = 1e9},
+    {"restart-cost", "SECONDS", "without progress where pods come again or units are added (default 300)",
+     gt_option_real, SIM_FIELD(experiment.group.restart), .min = 0, .max = 1e9},
+    {"spare-nodes", "N", "free nodes of a supernode that are left to pods that come again (default 0)",
+     gt_option_number, SIM_FIELD(experiment.group.spares), .max = GT_SITE_NODES_MAX},
+    {"minimum", "PART", "part of its units with which a job starts; it grows later (default 1)",
+     gt_option_real, SIM_FIELD(experiment.group.minimum), .min = 0.001, .max = 1},
+    {"quota", "PART", "part of the GPUs that a namespace may hold (default 1)", gt_option_real,
+     SIM_FIELD(experiment.group.quota), .min = 0.001, .max = 1},
     {"warm-up", "PART", "part of the jobs before anything is measured (default 0.3)", gt_option_real,
      SIM_FIELD(experiment.group.warm_up), .max = 0.9},
     {"whole-gpus", NULL, "openb: leave out the pods that share a GPU", gt_option_set, SIM_FIELD(whole)},
@@ -82,7 +100,13 @@ int main(int argc, char **argv)
         .experiment = {.seed = 42,
                        .seeds = 1,
                        .draw = {.jobs = 20000, .departures = true},
-                       .group = {.queue = GT_QUEUE_BACKFILL, .patience = 60, .turn = 600, .warm_up = 0.3},
+                       .group = {.queue = GT_QUEUE_BACKFILL,
+                                 .patience = 60,
+                                 .turn = 600,
+                                 .kept_percent = 50,
+                                 .warm_up = 0.3,
+                                 .lost_after = 300,
+                                 .restart = 300},
                        .loss_weight = GT_AWARE_DEFAULT.loss_weight},
     };
     const char *verb = options.parse.verb;

@@ -239,6 +239,15 @@ int cli_simulate_run(struct cli_simulation *options)
     experiment->draw.load = experiment->pod.load = load;
     experiment->group.mtbf = options->mtbf_hours * 3600;
     experiment->group.repair = options->repair_hours * 3600;
+    bool waits = experiment->group.queue != GT_QUEUE_NONE && !stay;
+    if (gt_group_needs_parts(&experiment->group) && !waits)
+        return cli_usage(verb, "--on-node-loss, --spare-nodes, --minimum: only where jobs wait and leave");
+    for (uint32_t p = 0; p < experiment->policy_count && gt_group_needs_parts(&experiment->group); p++)
+        if (!gt_experiment_places_parts(experiment->policies[p]))
+            return cli_usage(verb,
+                             "--policy: %s places whole jobs only, not with --on-node-loss, "
+                             "--spare-nodes or --minimum",
+                             experiment->policies[p]);
     if (!experiment->draw.departures)
         experiment->draw.jobs = GT_EXPERIMENT_JOBS_MAX;
     if (simulate(options, &err, &text) < 0)

@@ -35,6 +35,12 @@ bool gt_experiment_has(enum gt_trace_kind kind, const char *policy)
     return kind == GT_TRACE_PODS ? find_pod(policy) != NULL : find_group(policy) != NULL;
 }
 
+bool gt_experiment_places_parts(const char *policy)
+{
+    const struct gt_group_policy *found = find_group(policy);
+    return found && found->plan;
+}
+
 /* Progress over all runs. */
 struct progress {
     const struct gt_experiment *experiment;

@@ -28,6 +28,9 @@ void gt_experiment_names(enum gt_trace_kind kind, struct gt_buf *to);
 /* Whether there is such a policy for the kind of trace. */
 bool gt_experiment_has(enum gt_trace_kind kind, const char *policy);
 
+/* Whether it can place a part of a job (gt_group_policy.plan). */
+bool gt_experiment_places_parts(const char *policy);
+
 /* One report a policy, in their order; gt_experiment_done frees them. */
 int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err);
 void gt_experiment_done(struct gt_report *reports, uint32_t count);

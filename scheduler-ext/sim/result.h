@@ -32,6 +32,8 @@ struct gt_sample { /* at equal steps of the run */
     X("spreadBound", spread_bound)                                                                           \
     X("linkShare", link_share)                                                                               \
     X("served", served)                                                                                      \
+    X("worked", worked)                                                                                      \
+    X("moved", moved)                                                                                        \
     X("waitMean", wait_mean)                                                                                 \
     X("waitGpuMean", wait_gpu_mean)                                                                          \
     X("slowdownNode", slowdown_node)                                                                         \

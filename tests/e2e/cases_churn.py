@@ -108,7 +108,7 @@ class ChurnCases:
         self.placed.create(queue("light", weight=1))
         start = time.monotonic()
         clocks = {self.submit: EVERY, self.replace_companion: 60, lambda: self.kill_node(now): 40, self.change_queue: 25}
-        due = {run: start + every for run, every in clocks.items()}
+        due = {run: start + (0 if run == self.submit else every) for run, every in clocks.items()}
         while (now := time.monotonic()) < start + MINUTES * 60:
             self.delete(now)
             self.revive(now)

@@ -63,7 +63,7 @@ class Simulate(unittest.TestCase):
             for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "served", "waitMean", "waitGpuMean",
                         "slowdownNode", "slowdownSupernode", "slowdownLarger", "decisionsPerSecond", "splitShare",
                         "spreadMean", "spreadP99", "spreadBound", "fragmentation", "linkFragmentation", "linkShare",
-                        "waitP50", "waitP99"):
+                        "waitP50", "waitP99", "worked", "moved"):
                 self.assertIsInstance(r[key], (int, float), key)
                 self.assertIn(key, r["ci95"])
             self.assertEqual(r["jobs"], 800)
@@ -122,6 +122,38 @@ class Simulate(unittest.TestCase):
         self.assertEqual(run("--group", "8")["fragmentationSize"], 8)
         self.assertGreater(run("--atomic", "8")["spreadMean"], 1)
         self.assertGreater(run("--no-departures")["occupancy"], 0.8)
+
+    def test_nodes_that_fail(self):
+        """Units that move get more done than those that wait, spares help those; nothing is said of moves without failures."""
+        jobs = ["--cluster", "8x8x8", "--trace", "mix:8,16,32,64", "--group", "32", "--jobs", "2000", "--load", "0.7", "--seeds", "4",
+                "--policy", "gputopo", "-o", "json"]
+
+        def run(*more):
+            return json.loads(self.good(*jobs, *more))[0]
+
+        fails = ["--mtbf", "500", "--repair", "12", "--node-loss-after", "60", "--restart-cost", "300"]
+        whole, wait = run("--on-node-loss", "unit"), run(*fails, "--on-node-loss", "wait")
+        unit, anew = run(*fails, "--on-node-loss", "unit"), run(*fails, "--on-node-loss", "restart")
+        self.assertEqual((whole["moved"], whole["interrupted"], wait["moved"]), (0, 0, 0))
+        self.assertAlmostEqual(whole["worked"], whole["served"], places=6)
+        self.assertGreater(unit["moved"], 0)
+        self.assertLess(unit["waitGpuMean"], wait["waitGpuMean"])
+        self.assertLess(wait["worked"], wait["served"])
+        self.assertLessEqual(anew["waitGpuMean"], unit["waitGpuMean"] * 1.2)
+        self.assertNotEqual(run(*fails, "--on-node-loss", "wait", "--spare-nodes", "1")["worked"], wait["worked"])
+        self.assertEqual({r["placed"] + r["rejected"] for r in (whole, wait, unit, anew)}, {2000})
+
+    def test_jobs_that_start_small_and_quotas(self):
+        jobs = ["--cluster", "8x8x8", "--trace", "mix:8,64,256", "--group", "64", "--jobs", "1500", "--load", "1.1", "--policy", "gputopo",
+                "-o", "json"]
+
+        def run(*more):
+            return json.loads(self.good(*jobs, *more))[0]
+
+        self.assertLess(run("--minimum", "0.25")["waitGpuMean"], run("--minimum", "1")["waitGpuMean"])
+        limited = run("--quota", "0.25")  # one namespace: a quarter is all that is used
+        self.assertLessEqual(limited["served"], 0.25)
+        self.assertGreater(limited["rejected"], 0)  # 256 of 512 GPUs are more than its quota
 
     def test_loss_weight(self):
         def run(weight):
@@ -185,6 +217,12 @@ class Simulate(unittest.TestCase):
                        "--loss-weight", "--queue", "--patience", "--reserve-waiting", "--ties", "-o"):
             for value in ("-1", "x", "", "1e999", "nan"):
                 self.bad(2, f"is '{value}'", *SMALL, option, value)
+        for option in ("--node-loss-after", "--restart-cost", "--spare-nodes", "--minimum", "--quota", "--on-node-loss",
+                       "--reserve-waiting-percent"):
+            for value in ("-1", "x", ""):
+                self.bad(2, f"is '{value}'", *SMALL, option, value)
+        self.bad(2, "--policy: kueue places whole jobs only", *SMALL, "--policy", "gputopo,kueue", "--spare-nodes", "1")
+        self.bad(2, "only where jobs wait and leave", *SMALL, "--policy", "gputopo", "--minimum", "0.5", "--queue", "none")
         self.bad(2, "unexpected argument", *SMALL, "more")
         self.bad(2, "unrecognized option", *SMALL, "--nonsense")
 

@@ -17,6 +17,9 @@ static void run_done(struct group_run *run)
     free(run->left);
     free(run->tenants);
     gt_waiting_done(run);
+    gt_parts_done(run);
+    free(run->failed_times);
+    free(run->dead);
     free(run->places);
     gt_heap_done(&run->heap);
     gt_meter_done(&run->meter);
@@ -60,98 +63,11 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
                       largest_gpus, err);
     if (r >= 0 && run->policy->open)
         r = run->policy->open(run->world, &setup, &run->state, err);
-    gt_rng_seed(&run->failures, run->options->seed ^ UINT64_C(0xfa11ed));
-    for (uint32_t node = 0; node < site->node_count && r >= 0 && run->options->mtbf > 0; node++)
-        r = gt_heap_add(&run->heap,
-                        (struct gt_event){.time = gt_rng_exponential(&run->failures, run->options->mtbf),
-                                          .kind = GT_EVENT_FAIL,
-                                          .subject = node},
-                        err);
+    if (r >= 0)
+        r = gt_failing_open(run, err);
+    if (r >= 0 && gt_group_needs_parts(run->options))
+        r = gt_parts_open(run, err);
     return r;
-}
-
-/* ---- coming and going ---- */
-
-/* Whether the job would fit if the cluster were empty. */
-static bool fits_empty(const struct group_run *run, const struct gt_sim_job *job)
-{
-    const struct gt_site *site = run->world->site;
-    uint32_t together = !run->policy->keeps_groups ? 1 : job->atom ? job->atom : job->unit;
-    uint64_t held = 0;
-    for (uint32_t s = 0; s < site->super_count; s++) {
-        uint32_t slots = 0;
-        for (uint32_t node = site->first_node[s]; node < site->first_node[s + 1]; node++)
-            slots += site->nodes[node].gpus / job->gpus;
-        held += slots / together;
-    }
-    return held * together >= job->pods;
-}
-
-/* A job that wants to start or to start again: it starts, waits, or is rejected. */
-static int submit(struct group_run *run, uint32_t number, struct gt_err **err)
-{
-    bool waits = run->options->queue != GT_QUEUE_NONE && fits_empty(run, &run->jobs->job[number]);
-    gt_run_come(run, number);
-    /* What can never start must not hold up those behind it. */
-    int r = waits ? gt_waiting_join(run, number, err) : gt_run_start(run, number, err);
-    if (r != 0 || waits)
-        return r < 0 ? r : 0;
-    gt_run_go_away(run, number);
-    gt_meter_rejected(&run->meter);
-    return 0;
-}
-
-/* ---- failing nodes ---- */
-
-static bool uses(const struct group_run *run, uint32_t number, uint32_t node)
-{
-    const struct gt_place *places = run->running[number].places;
-    for (uint32_t i = 0; places && i < run->jobs->job[number].pods; i++)
-        if (places[i].node == node)
-            return true;
-    return false;
-}
-
-/* A node fails: its jobs are interrupted and submitted again with what they had left to run. */
-static int fail_node(struct group_run *run, uint32_t node, struct gt_err **err)
-{
-    gt_auto_free uint32_t *hit = malloc((run->jobs->count + 1) * sizeof(*hit));
-    uint32_t hits = 0;
-    if (!hit)
-        return gt_fail_sys(err, ENOMEM, "simulation");
-    for (uint32_t i = 0; i < run->jobs->count; i++)
-        if (uses(run, i, node))
-            hit[hits++] = i;
-    for (uint32_t i = 0; i < hits; i++) {
-        run->left[hit[i]] = run->running[hit[i]].ends - run->now;
-        gt_run_release(run, hit[i]);
-        gt_meter_interrupted(&run->meter, hit[i], run->left[hit[i]]);
-    }
-    gt_run_set_up(run, node, false);
-    gt_waiting_node_changed(run, node);
-    for (uint32_t i = 0; i < hits; i++) {
-        int r = submit(run, hit[i], err);
-        if (r < 0)
-            return r;
-    }
-    return gt_heap_add(
-        &run->heap,
-        (struct gt_event){.time = run->now + gt_rng_exponential(&run->failures, run->options->repair),
-                          .kind = GT_EVENT_REPAIR,
-                          .subject = node},
-        err);
-}
-
-static int repair_node(struct group_run *run, uint32_t node, struct gt_err **err)
-{
-    gt_run_set_up(run, node, true);
-    gt_waiting_node_changed(run, node);
-    return gt_heap_add(
-        &run->heap,
-        (struct gt_event){.time = run->now + gt_rng_exponential(&run->failures, run->options->mtbf),
-                          .kind = GT_EVENT_FAIL,
-                          .subject = node},
-        err);
 }
 
 /* ---- the course of time ---- */
@@ -165,11 +81,14 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
     gt_meter_advance(&run->meter, run->now);
     if (event.kind == GT_EVENT_END) {
         gt_meter_finished(&run->meter, event.subject, run->now);
+        gt_waiting_remove(run, event.subject);
         gt_run_release(run, event.subject);
     } else if (event.kind == GT_EVENT_FAIL) {
-        r = fail_node(run, event.subject, err);
+        r = gt_failing_fail(run, event.subject, err);
+    } else if (event.kind == GT_EVENT_LOST) {
+        r = gt_failing_lose(run, event.subject, event.epoch, err);
     } else {
-        r = repair_node(run, event.subject, err);
+        r = gt_failing_repair(run, event.subject, err);
     }
     return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : gt_waiting_start(run, err);
 }
@@ -207,7 +126,7 @@ static int go(struct group_run *run, struct gt_err **err)
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
         gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);
-        r = submit(run, i, err);
+        r = gt_run_submit(run, i, err);
         if (watch->progress && i % PROGRESS_STEP == 0)
             watch->progress(watch->arg, i, run->jobs->count);
     }
@@ -217,7 +136,16 @@ static int go(struct group_run *run, struct gt_err **err)
         r = pass(run, run->heap.event[0].time, err);
     for (uint32_t i = 0; i < run->wait_count; i++)
         gt_meter_rejected(&run->meter);
+    for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
+        if (run->running[i].places)
+            r = gt_run_set_rate(run, i, 0, 0, err); /* what it has got on counts */
     return r;
+}
+
+bool gt_group_needs_parts(const struct gt_group_options *options)
+{
+    return options->node_loss != GT_SIM_LOSS_RESTART || options->spares ||
+           (options->minimum > 0 && options->minimum < 1);
 }
 
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,

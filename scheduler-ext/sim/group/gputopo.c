@@ -77,6 +77,22 @@ static void gone(void *p, const struct gt_sim_job *job)
     gt_chain_gone(state->cluster, job->atom * job->gpus, gpus);
 }
 
+static bool plan(void *p, const struct gt_sim_job *job, const bool *wanted,
+                 const struct gt_node_set *excluded, struct gt_place *places)
+{
+    struct group_core *state = p;
+    struct gt_plan_request request;
+    struct gt_plan_failure failure;
+    gt_group_part_request(job, wanted, places, state->units, state->pods, &request);
+    request.excluded = excluded;
+    if (!gt_plan_job(state->cluster, &request, &failure))
+        return false;
+    for (uint32_t i = 0; i < job->pods; i++)
+        if (wanted[i])
+            places[i] = (struct gt_place){state->pods[i].node, state->pods[i].mask};
+    return true;
+}
+
 static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
 {
     struct group_core *state = p;
@@ -99,6 +115,7 @@ const struct gt_group_policy gt_group_gputopo = {
     .open = open_churn,
     .close = close_state,
     .place = place,
+    .plan = plan,
     .came = came,
     .gone = gone,
     .changed = changed,
@@ -110,6 +127,7 @@ const struct gt_group_policy gt_group_gputopo_static = {
     .open = open_static,
     .close = close_state,
     .place = place,
+    .plan = plan,
     .came = came,
     .gone = gone,
     .changed = changed,

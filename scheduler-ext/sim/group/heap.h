@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 /* Events in order of time; equal times in order of adding. */
-enum gt_event_kind { GT_EVENT_END, GT_EVENT_FAIL, GT_EVENT_REPAIR };
+enum gt_event_kind { GT_EVENT_END, GT_EVENT_FAIL, GT_EVENT_LOST, GT_EVENT_REPAIR };
 
 struct gt_event {
     double time;
     uint64_t order;
     enum gt_event_kind kind;
     uint32_t subject; /* job or node */
-    uint32_t epoch;   /* of the job: an older event is void */
+    uint32_t epoch;   /* of the job, or how often the node has failed: an older event is void */
 };
 
 struct gt_heap {

@@ -135,6 +135,23 @@ void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left)
         meter->accepted -= lost;
 }
 
+void gt_meter_stopped(struct gt_meter *meter)
+{
+    meter->interrupted++;
+}
+
+void gt_meter_moved(struct gt_meter *meter)
+{
+    meter->moved++;
+}
+
+void gt_meter_worked(struct gt_meter *meter, double since, double until, double gpus)
+{
+    double from = fmax(since, meter->begin), to = fmin(until, meter->end);
+    if (to > from)
+        meter->work += (to - from) * gpus;
+}
+
 /* Supernodes that a unit touches. */
 static uint32_t count_supers(const struct gt_meter *meter, const struct gt_place *places, uint32_t pods)
 {
@@ -158,11 +175,13 @@ static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *jo
     const uint32_t *slots = world->slots[job->gpus];
     uint32_t step = job->atom ? job->atom : 1, largest = 0;
     for (uint32_t i = 0; i < job->pods; i++)
-        gt_world_give(world, places[i].node, places[i].mask);
+        if (places[i].node != GT_NONE)
+            gt_world_give(world, places[i].node, places[i].mask);
     for (uint32_t s = 0; s < world->site->super_count; s++)
         largest = slots[s] / step > largest ? slots[s] / step : largest;
     for (uint32_t i = 0; i < job->pods; i++)
-        gt_world_take(world, places[i].node, places[i].mask);
+        if (places[i].node != GT_NONE)
+            gt_world_take(world, places[i].node, places[i].mask);
     uint32_t need = job->unit / step;
     return largest ? (need + largest - 1) / largest : 1;
 }
@@ -173,6 +192,8 @@ static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, con
 {
     uint32_t bound = 0;
     for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
+        if (places[pod].node == GT_NONE)
+            continue; /* that unit comes later */
         uint32_t supers = count_supers(meter, places + pod, job->unit);
         meter->recent_spread += supers;
         meter->recent_units++;
@@ -210,7 +231,8 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     if (!again && meter->alone[number])
         meter->first_waits[meter->first_wait_count++] = now - job->submit;
     for (uint32_t i = 0; i < job->pods; i++)
-        gt_links_add(&meter->links, places[i].node, places[i].mask);
+        if (places[i].node != GT_NONE)
+            gt_links_add(&meter->links, places[i].node, places[i].mask);
 }
 
 void gt_meter_finished(struct gt_meter *meter, uint32_t number, double now)
@@ -281,6 +303,9 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         .served = meter->end > meter->begin
                       ? meter->used_area / (meter->end - meter->begin) / world->site->gpus
                       : 0,
+        .worked =
+            meter->end > meter->begin ? meter->work / (meter->end - meter->begin) / world->site->gpus : 0,
+        .moved = meter->moved,
         .wait_mean = meter->wait_count ? meter->wait_sum / meter->wait_count : 0,
         .wait_gpu_mean = meter->gpu_sum > 0 ? meter->gpu_wait_sum / meter->gpu_sum : 0,
         .slowdown_node = slowdown(meter, GT_METER_NODE),

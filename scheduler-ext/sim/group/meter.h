@@ -16,7 +16,7 @@ struct gt_meter {
     struct gt_world *world;
     const struct gt_jobs *jobs;
     double begin, end, now;
-    double used_area, up_area;
+    double used_area, up_area, work;
     double asked, accepted;         /* GPU seconds; GPUs where jobs never leave */
     double all_asked, all_accepted; /* from the start on, for the series */
     double spread_sum, spread_bound_sum, fragmentation_sum, link_fragmentation_sum;
@@ -32,7 +32,7 @@ struct gt_meter {
     uint64_t nanoseconds, decisions;
     uint32_t first;      /* job after the warm-up */
     uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured at it */
-    uint32_t submitted, started, rejected, interrupted;
+    uint32_t submitted, started, rejected, interrupted, moved;
     uint32_t units, fragmentation_count, wait_count, first_wait_count, recent_units, samples;
     uint32_t spread[GT_SPREADS]; /* units by supernodes */
     struct gt_sample series[GT_SERIES_MAX];
@@ -52,6 +52,12 @@ void gt_meter_started(struct gt_meter *meter, uint32_t job, double now, double s
 void gt_meter_finished(struct gt_meter *meter, uint32_t job, double now);
 void gt_meter_rejected(struct gt_meter *meter);
 void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left);
+/* A node under it failed, and it has its other places still. */
+void gt_meter_stopped(struct gt_meter *meter);
+/* A unit of it got other places. */
+void gt_meter_moved(struct gt_meter *meter);
+/* So many GPUs of a job got on with it from `since` until `until`. */
+void gt_meter_worked(struct gt_meter *meter, double since, double until, double gpus);
 void gt_meter_result(struct gt_meter *meter, struct gt_result *ret);
 
 #endif

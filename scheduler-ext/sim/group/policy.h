@@ -32,6 +32,13 @@ struct gt_group_policy {
      * nothing taken. */
     bool (*place)(void *state, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places);
 
+    /* Plans the pods that are wanted: those that have a node in `places` stay where they are; those of
+     * neither sort are left out, as the companion leaves out units that are to come later. Nodes of
+     * `excluded` are not used. True with the places of the wanted ones written; nothing is taken. NULL: it
+     * cannot. */
+    bool (*plan)(void *state, const struct gt_sim_job *job, const bool *wanted,
+                 const struct gt_node_set *excluded, struct gt_place *places);
+
     /* A job comes, and wants to start at once or later; it is gone: it ended, was interrupted, or rejected.
      * May be NULL. */
     void (*came)(void *state, const struct gt_sim_job *job);
@@ -71,6 +78,10 @@ uint32_t gt_group_most_allocated_node(struct gt_rng *rng, const struct gt_world 
  * groups are not kept each pod is a unit. */
 void gt_group_request(const struct gt_sim_job *job, bool keeps_groups, struct gt_plan_unit *units,
                       struct gt_plan_pod *pods, struct gt_plan_request *ret);
+
+/* The same of the pods that are wanted, as gt_group_policy.plan says. */
+void gt_group_part_request(const struct gt_sim_job *job, const bool *wanted, const struct gt_place *places,
+                           struct gt_plan_unit *units, struct gt_plan_pod *pods, struct gt_plan_request *ret);
 
 /* Gives back the first `count` places. */
 void gt_group_undo(struct gt_world *world, const struct gt_place *places, uint32_t count);

@@ -7,8 +7,6 @@
 
 #include "base/bits.h"
 
-enum { CHECK_STEP = 64 };
-
 void gt_run_come(struct group_run *run, uint32_t number)
 {
     gt_run_tenant(run, number)->present++;
@@ -25,77 +23,81 @@ void gt_run_go_away(struct group_run *run, uint32_t number)
 
 /* ---- the policy's work, judged ---- */
 
-static int check_units(const struct group_run *run, const struct gt_sim_job *job, struct gt_err **err)
+int gt_run_check(const struct group_run *run, const struct gt_sim_job *job, const struct gt_place *places,
+                 struct gt_err **err)
 {
     const struct gt_site *site = run->world->site;
-    uint32_t together = job->atom ? job->atom : job->unit;
+    uint32_t together = job->atom ? job->atom : job->unit, super = GT_NONE;
     if (run->world->broken)
         return gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
     for (uint32_t i = 0; i < job->pods; i++) {
-        if (gt_bit_count(run->places[i].mask) != job->gpus)
+        super = i % together ? super : GT_NONE;
+        if (places[i].node == GT_NONE)
+            continue;
+        if (gt_bit_count(places[i].mask) != job->gpus)
             return gt_fail(err, EUCLEAN, "policy %s gave a pod the wrong number of GPUs", run->policy->name);
-        if (run->policy->keeps_groups && i % together &&
-            site->nodes[run->places[i].node].super != site->nodes[run->places[i - 1].node].super)
+        if (run->policy->keeps_groups && super != GT_NONE && site->nodes[places[i].node].super != super)
             return gt_fail(err, EUCLEAN, "policy %s tore a group", run->policy->name);
+        super = site->nodes[places[i].node].super;
     }
     return 0;
 }
 
-int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
+int gt_run_set_rate(struct group_run *run, uint32_t number, double rate, double after, struct gt_err **err)
 {
-    const struct gt_sim_job *job = &run->jobs->job[number];
-    const struct gt_sim_watch *watch = &run->options->watch;
-    uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
-    bool placed = run->policy->place(run->state, run->world, job, run->places);
-    run->meter.nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
-    run->meter.decisions++;
-    run->decisions++;
-    if (run->options->check && run->decisions % CHECK_STEP == 0 && !gt_world_check(run->world))
-        return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);
-    if (!placed)
-        return 0;
-    int r = check_units(run, job, err);
-    if (r < 0)
-        return r;
     struct running *running = &run->running[number];
-    running->places = malloc(job->pods * sizeof(*running->places));
-    if (!running->places)
-        return gt_fail_sys(err, ENOMEM, "simulation");
-    memcpy(running->places, run->places, job->pods * sizeof(*running->places));
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    if (running->rate > 0 && run->now > running->since) {
+        gt_meter_worked(&run->meter, running->since, run->now, running->rate * job->pods * job->gpus);
+        run->left[number] = (running->ends - run->now) * running->rate;
+    }
+    running->rate = rate;
+    running->since = run->now + after;
     running->epoch++;
-    running->ends = run->now + run->left[number];
-    run->run_count++;
-    gt_run_tenant(run, number)->holds += (uint64_t)job->pods * job->gpus;
-    gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
-    if (isfinite(running->ends))
-        r = gt_heap_add(
-            &run->heap,
-            (struct gt_event){
-                .time = running->ends, .kind = GT_EVENT_END, .subject = number, .epoch = running->epoch},
-            err);
-    return r < 0 ? r : 1;
+    running->ends = rate > 0 ? running->since + run->left[number] / rate : (double)INFINITY;
+    return isfinite(running->ends) ? gt_heap_add(&run->heap,
+                                                 (struct gt_event){.time = running->ends,
+                                                                   .kind = GT_EVENT_END,
+                                                                   .subject = number,
+                                                                   .epoch = running->epoch},
+                                                 err)
+                                   : 0;
 }
 
 void gt_run_release(struct group_run *run, uint32_t number)
 {
     struct running *running = &run->running[number];
     const struct gt_sim_job *job = &run->jobs->job[number];
+    gt_run_set_rate(run, number, 0, 0, NULL); /* needs no memory */
     for (uint32_t i = 0; i < job->pods; i++) {
+        if (running->places[i].node == GT_NONE)
+            continue;
         gt_world_give(run->world, running->places[i].node, running->places[i].mask);
-        if (run->policy->changed)
-            run->policy->changed(run->state, run->world, running->places[i].node);
+        gt_run_changed(run, running->places[i].node);
     }
     free(running->places);
     running->places = NULL;
-    running->epoch++;
     run->run_count--;
-    gt_run_tenant(run, number)->holds -= (uint64_t)job->pods * job->gpus;
+    gt_run_tenant(run, number)->holds -= (uint64_t)running->held * job->gpus;
     gt_run_go_away(run, number);
+}
+
+void gt_run_changed(struct group_run *run, uint32_t node)
+{
+    if (run->policy->changed)
+        run->policy->changed(run->state, run->world, node);
+    if (run->parts.on)
+        gt_spares_node_changed(run, node);
 }
 
 void gt_run_set_up(struct group_run *run, uint32_t node, bool up)
 {
     gt_world_set_up(run->world, node, up);
-    if (run->policy->changed)
-        run->policy->changed(run->state, run->world, node);
+    gt_run_changed(run, node);
+}
+
+bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus)
+{
+    uint64_t limit = (uint64_t)(run->options->quota * run->world->site->gpus);
+    return !limit || gt_run_tenant(run, number)->holds + gpus <= limit;
 }

@@ -8,8 +8,6 @@
 /* Jobs that wait, in the placement controller's own queue, with nodes kept for who has waited for long. Every
  * policy has the same queue. */
 
-enum { KEPT_PERCENT_MAX = 50 }; /* of the GPUs, as --reserve-waiting-percent of the companion */
-
 static const double MS = 1000; /* of a second */
 
 static uint32_t number_of(const struct group_run *run, const void *job)
@@ -61,7 +59,10 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
     struct sim_holder *holder = &run->holder;
     const struct gt_world *world = run->world;
     struct gt_plan_request request;
-    gt_group_request(job, run->policy->keeps_groups, holder->units, holder->pods, &request);
+    if (run->parts.on)
+        gt_parts_request(run, number_of(run, job), &request);
+    else
+        gt_group_request(job, run->policy->keeps_groups, holder->units, holder->pods, &request);
     for (uint32_t n = 0; n < world->site->node_count; n++) {
         gt_cluster_set_eligible(holder->model, n, world->up[n] && world->site->nodes[n].gpus);
         gt_cluster_set_free(holder->model, n, world->free[n]);
@@ -71,11 +72,15 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
     uint32_t gpus = 0;
     for (uint32_t i = 0; i < job->pods; i++) {
         uint32_t node = holder->pods[i].node;
+        if (holder->pods[i].running)
+            continue;
         gpus += gt_node_set_has(ret, node) ? 0 : world->site->nodes[node].gpus;
         if (gt_node_set_add(ret, node, &run->failed) < 0)
             return false;
     }
-    return gt_node_set_count(ret) == 1 || (uint64_t)gpus * 100 <= (uint64_t)world->up_gpus * KEPT_PERCENT_MAX;
+    uint32_t percent = run->options->kept_percent;
+    return !percent || gt_node_set_count(ret) == 1 ||
+           (uint64_t)gpus * 100 <= (uint64_t)world->up_gpus * percent;
 }
 
 static bool on_hold(void *arg, void *job, uint64_t turn_end_ms)
@@ -113,13 +118,31 @@ static void share_of(void *arg, struct gt_queue_share *share)
     share->weight = 1;
 }
 
+static uint64_t gpus_of(const struct gt_sim_job *job)
+{
+    return (uint64_t)job->pods * job->gpus;
+}
+
+static bool lacks(const struct group_run *run, uint32_t number)
+{
+    return run->running[number].held < run->jobs->job[number].pods;
+}
+
 static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
 {
     struct group_run *run = arg;
     if (run->stop || run->failed)
         return GT_QUEUE_FAILED;
+    uint32_t number = number_of(run, job);
+    bool runs = run->running[number].places;
+    if (!runs && !gt_run_may_hold(run, number, gpus_of(job)))
+        return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
-    int r = gt_run_start(run, number_of(run, job), &run->failed);
+    bool torn = runs && gt_parts_is_torn(run, number);
+    int r = runs ? gt_parts_complete(run, number, &run->failed) : gt_run_start(run, number, &run->failed);
+    if (r >= 0 && run->parts.on && run->running[number].places &&
+        (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : lacks(run, number)))
+        run->parts.again[run->parts.again_count++] = number; /* its place in the order is another one */
     run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
     run->wait_count -= r > 0;
     return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
@@ -169,27 +192,33 @@ void gt_waiting_done(struct group_run *run)
 
 /* ---- coming and starting ---- */
 
-static int put(struct group_run *run, uint32_t number, struct gt_err **err)
+int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     const uint32_t shape[] = {job->pods, job->unit, job->atom, job->gpus};
     uint32_t tenant = run->options->queue == GT_QUEUE_TURNS ? job->tenant : run->jobs->tenants;
     struct gt_queue_entry entry = {.job = (void *)(uintptr_t)job,
                                    .share = &run->tenants[tenant].share,
-                                   .gpus = (uint64_t)job->pods * job->gpus,
+                                   .gpus = gpus_of(job),
                                    .since_ms = now_ms(run),
                                    .number = ++run->arrivals};
-    for (size_t i = 0; i < GT_COUNT(shape); i++)
+    bool waited = gt_queue_place(run->queue, job) != UINT32_MAX;
+    if (run->running[number].places) {
+        entry.gpus -= (uint64_t)run->running[number].held * job->gpus;
+        entry.partial = gt_parts_is_torn(run, number);
+        entry.grows = !entry.partial;
+    }
+    for (size_t i = 0; i < GT_COUNT(shape) && !run->running[number].places; i++)
         entry.shape = gt_digest_mix(entry.shape, shape[i]);
     int r = gt_queue_put(run->queue, &entry, err);
-    run->wait_count += r >= 0;
+    run->wait_count += r >= 0 && !waited;
     return r;
 }
 
 int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
-    int r = put(run, number, err);
+    int r = gt_waiting_put(run, number, err);
     if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->wait_count > 1))
         return r;
     restrict_to_others(run, run->holder.job && gt_queue_place(run->queue, job) >
@@ -197,10 +226,18 @@ int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
     r = gt_run_start(run, number, err);
     restrict_to_others(run, false);
     if (r > 0) {
-        gt_queue_remove(run->queue, job);
-        run->wait_count--;
+        gt_waiting_remove(run, number);
+        if (lacks(run, number)) {
+            int failed = gt_waiting_put(run, number, err);
+            r = failed < 0 ? failed : r;
+        }
     }
     return r;
+}
+
+void gt_waiting_remove(struct group_run *run, uint32_t number)
+{
+    run->wait_count -= gt_queue_remove(run->queue, &run->jobs->job[number]);
 }
 
 int gt_waiting_start(struct group_run *run, struct gt_err **err)
@@ -209,5 +246,7 @@ int gt_waiting_start(struct group_run *run, struct gt_err **err)
     gt_queue_wake(run->queue);
     gt_queue_run(run->queue, UINT64_MAX / 2);
     restrict_to_others(run, false);
+    for (int r = 0; run->parts.again_count && r >= 0;)
+        r = gt_waiting_put(run, run->parts.again[--run->parts.again_count], &run->failed);
     return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
 }

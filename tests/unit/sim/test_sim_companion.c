@@ -8,7 +8,7 @@
 
 /* The simulator decides as the companion does: jobs come and go, nodes fail and come back, and each job is
  * planned twice: by the policy gputopo in a simulated world, and from Kubernetes objects through the cache
- * and gt_decide(). Both learn the unit sizes by themselves. */
+ * and gt_decide(). Both learn the unit sizes by themselves. In between units of jobs that run would move. */
 
 enum { JOBS = 600, JOB_PODS_MAX = 64, RUNNING_MAX = 40 };
 
@@ -23,7 +23,7 @@ struct both {
         unsigned number;
     } running[RUNNING_MAX];
     unsigned running_count;
-    unsigned placed, refused;
+    unsigned placed, refused, moved, stayed;
     struct gt_rng random;
 };
 
@@ -73,9 +73,11 @@ static void close_both(struct both *both)
     gt_cache_free(both->cache);
 }
 
-static void give_pods(struct both *both, const struct gt_sim_job *job, unsigned number)
+/* `places` NULL: they are gated; else they run there. */
+static void give_pods(struct both *both, const struct gt_sim_job *job, unsigned number,
+                      const struct gt_place *places)
 {
-    char name[32], labels[256], annotations[160];
+    char name[32], node[16], labels[256], annotations[160];
     for (uint32_t i = 0; i < job->pods; i++) {
         int len = snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%u\",",
                            job->unit * job->gpus);
@@ -87,8 +89,11 @@ static void give_pods(struct both *both, const struct gt_sim_job *job, unsigned 
             labels, sizeof(labels),
             "\"batch.kubernetes.io/job-name\":\"j%u\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
             number, i);
-        give_pod(both->cache, POD(.name = name, .gpus = job->gpus, .gated = true, .labels = labels,
-                                  .annotations = annotations));
+        snprintf(node, sizeof(node), "n%06u", places ? places[i].node : 0);
+        give_pod(both->cache,
+                 POD(.name = name, .gpus = job->gpus, .gated = !places, .labels = labels,
+                     .annotations = annotations, .node = places ? node : NULL,
+                     .plan_node = places ? node : NULL, .plan_mask = places ? places[i].mask : 0));
     }
 }
 
@@ -138,7 +143,7 @@ static void submit(struct both *both, const struct gt_sim_job *job, unsigned num
 {
     struct gt_place places[JOB_PODS_MAX];
     policy->came(both->policy, job);
-    give_pods(both, job, number);
+    give_pods(both, job, number, NULL);
     bool placed = policy->place(both->policy, both->world, job, places);
     assert_int_equal(decide(both, number), placed);
     both->placed += placed;
@@ -165,6 +170,48 @@ static void submit(struct both *both, const struct gt_sim_job *job, unsigned num
     take_pods(both, job, number);
 }
 
+/* Another place for a unit (or an atom) of a job that runs: as the policy plans it, and as gt_decide_move()
+ * does; then it stays where it is. */
+static void move(struct both *both, unsigned at)
+{
+    const struct gt_sim_job job = both->running[at].job;
+    uint32_t length = job.atom ? job.atom : job.unit,
+             first = gt_rng_below(&both->random, job.pods / length) * length;
+    struct gt_place places[JOB_PODS_MAX];
+    bool wanted[JOB_PODS_MAX] = {false};
+    struct gt_job_view *view = NULL;
+    struct gt_reservations reservations = {0};
+    struct gt_plan_failure failure;
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
+    const struct gt_job_view_spec spec = {.now = 1};
+    const struct gt_decide_spec plainly = {.reserve_until = 1000};
+    char key[32];
+    memcpy(places, both->running[at].places, sizeof(places));
+    give_pods(both, &job, both->running[at].number, places);
+    for (uint32_t i = first; i < first + length; i++) {
+        wanted[i] = true;
+        places[i] = (struct gt_place){.node = GT_NONE};
+    }
+    bool planned = policy->plan(both->policy, &job, wanted, NULL, places);
+    snprintf(key, sizeof(key), "ns/Job/j%u", both->running[at].number);
+    struct gt_cache_job *cached = gt_cache_find_job(both->cache, key);
+    assert_int_equal(gt_job_view_make(both->cache, cached, &spec, &reservations, &view, NULL), 0);
+    enum gt_decision decision = gt_decide_move(both->cache, view, &reservations, first, first + length, NULL,
+                                               &plainly, &failure, &text);
+    assert_int_equal(decision, planned ? GT_DECISION_PLACED : GT_DECISION_WAITS);
+    for (uint32_t i = first; planned && i < first + length; i++) {
+        char node[16];
+        snprintf(node, sizeof(node), "n%06u", places[i].node);
+        assert_int_equal(reservations.reservations[i].node,
+                         gt_cluster_find_node(gt_cache_cluster(both->cache), node));
+        assert_int_equal(reservations.reservations[i].mask, places[i].mask);
+    }
+    both->moved += planned;
+    both->stayed += !planned;
+    gt_job_view_free(view);
+    gt_reservations_done(&reservations, gt_cache_cluster(both->cache));
+}
+
 static void set_up(struct both *both, uint32_t node, bool up)
 {
     gt_world_set_up(both->world, node, up);
@@ -179,6 +226,7 @@ static void test_same_decisions(void **state)
         unsigned sizes[3], gpus;
     } settings[] = {{"4x6x4", {8, 24, 12}, 4}, {"3x8x8x8", {8, 32, 64}, 8}, {"5x6x8x8", {2, 16, 48}, 2}};
     (void)state;
+    unsigned moved = 0, stayed = 0;
     for (unsigned s = 0; s < GT_COUNT(settings); s++) {
         struct both both;
         open_both(&both, settings[s].shape, 7 + s);
@@ -192,14 +240,20 @@ static void test_same_decisions(void **state)
                 submit(&both, &job, i);
             for (unsigned gone = gt_rng_below(&both.random, 3); gone && both.running_count; gone--)
                 leave(&both, gt_rng_below(&both.random, both.running_count));
+            if (i % 4 == 1 && both.running_count)
+                move(&both, gt_rng_below(&both.random, both.running_count));
             if (i % 20 == 10)
                 set_up(&both, i % both.site->node_count, false);
             if (i % 20 == 19)
                 set_up(&both, (i - 9) % both.site->node_count, true);
         }
         assert_true(both.placed > JOBS / 2);
+        moved += both.moved;
+        stayed += both.stayed;
         close_both(&both);
     }
+    if (moved < 100 || stayed < 10)
+        fail_msg("%u units moved, %u stayed", moved, stayed);
 }
 
 /* Single pods: by the policy of the simulator, and by what the extender says of all nodes. */
