@@ -207,7 +207,7 @@ static const struct gt_option table[] = {
      "a planned pod that its scheduler refuses for so long has lost its plan (60)", read_seconds,
      COMPANION_FIELD(placement.unschedulable_ms), .min = 1, .max = WAIT_MAX_S},
     {"node-loss-after", "SECONDS",
-     "a node that is not Ready, or a GPU that is ill, for so long is lost for its pods (60)", read_seconds,
+     "a node that is not Ready, or a GPU that is ill, for so long is lost for its pods (300)", read_seconds,
      COMPANION_FIELD(placement.node_loss_ms), .min = 1, .max = WAIT_MAX_S},
     {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},

@@ -407,7 +407,7 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->reserve_waiting_ms, 600000);
     set_default(&options->reserve_waiting_percent, 50);
     set_default(&options->unschedulable_ms, 60000);
-    set_default(&options->node_loss_ms, 60000);
+    set_default(&options->node_loss_ms, 300000);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_gpus, 512);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What the placement controller's options do, by docs/placement-benchmarks.md: each value against the default on the same
-jobs, in simulated time. Prints Markdown tables; minutes of one core.
+jobs, in simulated time. Prints Markdown tables; half an hour of one core.
 
     tests/bench/sim_defaults.py PATH/gputopo TRACES-DIRECTORY [SEEDS]
 
