@@ -62,6 +62,8 @@ static void say_registered(const struct gt_condition_facts *facts, struct gt_age
     const char *why_not = gt_node_not_advertised(node);
     if (!facts->has_plugin)
         say(to, GT_CONDITION_FALSE, GT_REASON_NO_DEVICE_PLUGIN, "the agent runs without its device plugin");
+    else if (facts->registered && !facts->shared_why && facts->by_claims)
+        say(to, GT_CONDITION_TRUE, GT_REASON_BY_CLAIMS, "the kubelet knows the driver of the GPUs' claims");
     else if (facts->registered && !facts->shared_why)
         say(to, GT_CONDITION_TRUE, "Registered", "the kubelet knows the GPUs");
     else if (!node->gpu_count)

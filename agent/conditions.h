@@ -19,6 +19,7 @@ struct gt_condition_facts {
     const struct gt_inventory *inventory; /* not NULL */
     const char *scan_error;               /* why the last scan failed, "" it did not */
     bool has_plugin, registered;
+    bool by_claims;                 /* what is registered is the driver of the GPUs' claims */
     const char *registration_error; /* "" none since the last registration */
     const char *shared_why; /* the sign that the vendor's plugin shares the GPUs, NULL: there is none */
     bool usage_known, usage_stale; /* as in agent/usage.h */

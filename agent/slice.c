@@ -5,7 +5,7 @@
 
 #include "api/resource_slice.h"
 #include "base/bits.h"
-#include "deviceplugin/dra/device_name.h"
+#include "topology/model/device_name.h"
 
 enum { ORDER_SEARCH_US = 200 };
 

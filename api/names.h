@@ -27,6 +27,7 @@
 #define GT_REASON_NO_GPU            "NoGPU"
 #define GT_REASON_GPU_LOST          "GPULost"
 #define GT_REASON_NO_DEVICE_PLUGIN  "NoDevicePlugin"
+#define GT_REASON_BY_CLAIMS         "DriverRegistered" /* claims give its GPUs, no device plugin does */
 
 /* The extended resource of whole GPUs, where no other is configured. */
 #define GT_RESOURCE_GPU "metax-tech.com/gpu"
@@ -34,6 +35,7 @@
 /* Dynamic Resource Allocation: our driver, the class of its GPUs, the key of the taint of unhealthy ones, and
  * the annotation that makes the kubelet look at a pod again. */
 #define GT_DRA_DRIVER         "gpu.metax-tech.com"
+#define GT_DRA_CLASS          "gpu.metax-tech.com"
 #define GT_DRA_TAINT          GT_DRA_DRIVER "/unhealthy"
 #define GT_ANNOTATION_RETRIED GT_DRA_DRIVER "/retried"
 

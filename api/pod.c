@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/pod_claim.h"
 #include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"
@@ -260,6 +261,9 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     if (!to->ended)
         gt_pod_resources_read(spec, resource, &to->asked);
     int r = gt_pod_gpus_read(spec, resource, &to->gpus, NULL);
+    struct gt_claim_of_pod claim;
+    gt_claim_of_pod_read(spec, &claim);
+    to->claim_template = claim.template_;
     to->meta.gpus = to->gpus.counts;
     to->meta.containers = to->gpus.containers;
     return r;

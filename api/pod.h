@@ -20,6 +20,7 @@ struct gt_pod_container {
     unsigned gpus;
     bool init;    /* of spec.initContainers */
     bool sidecar; /* an init container that keeps running (restartPolicy: Always) */
+    unsigned at;  /* its place in the list of the spec, where it was read */
 };
 
 /* The containers that ask for GPUs; those of each list in the order of the list. */
@@ -50,7 +51,10 @@ struct gt_pod_gpus {
 /* -E2BIG where one of the limits in api/names.h is passed. */
 int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *ret, struct gt_err **err);
 
-/* Of a pod's spec, or a template's. -EINVAL where a list is none, or an amount no number of GPUs. */
+/* Of a pod's spec, or a template's: by limits of `resource`, or by a claim (pod_claim.h). -EINVAL where a
+ * list is none, or an amount no number of GPUs. */
+int gt_pod_gpu_containers_read(const cJSON *spec, const char *resource, struct gt_pod_containers *ret,
+                               struct gt_err **err);
 int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err);
 
 /* ---- who it is ---- */
@@ -91,6 +95,7 @@ struct gt_pod { /* it points to itself: not to be copied */
     const char *scheduler, *priority_class;
     const char *plan_gpus, *plan_node; /* annotations of its plan */
     const char *pod_group;             /* GT_ANNOTATION_POD_GROUP */
+    const char *claim_template;        /* of the claim that it has its GPUs by */
     int32_t priority;
     uint64_t created_s; /* Unix time */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/pod.h"
+#include "api/pod_claim.h"
 #include "api/quantity.h"
 #include "base/json_get.h"
 
@@ -98,17 +99,20 @@ static const char *text_of(const cJSON *object, const char *key)
 }
 
 static int read_list(const cJSON *spec, const char *key, bool init, const char *resource,
-                     struct gt_pod_containers *to, struct gt_err **err)
+                     const struct gt_claim_of_pod *claim, struct gt_pod_containers *to, struct gt_err **err)
 {
     const cJSON *list = gt_get(spec, key);
     if (list && !cJSON_IsArray(list))
         return gt_fail(err, EINVAL, "%s: expected an array, is %s", key, gt_json_type(list));
+    unsigned at = 0;
     for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        struct gt_pod_container container = {.name = text_of(item, "name"), .init = init};
+        struct gt_pod_container container = {.name = text_of(item, "name"), .init = init, .at = at};
         gt_auto_err struct gt_err *error = NULL;
         int r = read_gpus(item, resource, &container.gpus, err ? &error : NULL);
         if (r < 0)
             return gt_fail(err, -r, "container %.63s: %s", container.name, gt_err_text(error));
+        at++;
+        container.gpus += gt_claim_gpus_of(claim, item);
         container.sidecar = init && strcmp(text_of(item, "restartPolicy"), "Always") == 0;
         r = gt_pod_containers_add(to, &container, err);
         if (r < 0)
@@ -117,12 +121,19 @@ static int read_list(const cJSON *spec, const char *key, bool init, const char *
     return 0;
 }
 
+int gt_pod_gpu_containers_read(const cJSON *spec, const char *resource, struct gt_pod_containers *ret,
+                               struct gt_err **err)
+{
+    struct gt_claim_of_pod claim;
+    gt_claim_of_pod_read(spec, &claim);
+    ret->count = 0;
+    int r = read_list(spec, "initContainers", true, resource, &claim, ret, err);
+    return r < 0 ? r : read_list(spec, "containers", false, resource, &claim, ret, err);
+}
+
 int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err)
 {
     struct gt_pod_containers containers;
-    containers.count = 0;
-    int r = read_list(spec, "initContainers", true, resource, &containers, err);
-    if (r >= 0)
-        r = read_list(spec, "containers", false, resource, &containers, err);
+    int r = gt_pod_gpu_containers_read(spec, resource, &containers, err);
     return r < 0 ? r : gt_pod_gpus_count(&containers, ret, err);
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "api/read.h"
+#include "base/json_write.h"
+#include "base/time_text.h"
 
 static const char source[] = "ResourceClaim";
 
@@ -58,13 +60,59 @@ static int read_pods(const cJSON *status, struct gt_resource_claim *claim, struc
     return r;
 }
 
+static int read_request(const struct gt_at *at, const cJSON *json, struct gt_claim_request *ret)
+{
+    const cJSON *exactly = gt_get(json, "exactly");
+    uint64_t count = 1;
+    *ret = (struct gt_claim_request){"", "", 0};
+    int r = gt_api_text(at, json, "name", GT_API_TEXT_MAX, &ret->name);
+    if (r >= 0)
+        r = gt_api_text(at, exactly, "deviceClassName", GT_API_TEXT_MAX, &ret->device_class);
+    if (r >= 0)
+        r = gt_get_integer(at, exactly, "count", UINT32_MAX, &count);
+    if (r >= 0 && !*ret->name)
+        r = gt_at_fail(at, "name", "is missing");
+    if (r >= 0 && exactly && strcmp(gt_get_string(exactly, "allocationMode"), "All") != 0)
+        ret->count = (unsigned)count;
+    return r;
+}
+
+static int read_requests(const cJSON *spec, struct gt_resource_claim *claim, struct gt_err **err)
+{
+    const cJSON *list = NULL, *item;
+    const struct gt_at at = {source, "spec.devices", err};
+    unsigned count = 0;
+    int r = gt_get_array(&at, gt_get(spec, "devices"), "requests", GT_CLAIM_REQUESTS_MAX, &list, &count);
+    cJSON_ArrayForEach(item, list)
+    {
+        char path[64];
+        snprintf(path, sizeof(path), "spec.devices.requests[%u]", claim->request_count);
+        if (r >= 0)
+            r = read_request(&(struct gt_at){source, path, err}, item,
+                             &claim->requests[claim->request_count++]);
+    }
+    return r;
+}
+
+/* The claim controller makes it for a pod, whose it is then. */
+static int read_pod(const struct gt_at *at, const cJSON *metadata, struct gt_resource_claim *claim)
+{
+    const cJSON *owners = gt_get(metadata, "ownerReferences");
+    int r = 0;
+    for (const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL; owner && r >= 0;
+         owner = owner->next)
+        if (strcmp(gt_get_string(owner, "kind"), "Pod") == 0 && cJSON_IsTrue(gt_get(owner, "controller")))
+            r = gt_api_text(at, owner, "name", GT_API_NAME_MAX, &claim->pod);
+    claim->is_protected = cJSON_GetArraySize(gt_get(metadata, "finalizers")) > 0;
+    return r;
+}
+
 int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, struct gt_err **err)
 {
-    struct gt_resource_claim claim = {.namespace_ = "", .uid = ""};
+    struct gt_resource_claim claim = {.namespace_ = "", .uid = "", .pod = ""};
     const struct gt_at at = {source, "", err}, of_metadata = {source, "metadata", err};
     const cJSON *metadata = gt_get(object, "metadata"), *status = gt_get(object, "status");
-    const char *version;
-    int r = gt_api_meta(&at, object, &claim.name, &version);
+    int r = gt_api_meta(&at, object, &claim.name, &claim.resource_version);
     if (r >= 0)
         r = gt_api_text(&of_metadata, metadata, "namespace", GT_API_NAME_MAX, &claim.namespace_);
     if (r >= 0)
@@ -74,6 +122,10 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
     claim.deleting = gt_get(metadata, "deletionTimestamp") != NULL;
     claim.allocated = gt_get(status, "allocation") != NULL;
     if (r >= 0)
+        r = read_pod(&of_metadata, metadata, &claim);
+    if (r >= 0)
+        r = read_requests(gt_get(object, "spec"), &claim, err);
+    if (r >= 0)
         r = read_results(gt_get(status, "allocation"), &claim, err);
     if (r >= 0)
         r = read_pods(status, &claim, err);
@@ -81,4 +133,85 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
         return r;
     *ret = claim;
     return 0;
+}
+
+/* ---- patches ---- */
+
+static void begin(const struct gt_claim_version *of, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "uid", of->uid);
+    gt_json_add_text(to, "resourceVersion", of->resource_version);
+}
+
+void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf *to)
+{
+    begin(of, to);
+    gt_json_begin(to, "finalizers", '[');
+    gt_json_add_text(to, NULL, GT_CLAIM_FINALIZER);
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+}
+
+/* The form that the scheduler gives it; the API server's rules for drivers want no other. */
+static void write_node(const char *node, struct gt_buf *to)
+{
+    gt_json_begin(to, "nodeSelector", '{');
+    gt_json_begin(to, "nodeSelectorTerms", '[');
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "matchFields", '[');
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "key", "metadata.name");
+    gt_json_add_text(to, "operator", "In");
+    gt_json_begin(to, "values", '[');
+    gt_json_add_text(to, NULL, node);
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+}
+
+void gt_claim_write_allocation(const struct gt_claim_version *of,
+                               const struct gt_claim_allocation *allocation, struct gt_buf *to)
+{
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text(allocation->now_s, now);
+    begin(of, to);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+    gt_json_begin(to, "allocation", '{');
+    gt_json_add_text(to, "allocationTimestamp", now);
+    gt_json_begin(to, "devices", '{');
+    gt_json_begin(to, "results", '[');
+    for (unsigned i = 0; i < allocation->count; i++) {
+        const struct gt_claim_result *result = &allocation->results[i];
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_text(to, "request", result->request);
+        gt_json_add_text(to, "driver", result->driver);
+        gt_json_add_text(to, "pool", result->pool);
+        gt_json_add_text(to, "device", result->device);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+    write_node(allocation->node, to);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+}
+
+/* The API server wants both to go at once. */
+void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_buf *to)
+{
+    begin(of, to);
+    gt_json_end(to, '}');
+    gt_json_begin(to, "status", '{');
+    gt_json_add_null(to, "allocation");
+    gt_json_add_null(to, "reservedFor");
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
 }

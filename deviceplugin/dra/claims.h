@@ -3,7 +3,7 @@
 #define GPUTOPO_DEVICEPLUGIN_DRA_CLAIMS_H
 
 #include "base/buf.h"
-#include "deviceplugin/dra/device_name.h"
+#include "topology/model/device_name.h"
 
 /*
  * The claims that are prepared on this node, and which devices each holds. Plain data: no file, no clock
@@ -29,7 +29,7 @@ struct gt_dra_claim_id {
 
 struct gt_dra_claimed_device {
     char request[GT_DRA_REQUEST_SIZE]; /* without the part behind a slash */
-    char device[GT_DRA_DEVICE_SIZE];   /* device_name.h */
+    char device[GT_DRA_DEVICE_SIZE];   /* topology/model/device_name.h */
     bool admin;                        /* for monitoring: it holds nothing */
 };
 

@@ -142,13 +142,62 @@ static void long_names_fit(void **state)
     assert_int_equal(strlen(name), 253);
 }
 
+static void requests_are_read(void **state)
+{
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":\"u\",\"resourceVersion\":\"7\","
+        "\"finalizers\":[\"x\"],\"ownerReferences\":[{\"kind\":\"Pod\",\"name\":\"p\",\"controller\":true}]},"
+        "\"spec\":{\"devices\":{\"requests\":["
+        "{\"name\":\"a\",\"exactly\":{\"deviceClassName\":\"gpu.metax-tech.com\",\"count\":4}},"
+        "{\"name\":\"b\",\"exactly\":{\"deviceClassName\":\"c\"}},"
+        "{\"name\":\"d\",\"exactly\":{\"deviceClassName\":\"c\",\"allocationMode\":\"All\"}},"
+        "{\"name\":\"e\",\"firstAvailable\":[{\"name\":\"f\"}]}]}}}";
+    struct gt_resource_claim claim;
+    cJSON *object;
+    (void)state;
+    assert_int_equal(read_claim(text, &claim, &object, NULL), 0);
+    assert_string_equal(claim.resource_version, "7");
+    assert_string_equal(claim.pod, "p");
+    assert_true(claim.is_protected);
+    assert_int_equal(claim.request_count, 4);
+    assert_string_equal(claim.requests[0].device_class, GT_DRA_CLASS);
+    static const unsigned counts[] = {4, 1, 0, 0};
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(claim.requests[i].count, counts[i]);
+    cJSON_Delete(object);
+}
+
+static void allocations_are_written(void **state)
+{
+    const struct gt_claim_version of = {"u", "7"};
+    const struct gt_claim_result results[] = {{"gpus-0", GT_DRA_DRIVER, "n1", "gpu-a", false},
+                                              {"gpus-0", GT_DRA_DRIVER, "n1", "gpu-b", false}};
+    const struct gt_claim_allocation allocation = {"n1", results, 2, 0};
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 16), gone = GT_BUF(1 << 16);
+    struct gt_resource_claim claim;
+    (void)state;
+    gt_claim_write_allocation(&of, &allocation, &text);
+    cJSON *json = cJSON_Parse(text.data);
+    assert_non_null(json);
+    cJSON_AddStringToObject(cJSON_GetObjectItem(json, "metadata"), "name", "c");
+    assert_int_equal(gt_resource_claim_read(json, &claim, NULL), 0);
+    assert_true(claim.allocated);
+    assert_int_equal(claim.result_count, 2);
+    assert_string_equal(claim.results[1].device, "gpu-b");
+    assert_non_null(strstr(text.data, "\"allocationTimestamp\":\"1970-01-01T00:00:00Z\""));
+    assert_non_null(strstr(text.data, "{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}"));
+    cJSON_Delete(json);
+    gt_claim_write_no_allocation(&of, &gone);
+    assert_string_equal(gone.data, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+                                   "\"status\":{\"allocation\":null,\"reservedFor\":null}}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_are_read),
-        cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(slices_are_written),
-        cmocka_unit_test(long_names_fit),
+        cmocka_unit_test(claims_are_read),     cmocka_unit_test(requests_are_read),
+        cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(allocations_are_written),
+        cmocka_unit_test(slices_are_written),  cmocka_unit_test(long_names_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUTOPO_DEVICEPLUGIN_DRA_DEVICE_NAME_H
-#define GPUTOPO_DEVICEPLUGIN_DRA_DEVICE_NAME_H
+#ifndef GPUTOPO_MODEL_DEVICE_NAME_H
+#define GPUTOPO_MODEL_DEVICE_NAME_H
 
 #include "topology/model/node.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/device_name.h"
+#include "topology/model/device_name.h"
 
 #include <stdio.h>
 #include <string.h>
