@@ -11,6 +11,8 @@ const struct gt_kube_resource gt_kube_pods = {"", "v1", "pods", true};
 const struct gt_kube_resource gt_kube_configmaps = {"", "v1", "configmaps", true};
 const struct gt_kube_resource gt_kube_resource_quotas = {"", "v1", "resourcequotas", true};
 const struct gt_kube_resource gt_kube_resource_claims = {"resource.k8s.io", "v1", "resourceclaims", true};
+const struct gt_kube_resource gt_kube_resource_claim_templates = {"resource.k8s.io", "v1",
+                                                                  "resourceclaimtemplates", true};
 const struct gt_kube_resource gt_kube_resource_slices = {"resource.k8s.io", "v1", "resourceslices", false};
 const struct gt_kube_resource gt_kube_leases = {"coordination.k8s.io", "v1", "leases", true};
 const struct gt_kube_resource gt_kube_events = {"events.k8s.io", "v1", "events", true};

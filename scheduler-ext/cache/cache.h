@@ -6,6 +6,7 @@
 
 #include "api/condition.h"
 #include "api/pod.h"
+#include "api/resource_claim.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/node_set.h"
 #include "scheduler-ext/jobs/identity.h"
@@ -40,6 +41,7 @@ struct gt_cache_spec {
     /* Keys of labels that name a node's supernode, with commas between them: the first that a node has
      * counts. NULL: none; borrowed. */
     const char *supernode_labels;
+    bool claims;       /* ResourceClaims are handed in, too */
     bool reports_only; /* nobody decides on it: nothing is in the cluster, Nodes may come as metadata alone */
     /* All may be NULL. Called after the change is made; they must not hand objects in. */
     void (*on_pod)(void *arg, struct gt_cache_pod *pod); /* new or changed */
@@ -77,6 +79,10 @@ void gt_cache_supernode(struct gt_cache *cache, const cJSON *object);
 void gt_cache_supernode_gone(struct gt_cache *cache, const char *name);
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *pod);
 void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const char *name);
+
+/* GPUs that a claim has are its pod's; or nobody's whom the cluster knows, and in use all the same. */
+void gt_cache_claim(struct gt_cache *cache, const cJSON *object);
+void gt_cache_claim_gone(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* Now and then: nodes that have fallen silent become ineligible, assumptions of callers expire (those of the
  * cache do not). */
@@ -129,7 +135,8 @@ struct gt_cache_pod {
     enum gt_cache_pod_state state : 8;
     enum gt_cache_plan plan : 8;
     int32_t priority;
-    const char *scheduler; /* spec.schedulerName */
+    const char *scheduler;      /* spec.schedulerName */
+    const char *claim_template; /* of the claim that it has its GPUs by; NULL: by limits */
     const char *priority_class;
     uint64_t created_s; /* Unix time */
     bool deleting;
@@ -213,6 +220,26 @@ uint64_t gt_cache_spares_of(const struct gt_cache *cache, const char *supernode,
  * annotation says is no number. */
 const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint64_t *ret_spares,
                                  uint32_t *ret_nodes);
+
+struct gt_cache_claim_request {
+    const char *name;
+    unsigned count;
+};
+struct gt_cache_claim { /* until another object is handed in */
+    const char *namespace_, *name, *uid, *resource_version;
+    const char *pod;
+    bool is_protected, allocated, deleting;
+    bool is_reserved; /* for a pod: a scheduler has taken it */
+    bool is_plain;    /* each request is one for a number of GPUs, and there is nothing else */
+    const struct gt_cache_claim_request *requests;
+    unsigned request_count;
+};
+/* NULL: it is not known. */
+const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod);
+/* Whether it has just these GPUs. */
+bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
+/* What a GPU is called in claims; NULL: not known. */
+const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node, unsigned gpu);
 
 /* The device ID that the kubelet knows a GPU by; NULL where there is no such GPU. */
 const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node, unsigned gpu);

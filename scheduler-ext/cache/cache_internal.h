@@ -46,6 +46,18 @@ struct cache_label {
     const char *key, *value;
 };
 
+struct cache_claim {
+    struct gt_cache_claim pub; /* first; one block, with the texts behind it */
+    const char **devices;      /* of our driver, that it has been given */
+    unsigned device_count;
+    uint32_t hash, pod_hash;
+    struct cache_node *at; /* NULL: it has none */
+    struct cache_claim *node_next;
+};
+/* Those of its node that are known. */
+uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim);
+void gt_cache_claims_done(struct gt_cache *cache);
+
 struct cache_node {
     const char *name;
     uint32_t hash;
@@ -58,7 +70,8 @@ struct cache_node {
     /* of the CR */
     struct gt_class *class;
     const char *product;
-    char **device_ids; /* one block, class GPUs of them */
+    char **device_ids;   /* one block, class GPUs of them */
+    char **device_names; /* as claims have them; NULL: there are no claims */
     uint32_t devices_version;
     uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: of `used`, what a named pod has */
     uint64_t health_unknown;       /* of the healthy ones */
@@ -67,6 +80,7 @@ struct cache_node {
     uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */
     uint64_t heard_ms, resource_version;
     bool left_alone, links_down, stale;
+    bool by_claims; /* its agent gives GPUs by claims, not by a device plugin */
 
     /* of the Node */
     struct cache_label *labels; /* by key */
@@ -82,6 +96,7 @@ struct cache_node {
     struct gt_cache_report report; /* of both */
 
     struct cache_membership *claims;
+    struct cache_claim *allocated;     /* ResourceClaims with GPUs of it */
     struct cache_supernode *supernode; /* where it is in the cluster */
     struct cache_pod *pods;            /* pods on it, and pods planned for it that are on none: by age */
     uint64_t freed;                    /* by pods that left since it was recomputed */
@@ -287,8 +302,9 @@ struct gt_cache {
     size_t bytes;
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, suits, taints, requests;
-    struct cache_node **by_id; /* [id of the cluster] */
-    uint32_t *row_of;          /* likewise: node->row */
+    struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
+    struct cache_node **by_id;              /* [id of the cluster] */
+    uint32_t *row_of;                       /* likewise: node->row */
     uint32_t by_id_size;
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */
@@ -298,7 +314,8 @@ struct gt_cache {
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan found too little there */
     struct cache_bound_table bound;
-    bool has_spares; /* some supernode was given them */
+    uint32_t by_plugin; /* nodes with a topology that are not by_claims */
+    bool has_spares;    /* some supernode was given them */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint64_t refused, pods_beyond;

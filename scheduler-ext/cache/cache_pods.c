@@ -68,9 +68,10 @@ static uint64_t digest_of(const struct gt_cache *cache, const struct gt_pod *fro
 {
     const struct gt_pod_meta *meta = &from->meta;
     const struct gt_pod_gpus *gpus = &from->gpus;
-    const char *const texts[] = {
-        from->uid,       meta->owner_kind, meta->owner_name,     from->owner_uid, from->owner_api_version,
-        from->scheduler, from->node_name,  from->priority_class, from->plan_gpus, from->plan_node};
+    const char *const texts[] = {from->uid,       meta->owner_kind,        meta->owner_name,
+                                 from->owner_uid, from->owner_api_version, from->scheduler,
+                                 from->node_name, from->priority_class,    from->plan_gpus,
+                                 from->plan_node, from->claim_template};
     uint64_t digest = cache->seed;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         digest = gt_digest_mix_text(digest, texts[i]);
@@ -131,7 +132,8 @@ static bool fill(struct gt_cache *cache, const struct gt_pod *from, struct cache
         !share(cache, from->meta.owner_name, &meta->owner_name) ||
         !share(cache, from->owner_api_version, &pub->owner_api_version) ||
         !share(cache, from->owner_uid, &pub->owner_uid) || !share(cache, from->scheduler, &pub->scheduler) ||
-        !share(cache, from->priority_class, &pub->priority_class))
+        !share(cache, from->priority_class, &pub->priority_class) ||
+        !share(cache, from->claim_template, &pub->claim_template))
         return false;
     if (from->node_name) {
         struct cache_node *node = gt_cache_node_record(cache, from->node_name);
@@ -182,9 +184,9 @@ static void empty(struct gt_cache *cache, struct cache_pod *pod)
         gt_cache_string_drop(cache, meta->annotations[i].value);
     for (unsigned i = 0; meta->labels && i < meta->containers + pod->pub.inits; i++)
         gt_cache_string_drop(cache, pod->pub.container_names[i]);
-    const char *const texts[] = {meta->namespace_,           meta->owner_kind,   meta->owner_name,
-                                 pod->pub.owner_api_version, pod->pub.owner_uid, pod->pub.scheduler,
-                                 pod->pub.priority_class};
+    const char *const texts[] = {meta->namespace_,           meta->owner_kind,       meta->owner_name,
+                                 pod->pub.owner_api_version, pod->pub.owner_uid,     pod->pub.scheduler,
+                                 pod->pub.priority_class,    pod->pub.claim_template};
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         gt_cache_string_drop(cache, texts[i]);
     if (pod->at)

@@ -161,6 +161,37 @@ static void find_owned(const struct scene *scene)
     }
 }
 
+uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
+{
+    const struct cache_node *node = claim->at;
+    unsigned gpus = node && node->device_names ? gt_class_gpus(node->class) : 0;
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < claim->device_count; i++)
+        for (unsigned g = 0; g < gpus; g++)
+            if (strcmp(claim->devices[i], node->device_names[g]) == 0)
+                mask |= UINT64_C(1) << g;
+    return mask;
+}
+
+/* GPUs that claims have. A plan's own claim tells no more than the plan, whose GPUs are assumed until the CR
+ * names the pod. */
+static uint64_t find_claimed(const struct scene *scene)
+{
+    uint64_t claimed = 0;
+    for (const struct cache_claim *claim = scene->node->allocated; claim; claim = claim->node_next) {
+        struct cache_pod *pod = gt_cache_pod_named(scene->cache, claim->pub.namespace_, claim->pub.pod);
+        uint64_t mask = gt_cache_claimed_gpus(claim);
+        if (pod && pod->node == scene->node) {
+            resolve(pod);
+            if (pod->whole && pod->plan->node == scene->node && pod->resolved == mask)
+                continue;
+            pod->owned |= mask;
+        }
+        claimed |= mask;
+    }
+    return claimed;
+}
+
 static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_cache_pod *is)
 {
     struct gt_cache_pod *pub = &pod->pub;
@@ -353,6 +384,9 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
         scene.unnamed = node->used & ~node->owned;
     }
     find_owned(&scene);
+    uint64_t claimed = find_claimed(&scene);
+    scene.room &= ~claimed;
+    scene.unnamed &= ~claimed;
     seat_all(&scene);
     if (!in) {
         cache->room = cache->room || node->is_shared;
@@ -360,7 +394,7 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
         return;
     }
     forget_holds(&scene);
-    gt_cluster_set_free(cache->cluster, node->id, ~node->used);
+    gt_cluster_set_free(cache->cluster, node->id, ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
     assume_holds(&scene);
     gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));

@@ -4,13 +4,14 @@
 
 #include "api/node_gpu_topology.h"
 #include "scheduler-ext/cache/cache_internal.h"
+#include "topology/model/device_name.h"
 
 /* NodeGPUTopology: what a node's agent tells of its GPUs and who has them. */
 
 struct facts {
     struct gt_class *class;
     const char *product;
-    char **device_ids;
+    char **device_ids, **device_names;
     struct cache_owner *owners;
     uint32_t owner_count;
 };
@@ -29,6 +30,7 @@ static void drop_facts(struct gt_cache *cache, struct facts *facts)
     gt_class_unref(facts->class);
     gt_cache_string_drop(cache, facts->product);
     gt_cache_release(&cache->bytes, facts->device_ids);
+    gt_cache_release(&cache->bytes, facts->device_names);
     drop_owners(cache, facts->owners, facts->owner_count);
 }
 
@@ -62,25 +64,39 @@ static bool make_owners(struct gt_cache *cache, const struct gt_node_gpu_topolog
     return true;
 }
 
-/* One block: pointers and the texts behind them. */
-static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, struct facts *facts)
+enum {
+    DEVICE_TEXT_SIZE = (int)GT_ID_SIZE > (int)GT_DRA_DEVICE_SIZE ? (int)GT_ID_SIZE : (int)GT_DRA_DEVICE_SIZE
+};
+
+/* One block: pointers and the texts behind them; NULL without memory. */
+static char **make_list(struct gt_cache *cache, char texts[][DEVICE_TEXT_SIZE], unsigned count)
 {
-    char ids[GT_GPUS_MAX][GT_ID_SIZE];
-    size_t size = node->gpu_count * sizeof(char *);
-    for (unsigned i = 0; i < node->gpu_count; i++) {
-        gt_gpu_device_id(&node->gpus[i], ids[i]);
-        size += strlen(ids[i]) + 1;
-    }
-    facts->device_ids = gt_cache_alloc(&cache->bytes, size);
-    if (!facts->device_ids)
-        return false;
-    char *to = (char *)(facts->device_ids + node->gpu_count);
-    for (unsigned i = 0; i < node->gpu_count; i++) {
-        size_t len = strlen(ids[i]) + 1;
-        facts->device_ids[i] = memcpy(to, ids[i], len);
+    size_t size = count * sizeof(char *);
+    for (unsigned i = 0; i < count; i++)
+        size += strlen(texts[i]) + 1;
+    char **list = gt_cache_alloc(&cache->bytes, size);
+    char *to = (char *)(list + count);
+    for (unsigned i = 0; list && i < count; i++) {
+        size_t len = strlen(texts[i]) + 1;
+        list[i] = memcpy(to, texts[i], len);
         to += len;
     }
-    return true;
+    return list;
+}
+
+static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, struct facts *facts)
+{
+    char texts[GT_GPUS_MAX][DEVICE_TEXT_SIZE];
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        gt_gpu_device_id(&node->gpus[i], texts[i]);
+    facts->device_ids = make_list(cache, texts, node->gpu_count);
+    if (!cache->spec.claims || !facts->device_ids)
+        return facts->device_ids;
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (!gt_dra_device_name(node->gpus[i].bdf, texts[i]))
+            texts[i][0] = '\0';
+    facts->device_names = make_list(cache, texts, node->gpu_count);
+    return facts->device_names;
 }
 
 /* False without memory. */
@@ -102,7 +118,8 @@ static bool same_ids(const struct cache_node *node, const struct facts *facts)
     if (!node->has_topology || gt_class_gpus(node->class) != gpus)
         return false;
     for (unsigned i = 0; i < gpus; i++)
-        if (strcmp(node->device_ids[i], facts->device_ids[i]) != 0)
+        if (strcmp(node->device_ids[i], facts->device_ids[i]) != 0 ||
+            (facts->device_names && strcmp(node->device_names[i], facts->device_names[i]) != 0))
             return false;
     return true;
 }
@@ -114,15 +131,17 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
     struct facts old = {.class = node->class,
                         .product = node->product,
                         .device_ids = node->device_ids,
+                        .device_names = node->device_names,
                         .owners = node->owners,
                         .owner_count = node->owner_count};
     drop_facts(cache, &old);
     node->class = NULL;
     node->product = NULL;
-    node->device_ids = NULL;
+    node->device_ids = node->device_names = NULL;
     node->owners = NULL;
     node->owner_count = 0;
     node->has_topology = false;
+    cache->by_plugin -= !node->by_claims;
     node->resource_version = 0;
     node->stale = false;
     node->devices_version++;
@@ -145,9 +164,12 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->heard_ms = heard_ms;
     node->resource_version = digest;
     node->has_topology = true;
+    node->by_claims = strcmp(topology->conditions[GT_TOPOLOGY_REGISTERED].reason, GT_REASON_BY_CLAIMS) == 0;
+    cache->by_plugin += !node->by_claims;
     node->class = facts->class;
     node->product = facts->product;
     node->device_ids = facts->device_ids;
+    node->device_names = facts->device_names;
     node->owners = facts->owners;
     node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);

@@ -186,13 +186,20 @@ static bool is_choosy(const struct gt_cache *cache, const struct pod_constraints
     return false;
 }
 
+/* A claim gets GPUs of a node whose agent is the driver alone. The other way round kube-scheduler may make a
+ * claim of limits itself. */
+static bool is_served(const struct cache_pod *pod, const struct cache_node *node)
+{
+    return !pod->pub.claim_template || node->by_claims;
+}
+
 bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub, uint32_t node_id)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
     if (!node || !node->has_node)
         return false;
-    return pod->at ? pod->at == node : fits(pod->suit, node, NULL);
+    return pod->at ? pod->at == node : is_served(pod, node) && fits(pod->suit, node, NULL);
 }
 
 bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_cache_pod *pub,
@@ -200,13 +207,14 @@ bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    return node && node->has_node && fits(pod->suit, node, pod->plan ? pod->plan->node->name : NULL);
+    return node && node->has_node && is_served(pod, node) &&
+           fits(pod->suit, node, pod->plan ? pod->plan->node->name : NULL);
 }
 
 bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pub)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
-    return pod->at || is_choosy(cache, pod->suit);
+    return pod->at || (pod->pub.claim_template && cache->by_plugin) || is_choosy(cache, pod->suit);
 }
 
 int gt_cache_exclude_unfit(struct gt_cache *cache, const struct gt_pod *pod, struct gt_node_set *to,

@@ -25,6 +25,7 @@ static const struct {
     [GT_INFORMER_PLACEMENTS] = {GT_PLURAL_GPU_PLACEMENT, &gt_kube_gpu_placements, NULL, NULL},
     [GT_INFORMER_QUOTAS] = {"resourcequotas", &gt_kube_resource_quotas, NULL,
                             "GPUs are reserved for pods that do not exist as if there were no quota"},
+    [GT_INFORMER_CLAIMS] = {"resourceclaims", &gt_kube_resource_claims, NULL, NULL},
 };
 
 struct channel { /* an informer's way back */
@@ -118,6 +119,9 @@ static void came(void *arg, cJSON *object)
     case GT_INFORMER_QUOTAS:
         NOTIFY(informers, saw_quota, informers->handlers[i_].arg, object);
         break;
+    case GT_INFORMER_CLAIMS:
+        gt_cache_claim(informers->cache, object);
+        break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
         came_pod(informers, object, false);
@@ -155,6 +159,9 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         break;
     case GT_INFORMER_QUOTAS:
         NOTIFY(informers, saw_quota_gone, informers->handlers[i_].arg, namespace_, name);
+        break;
+    case GT_INFORMER_CLAIMS:
+        gt_cache_claim_gone(informers->cache, namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
@@ -226,6 +233,7 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
     struct gt_cache_spec spec = {.reports = wanted->reports,
                                  .gpu_attributes = wanted->gpu_attributes,
                                  .supernode_labels = wanted->supernode_labels,
+                                 .claims = follows(informers, GT_INFORMER_CLAIMS),
                                  .reports_only = !follows(informers, GT_INFORMER_PODS),
                                  .on_pod = cache_pod,
                                  .on_pod_gone = cache_pod_gone,

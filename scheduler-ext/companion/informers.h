@@ -17,6 +17,7 @@ enum gt_informer_kind {
     GT_INFORMER_PODS,       /* that have not ended */
     GT_INFORMER_PLACEMENTS, /* GPUPlacements; the cache does without them */
     GT_INFORMER_QUOTAS,     /* ResourceQuotas; likewise. Nothing waits for them where they cannot be listed */
+    GT_INFORMER_CLAIMS,     /* ResourceClaims, where limits become claims */
     GT_INFORMER_KINDS,
 };
 enum {

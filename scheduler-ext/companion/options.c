@@ -162,6 +162,9 @@ static int read_seconds(const struct gt_option *option, const char *value, void 
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
 
+static const char *const claim_words[] = {
+    [GT_CLAIMS_OFF] = "none", [GT_CLAIMS_OF_GROUPS] = "groups", [GT_CLAIMS_OF_ALL] = "all", NULL};
+
 /* Names of the file's keys, too. */
 static const struct gt_option table[] = {
     {"kubeconfig", "FILE", "use this API server (the pod's, where this is a pod)", gt_option_text,
@@ -197,6 +200,9 @@ static const struct gt_option table[] = {
     {"on-lost-plan", "WHAT",
      "a planned pod whose place is taken before it is bound: report, or recreate it (report)", gt_option_word,
      COMPANION_FIELD(placement.lost_plan), .words = lost_plans},
+    {"claims", "WHOSE",
+     "turn limits of GPUs into claims: none, those of jobs with groups, or all; see how-to/claims.md (none)",
+     gt_option_word, COMPANION_FIELD(placement.claims), .words = claim_words},
     {"patience", "SECONDS", "a job that waits for so long has nodes kept for it (60)", read_seconds,
      COMPANION_FIELD(placement.patience_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-waiting", "SECONDS", "nodes are kept for a job that waits for so long at a time (600)",

@@ -6,6 +6,7 @@
 #include "base/prometheus.h"
 #include "base/text.h"
 #include "scheduler-ext/companion/audit_watch.h"
+#include "scheduler-ext/companion/claim_templates.h"
 #include "scheduler-ext/companion/namespace_weights.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/owners/owner_events.h"
@@ -26,6 +27,8 @@ struct placement_part {
     struct gt_owner_events *events; /* while it acts */
     struct gt_placement *placement;
     struct gt_audit_watch *audit;
+    enum gt_claims claims;
+    struct gt_claim_templates *templates; /* NULL: no limits are turned into claims */
     struct gt_namespace_weights *weights;
     struct gt_source *sync_timer;
     bool leads, started, events_failing;
@@ -55,6 +58,8 @@ static void part_lead(void *self, bool leads)
     struct placement_part *part = self;
     part->leads = leads;
     gt_audit_watch_lead(part->audit, leads);
+    if (part->templates)
+        gt_claim_templates_lead(part->templates, leads);
     start_or_stop(part);
 }
 
@@ -72,7 +77,10 @@ static void part_read_note(void *self, const char *note)
 
 static void saw_pod(void *arg, const struct gt_pod *pod)
 {
-    gt_placement_saw_pod(((struct placement_part *)arg)->placement, pod);
+    struct placement_part *part = arg;
+    if (part->templates)
+        gt_claim_templates_saw_pod(part->templates, pod);
+    gt_placement_saw_pod(part->placement, pod);
 }
 
 /* The API server has made it, so it should have asked the webhook, here or at another replica. */
@@ -220,7 +228,8 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
     struct gt_webhook webhook = {.resource = GT_RESOURCE_GPU,
                                  .owners = part->owners,
                                  .cache = gt_informers_cache(part->informers),
-                                 .placement = part->placement};
+                                 .placement = part->placement,
+                                 .claims = part->claims};
     if (request->method != GT_HTTP_POST) {
         response->status = 405;
         gt_buf_puts(&response->body, "this is asked with POST\n");
@@ -317,6 +326,7 @@ static void part_free(void *self)
     gt_informers_remove_handlers(part->informers, part);
     gt_source_free(part->sync_timer);
     gt_audit_watch_free(part->audit);
+    gt_claim_templates_free(part->templates);
     gt_owner_events_free(part->events);
     gt_owner_watch_free(part->watch);
     gt_placement_free(part->placement);
@@ -380,6 +390,9 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
         r = start_controller(env, part, err);
     if (r >= 0)
         r = gt_audit_watch_new(env, &part->audit, err);
+    part->claims = env->options->placement.claims;
+    if (r >= 0 && part->claims != GT_CLAIMS_OFF)
+        r = gt_claim_templates_new(env, &part->templates, err);
     if (r < 0)
         return r;
     gt_informers_add_handlers(env->informers,

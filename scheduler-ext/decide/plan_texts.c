@@ -70,12 +70,14 @@ static int add_containers(const struct gt_cache *cache, const struct gt_cache_po
     unsigned containers = pod->meta.containers, listed = GT_NONE;
     int r = 0;
     for (unsigned c = 0; c < containers && r >= 0; c++) {
-        unsigned init = find_init(pod, c);
+        unsigned init = pod->claim_template ? GT_NONE : find_init(pod, c);
         uint64_t mask = init == GT_NONE ? masks[c] : mask_of_init(class, pod, masks, pod->meta.gpus[init]);
         listed = init == GT_NONE ? listed : init;
         r = add_container(cache, node, pod->container_names[c], mask, draft, err);
     }
-    for (unsigned c = containers; c < containers + pod->inits && r >= 0; c++)
+    /* by a claim they have the first GPUs of the others, which need not be told */
+    unsigned inits = pod->claim_template ? 0 : pod->inits;
+    for (unsigned c = containers; c < containers + inits && r >= 0; c++)
         if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
             r = add_container(cache, node, pod->container_names[c],
                               mask_of_init(class, pod, masks, pod->meta.gpus[c]), draft, err);

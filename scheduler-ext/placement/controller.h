@@ -25,11 +25,20 @@ enum gt_lost_plan {
     GT_LOST_RECREATE, /* pods that are on no node yet are deleted; their owner makes them again, gated */
 };
 
+/* Whose limits of GPUs the webhook turns into a claim. */
+enum gt_claims {
+    GT_CLAIMS_OFF,
+    GT_CLAIMS_OF_GROUPS, /* of jobs with a group size */
+    GT_CLAIMS_OF_ALL,
+};
+
 /* What an operator may turn, as options of the companion. 0: the default. */
 struct gt_placement_options {
     /* --on-lost-plan: who runs only jobs whose owners start again from a checkpoint has their pods made
      * again; the default leaves it to a person. */
     enum gt_lost_plan lost_plan;
+    /* --claims: on where agents give GPUs by claims. */
+    enum gt_claims claims;
     /* --patience: a job that waits for so long has nodes kept for it; 60 s. Less where large jobs must start
      * soon, more where no GPU may stay idle for one. */
     uint64_t patience_ms;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/claims.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Writes the plans of gated pods and lifts their gates, when the API server has acknowledged the plan. */
@@ -122,6 +122,8 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
         const struct gt_cache_pod *pod = view->members[i].pod;
         struct record *record = gt_record_writable(reconcile->pjob, pod, reconcile->now);
         if (record ? !tell_planned(reconcile, pod, record, &texts[i]) : !gt_job_view_has_begun(view))
+            ready = false;
+        if (!gt_claim_is_ready(reconcile, pod, record))
             ready = false;
     }
     for (uint32_t i = 0; ready && i < view->count; i++) {

@@ -8,6 +8,7 @@
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/part.h"
 #include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/claims.h"
 #include "scheduler-ext/placement/content.h"
 #include "scheduler-ext/placement/write.h"
 
@@ -533,6 +534,7 @@ static void reconcile_job(struct reconcile *reconcile)
     gt_reconcile_count_unbound(reconcile);
     handle_lost(reconcile);
     gt_placement_set_lost(pjob, reconcile->lost > 0);
+    gt_claims_clear(reconcile);
     if (pjob->writes)
         return;
     if (gt_placement_give_back(reconcile))

@@ -31,11 +31,12 @@ struct record {
     uint64_t unschedulable_ms; /* since when; 0: it is not */
     uint64_t stale;          /* digest of the version that the API server has a newer one of; 0: none known */
     uint64_t stale_until_ms; /* it is tried all the same after that */
-    unsigned refusals;       /* writes that the API server refused, one after the other */
-    uint64_t own_fence;      /* the last one that this leader had acknowledged in its term; 0: none */
-    bool lifted, deleted;    /* the answer to that came; the object itself is still to come */
-    bool hinted;             /* it had its hint from here */
-    bool lost_told;          /* that its plan was lost */
+    uint64_t claim_stale, claim_stale_until_ms; /* the same of its claim */
+    unsigned refusals;                          /* writes that the API server refused, one after the other */
+    uint64_t own_fence;   /* the last one that this leader had acknowledged in its term; 0: none */
+    bool lifted, deleted; /* the answer to that came; the object itself is still to come */
+    bool hinted;          /* it had its hint from here */
+    bool lost_told;       /* that its plan was lost */
     bool relisted; /* what comes next counts though its version is lower; see gt_placement_on_relist() */
     bool no_gpus, no_gpus_told; /* it asks for no GPUs: no job of the cache has it */
     const char *unread;         /* nor has one this: why the cache did not take it; NULL: it did */

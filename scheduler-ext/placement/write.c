@@ -30,6 +30,7 @@ struct write {
     uint64_t fence;             /* FENCE: the epoch */
     uint64_t digest, nominated; /* CONDITION: what the object holds then */
     uint64_t version;           /* digest of the one that it was made with */
+    char *claim;                /* of CLAIM_*: its name */
     struct gt_buf body;
     struct gt_kube_call *call;             /* NULL: it waits */
     struct write *next, *previous;         /* of those that wait */
@@ -90,6 +91,7 @@ static void free_write(struct write *write)
         write->job_next->job_previous = write->job_previous;
     *place_of(write) = NULL;
     gt_buf_done(&write->body);
+    free(write->claim);
     free(write);
 }
 
@@ -207,6 +209,25 @@ void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch)
         gt_patch_fence(&record->object, epoch, &write->body);
 }
 
+void gt_write_claim(struct pjob *pjob, struct record *record, enum write_kind kind,
+                    const struct gt_cache_claim *claim, const struct gt_claim_allocation *allocation)
+{
+    const struct gt_claim_version of = {claim->uid, claim->resource_version};
+    struct write *write =
+        new_write(&(struct write){.placement = pjob->placement, .record = record, .job = pjob, .kind = kind});
+    if (!write)
+        return;
+    write->version = gt_digest_keyed(claim->resource_version);
+    write->claim = strdup(claim->name);
+    write->body.failed = !write->claim;
+    if (kind == WRITE_CLAIM_PROTECTION)
+        gt_claim_write_protection(&of, &write->body);
+    else if (allocation)
+        gt_claim_write_allocation(&of, allocation, &write->body);
+    else
+        gt_claim_write_no_allocation(&of, &write->body);
+}
+
 void gt_write_object(struct pjob *pjob, struct placement_object *object,
                      const struct gt_gpu_placement *content, bool with_plan)
 {
@@ -306,12 +327,33 @@ void gt_write_worked(const struct write *write, enum write_kind kind)
         count(write);
 }
 
+static bool is_of_claim(const struct write *write)
+{
+    return write->kind >= WRITE_CLAIM_PROTECTION && write->kind <= WRITE_CLAIM_CLEARED;
+}
+
+/* Not again before the pod, or its claim, has changed, or so much time has passed. */
+static void wait_for_change(const struct write *write, uint64_t ms)
+{
+    struct record *record = write->record;
+    bool of_claim = is_of_claim(write);
+    uint64_t until = gt_clock_ms() + ms;
+    /* we may have heard of a newer one meanwhile */
+    *(of_claim ? &record->claim_stale : &record->stale) = write->version;
+    *(of_claim ? &record->claim_stale_until_ms : &record->stale_until_ms) = until;
+}
+
 static void note_success(struct write *write, const struct gt_kube_answer *answer)
 {
     struct record *record = write->record;
     const char *version = answer->object ? gt_kube_meta(answer->object, "resourceVersion") : "";
     record->refusals = 0;
     count(write);
+    if (is_of_claim(
+            write)) { /* what stands in it counts when the watch tells, which tells of others before */
+        wait_for_change(write, write->placement->times.retry_ms);
+        return;
+    }
     if (write->kind == WRITE_DELETE) {
         record->deleted = true;
         return;
@@ -341,13 +383,6 @@ static void tell(const struct write *write, const char *text)
                                 : write->record ? gt_record_name(write->record)
                                                 : write->object->name,
                                 text);
-}
-
-/* Not again before the pod has changed, or so much time has passed. */
-static void wait_for_change(const struct write *write, uint64_t ms)
-{
-    write->record->stale = write->version; /* we may have heard of a newer one meanwhile */
-    write->record->stale_until_ms = gt_clock_ms() + ms;
 }
 
 static void note_trouble(struct write *write, const struct gt_err *error)
@@ -509,6 +544,20 @@ static struct gt_kube_request request_to_pod(const struct write *write)
     };
 }
 
+static struct gt_kube_request request_to_claim(const struct write *write)
+{
+    return (struct gt_kube_request){
+        .verb = GT_KUBE_MERGE_PATCH,
+        .resource = &gt_kube_resource_claims,
+        .namespace_ = gt_record_namespace(write->record),
+        .name = write->claim,
+        .subresource = write->kind == WRITE_CLAIM_PROTECTION ? NULL : "status",
+        .body = write->body.data,
+        .field_manager = GT_MANAGER_COMPANION,
+        .metadata_only = true,
+    };
+}
+
 static struct gt_kube_request request_to_object(const struct write *write)
 {
     static const enum gt_kube_verb verbs[] = {[WRITE_OBJECT] = GT_KUBE_MERGE_PATCH,
@@ -526,7 +575,9 @@ static struct gt_kube_request request_to_object(const struct write *write)
 
 static int send_one(struct write *write, struct gt_err **err)
 {
-    const struct gt_kube_request request = write->record ? request_to_pod(write) : request_to_object(write);
+    const struct gt_kube_request request = !write->record       ? request_to_object(write)
+                                           : is_of_claim(write) ? request_to_claim(write)
+                                                                : request_to_pod(write);
     int r = gt_buf_check(&write->body, "patch", err);
     return r < 0 ? r
                  : gt_kube_start(write->placement->spec.kube, &request, on_answer, write, &write->call, err);

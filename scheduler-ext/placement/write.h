@@ -12,6 +12,10 @@ enum write_kind {
     WRITE_CONDITION,
     WRITE_FENCE,
     WRITE_DELETE,
+    /* Of its claim: */
+    WRITE_CLAIM_PROTECTION,
+    WRITE_CLAIM_ALLOCATION,
+    WRITE_CLAIM_CLEARED,
     /* Of a GPUPlacement: */
     WRITE_OBJECT,
     WRITE_OBJECT_GET,
@@ -30,6 +34,10 @@ void gt_write_stray_condition(struct gt_placement *placement, struct record *rec
 void gt_write_delete(struct pjob *pjob, struct record *record);
 /* Plans of epochs before this one come too late from now on. */
 void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch);
+
+/* `allocation`: of WRITE_CLAIM_ALLOCATION, else NULL. */
+void gt_write_claim(struct pjob *pjob, struct record *record, enum write_kind kind,
+                    const struct gt_cache_claim *claim, const struct gt_claim_allocation *allocation);
 
 /* Creates the job's object, or a part of its plan, or changes the one that is known to be there: with its
  * plan, or all but that. */

@@ -44,7 +44,10 @@ MEMBERS metadata_members[] = {{"name", &text},
 OBJECT_OF(metadata, metadata_members);
 
 MAP_OF(amounts, RESOURCES, amount);
-MEMBERS resources_members[] = {{"limits", &amounts}, {"requests", &amounts}, {0}};
+MEMBERS claimed_members[] = {{"name", &text}, {"request", &text}, {0}};
+OBJECT_OF(claimed, claimed_members);
+ARRAY_OF(all_claimed, claimed);
+MEMBERS resources_members[] = {{"limits", &amounts}, {"requests", &amounts}, {"claims", &all_claimed}, {0}};
 OBJECT_OF(resources, resources_members);
 MEMBERS container_members[] = {{"name", &text}, {"restartPolicy", &text}, {"resources", &resources}, {0}};
 OBJECT_OF(container, container_members);
@@ -52,6 +55,9 @@ ARRAY_OF(containers, container);
 MEMBERS gate_members[] = {{"name", &text}, {0}};
 OBJECT_OF(gate, gate_members);
 ARRAY_OF(gates, gate);
+MEMBERS claim_members[] = {{"name", &text}, {"resourceClaimTemplateName", &text}, {0}};
+OBJECT_OF(claim, claim_members);
+ARRAY_OF(claims, claim);
 MEMBERS nothing[] = {{0}};
 OBJECT_OF(node_affinity, nothing); /* whether it is there */
 MEMBERS affinity_members[] = {{"nodeAffinity", &node_affinity}, {0}};
@@ -80,26 +86,14 @@ OBJECT_OF(run, run_members);
 MEMBERS elastic_members[] = {{"minReplicas", &number}, {"maxReplicas", &number}, {0}};
 OBJECT_OF(elastic, elastic_members);
 
-MEMBERS spec_members[] = {{"nodeName", &text},
-                          {"schedulingGates", &gates},
-                          {"affinity", &affinity},
-                          {"initContainers", &containers},
-                          {"containers", &containers},
-                          {"replicas", &number},
-                          {"parallelism", &number},
-                          {"completions", &number},
-                          {"completionMode", &text},
-                          {"podManagementPolicy", &text},
-                          {"ordinals", &ordinals},
-                          {"template", &template},
-                          {"pytorchReplicaSpecs", &roles},
-                          {"replicaSpecs", &roles},
-                          {"tasks", &tasks},
-                          {"minAvailable", &number},
-                          {"runPolicy", &run},
-                          {"elasticPolicy", &elastic},
-                          {"plugins", &plugins},
-                          {0}};
+MEMBERS spec_members[] = {
+    {"nodeName", &text},         {"schedulingGates", &gates},     {"affinity", &affinity},
+    {"resourceClaims", &claims}, {"initContainers", &containers}, {"containers", &containers},
+    {"replicas", &number},       {"parallelism", &number},        {"completions", &number},
+    {"completionMode", &text},   {"podManagementPolicy", &text},  {"ordinals", &ordinals},
+    {"template", &template},     {"pytorchReplicaSpecs", &roles}, {"replicaSpecs", &roles},
+    {"tasks", &tasks},           {"minAvailable", &number},       {"runPolicy", &run},
+    {"elasticPolicy", &elastic}, {"plugins", &plugins},           {0}};
 OBJECT_OF(spec, spec_members);
 MEMBERS object_members[] = {{"metadata", &metadata}, {"spec", &spec}, {0}};
 OBJECT_OF(object, object_members);

@@ -8,12 +8,15 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "kube/base64.h"
+#include "scheduler-ext/webhook/claim.h"
+#include "scheduler-ext/webhook/json_patch.h"
 #include "scheduler-ext/webhook/review.h"
 
 enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
 
 static const char lone_atomic[] =
     "metax-tech.com/atomic-gpu-group-size does nothing without metax-tech.com/gpu-group-size";
+static const char too_much[] = "it asks for more GPUs than a claim may have, and keeps its limits";
 static const char on_a_node[] =
     "the pod names its node already: it cannot be gated, and takes no part in the placement of its job";
 
@@ -191,20 +194,6 @@ static const char *warning_for(const struct seen_pod *seen, bool grouped)
 
 /* ---- what is changed ---- */
 
-/* One operation of a JSON patch begins; its value, where it has one, and the brace follow. `key` is escaped
- * as a part of the path. */
-static void begin_operation(struct gt_buf *to, const char *what, const char *path, const char *key)
-{
-    gt_auto_buf struct gt_buf full = GT_BUF(PATCH_MAX);
-    gt_buf_puts(&full, path);
-    for (; *key; key++)
-        *key == '~' || *key == '/' ? gt_buf_puts(&full, *key == '~' ? "~0" : "~1")
-                                   : gt_buf_add(&full, key, 1);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "op", what);
-    gt_json_add_text(to, "path", full.data ? full.data : "");
-}
-
 /* Whoever makes a pod may write annotations, and a template may hold any: none of them is a plan. */
 static void remove_plan(const cJSON *annotations, struct gt_buf *to)
 {
@@ -213,14 +202,14 @@ static void remove_plan(const cJSON *annotations, struct gt_buf *to)
     {
         if (!item->string || strncmp(item->string, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX)) != 0)
             continue;
-        begin_operation(to, "remove", "/metadata/annotations/", item->string);
+        gt_json_patch_begin(to, "remove", "/metadata/annotations/", item->string);
         gt_json_end(to, '}');
     }
 }
 
 static void add_gate(bool has_gates, struct gt_buf *to)
 {
-    begin_operation(to, "add", has_gates ? "/spec/schedulingGates/-" : "/spec/schedulingGates", "");
+    gt_json_patch_begin(to, "add", has_gates ? "/spec/schedulingGates/-" : "/spec/schedulingGates", "");
     gt_buf_puts(to, has_gates ? ",\"value\":{\"name\":\"" GT_GATE "\"}}"
                               : ",\"value\":[{\"name\":\"" GT_GATE "\"}]}");
 }
@@ -231,15 +220,15 @@ static void add_plan(const struct gt_pod *pod, const struct gt_plan_texts *texts
     bool has_affinity = cJSON_IsObject(pod->affinity);
     gt_plan_pairs(texts, pairs);
     if (!cJSON_IsObject(pod->annotations)) {
-        begin_operation(to, "add", "/metadata/annotations", "");
+        gt_json_patch_begin(to, "add", "/metadata/annotations", "");
         gt_buf_puts(to, ",\"value\":{}}");
     }
     for (unsigned i = 0; i < GT_COUNT(pairs); i++) {
-        begin_operation(to, "add", "/metadata/annotations/", pairs[i].key);
+        gt_json_patch_begin(to, "add", "/metadata/annotations/", pairs[i].key);
         gt_json_add_text(to, "value", pairs[i].value);
         gt_json_end(to, '}');
     }
-    begin_operation(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
+    gt_json_patch_begin(to, "add", has_affinity ? "/spec/affinity/nodeAffinity" : "/spec/affinity", "");
     gt_json_key(to, "value");
     if (!has_affinity)
         gt_buf_puts(to, "{\"nodeAffinity\":");
@@ -336,6 +325,13 @@ static void judge_pod(struct seen_pod *seen, struct gt_err **refusal)
         check_pod(seen, refusal);
 }
 
+/* Whether it is to have its GPUs by a claim; not if it knows its node, for nothing would allocate it. */
+static bool wants_claim(const struct gt_webhook *webhook, const struct gt_pod *pod, bool grouped)
+{
+    return !pod->node_name &&
+           (webhook->claims == GT_CLAIMS_OF_ALL || (webhook->claims == GT_CLAIMS_OF_GROUPS && grouped));
+}
+
 int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                       struct gt_err **err)
 {
@@ -355,9 +351,14 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
         bool grouped = is_grouped(webhook, &seen, &doubt);
         verdict.warning =
             grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
-        bool waits = grouped && !pod->node_name && !pod->gated;
-        if (!waits || doubt || !give_place(webhook, &review, &seen, &verdict.patch)) {
+        bool waits = grouped && !pod->node_name && !pod->gated, claims = wants_claim(webhook, pod, grouped);
+        /* The claim of a pod is there after the pod: its devices are written while it has the gate. */
+        if (!waits || doubt || claims || !give_place(webhook, &review, &seen, &verdict.patch)) {
             remove_plan(pod->annotations, &verdict.patch);
+            if (claims &&
+                !gt_webhook_add_claim(gt_get(review.object, "spec"), webhook->resource, &verdict.patch) &&
+                !verdict.warning)
+                verdict.warning = too_much;
             if (waits)
                 add_gate(pod->gate_count, &verdict.patch);
             if (grouped && !doubt)

@@ -15,6 +15,7 @@ struct gt_webhook {
     const struct gt_owners *owners; /* NULL: none are known */
     const struct gt_cache *cache;   /* NULL: no siblings are known */
     struct gt_placement *placement; /* NULL: no plans are known */
+    enum gt_claims claims;
 };
 
 enum { GT_WEBHOOK_BODY_MAX = 4 << 20 };

@@ -10,6 +10,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-webhook
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_webhook.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-webhook PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-claims
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_claims.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-claims PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-queues
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_queues.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-queues PROPERTIES LABELS integration TIMEOUT 1500)

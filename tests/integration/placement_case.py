@@ -112,10 +112,12 @@ class PodDouble(ApiDouble):
 
 
 class PlacementCase(unittest.TestCase):
+    double = PodDouble
+
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
-        self.api = PodDouble(self.folder)
+        self.api = self.double(self.folder)
         self.addCleanup(self.api.stop)
         self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt",
                                  "token: token-1")

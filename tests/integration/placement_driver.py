@@ -80,7 +80,7 @@ class Host:
         return self.process.returncode, errors
 
 
-def topology(name, gpus=8, used=(), ill=()):
+def topology(name, gpus=8, used=(), ill=(), by_claims=False):
     """The status of a NodeGPUTopology: one mesh of direct links; `used` are (gpu, namespace, pod)."""
     taken = {gpu for gpu, _, _ in used} | set(ill)
     return {
@@ -93,6 +93,7 @@ def topology(name, gpus=8, used=(), ill=()):
         "owners": [{"gpu": gpu, "namespace": namespace, "pod": pod, "container": "main"}
                    for gpu, namespace, pod in used],
         "missing": [],
+        **({"conditions": [{"type": "Registered", "status": "True", "reason": "DriverRegistered"}]} if by_claims else {}),
     }
 
 
@@ -179,7 +180,7 @@ def apply_patch(obj, operations):
         *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
         at = obj
         for part in way:
-            at = at[part]
+            at = at[int(part)] if isinstance(at, list) else at[part]
         if operation["op"] == "remove":
             del at[last]
         elif isinstance(at, list):

@@ -4,11 +4,11 @@
  *
  *     placement-host --kubeconfig FILE [OPTION=VALUE]...
  *
- * Options: recreate=1, `reservegpus`, `namespacegpus`, `percent`, `objectpods` (object_pods of
- * gt_placement_spec), the times of gt_placement_options and gt_placement_times in milliseconds
- * (unschedulable, patience, turn, reserve, missing, nodeloss; settle, owner, gang, return, eviction, request,
- * retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a line, each answered by
- * one JSON object a line on standard output:
+ * Options: recreate=1, `claims` (a number of enum gt_claims), `reservegpus`, `namespacegpus`, `percent`,
+ * `objectpods` (object_pods of gt_placement_spec), the times of gt_placement_options and gt_placement_times
+ * in milliseconds (unschedulable, patience, turn, reserve, missing, nodeloss; settle, owner, gang, return,
+ * eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a
+ * line, each answered by one JSON object a line on standard output:
  *
  *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
  *
@@ -38,7 +38,7 @@ static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v
                                      supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
                                                    false};
 
-enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_PLACEMENT, KIND_QUOTA, KIND_POD, KINDS };
+enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_PLACEMENT, KIND_QUOTA, KIND_POD, KIND_CLAIM, KINDS };
 
 static struct host {
     struct gt_loop *loop;
@@ -58,6 +58,7 @@ static struct host {
         struct gt_kube_informer *informer;
     } followers[KINDS];
     bool wants_start;
+    enum gt_claims claims;
     uint64_t without_ms; /* a kind of owners is gone on without after so long */
 } host;
 
@@ -94,6 +95,9 @@ static void on_object(void *arg, cJSON *object)
     case KIND_QUOTA:
         gt_placement_saw_quota(host.placement, object);
         break;
+    case KIND_CLAIM:
+        gt_cache_claim(host.cache, object);
+        break;
     default:
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
         gt_placement_saw_pod(host.placement, &pod);
@@ -120,6 +124,9 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
         break;
     case KIND_QUOTA:
         gt_placement_saw_quota_gone(host.placement, namespace_, name);
+        break;
+    case KIND_CLAIM:
+        gt_cache_claim_gone(host.cache, namespace_, name);
         break;
     default:
         gt_placement_saw_pod_gone(host.placement, namespace_, name);
@@ -298,7 +305,8 @@ static void say_review(const char *text, bool mutate)
     const struct gt_webhook webhook = {.resource = "metax-tech.com/gpu",
                                        .owners = host.owners,
                                        .cache = host.cache,
-                                       .placement = host.placement};
+                                       .placement = host.placement,
+                                       .claims = host.claims};
     gt_auto_buf struct gt_buf answer = GT_BUF(1 << 20);
     gt_auto_err struct gt_err *error = NULL;
     int r = mutate ? gt_webhook_mutate(&webhook, text, strlen(text), &answer, &error)
@@ -387,6 +395,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
     uint64_t number;
     if (!value || !gt_text_to_unsigned(value + 1, UINT32_MAX, &number))
         return gt_fail(err, EINVAL, "%s: expected NAME=NUMBER", text);
+    if (strncmp(text, "claims=", 7) == 0) {
+        host.claims = to->claims = (enum gt_claims)number;
+        return 0;
+    }
     if (strncmp(text, "recreate=", 9) == 0) {
         to->lost_plan = number ? GT_LOST_RECREATE : GT_LOST_REPORT;
         return 0;
@@ -402,11 +414,19 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
 
 static int start_informers(struct gt_err **err)
 {
-    static const struct gt_kube_resource *const resources[KINDS] = {
-        &topologies,  &gt_kube_nodes, &supernodes, &gt_kube_gpu_placements, &gt_kube_resource_quotas,
-        &gt_kube_pods};
+    static const struct gt_kube_resource *const resources[KINDS] = {&topologies,
+                                                                    &gt_kube_nodes,
+                                                                    &supernodes,
+                                                                    &gt_kube_gpu_placements,
+                                                                    &gt_kube_resource_quotas,
+                                                                    &gt_kube_pods,
+                                                                    &gt_kube_resource_claims};
     for (unsigned i = 0; i < KINDS; i++) {
         host.followers[i].kind = i;
+        if (i == KIND_CLAIM && host.claims == GT_CLAIMS_OFF) {
+            host.followers[i].synced = true;
+            continue;
+        }
         const struct gt_kube_informer_spec spec = {.selection = {.resource = resources[i]},
                                                    .on_add = on_object,
                                                    .on_update = on_object,
@@ -434,7 +454,7 @@ static int start_informers(struct gt_err **err)
 static int start(int argc, char **argv, struct gt_err **err)
 {
     gt_auto_kube_config struct gt_kube_config config = {0};
-    const struct gt_cache_spec cache = {
+    struct gt_cache_spec cache = {
         .on_pod = on_pod, .on_pod_gone = on_pod_gone, .on_refused = on_refused, .on_capacity = on_capacity};
     struct gt_placement_times times = GT_PLACEMENT_TIMES;
     uint64_t object_pods = 0;
@@ -445,6 +465,7 @@ static int start(int argc, char **argv, struct gt_err **err)
     for (int i = 3; r == 0 && i < argc; i++)
         r = read_option(argv[i], &spec.options, &times, &object_pods, err);
     spec.object_pods = (uint32_t)object_pods;
+    cache.claims = host.claims != GT_CLAIMS_OFF;
     if (r == 0)
         r = gt_loop_new(&host.loop, err);
     if (r == 0)

@@ -49,6 +49,10 @@
 {{ if and .Values.placement.enabled .Values.scheduler.enabled }}yes{{ end }}
 {{- end }}
 
+{{- define "gputopo.claims" -}}
+{{ if and (include "gputopo.placement" .) (not (eq (toString (index .Values.scheduler.options "claims" | default "none")) "none")) }}yes{{ end }}
+{{- end }}
+
 {{- define "gputopo.reads-pods" -}}
 {{ if and (eq .Values.mode "full") (not (eq (toString (index .Values.agent.options "honour-plan")) "false")) }}yes{{ end }}
 {{- end }}

@@ -44,7 +44,8 @@ static int set_up(void **state)
         return -1;
     world->cache = new_cache(NULL);
     assert_int_equal(gt_owners_new(RESOURCE, &world->owners, NULL), 0);
-    world->webhook = (struct gt_webhook){RESOURCE, world->owners, world->cache, NULL};
+    world->webhook =
+        (struct gt_webhook){.resource = RESOURCE, .owners = world->owners, .cache = world->cache};
     *state = world;
     return 0;
 }
@@ -164,6 +165,53 @@ static void test_plans_of_others(void **state)
         "{\"metadata\":{\"annotations\":[\"plan.topology.metax-tech.com/node\"]},\"spec\":{" SPEC("8") "}}",
         "", NULL);
     mutate(*state, "{\"metadata\":{\"annotations\":\"x\"},\"spec\":{" SPEC("8") "}}", "", NULL);
+}
+
+#define REMOVE(list, at, member)                                                                             \
+    "{\"op\":\"remove\",\"path\":\"/spec/" list "/" at "/resources/" member "/metax-tech.com~1gpu\"}"
+#define CLAIMED(request) "{\"name\":\"gputopo-gpus\",\"request\":\"gpus-" request "\"}"
+
+/* Limits of pods of jobs with groups, or of all, become one claim; the gate comes with it. */
+static void test_claims(void **state)
+{
+    struct world *world = *state;
+    static const char claims[] =
+        "{\"op\":\"add\",\"path\":\"/spec/resourceClaims\",\"value\":[{\"name\":\"gputopo-gpus\","
+        "\"resourceClaimTemplateName\":\"gputopo-gpus-8\"}]}," REMOVE(
+            "containers", "0",
+            "limits") ","
+                      "{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/claims\",\"value\":[" CLAIMED(
+                          "0") "]}";
+    gt_auto_buf struct gt_buf grouped = GT_BUF(4096), single = GT_BUF(4096);
+    gt_buf_printf(&grouped, "[%s,%s", claims, first_gate + 1);
+    gt_buf_printf(&single, "[%s]", claims);
+    world->webhook.claims = GT_CLAIMS_OF_GROUPS;
+    mutate(world, TEMPLATE(GROUP "\"8\""), grouped.data, NULL);
+    mutate(world, TEMPLATE(""), "", NULL);
+    world->webhook.claims = GT_CLAIMS_OF_ALL;
+    mutate(world, TEMPLATE(""), single.data, NULL);
+    mutate(world, "{\"spec\":{\"nodeName\":\"n\"," SPEC("8") "}}", "", NULL);
+    mutate(world, "{\"spec\":{" SPEC("33") "}}", "", "more GPUs than a claim may have");
+    /* asked again, since another webhook changed it */
+    mutate(world,
+           "{\"spec\":{\"resourceClaims\":[{\"name\":\"gputopo-gpus\",\"resourceClaimTemplateName\":"
+           "\"gputopo-gpus-8\"}],\"containers\":[{\"name\":\"m\",\"resources\":{\"claims\":[" CLAIMED(
+               "0") "]}}]}}",
+           "", NULL);
+    mutate(
+        world,
+        "{\"spec\":{\"resourceClaims\":[{\"name\":\"nic\"}],\"initContainers\":[{\"name\":\"i\"},"
+        "{\"name\":\"j\",\"resources\":{\"requests\":{\"" RESOURCE "\":1},\"limits\":{\"" RESOURCE
+        "\":1},\"claims\":[{\"name\":\"nic\"}]}}]," SPEC("2") "}}",
+        "[{\"op\":\"add\",\"path\":\"/spec/resourceClaims/-\",\"value\":{\"name\":\"gputopo-gpus\","
+        "\"resourceClaimTemplateName\":\"gputopo-gpus-1-1\"}}," REMOVE("initContainers", "1", "limits") "," //
+        REMOVE("initContainers", "1",
+               "requests") ",{\"op\":\"add\",\"path\":"
+                           "\"/spec/initContainers/1/resources/claims/-\",\"value\":" CLAIMED("0") "}," //
+        REMOVE("containers", "0", "limits") ",{\"op\":\"add\",\"path\":"
+                                            "\"/spec/containers/0/resources/claims\",\"value\":[" CLAIMED(
+                                                "0") "," CLAIMED("1") "]}]",
+        NULL);
 }
 
 /* However many annotations and containers it has, before those that count. */
@@ -416,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_own_annotation),
         TEST(test_plans_of_others),
+        TEST(test_claims),
         TEST(test_hidden_in_a_crowd),
         TEST(test_gates_and_nodes),
         TEST(test_annotation_of_another_template),

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "scheduler-ext/cache/cache_internal.h"
+
+/* ResourceClaims that are made for pods and ask for GPUs, or have some. */
+
+struct claim_key {
+    const char *namespace_, *name;
+};
+
+static bool is_claim(const void *item, const void *key)
+{
+    const struct cache_claim *claim = item;
+    const struct claim_key *wanted = key;
+    return strcmp(claim->pub.name, wanted->name) == 0 &&
+           strcmp(claim->pub.namespace_, wanted->namespace_) == 0;
+}
+
+static bool is_of_pod(const void *item, const void *key)
+{
+    const struct cache_claim *claim = item;
+    const struct claim_key *wanted = key;
+    return strcmp(claim->pub.pod, wanted->name) == 0 &&
+           strcmp(claim->pub.namespace_, wanted->namespace_) == 0;
+}
+
+static struct cache_claim *find(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    const struct claim_key key = {namespace_, name};
+    return gt_table_find(&cache->claims, gt_cache_pod_hash(cache, namespace_, name), is_claim, &key);
+}
+
+const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod)
+{
+    const struct claim_key key = {pod->meta.namespace_, pod->meta.name};
+    struct cache_claim *claim = gt_table_find(
+        &cache->claims_of_pods, gt_cache_pod_hash(cache, key.namespace_, key.name), is_of_pod, &key);
+    return claim ? &claim->pub : NULL;
+}
+
+/* ---- what is kept ---- */
+
+static bool is_ours(const struct gt_claim_result *result)
+{
+    return strcmp(result->driver, GT_DRA_DRIVER) == 0 && !result->admin;
+}
+
+static size_t text_size(const char *text)
+{
+    return strlen(text) + 1;
+}
+
+/* The whole object in one block. */
+static size_t size_of(const struct gt_resource_claim *from, const char *pod)
+{
+    size_t size = sizeof(struct cache_claim) + text_size(from->namespace_) + text_size(from->name) +
+                  text_size(from->uid) + text_size(from->resource_version) + text_size(pod);
+    for (unsigned i = 0; i < from->request_count; i++)
+        size += sizeof(struct gt_cache_claim_request) + text_size(from->requests[i].name);
+    for (unsigned i = 0; i < from->result_count; i++)
+        size += is_ours(&from->results[i]) ? sizeof(char *) + text_size(from->results[i].device) : 0;
+    return size;
+}
+
+static const char *put(char **at, const char *text)
+{
+    size_t size = text_size(text);
+    char *start = memcpy(*at, text, size);
+    *at += size;
+    return start;
+}
+
+static void fill(const struct gt_resource_claim *from, const char *pod, struct cache_claim *to)
+{
+    struct gt_cache_claim_request *requests = (struct gt_cache_claim_request *)(to + 1);
+    const char **devices = (const char **)(requests + from->request_count);
+    unsigned count = 0;
+    for (unsigned i = 0; i < from->result_count; i++)
+        count += is_ours(&from->results[i]);
+    char *at = (char *)(devices + count);
+    to->pub = (struct gt_cache_claim){.namespace_ = put(&at, from->namespace_),
+                                      .name = put(&at, from->name),
+                                      .uid = put(&at, from->uid),
+                                      .resource_version = put(&at, from->resource_version),
+                                      .pod = put(&at, pod),
+                                      .is_protected = from->is_protected,
+                                      .is_plain = from->request_count > 0,
+                                      .allocated = from->allocated,
+                                      .deleting = from->deleting,
+                                      .is_reserved = from->pod_count > 0,
+                                      .requests = requests,
+                                      .request_count = from->request_count};
+    for (unsigned i = 0; i < from->request_count; i++) {
+        const struct gt_claim_request *request = &from->requests[i];
+        requests[i] = (struct gt_cache_claim_request){put(&at, request->name), request->count};
+        to->pub.is_plain =
+            to->pub.is_plain && request->count && strcmp(request->device_class, GT_DRA_CLASS) == 0;
+    }
+    to->devices = devices;
+    for (unsigned i = 0; i < from->result_count; i++)
+        if (is_ours(&from->results[i]))
+            devices[to->device_count++] = put(&at, from->results[i].device);
+}
+
+static const char *node_of(const struct gt_resource_claim *claim)
+{
+    for (unsigned i = 0; i < claim->result_count; i++)
+        if (is_ours(&claim->results[i]))
+            return claim->results[i].pool; /* of our driver it has the node's name */
+    return NULL;
+}
+
+/* Where it is of no pod of its own, the first that it is reserved for. */
+static const char *pod_of(const struct gt_resource_claim *claim)
+{
+    return *claim->pod || !claim->pod_count ? claim->pod : claim->pods[0];
+}
+
+static bool asks_for_gpus(const struct gt_resource_claim *claim)
+{
+    for (unsigned i = 0; i < claim->request_count; i++)
+        if (strcmp(claim->requests[i].device_class, GT_DRA_CLASS) == 0)
+            return true;
+    return false;
+}
+
+/* ---- in and out ---- */
+
+static void tell(struct gt_cache *cache, const struct cache_claim *claim)
+{
+    struct cache_pod *pod = gt_cache_pod_named(cache, claim->pub.namespace_, claim->pub.pod);
+    if (pod)
+        gt_cache_changed(cache, pod);
+}
+
+static void take_out(struct gt_cache *cache, struct cache_claim *claim)
+{
+    struct cache_node *node = claim->at;
+    gt_table_remove(&cache->claims, claim->hash, claim);
+    gt_table_remove(&cache->claims_of_pods, claim->pod_hash, claim);
+    if (node) {
+        struct cache_claim **at = &node->allocated;
+        while (*at != claim)
+            at = &(*at)->node_next;
+        *at = claim->node_next;
+    }
+    tell(cache, claim);
+    gt_cache_release(&cache->bytes, claim);
+    if (!node)
+        return;
+    gt_cache_recompute(cache, node);
+    gt_cache_node_drop(cache, node);
+}
+
+static void put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
+{
+    const char *node = node_of(from), *pod = pod_of(from);
+    struct cache_claim *claim = gt_cache_alloc(&cache->bytes, size_of(from, pod));
+    if (!claim) {
+        cache->refused++;
+        return;
+    }
+    fill(from, pod, claim);
+    claim->hash = gt_cache_pod_hash(cache, from->namespace_, from->name);
+    claim->pod_hash = gt_cache_pod_hash(cache, from->namespace_, pod);
+    bool whole = gt_table_add(&cache->claims, claim->hash, claim) == 0;
+    if (whole && gt_table_add(&cache->claims_of_pods, claim->pod_hash, claim) < 0) {
+        gt_table_remove(&cache->claims, claim->hash, claim);
+        whole = false;
+    }
+    if (!whole) {
+        cache->refused++;
+        gt_cache_release(&cache->bytes, claim);
+        return;
+    }
+    claim->at = node ? gt_cache_node_record(cache, node) : NULL;
+    if (claim->at) {
+        claim->at->refs++;
+        claim->node_next = claim->at->allocated;
+        claim->at->allocated = claim;
+        gt_cache_recompute(cache, claim->at);
+    }
+    tell(cache, claim);
+}
+
+void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
+{
+    struct gt_resource_claim claim;
+    if (gt_resource_claim_read(object, &claim, NULL) < 0) {
+        cache->refused++;
+        return;
+    }
+    struct cache_claim *old = find(cache, claim.namespace_, claim.name);
+    if (old)
+        take_out(cache, old);
+    if (asks_for_gpus(&claim) || node_of(&claim))
+        put_in(cache, &claim);
+    gt_cache_notify(cache);
+}
+
+void gt_cache_claim_gone(struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    struct cache_claim *claim = find(cache, namespace_, name);
+    if (claim)
+        take_out(cache, claim);
+    gt_cache_notify(cache);
+}
+
+void gt_cache_claims_done(struct gt_cache *cache)
+{
+    for (struct cache_claim *next = gt_table_after(&cache->claims, 0, NULL), *claim; (claim = next);) {
+        next = gt_table_after(&cache->claims, claim->hash, claim);
+        gt_cache_release(&cache->bytes, claim);
+    }
+    gt_table_done(&cache->claims);
+    gt_table_done(&cache->claims_of_pods);
+}
+
+/* ---- its GPUs ---- */
+
+bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask)
+{
+    const struct cache_claim *of = (const struct cache_claim *)claim;
+    return claim->allocated && of->at && of->at->id == node && gt_cache_claimed_gpus(of) == mask;
+}
+
+const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
+{
+    const struct cache_node *node = gt_cache_node_of(cache, node_id);
+    return node && node->device_names && gpu < gt_class_gpus(node->class) ? node->device_names[gpu] : NULL;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/claim_templates.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/pod_claim.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json_write.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "kube/informer.h"
+#include "kube/status.h"
+
+enum {
+    LOOK_MS = 60000, /* which are in use */
+    UNUSED_LOOKS = 3,
+    TEMPLATE_RETRY_MS = 1000,
+    TEMPLATE_RETRY_MAX_MS = 300000,
+    TEMPLATE_BODY_MAX = 16 << 10,
+    TEMPLATES_RUNNING_MAX = 8,
+};
+
+struct claim_template {
+    struct gt_claim_templates *all;
+    uint32_t hash;
+    char *namespace_, *name;
+    char uid[64];      /* "": it is not there, as far as is known */
+    unsigned unused;   /* looks, one after the other */
+    unsigned failures; /* likewise, of writes */
+    uint64_t next_ms;  /* it is not written before */
+    struct gt_kube_call *call;
+};
+
+struct gt_claim_templates {
+    const struct gt_part_env *env;
+    struct gt_kube_informer *informer;
+    struct gt_source *timer;
+    struct gt_table table;
+    uint64_t look_ms;
+    unsigned running;
+    bool leads, synced, failing;
+};
+
+/* ---- the table ---- */
+
+struct template_key {
+    const char *namespace_, *name;
+};
+
+static bool is_template(const void *item, const void *key)
+{
+    const struct claim_template *one = item;
+    const struct template_key *wanted = key;
+    return strcmp(one->name, wanted->name) == 0 && strcmp(one->namespace_, wanted->namespace_) == 0;
+}
+
+static uint32_t hash_of(const char *namespace_, const char *name)
+{
+    return gt_digest_hash(gt_digest_keyed(namespace_) ^ gt_digest_keyed(name));
+}
+
+static struct claim_template *find(const struct gt_claim_templates *templates, const char *namespace_,
+                                   const char *name)
+{
+    const struct template_key key = {namespace_, name};
+    return gt_table_find(&templates->table, hash_of(namespace_, name), is_template, &key);
+}
+
+static void free_template(struct claim_template *one)
+{
+    if (one->call) {
+        gt_kube_cancel(one->call);
+        one->all->running--;
+    }
+    free(one->namespace_);
+    free(one->name);
+    free(one);
+}
+
+static struct claim_template *find_or_add(struct gt_claim_templates *templates, const char *namespace_,
+                                          const char *name)
+{
+    struct claim_template *one = find(templates, namespace_, name);
+    if (one || !(one = calloc(1, sizeof(*one))))
+        return one;
+    *one = (struct claim_template){.all = templates,
+                                   .hash = hash_of(namespace_, name),
+                                   .namespace_ = strdup(namespace_),
+                                   .name = strdup(name)};
+    if (one->namespace_ && one->name && gt_table_add(&templates->table, one->hash, one) == 0)
+        return one;
+    free_template(one);
+    return NULL;
+}
+
+static void drop(struct claim_template *one)
+{
+    gt_table_remove(&one->all->table, one->hash, one);
+    free_template(one);
+}
+
+static void soon(struct gt_claim_templates *templates)
+{
+    if (templates->leads && templates->synced)
+        gt_source_arm(templates->timer, 0);
+}
+
+/* ---- writes ---- */
+
+static void on_written(void *arg, struct gt_kube_answer *answer)
+{
+    struct claim_template *one = arg;
+    struct gt_claim_templates *templates = one->all;
+    one->call = NULL;
+    templates->running--;
+    if (!answer->error || answer->status == 404) {
+        one->failures = 0;
+        one->next_ms = gt_clock_ms() + TEMPLATE_RETRY_MS; /* the watch tells of it */
+    } else {
+        gt_log(one->failures ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write a ResourceClaimTemplate",
+               GT_STR("namespace", one->namespace_), GT_STR("name", one->name),
+               GT_STR("error", gt_err_text(answer->error)));
+        one->next_ms =
+            gt_clock_ms() + gt_backoff_step(one->failures++, TEMPLATE_RETRY_MS, TEMPLATE_RETRY_MAX_MS);
+    }
+    soon(templates);
+}
+
+static void write_deletion(const struct claim_template *one, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "DeleteOptions");
+    gt_json_begin(to, "preconditions", '{');
+    gt_json_add_text(to, "uid", one->uid);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+}
+
+static int send(struct claim_template *one, bool creates, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(TEMPLATE_BODY_MAX);
+    struct gt_claim_sizes sizes;
+    if (!creates)
+        write_deletion(one, &body);
+    else if (gt_claim_template_sizes(one->name, &sizes))
+        gt_claim_template_write(one->name, &sizes, &body);
+    const struct gt_kube_request request = {.verb = creates ? GT_KUBE_CREATE : GT_KUBE_DELETE,
+                                            .resource = &gt_kube_resource_claim_templates,
+                                            .namespace_ = one->namespace_,
+                                            .name = creates ? NULL : one->name,
+                                            .body = body.data,
+                                            .field_manager = creates ? GT_MANAGER_COMPANION : NULL,
+                                            .no_object = true};
+    int r = gt_buf_check(&body, "ResourceClaimTemplate", err);
+    return r < 0 ? r : gt_kube_start(one->all->env->kube, &request, on_written, one, &one->call, err);
+}
+
+/* When it is to be written next; UINT64_MAX: it is as it should be. */
+static uint64_t write_if_due(struct claim_template *one, uint64_t now)
+{
+    struct gt_claim_templates *templates = one->all;
+    gt_auto_err struct gt_err *error = NULL;
+    bool creates = !one->uid[0] && !one->unused, deletes = one->uid[0] && one->unused >= UNUSED_LOOKS;
+    if (one->call || (!creates && !deletes) || templates->running >= TEMPLATES_RUNNING_MAX)
+        return UINT64_MAX; /* each answer has all looked at again */
+    if (one->next_ms > now)
+        return one->next_ms;
+    if (!templates->env->is_leading(templates->env->leading_arg))
+        return now + TEMPLATE_RETRY_MS;
+    if (send(one, creates, &error) == 0) {
+        templates->running++;
+        return UINT64_MAX;
+    }
+    one->next_ms = now + gt_backoff_step(one->failures++, TEMPLATE_RETRY_MS, TEMPLATE_RETRY_MAX_MS);
+    return one->next_ms;
+}
+
+/* ---- which are in use ---- */
+
+static struct claim_template *after(const struct gt_claim_templates *templates,
+                                    const struct claim_template *one)
+{
+    return gt_table_after(&templates->table, one ? one->hash : 0, one);
+}
+
+static void look(struct gt_claim_templates *templates)
+{
+    const struct gt_cache *cache = gt_informers_cache(templates->env->informers);
+    for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one))
+        one->unused++;
+    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
+         pod = gt_cache_next_pod(cache, pod)) {
+        struct claim_template *one =
+            pod->claim_template ? find(templates, pod->meta.namespace_, pod->claim_template) : NULL;
+        if (one)
+            one->unused = 0;
+    }
+    for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
+        next = after(templates, one);
+        if (!one->uid[0] && !one->call && one->unused >= UNUSED_LOOKS)
+            drop(one);
+    }
+}
+
+static void on_timer(void *arg)
+{
+    struct gt_claim_templates *templates = arg;
+    uint64_t now = gt_clock_ms();
+    if (!templates->leads || !templates->synced)
+        return;
+    if (now >= templates->look_ms) {
+        look(templates);
+        templates->look_ms = now + LOOK_MS;
+    }
+    uint64_t next = templates->look_ms;
+    for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one)) {
+        uint64_t due = write_if_due(one, now);
+        next = due < next ? due : next;
+    }
+    gt_source_arm(templates->timer, next > now ? next - now : 0);
+}
+
+void gt_claim_templates_saw_pod(struct gt_claim_templates *templates, const struct gt_pod *pod)
+{
+    if (!pod->claim_template || pod->ended || pod->invalid || !*pod->meta.namespace_)
+        return;
+    struct claim_template *one = find_or_add(templates, pod->meta.namespace_, pod->claim_template);
+    if (!one)
+        return;
+    one->unused = 0;
+    if (!one->uid[0])
+        soon(templates);
+}
+
+/* ---- what is there ---- */
+
+static void on_object(void *arg, cJSON *object)
+{
+    struct gt_claim_templates *templates = arg;
+    const char *name = gt_kube_meta(object, "name"), *uid = gt_kube_meta(object, "uid");
+    struct gt_claim_sizes sizes;
+    struct claim_template *one = gt_claim_template_sizes(name, &sizes)
+                                     ? find_or_add(templates, gt_kube_meta(object, "namespace"), name)
+                                     : NULL;
+    if (one)
+        snprintf(one->uid, sizeof(one->uid), "%s", uid);
+}
+
+static void on_gone(void *arg, const char *namespace_, const char *name, cJSON *object)
+{
+    struct gt_claim_templates *templates = arg;
+    struct claim_template *one = find(templates, namespace_, name);
+    (void)object;
+    if (!one)
+        return;
+    one->uid[0] = '\0';
+    soon(templates);
+}
+
+static void on_synced(void *arg)
+{
+    struct gt_claim_templates *templates = arg;
+    templates->synced = true;
+    templates->failing = false;
+    soon(templates);
+}
+
+static void on_error(void *arg, const struct gt_err *error)
+{
+    struct gt_claim_templates *templates = arg;
+    gt_log(templates->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch",
+           GT_STR("kind", "ResourceClaimTemplate"), GT_STR("error", gt_err_text(error)));
+    templates->failing = true;
+}
+
+/* ---- life ---- */
+
+void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads)
+{
+    templates->leads = leads;
+    templates->look_ms = gt_clock_ms() + LOOK_MS;
+    for (struct claim_template *one = after(templates, NULL); one && !leads; one = after(templates, one))
+        if (one->call) {
+            gt_kube_cancel(gt_steal(one->call));
+            templates->running--;
+        }
+    soon(templates);
+}
+
+void gt_claim_templates_free(struct gt_claim_templates *templates)
+{
+    if (!templates)
+        return;
+    gt_kube_informer_free(templates->informer);
+    for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
+        next = after(templates, one);
+        free_template(one);
+    }
+    gt_table_done(&templates->table);
+    gt_source_free(templates->timer);
+    free(templates);
+}
+
+int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templates **ret,
+                           struct gt_err **err)
+{
+    struct gt_claim_templates *templates = calloc(1, sizeof(*templates));
+    if (!templates)
+        return gt_fail_sys(err, ENOMEM, "templates of claims");
+    templates->env = env;
+    const struct gt_kube_informer_spec spec = {
+        .selection = {.resource = &gt_kube_resource_claim_templates,
+                      .label_selector = GT_LABEL_MANAGED_BY "=" GT_COMPANION_NAME,
+                      .metadata_only = true},
+        .on_add = on_object,
+        .on_update = on_object,
+        .on_delete = on_gone,
+        .on_synced = on_synced,
+        .on_error = on_error,
+        .arg = templates,
+    };
+    int r = gt_loop_add_timer(env->loop, on_timer, templates, &templates->timer, err);
+    if (r >= 0)
+        r = gt_kube_informer_start(env->kube, &spec, &templates->informer, err);
+    if (r < 0) {
+        gt_claim_templates_free(templates);
+        return r;
+    }
+    *ret = templates;
+    return 0;
+}

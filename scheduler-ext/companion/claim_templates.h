@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_CLAIM_TEMPLATES_H
+#define GPUTOPO_COMPANION_CLAIM_TEMPLATES_H
+
+#include "scheduler-ext/companion/part.h"
+
+/*
+ * The ResourceClaimTemplates that pods name (api/pod_claim.h): made when the first pod of a namespace asks
+ * for one, and deleted some minutes after the last one has gone. One that lacks our label is left as it is.
+ * While a pod lacks its template it waits, for nothing makes its claim.
+ */
+struct gt_claim_templates;
+
+int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templates **ret,
+                           struct gt_err **err);
+void gt_claim_templates_free(struct gt_claim_templates *templates); /* NULL is allowed */
+
+/* Nothing is on its way after a `false`. */
+void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads);
+void gt_claim_templates_saw_pod(struct gt_claim_templates *templates, const struct gt_pod *pod);
+
+#endif

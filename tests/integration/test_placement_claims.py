@@ -1,0 +1,237 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pods with claims: the planned devices are written into them before the gates go, against the double of the API server.
+
+Usage: test_placement_claims.py PLACEMENT_HOST [unittest arguments]
+"""
+
+import json
+import unittest
+
+from api_double import ApiError, Raw, Status
+from daemon_driver import wait_for
+from placement_case import PODS, TOPOLOGIES, PlacementCase, PodDouble
+from placement_driver import PLAN, apply_patch, gates, indexed_pod, planned_node, required_nodes, topology
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
+DRIVER = "gpu.metax-tech.com"
+GROUPS = 1  # of enum gt_claims
+
+
+class ClaimDouble(PodDouble):
+    """Beyond the double: an allocation does not change, it goes and comes; a status alone, or all but that, is written."""
+
+    def changed_to(self, collection, name, old, new):
+        if self.patching and collection[2] == "resourceclaims":
+            if self.patching[1]:
+                new["metadata"] = {**old["metadata"], "resourceVersion": new["metadata"]["resourceVersion"]}
+            else:
+                new["status"] = old.get("status", {})
+            before, after = old.get("status", {}).get("allocation"), new.get("status", {}).get("allocation")
+            if before and after and before != after:
+                raise ApiError(422, "status.allocation: field cannot be modified once set")
+        return super().changed_to(collection, name, old, new)
+
+
+class PlacementClaimsTest(PlacementCase):
+    double = ClaimDouble
+
+    def world(self, *args, **more):
+        super().world(*args, **more)
+        for node in self.nodes:
+            self.api.add(TOPOLOGIES, node, status=topology(node, by_claims=True))
+
+    def start(self, **options):
+        return super().start(claims=GROUPS, **options)
+
+    def claim_name(self, pod):
+        return f"{pod}-gputopo-gpus-x"
+
+    def add_claim(self, pod, template):
+        """As the claim controller makes it from a template."""
+        counts = [int(count) for count in template.removeprefix("gputopo-gpus-").split("-")]
+        self.api.add(CLAIMS, self.claim_name(pod), metadata={"ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": self.pod(pod)["metadata"]["uid"], "controller": True}]},
+            spec={"devices": {"requests": [{"name": f"gpus-{i}", "exactly": {"deviceClassName": DRIVER, "count": count}}
+                                           for i, count in enumerate(counts)]}}, status={})
+
+    def create(self, name, index, job="a", group=32, claim=True):
+        """As the API server makes a pod of a job: it asks the webhook first."""
+        pod = indexed_pod(job, index, group=group, gated=False)
+        pod = apply_patch(pod, self.review("mutate", pod)[1])
+        self.add_pod(name, pod)
+        [used] = pod["spec"]["resourceClaims"]
+        self.assertEqual(used["name"], "gputopo-gpus")
+        self.assertNotIn("metax-tech.com/gpu", pod["spec"]["containers"][0]["resources"]["limits"])
+        if claim:
+            self.add_claim(name, used["resourceClaimTemplateName"])
+
+    def claim(self, pod):
+        with self.api.lock:
+            collection, _, _ = self.api.place(CLAIMS + "/x")
+            return self.api.objects.get((collection, self.claim_name(pod)))
+
+    def allocate(self, name, node, *gpus):
+        """As somebody else."""
+        found = self.claim(name)
+        self.api.add(CLAIMS, self.claim_name(name), **{k: v for k, v in found.items() if k not in ("apiVersion", "kind")} | {
+            "status": {"allocation": {"devices": {"results": [
+                {"request": "gpus-0", "driver": DRIVER, "pool": node, "device": self.device(gpu)} for gpu in gpus]}}}})
+
+    @staticmethod
+    def device(gpu):
+        return f"gpu-0000-{gpu + 1:02x}-00-0"
+
+    def check(self, *names):
+        """Each claim has just the GPUs of its pod's plan, and no GPU is in two of them."""
+        seen = []
+        for name in names:
+            pod, claim = self.pod(name), self.claim(name)
+            planned = [i for ids in json.loads(pod["metadata"]["annotations"][PLAN + "gpus"]).values() for i in ids]
+            node = planned_node(pod)
+            self.assertEqual(required_nodes(pod), [[node]])
+            allocation = claim["status"]["allocation"]
+            results = allocation["devices"]["results"]
+            self.assertEqual([(one["driver"], one["pool"]) for one in results], [(DRIVER, node)] * len(planned))
+            self.assertEqual([one["device"] for one in results], [self.device(int(i.rsplit("-", 1)[1])) for i in planned])
+            self.assertEqual([term["matchFields"][0]["values"] for term in allocation["nodeSelector"]["nodeSelectorTerms"]], [[node]])
+            self.assertRegex(allocation["allocationTimestamp"], r"^20\d\d-.*Z$")
+            self.assertEqual(claim["metadata"]["finalizers"], ["resource.kubernetes.io/delete-protection"])
+            seen += [(node, one["device"]) for one in results]
+        self.assertEqual(len(set(seen)), len(seen))
+
+    def wait_checked(self, *names):
+        self.wait_lifted(*names)
+        self.check(*names)
+
+    def begin(self, pods=4):
+        self.world(2)
+        self.add_job("a", pods, 32)
+        self.start()
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
+        return [f"a-{i}" for i in range(pods)]
+
+    def test_planned_devices_are_in_the_claims_before_the_gates_go(self):
+        names = self.begin()
+        early = []
+
+        def look(request):
+            if request.method == "PATCH" and "/pods/" in request.path and "schedulingGates" in request.body.decode():
+                early.extend(name for name in names if not self.claim(name)["status"].get("allocation"))
+        self.api.meddle = look
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        self.assertEqual(early, [])
+
+    def test_gate_waits_for_the_claim(self):
+        names = self.begin()
+        for i, name in enumerate(names):
+            self.create(name, i, claim=name != "a-2")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "ClaimMissing"))
+        self.assertFalse(any(self.is_lifted(name) for name in names))
+        self.add_claim("a-2", "gputopo-gpus-8")
+        self.wait_checked(*names)
+
+    def test_claim_that_asks_for_something_else(self):
+        names = self.begin()
+        for i, name in enumerate(names):
+            self.create(name, i, claim=name != "a-1")
+        self.add_claim("a-1", "gputopo-gpus-7")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "ClaimUnfit"))
+        self.assertIsNone(self.claim("a-1")["status"].get("allocation"))
+
+    def test_writes_that_fail(self):
+        """Conflicts, refusals and lost answers, of each kind of write."""
+        names = self.begin()
+        for path in (r"/resourceclaims/[^/]+$", r"/resourceclaims/[^/]+/status$"):
+            self.api.fail(Status(409), times=2, method="PATCH", path=path)
+            self.api.fail(Status(503), times=2, method="PATCH", path=path)
+            self.api.fail(Raw(), times=1, method="PATCH", path=path)
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+
+    def test_killed_after_each_write(self):
+        """Another leader goes on from whatever stands in the claims."""
+        names = self.begin()
+        writes = []
+        for stop_after in range(1, 13):
+            self.api.hold_back = lambda request: writes.append(request.path)
+            count = len(writes)
+            if stop_after == 1:
+                for i, name in enumerate(names):
+                    self.create(name, i)
+            wait_for(lambda least=count: len(writes) > least or self.is_lifted(*names))
+            self.host.kill()
+            self.start()
+        self.wait_checked(*names)
+
+    def test_foreign_allocation_of_a_gated_claim_is_cleared(self):
+        names = self.begin()
+        for i, name in enumerate(names):
+            self.create(name, i, claim=False)
+        self.add_claim("a-0", "gputopo-gpus-8")
+        self.allocate("a-0", "s1-n3", 0, 1, 2, 3, 4, 5, 6, 7)
+        for name in names[1:]:
+            self.add_claim(name, "gputopo-gpus-8")
+        self.wait_checked(*names)
+
+    def test_allocations_of_others_are_planned_around(self):
+        """A claim of a pod that the companion does not place has GPUs before any NodeGPUTopology shows it."""
+        self.world(1, nodes_each=5)
+        self.add_job("a", 4, 32)
+        self.add_pod("other", {"metadata": {}, "spec": {"containers": [{"name": "main", "image": "none"}]}})
+        self.add_claim("other", "gputopo-gpus-1")
+        self.allocate("other", "s0-n2", 3)
+        self.start()
+        names = [f"a-{i}" for i in range(4)]
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        self.assertNotIn("s0-n2", {planned_node(self.pod(name)) for name in names})
+
+    def test_allocation_seen_in_flight(self):
+        """kube-scheduler gives a planned GPU away while the plan is being written: the job is planned anew."""
+        self.world(2)
+        self.add_job("a", 4, 32)
+        self.start()
+        names = [f"a-{i}" for i in range(4)]
+        self.add_pod("other", {"metadata": {}, "spec": {"containers": [{"name": "main", "image": "none"}]}})
+        self.add_claim("other", "gputopo-gpus-1")
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
+        taken = []
+
+        def take(request):
+            if request.method == "PATCH" and request.path.endswith("/status") and "/resourceclaims/" in request.path and not taken:
+                body = json.loads(request.body)
+                result = (body["status"].get("allocation") or {}).get("devices", {}).get("results", [None])[0]
+                if result:
+                    taken.append((result["pool"], result["device"]))
+                    self.allocate("other", result["pool"], int(result["device"].split("-")[2], 16) - 1)
+        self.api.meddle = take
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        self.assertNotIn(taken[0], [(one["pool"], one["device"]) for name in names
+                                    for one in self.claim(name)["status"]["allocation"]["devices"]["results"]])
+
+    def test_nodes_of_the_plugin_are_left_alone(self):
+        names = self.begin()
+        for node in self.nodes[:4]:
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        self.assertEqual({planned_node(self.pod(name)) for name in names}, set(self.nodes[4:]))
+
+    def test_pods_without_groups_keep_their_limits(self):
+        self.begin()
+        pod = {"metadata": {}, "spec": indexed_pod("x", 0, gated=False)["spec"]}
+        self.assertIsNone(self.review("mutate", pod)[1])
+        self.assertEqual(gates(pod), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
