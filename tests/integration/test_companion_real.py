@@ -66,6 +66,25 @@ class RealCompanion(unittest.TestCase):
         self.assertTrue(wait_for(lambda: companion.is_ready() and companion.leads()), companion.lines)
         return companion
 
+    def test_templates_of_claims(self):
+        """With the rights of the component: made for the first pod that names it, and again when it is deleted."""
+        for name in ("placement", "claims"):
+            self.server.kubectl("apply", "-f", f"{DAEMONSET}/components/{name}/rbac.yaml")
+        self.server.kubectl("create", "serviceaccount", "default", check=False)
+        self.start("--only=placement", "--claims=groups")
+        name = "gputopo-gpus-2"
+        self.addCleanup(self.server.kubectl, "delete", "pod", "claims", "--force")
+        self.server.kubectl("create", "-f", "-", text=json.dumps({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claims"}, "spec": {
+                "resourceClaims": [{"name": "gputopo-gpus", "resourceClaimTemplateName": name}],
+                "containers": [{"name": "main", "image": "none", "resources": {
+                    "claims": [{"name": "gputopo-gpus", "request": "gpus-0"}]}}]}}))
+        for _ in range(2):
+            self.assertTrue(wait_for(lambda: self.server.get("resourceclaimtemplate", name)))
+            [request] = self.server.get("resourceclaimtemplate", name)["spec"]["spec"]["devices"]["requests"]
+            self.assertEqual((request["name"], request["exactly"]["count"]), ("gpus-0", 2))
+            self.server.kubectl("delete", "resourceclaimtemplate", name)
+
     def apply(self, obj, *arguments):
         self.server.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=test", "-f", "-", *arguments,
                             text=json.dumps(obj))
