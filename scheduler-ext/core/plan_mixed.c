@@ -13,16 +13,16 @@ enum {
     MIXED_WORK = 200000,  /* nodes looked at: below a millisecond */
 };
 
-struct search {
+struct mixed_search {
     struct job *job;
     uint8_t *left; /* [node] the draft's, changed and put back */
     const struct gt_plan_unit *order[MIXED_UNITS_MAX];
     uint32_t work;
 };
 
-static bool place_unit(struct search *search, uint32_t at);
+static bool place_unit(struct mixed_search *search, uint32_t at);
 
-static bool is_repeated(const struct search *search, uint32_t from, uint32_t node)
+static bool is_repeated(const struct mixed_search *search, uint32_t from, uint32_t node)
 {
     const uint32_t *next = search->job->cluster->next;
     for (; from != node; from = next[from])
@@ -32,7 +32,7 @@ static bool is_repeated(const struct search *search, uint32_t from, uint32_t nod
 }
 
 /* The unit's pods from `pod` on, on this node of the supernode and those after it. */
-static bool place_pods(struct search *search, uint32_t at, uint32_t pod, uint32_t from)
+static bool place_pods(struct mixed_search *search, uint32_t at, uint32_t pod, uint32_t from)
 {
     const struct gt_plan_unit *unit = search->order[at];
     if (pod == unit->pods)
@@ -51,7 +51,7 @@ static bool place_pods(struct search *search, uint32_t at, uint32_t pod, uint32_
     return false;
 }
 
-static bool place_unit(struct search *search, uint32_t at)
+static bool place_unit(struct mixed_search *search, uint32_t at)
 {
     const struct gt_cluster *cluster = search->job->cluster;
     if (at == search->job->unit_count)
@@ -70,7 +70,7 @@ static bool is_larger(const struct gt_plan_unit *a, const struct gt_plan_unit *b
     return x != y ? x > y : a->gpus > b->gpus;
 }
 
-static void sort_units(struct search *search)
+static void sort_units(struct mixed_search *search)
 {
     for (uint32_t u = 0; u < search->job->unit_count; u++) {
         uint32_t at = u;
@@ -82,7 +82,7 @@ static void sort_units(struct search *search)
 
 bool gt_place_mixed(struct job *job, bool *ret_exact)
 {
-    struct search search = {.job = job, .left = job->cluster->draft_count, .work = MIXED_WORK};
+    struct mixed_search search = {.job = job, .left = job->cluster->draft_count, .work = MIXED_WORK};
     *ret_exact = false;
     if (job->any_running || job->unit_count > MIXED_UNITS_MAX || job->pod_count > MIXED_PODS_MAX)
         return false;
