@@ -114,14 +114,6 @@ static bool loses_largest(const struct churn *churn, uint32_t super)
     return largest && churn->room->slots[super] % largest < churn->rule.q;
 }
 
-static uint64_t choice_alone(struct churn *churn, uint32_t super)
-{
-    uint32_t f = churn->room->slots[super], kept;
-    if (churn->jobs_leave)
-        return choice_of(loses_largest(churn, super), 0, f, super);
-    return choice_of(lost_in(churn, super), reach(churn, super, &kept), f, super);
-}
-
 static uint64_t choice_for_many(struct churn *churn, uint32_t super)
 {
     uint32_t f = churn->room->slots[super], kept;
@@ -140,7 +132,6 @@ struct two {
 
 static inline void consider(struct two *two, uint64_t choice)
 {
-    two->count++;
     if (choice < two->first) {
         two->second = two->first;
         two->first = choice;
@@ -151,9 +142,18 @@ static inline void consider(struct two *two, uint64_t choice)
 static struct two choose_alone(struct churn *churn)
 {
     struct two two = {UINT64_MAX, UINT64_MAX, 0};
-    for (uint32_t s = 0; s < churn->room->count; s++)
-        if (churn->room->slots[s] >= churn->rule.q)
-            consider(&two, choice_alone(churn, s));
+    const uint32_t *slots = churn->room->slots;
+    uint32_t kept;
+    for (uint32_t s = 0; s < churn->room->count; s++) {
+        if (slots[s] < churn->rule.q)
+            continue;
+        unsigned lost = churn->jobs_leave ? loses_largest(churn, s) : lost_in(churn, s);
+        if (choice_of(lost, 0, slots[s], s) < two.second) {
+            unsigned touched = churn->jobs_leave ? 0 : reach(churn, s, &kept);
+            consider(&two, choice_of(lost, touched, slots[s], s));
+        }
+        two.count++;
+    }
     return two;
 }
 
@@ -322,9 +322,10 @@ static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t 
         return (struct two){heap[0], rest, size};
     }
     for (uint32_t i = 0; i < size; i++)
-        if (top_of(heap[i]) == top_of(heap[0]) && units_of(heap[i]) >= wanted)
+        if (top_of(heap[i]) == top_of(heap[0]) && units_of(heap[i]) >= wanted) {
             consider(&all, heap[i] & ~middle);
-        else
+            all.count++;
+        } else
             rest = heap[i] < rest ? heap[i] : rest;
     return (struct two){all.first, all.count > 1 ? all.second : rest, size};
 }

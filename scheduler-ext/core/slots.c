@@ -6,19 +6,13 @@
 
 /* Slots: for some pod sizes, how many such pods each supernode has room for, kept with every change. */
 
-/* slots_of[g][n] = n / g */
-static uint8_t slots_of[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1];
+uint8_t gt_core_slots_of[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1];
 
 __attribute__((constructor)) static void fill_slots_of(void)
 {
     for (unsigned g = 1; g <= GT_GPUS_MAX; g++)
         for (unsigned n = 0; n <= GT_GPUS_MAX; n++)
-            slots_of[g][n] = (uint8_t)(n / g);
-}
-
-unsigned gt_core_slots(unsigned g, unsigned n)
-{
-    return g <= GT_GPUS_MAX ? slots_of[g][n] : 0;
+            gt_core_slots_of[g][n] = (uint8_t)(n / g);
 }
 
 void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node)
@@ -27,7 +21,7 @@ void gt_core_refresh_usable(struct gt_cluster *cluster, uint32_t node)
              after = cluster->eligible[node] ? gt_core_bits(cluster->healthy[node]) : 0;
     cluster->usable[node] = (uint8_t)after;
     for (unsigned t = 0; t < cluster->slot_sizes; t++) {
-        const uint8_t *slots = slots_of[cluster->slot_size[t]];
+        const uint8_t *slots = gt_core_slots_of[cluster->slot_size[t]];
         cluster->whole[t][cluster->super[node]] += (uint32_t)slots[after] - slots[before];
     }
 }
@@ -53,7 +47,7 @@ void gt_core_refresh(struct gt_cluster *cluster, uint32_t node)
         return;
     count_node(cluster, node, before, after);
     for (unsigned t = 0; t < cluster->slot_sizes; t++) {
-        const uint8_t *slots = slots_of[cluster->slot_size[t]];
+        const uint8_t *slots = gt_core_slots_of[cluster->slot_size[t]];
         cluster->slots[t][cluster->super[node]] += (uint32_t)slots[after] - slots[before];
     }
     for (uint32_t s = cluster->super[node]; s != GT_NONE; s = cluster->supers[s].parent)
@@ -106,8 +100,8 @@ unsigned gt_core_track(struct gt_cluster *cluster, unsigned g)
     for (uint32_t node = 0; node < cluster->node_count; node++) {
         if (!cluster->usable[node]) /* as that of a removed node */
             continue;
-        cluster->slots[t][cluster->super[node]] += slots_of[g][cluster->count[node]];
-        cluster->whole[t][cluster->super[node]] += slots_of[g][cluster->usable[node]];
+        cluster->slots[t][cluster->super[node]] += gt_core_slots_of[g][cluster->count[node]];
+        cluster->whole[t][cluster->super[node]] += gt_core_slots_of[g][cluster->usable[node]];
     }
     return t;
 }

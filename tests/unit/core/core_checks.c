@@ -184,8 +184,9 @@ void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption)
     if (assumption >= cluster->assumption_count || cluster->assumptions[assumption].node == GT_NONE)
         return;
     const struct assumption it = cluster->assumptions[assumption];
-    gt_cluster_forget(cluster, assumption);
+    /* In this order nothing becomes available in between. */
     gt_cluster_set_free(cluster, it.node, cluster->free[it.node] & ~it.mask);
+    gt_cluster_forget(cluster, assumption);
 }
 
 int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, uint32_t pod_count,
