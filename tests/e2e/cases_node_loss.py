@@ -28,6 +28,7 @@ class NodeLossCases:
 
     def set_spares(self, count):
         self.cluster.kubectl("annotate", "supernode", "rack-1", "--overwrite", SPARES + ("-" if count is None else f"={count}"))
+        until(f"the Supernode to tell of {count} spares", lambda: self.cluster.get("supernode", "rack-1")["status"].get("spares") == count)
 
     def fill(self, name, pods, **selector):
         self.placed.create(job(name, pods, pod_template(8, nodeSelector=selector)))
