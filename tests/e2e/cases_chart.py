@@ -68,6 +68,9 @@ SETS = {  # name: values
     "labels and annotations": ("agent.podLabels.a=b", "agent.podAnnotations.c=d", "scheduler.podLabels.a=b",
                                "scheduler.podAnnotations.c=d", "agent.seLinuxOptions.type=container_device_plugin_t"),
     "no cleanup": ("cleanup.enabled=false",),
+    "Volcano's scheduler": ("volcano.scheduler.enabled=true", "volcano.scheduler.namespace=default", "volcano.scheduler.replicas=2",
+                            "volcano.scheduler.image.repository=registry.example.com/gputopo-vc-scheduler", "volcano.scheduler.image.tag=v1"),
+    "roles for Volcano's own": ("volcano.scheduler.enabled=true", "volcano.scheduler.deployment=false"),
 }
 WRONG = (  # values, and what the refusal says
     (("agent.option.heartbeat=5",), ("agent", "option")),
@@ -104,6 +107,7 @@ WRONG = (  # values, and what the refusal says
     (("scheduler.replicas=2", "scheduler.options.leader-elect=false"), ("scheduler.replicas", "leader-elect")),
     (("placement.certificates.mode=certManager",), ("placement.certificates.mode", "cert-manager.io/v1")),
     (("monitoring.enabled=true",), ("monitoring.enabled", "monitoring.coreos.com/v1")),
+    (("volcano.scheduler.configuration=none",), ("volcano", "scheduler", "configuration")),
     (("placement.certificates.issuerRef.name=mine",), ("issuerRef", "placement.certificates.mode")),
 )
 SERVED = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 9443)))"

@@ -87,6 +87,16 @@ class Chart(unittest.TestCase):
             with self.assertRaises(jsonschema.ValidationError, msg=f"{path}: {value}"):
                 jsonschema.validate(values, self.schema)
 
+    def test_volcano_gets_the_manuals_configuration(self):
+        """Both of its chapters in one."""
+        made = re.search(r'define "gputopo.volcano" -}}\n(.*?){{- end }}', (CHART / "templates" / "_helpers.tpl").read_text(), re.S)[1]
+        manual = {}
+        for chapter in ("aware", "podaffinity"):
+            text = (DAEMONSET / "examples" / f"manual-gpu-{chapter}.yaml").read_text()
+            manual[chapter] = yaml.safe_load(yaml.safe_load(text)["data"]["volcano-scheduler.conf"])
+        wanted = manual["podaffinity"] | {"tiers": [manual["podaffinity"]["tiers"][0], manual["aware"]["tiers"][1]]}
+        self.assertEqual(yaml.safe_load(made), wanted)
+
     def test_every_file_is_licensed_and_commented(self):
         for file in (CHART / "values.yaml", CHART / "Chart.yaml", *CHART.glob("templates/_*.tpl")):
             self.assertIn("SPDX-License-Identifier: Apache-2.0", file.read_text().splitlines()[0], file)

@@ -1,9 +1,39 @@
 {{/* SPDX-License-Identifier: Apache-2.0 */}}
 
 {{- define "gputopo.image" -}}
-{{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{ include "gputopo.image-of" (list . .Values.image) }}
+{{- end }}
+
+{{/* Of the root and one image's values. */}}
+{{- define "gputopo.image-of" -}}
+{{- $root := index . 0 -}}
+{{- with index . 1 -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $root.Chart.AppVersion }}{{ end }}
 {{- end -}}
+{{- end }}
+
+{{/* Volcano's configuration where none is given. */}}
+{{- define "gputopo.volcano" -}}
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+  - name: gpu-podaffinity
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+  - name: gpu-aware
+    arguments:
+      weight: 1
+      loss.weight: 0.5
 {{- end }}
 
 {{/* Arguments out of a map of options: null is left out, a switch that is called no-... has no value, a list gets commas. */}}
