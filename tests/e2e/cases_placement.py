@@ -7,6 +7,7 @@ import re
 import yaml
 
 from harness.account import Account, apply
+from harness.contention import five_gangs
 from harness.placed import (GATE, GROUP_SIZE, IMAGE, PLAN, annotation, job, pod_template, rack_of, rank, statefulset)
 from harness.report import quick
 from harness.waiting import Failed, same, until
@@ -308,38 +309,12 @@ class PlacementCases:
 
     @quick
     def contention(self):
-        """Five gangs where two fit: two run, none is half placed, the others say why, and come in when there is room."""
-        fill = job("fill", 24, pod_template(8))
-        fill["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1", "2", "3"]}]}]}}}
-        self.placed.create(fill)
-        self.placed.bound("job-name=fill", 24)
-        gangs = [f"gang-{number}" for number in range(5)]
-        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
-            job(name, 8, pod_template(8, group=64, labels={"case": "gangs"})) for name in gangs]})
-
-        def placed():
-            """{gang: how many of its pods have a node}"""
-            counts = {name: 0 for name in gangs}
-            for pod in self.placed.pods("case=gangs").values():
-                name = pod["metadata"]["labels"]["job-name"]
-                if name in counts:
-                    counts[name] += bool(pod["spec"].get("nodeName"))
-            return counts
-        until("two gangs to run", lambda: sorted(placed().values()) == [0, 0, 0, 8, 8] or (False, placed()))
-        for name in (name for name, count in placed().items() if not count):
+        """By kube-scheduler; those that wait say why."""
+        def waits(name):
             self.placed.waits(f"job-name={name}", "TooFewGPUs")
             self.placed.untouched(self.placed.pods(f"job-name={name}"))
-        while gangs:
-            running = [name for name, count in placed().items() if count]
-            for name in running:
-                self.placed.check_placed(self.placed.bound(f"job-name={name}", 8), 64)
-            gangs = [name for name in gangs if name not in running]
-            self.cluster.kubectl("delete", "job", *running, "--wait=false")
-            if gangs:
-                wanted = min(2, len(gangs))
-                until("the next gangs to come in", lambda: sorted(placed().values())[-wanted:] == [8] * wanted and set(
-                    placed().values()) <= {0, 8} or (False, placed()))
+        five_gangs(self.placed, "job", "job-name", job,
+                   lambda selector: self.placed.check_placed(self.placed.bound(selector, 8), 64), waits)
 
     @quick
     def plans_are_ours(self):

@@ -3,6 +3,7 @@
 import json
 import re
 
+from harness.contention import five_gangs
 from harness.placed import PLAN, annotation, gpus_of, pod_template, rank
 from harness.report import quick
 from harness.waiting import Failed, same, until
@@ -37,6 +38,20 @@ class VolcanoCases:
 
     def phase(self, job):
         return self.cluster.get("jobs.batch.volcano.sh", job).get("status", {}).get("state", {}).get("phase")
+
+    def short_racks(self):
+        """Three whole nodes are free in each rack."""
+        filled = [(rack, number) for rack in (1, 2, 3, 4, 5) for number in range(3, 8)]
+        for rack, number in filled:
+            pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
+            self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
+                **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
+        for rack, number in filled:
+            self.aware.told_free(f"hollow-{rack}-{number}", 0)
+
+    def five_gangs(self, check, waiting):
+        five_gangs(self.placed, "jobs.batch.volcano.sh", "volcano.sh/job-name",
+                   lambda name, pods, template: vcjob(name, task("t", pods, template), minAvailable=pods), check, waiting)
 
     # gpu-aware
 
@@ -88,11 +103,7 @@ class VolcanoCases:
 
     def volcano_job_atomic(self):
         """Racks of three free nodes: no unit of 32 fits, atoms of 16 do."""
-        for rack in (1, 2, 3, 4, 5):
-            for number in range(3, 8):
-                pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
-                self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
-                    **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
+        self.short_racks()
         selector = self.example("manual-32")
         why = self.placed.waits(selector, "NoSupernode")
         self.placed.untouched(self.placed.pods(selector))
@@ -115,33 +126,9 @@ class VolcanoCases:
 
     @quick
     def contention(self):
-        """Five gangs at once where two fit, by Volcano."""
-        for rack in (1, 2, 3):
-            self.placed.create(vcjob(f"fill-{rack}", task("t", 8, pod_template(8, nodeSelector={"rack": str(rack)})), minAvailable=8))
-            self.placed.bound(f"volcano.sh/job-name=fill-{rack}", 8)
-        gangs = [f"gang-{number}" for number in range(5)]
-        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
-            vcjob(name, task("t", 8, pod_template(8, group=64, labels={"case": "gangs"})), minAvailable=8) for name in gangs]})
-
-        def placed():
-            counts = {name: 0 for name in gangs}
-            for pod in self.placed.pods("case=gangs").values():
-                name = pod["metadata"]["labels"]["volcano.sh/job-name"]
-                if name in counts:
-                    counts[name] += bool(pod["spec"].get("nodeName"))
-            return counts
-        until("two gangs to run", lambda: sorted(placed().values()) == [0, 0, 0, 8, 8] or (False, placed()))
-        for name in (name for name, count in placed().items() if not count):
-            self.placed.waits(f"volcano.sh/job-name={name}", "TooFewGPUs")
-        while gangs:
-            running = [name for name, count in placed().items() if count]
-            for name in running:
-                self.placed.check_placed(self.placed.bound(f"volcano.sh/job-name={name}", 8), 64)
-            gangs = [name for name in gangs if name not in running]
-            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", *running, "--wait=false")
-            wanted = min(2, len(gangs))
-            until("the next gangs to come in", lambda: not gangs or (sorted(placed().values())[-wanted:] == [8] * wanted and set(
-                placed().values()) <= {0, 8}) or (False, placed()))
+        """By Volcano."""
+        self.five_gangs(lambda selector: self.placed.check_placed(self.placed.bound(selector, 8), 64),
+                        lambda name: self.placed.waits(f"volcano.sh/job-name={name}", "TooFewGPUs"))
 
     # Volcano's own
 

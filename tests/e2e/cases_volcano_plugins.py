@@ -42,17 +42,6 @@ class VolcanoPluginCases:
         self.volcano.rounds(2)
         self.placed.untouched(self.placed.pods(selector))
 
-    def short_racks(self):
-        """Three whole nodes are free in each rack."""
-        for rack in (1, 2, 3, 4, 5):
-            for number in range(3, 8):
-                pod = pod_template(8, labels={"occupies": "racks"}, nodeName=f"hollow-{rack}-{number}")
-                self.placed.apply({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {
-                    **pod["metadata"], "name": f"occupies-{rack}-{number}", "namespace": "default"}})
-        until("the nodes to tell it", lambda: all(
-            self.cluster.get("ngt", f"hollow-{rack}-{number}")["status"]["freeCount"] == 0
-            for rack in (1, 2, 3, 4, 5) for number in range(3, 8)))
-
     def check_units(self, selector, count, per_unit):
         """Running pods by name; each unit of so many in one rack."""
         pods = sorted(self.placed.bound(selector, count), key=lambda pod: int(annotation(pod, "rank") or 0))
@@ -123,7 +112,7 @@ class VolcanoPluginCases:
 
     def too_big(self):
         """No rack has room for a unit of 32: it fails as the manual says, and holds nothing; with atoms of 16 it falls back."""
-        self.short_racks()
+        self.jobs.short_racks()
         selector = self.jobs.example("manual-32")
         why = self.unschedulable("manual-32", "units of 32 GPUs needed")
         self.nothing_placed(selector)
@@ -142,29 +131,9 @@ class VolcanoPluginCases:
         return why
 
     def contention(self):
-        """Five gangs where two fit."""
-        for rack in (1, 2, 3):
-            self.placed.create(vcjob(f"fill-{rack}", task("t", 8, pod_template(8, nodeSelector={"rack": str(rack)})), minAvailable=8))
-            self.placed.bound(f"volcano.sh/job-name=fill-{rack}", 8)
-        gangs = [f"gang-{number}" for number in range(5)]
-        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
-            vcjob(name, task("t", 8, pod_template(8, group=64, labels={"case": "gangs"})), minAvailable=8) for name in gangs]})
-
-        def placed():
-            counts = {name: 0 for name in gangs}
-            for pod in self.placed.pods("case=gangs").values():
-                if pod["metadata"]["labels"]["volcano.sh/job-name"] in counts:
-                    counts[pod["metadata"]["labels"]["volcano.sh/job-name"]] += bool(pod["spec"].get("nodeName"))
-            return counts
-        while gangs:
-            wanted = min(2, len(gangs))
-            until("the next gangs to run", lambda: sorted(placed().values())[-wanted:] == [8] * wanted and set(
-                placed().values()) <= {0, 8} or (False, placed()))
-            running = [name for name, count in placed().items() if count]
-            for name in running:
-                self.check_units(f"volcano.sh/job-name={name}", 8, 8)
-            gangs = [name for name in gangs if name not in running]
-            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", *running, "--wait=false")
+        """Those that wait say why in their PodGroups."""
+        self.jobs.five_gangs(lambda selector: self.check_units(selector, 8, 8),
+                             lambda name: self.unschedulable(name, "1 unit of 64 GPUs needed"))
 
     def part(self):
         """minAvailable 4 of 8: one unit runs beside another job, the other one comes when that has gone."""
