@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "scheduler-ext/core/slots.h"
+
 /*
  * The cluster as a plan in the making sees it: without the nodes that are left out, with the GPUs that are
  * taken for free, without those of the pods that have been placed. The nodes that it sees otherwise than they

@@ -2,6 +2,7 @@
 #include "scheduler-ext/core/plan_nodes.h"
 
 #include "base/bits.h"
+#include "scheduler-ext/core/slots.h"
 
 /* The nodes of a supernode by how many GPUs are available on them. */
 struct nodes {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/slots.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "scheduler-ext/core/internal.h"
 
 /* Slots: for some pod sizes, how many such pods each supernode has room for, kept with every change. */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "scheduler-ext/core/internal.h"
+#include "scheduler-ext/core/slots.h"
 
 /* The invariants of a cluster: every number that is kept, computed anew. */
 
