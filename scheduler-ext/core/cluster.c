@@ -19,7 +19,6 @@ int gt_cluster_new(struct gt_cluster **ret, struct gt_err **err)
     cluster->assumption_free = GT_NONE;
     cluster->weights = GT_AWARE_DEFAULT;
     cluster->generation = 1;
-    cluster->in_name_order = true;
     *ret = cluster;
     return 0;
 }
@@ -53,7 +52,6 @@ void gt_cluster_free(struct gt_cluster *cluster)
                             cluster->same,
                             cluster->eligible,
                             cluster->first_assumption,
-                            cluster->by_name,
                             cluster->node_gaps,
                             cluster->supers,
                             cluster->mark,
@@ -91,9 +89,8 @@ static int grow_nodes(struct gt_cluster *cluster, struct gt_err **err)
         RESIZE(usable, old, new) || RESIZE(class, old, new) || RESIZE(same, old, new) ||
         RESIZE(super, old, new) || RESIZE(next, old, new) || RESIZE(previous, old, new) ||
         RESIZE(eligible, old, new) || RESIZE(node_gaps, old, new) || RESIZE(first_assumption, old, new) ||
-        RESIZE(by_name, old, new) || RESIZE(draft_changed, gt_core_words(old), gt_core_words(new)) ||
-        RESIZE(draft_available, old, new) || RESIZE(draft_count, old, new) ||
-        gt_names_grow(&cluster->node_names, old, new) < 0)
+        RESIZE(draft_changed, gt_core_words(old), gt_core_words(new)) || RESIZE(draft_available, old, new) ||
+        RESIZE(draft_count, old, new) || gt_names_grow(&cluster->node_names, old, new) < 0)
         return gt_fail_sys(err, ENOMEM, "cluster");
     cluster->node_capacity = new;
     return 0;
@@ -340,7 +337,6 @@ int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t c
     join(cluster, id, leaf);
     if (cluster->class_nodes[class]++ == 0)
         cluster->generation++; /* the best score of an empty node may be another now */
-    cluster->order_stale = true;
     gt_core_refresh_usable(cluster, id);
     gt_core_refresh(cluster, id);
     *ret = id;
@@ -375,7 +371,6 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
     gt_names_remove(&cluster->node_names, node);
     cluster->free[node] = 0;
     cluster->node_gaps[cluster->node_gap_count++] = node;
-    cluster->order_stale = true;
 }
 
 void gt_cluster_set_free(struct gt_cluster *cluster, uint32_t node, uint64_t mask)

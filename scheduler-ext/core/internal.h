@@ -76,10 +76,8 @@ struct gt_cluster {
     uint32_t *same; /* scratch: lists of nodes with equally many GPUs */
     bool *eligible;
     struct names node_names;
-    uint32_t *by_name;   /* rank of the node's name, valid while !order_stale */
     uint32_t *node_gaps; /* removed ids, a stack */
     uint32_t node_gap_count;
-    bool order_stale, in_name_order;
 
     /* [n]: nodes with n > 0 GPUs available, and those among them that have no others */
     uint32_t nodes_with[GT_GPUS_MAX + 1], idle_with[GT_GPUS_MAX + 1];

@@ -68,10 +68,6 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
                       double *ret);
 
-/* The same for names; NAN for an unknown one too. */
-uint32_t gt_score_names(struct gt_cluster *cluster, unsigned k, const char *const *names, uint32_t count,
-                        double *ret);
-
 /* The stranded part, and the value with it; NAN stays. */
 double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
                               const struct gt_mix_amounts *pod);
@@ -90,12 +86,10 @@ struct gt_aware_range {
 };
 struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights);
 
-/* The best node that is not in `excluded` (NULL: of all), GT_NONE where none is feasible. */
-uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k);
-
 /*
- * The best nodes for pods alike, one pod after the other: gt_score_best() for each, at the cost of one walk
- * for all of them. After a node was chosen its available GPUs may be fewer, and no other's may have changed.
+ * The best nodes for pods alike, one pod after the other, by values and the rule for equal ones, at the cost
+ * of one walk for all of them. After a node was chosen its available GPUs may be fewer, and no other's may
+ * have changed.
  */
 struct gt_score_rank;
 int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, struct gt_score_rank **ret,

@@ -19,7 +19,7 @@ set border 3 linecolor "#888888"
 set tics nomirror
 set key left top reverse Left
 plot x / 1000 with lines dashtype 2 linecolor "#888888" title "linear", \
-    sizes using 1:($2 / best_min) with linespoints linewidth 2 pointtype 7 linecolor "#d55e00" title "take the best node", \
+    sizes using 1:($2 / best_min) with linespoints linewidth 2 pointtype 7 linecolor "#d55e00" title "score all nodes", \
     sizes using 1:($3 / bound_min) with linespoints linewidth 1 pointtype 6 linecolor "#e69f00" title "its bound: the loop alone", \
     sizes using 1:($6 / memory_min) with linespoints linewidth 2 pointtype 5 linecolor "#009e73" title "memory", \
     sizes using 1:($4 / plan_min) with linespoints linewidth 2 pointtype 9 linecolor "#0072b2" title "plan 16 units of 4 pods of 8", \

@@ -42,7 +42,7 @@ print(f"CPU time, s\t{used.ru_utime + used.ru_stime:.2f}\ts\t<10")
 print(f"memory, MiB\t{used.ru_maxrss / 1024:.0f}\tMiB\t<1024")
 END
 
-# A line a number of nodes: nodes, take the best, its bound, plan, state change, memory.
+# A line a number of nodes: nodes, score all, its bound, plan, state change, memory.
 if [ $# -eq 2 ]; then
     awk -F '\t' 'split($1, name, " nodes: ") == 2 { row[name[1]] = row[name[1]] " " $2 }
         END { for (nodes in row) print nodes row[nodes] }' "$work/measures" | sort -n >"$work/sizes"

@@ -2,6 +2,8 @@
 #include "tests/unit/core/core_checks.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "scheduler-ext/core/internal.h"
@@ -206,4 +208,24 @@ int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, u
         }
     }
     return 0;
+}
+
+/* ---- scores ---- */
+
+uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k)
+{
+    uint32_t count = gt_cluster_nodes(cluster), *ids = calloc(count + 1, sizeof(*ids));
+    double *values = calloc(count + 1, sizeof(*values));
+    if (!ids || !values)
+        abort();
+    gt_score_all(cluster, k, values);
+    for (uint32_t node = 0; node < count; node++) {
+        ids[node] = node;
+        if (excluded && gt_node_set_has(excluded, node))
+            values[node] = (double)NAN;
+    }
+    uint32_t best = gt_score_first(cluster, values, ids, count);
+    free(ids);
+    free(values);
+    return best;
 }

@@ -4,11 +4,16 @@
 
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/score.h"
 
 /* What tests and benches want of a cluster, and the companion does not. */
 
 /* Recomputes every derived number and compares: 0, or -EUCLEAN with the first that is wrong. */
 int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err);
+
+/* The best node for a pod of k GPUs that is not in `excluded` (NULL: of all), GT_NONE where none is feasible.
+ */
+uint32_t gt_score_best(struct gt_cluster *cluster, const struct gt_node_set *excluded, unsigned k);
 
 /* How many there are. */
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster);

@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/score.h"
+#include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 
 /* Questions about the cluster as it might be: without some nodes, with GPUs that others use. The answer is

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "scheduler-ext/core/score.h"
+#include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
 #include "tests/unit/model/loss_oracle.h"
 
@@ -132,9 +133,8 @@ static bool same(double a, double b)
 
 static void check_k(const struct world *world, unsigned k, const struct gt_aware_weights *weights)
 {
-    double all[NODES], by_name[NODES + 1], by_id[NODES + 1];
+    double all[NODES], by_id[NODES + 1];
     uint32_t ids[NODES + 1];
-    const char *names[NODES + 1];
     uint32_t best = GT_NONE, feasible = 0;
     struct expected expected[NODES];
 
@@ -142,29 +142,24 @@ static void check_k(const struct world *world, unsigned k, const struct gt_aware
 
     for (unsigned n = 0; n < NODES; n++) {
         expected[n] = expect(world, n, k, weights);
-        names[n] = world->names[n];
+        ids[n] = n;
         if (isnan(expected[n].value))
             continue;
         feasible++;
         if (best == GT_NONE || goes_before(world, n, best, all[n], all[best]))
             best = n;
     }
-    names[NODES] = "nobody";
+    ids[NODES] = GT_NONE;
     assert_int_equal(gt_score_best(world->cluster, NULL, k), best);
     assert_int_equal(gt_score_all(world->cluster, k, all), feasible);
-    assert_int_equal(gt_score_names(world->cluster, k, names, NODES + 1, by_name), feasible);
-    for (unsigned i = 0; i <= NODES; i++)
-        ids[i] = gt_cluster_find_node(world->cluster, names[i]);
     assert_int_equal(gt_score_ids(world->cluster, k, ids, NODES + 1, by_id), feasible);
-    for (unsigned i = 0; i <= NODES; i++)
-        assert_true(by_id[i] == by_name[i] || (isnan(by_id[i]) && isnan(by_name[i])));
-    assert_true(isnan(by_name[NODES]));
+    assert_true(isnan(by_id[NODES]));
     for (unsigned n = 0; n < NODES; n++) {
         struct gt_score_parts parts;
         bool fits = gt_score_one(world->cluster, n, k, &parts);
 
         assert_true(same(all[n], expected[n].value));
-        assert_true(same(by_name[n], expected[n].value));
+        assert_true(same(by_id[n], expected[n].value));
         assert_int_equal(fits, !isnan(expected[n].value));
         if (!fits)
             continue;
@@ -273,7 +268,7 @@ static void exact_fit_wins(void **state)
     }
 }
 
-/* A rank gives what gt_score_best() gives, pod after pod. */
+/* A rank gives the best node of all, pod after pod. */
 static void rank_is_the_best_again_and_again(void **state)
 {
     static struct world world;

@@ -139,15 +139,15 @@ static void test_amounts(void **state)
             pod.gpus.containers != good[i].containers)
             fail_msg("%s: %s %u %u", good[i].spec, gt_err_text(err), pod.gpus.total, pod.gpus.containers);
     }
-    refuses("", GPUS("\"-1\""), -EINVAL, WHERE "\"-1\" is negative, expected 0 to 65536");
-    refuses("", GPUS("-8"), -EINVAL, WHERE "\"-8\" is negative, expected 0 to 65536");
-    refuses("", GPUS("0.5"), -EINVAL, WHERE "\"0.5\" is not a whole number, expected 0 to 65536");
-    refuses("", GPUS("\"500m\""), -EINVAL, WHERE "\"500m\" is not a whole number, expected 0 to 65536");
-    refuses("", GPUS("1e30"), -EINVAL, WHERE "\"1e30\" is too large, expected 0 to 65536");
+    refuses("", GPUS("\"-1\""), -EINVAL, WHERE "\"-1\" is negative, expected 0 to 65535");
+    refuses("", GPUS("-8"), -EINVAL, WHERE "\"-8\" is negative, expected 0 to 65535");
+    refuses("", GPUS("0.5"), -EINVAL, WHERE "\"0.5\" is not a whole number, expected 0 to 65535");
+    refuses("", GPUS("\"500m\""), -EINVAL, WHERE "\"500m\" is not a whole number, expected 0 to 65535");
+    refuses("", GPUS("1e30"), -EINVAL, WHERE "\"1e30\" is too large, expected 0 to 65535");
     refuses("", GPUS("\"1000000000000000000000000000000\""), -EINVAL,
-            WHERE "\"1000000000000000000000000000000\" is too large, expected 0 to 65536");
-    refuses("", GPUS("\"eight\""), -EINVAL, WHERE "\"eight\" is no quantity, expected 0 to 65536");
-    refuses("", GPUS("\"\""), -EINVAL, WHERE "\"\" is no quantity, expected 0 to 65536");
+            WHERE "\"1000000000000000000000000000000\" is too large, expected 0 to 65535");
+    refuses("", GPUS("\"eight\""), -EINVAL, WHERE "\"eight\" is no quantity, expected 0 to 65535");
+    refuses("", GPUS("\"\""), -EINVAL, WHERE "\"\" is no quantity, expected 0 to 65535");
     refuses("", GPUS("true"), -EINVAL,
             "Pod.spec.containers[1].resources.limits: expected a string or a number, found true");
     refuses("", GPUS("\"8\",\"metax-tech.com/gpu\":\"9\""), -EINVAL,
