@@ -8,8 +8,9 @@
 #include "topology/model/loss.h"
 
 enum {
-    LEVELS = 512,  /* of a resource; a node that has more counts as the last */
-    NEWS_MAX = 64, /* pods that come before the worths are computed anew */
+    LEVELS = 512,   /* of a resource; a node that has more counts as the last */
+    NEWS_MAX = 64,  /* pods that come before the worths are computed anew */
+    KNOWN_MIN = 64, /* of fewer pods nothing is concluded */
     STRANDED_STEPS = 1024,
 };
 
@@ -25,9 +26,10 @@ struct mix_shape {
 struct gt_mix {
     struct mix_shape shapes[GT_MIX_SHAPES];
     unsigned count, news; /* news: pods since the worths were computed */
-    double weight;        /* of a GPU that is asked for now */
-    unsigned gpus;        /* the worths are for up to so many */
-    float *worth;         /* [resource][GPUs][level] */
+    uint64_t pods;
+    double weight; /* of a GPU that is asked for now */
+    unsigned gpus; /* the worths are for up to so many */
+    float *worth;  /* [resource][GPUs][level] */
 };
 
 int gt_mix_new(struct gt_mix **ret, struct gt_err **err)
@@ -109,6 +111,7 @@ void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod)
         mix->shapes[i].weight /= weight_max;
     mix->weight = mix->weight > weight_max ? mix->weight / weight_max : mix->weight;
     mix->news++;
+    mix->pods++;
 }
 
 /* ---- worths ---- */
@@ -141,7 +144,7 @@ static void compute_row(struct gt_mix *mix, unsigned resource, unsigned gpus, do
 /* False where nothing is known, or there is no memory. */
 static bool refresh(struct gt_mix *mix, unsigned gpus)
 {
-    if (!mix->count || gpus > GT_GPUS_MAX)
+    if (mix->pods < KNOWN_MIN || gpus > GT_GPUS_MAX)
         return false;
     if (mix->worth && gpus <= mix->gpus && mix->news < NEWS_MAX)
         return true;

@@ -22,7 +22,7 @@
  * 0 where the node is worth more than before. This is the gradient of fragmentation of Weng et al. (USENIX
  * ATC 2023), looked at to the node's end and not one pod ahead.
  *
- * A pod that came counts half as much after GT_MIX_HALF_LIFE more. Nothing is known at the start.
+ * A pod that came counts half as much after GT_MIX_HALF_LIFE more. Nothing is known before 64 have come.
  */
 enum { GT_MIX_CPU, GT_MIX_MEMORY, GT_MIX_RESOURCES };
 enum {

@@ -149,10 +149,10 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
     for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)
         job.any_running = job.pods[i].running;
     for (uint32_t u = 1; u < job.unit_count; u++)
-        mixed |= job.units[u].gpus != job.units[0].gpus;
+        mixed |= job.units[u].gpus != job.units[0].gpus || job.units[u].pods != job.units[0].pods;
     if (!place_all(&job, BY_RUN, ret_failure)) {
-        /* Pods of several sizes share nodes: where the larger units came first and broke what a larger pod
-         * needs, the other order may still do. */
+        /* Units of several sizes share supernodes, and pods of several sizes nodes: where the larger units
+         * came first and broke what a larger pod needs, the other order may still do. */
         struct gt_plan_failure second;
         enum gt_plan_reason reason = ret_failure->reason;
         bool exact = false;

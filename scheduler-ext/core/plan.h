@@ -85,7 +85,7 @@ struct gt_plan_failure {
     uint32_t available;    /* available GPUs of the cluster for such pods, before the job */
     bool atoms;            /* runs are atoms */
     bool beside;           /* other runs of the job had taken their room first */
-    bool inexact;          /* pods of several sizes: not all ways were tried, it may fit */
+    bool inexact;          /* pods or units of several sizes: not all ways were tried, it may fit */
     unsigned gpus;         /* of a pod */
     uint32_t needed;       /* GPUs of all such pods of the job that do not run (UNIT_STUCK: of the run) */
     uint32_t together;     /* runs that `available` would hold without supernodes */

@@ -2,10 +2,10 @@
 #include "scheduler-ext/core/plan_nodes.h"
 
 /*
- * Pods of several sizes share nodes, and no order to place them in is always right. Where the orders that are
- * tried first have failed, all ways are tried for small jobs on small clusters: unit after unit, the largest
- * first, in each supernode, its pods on one node after the other. Nodes of a supernode with equally many GPUs
- * left are the same.
+ * Units of several sizes share supernodes, and pods of several sizes nodes: no order is always right. Where
+ * the orders that are tried first have failed, all ways are tried for small jobs on small clusters: unit
+ * after unit, the largest first, in each supernode, its pods on one node after the other. Nodes of a
+ * supernode with equally many GPUs left are the same.
  */
 enum {
     MIXED_UNITS_MAX = 64,

@@ -57,7 +57,7 @@ static void follows_the_formula(void **state)
                 if (shapes[j].gpus == shapes[i].gpus && shapes[j].cores == shapes[i].cores)
                     shapes[i].cores += 20;
         }
-        unsigned pods = 1 + (unsigned)rand() % 300;
+        unsigned pods = 64 + (unsigned)rand() % 300;
         for (unsigned i = 0; i < pods; i++) {
             struct shape *shape = &shapes[(unsigned)rand() % SHAPES];
             struct gt_mix_amounts pod = amounts(shape->gpus, shape->cores, shape->quads);
@@ -90,6 +90,11 @@ static void knows_nothing_at_first(void **state)
     assert_true(gt_mix_stranded(mix, &left, &pod) == 0);
     gt_mix_came(mix, &none); /* one without GPUs says nothing of what GPUs need */
     assert_true(gt_mix_stranded(mix, &left, &none) == 0);
+    for (unsigned i = 0; i < 63; i++)
+        gt_mix_came(mix, &pod);
+    assert_true(gt_mix_stranded(mix, &left, &pod) == 0);
+    gt_mix_came(mix, &pod);
+    assert_true(gt_mix_stranded(mix, &left, &pod) != 0);
     left.gpus = 0; /* a node without GPUs */
     gt_mix_came(mix, &pod);
     assert_true(gt_mix_stranded(mix, &left, &none) == 0);
@@ -173,7 +178,7 @@ static void an_exact_fit_stays_first(void **state)
         struct gt_aware_range range = gt_score_range(&weights);
         uint32_t class = world_class(cluster, 8, 1U << rand() % 4);
         unsigned k = 1 + (unsigned)rand() % 4;
-        for (unsigned i = 0; i < 10; i++) {
+        for (unsigned i = 0; i < 64; i++) {
             struct gt_mix_amounts pod = amounts(1 + (unsigned)rand() % 8, rand() % 40, rand() % 40);
             gt_mix_came(mix, &pod);
         }

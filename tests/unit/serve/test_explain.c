@@ -106,7 +106,7 @@ static void test_scores_and_refusals(void **state)
     give_topology(cache, TOPOLOGY(.name = "lost", .gpus = 8), 1);
     give_pod(cache, POD(.name = "p", .gpus = 4));
     assert_says(cache, "pod=ns/p", 200, "2 nodes could hold a pod of 4 GPUs now");
-    assert_says(cache, "pod=ns/p", 200, "\n  n1     7.562   1.000   0.000    -0.281     10     4  4-7\n");
+    assert_says(cache, "pod=ns/p", 200, "\n  n1     7.000   1.000   0.000     0.000     10     4  4-7\n");
     assert_says(cache, "pod=ns/p", 200, "\n  n7  ");
     assert_says(cache, "pod=ns/p", 200, "1 node has fewer than 4 GPUs free: n2 (1)\n");
     assert_says(cache, "pod=ns/p", 200, "1 node has too few left: free GPUs are promised");

@@ -138,7 +138,7 @@ static void test_cpu_counts(void **state)
         give_plain_node(host->cache, has[i][0]);
         give_node(host->cache, NODE(.name = has[i][0], .allocatable = has[i][1]));
     }
-    for (unsigned i = 0; i < 40; i++) {
+    for (unsigned i = 0; i < 64; i++) {
         char name[16];
         snprintf(name, sizeof(name), "usual-%u", i);
         give_pod(host->cache, POD(.name = name, .gpus = 1, .other_gate = true,
