@@ -101,15 +101,18 @@ static int read_pod(const struct gt_at *at, const cJSON *metadata, struct gt_res
     int r = 0;
     for (const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL; owner && r >= 0;
          owner = owner->next)
-        if (strcmp(gt_get_string(owner, "kind"), "Pod") == 0 && cJSON_IsTrue(gt_get(owner, "controller")))
+        if (strcmp(gt_get_string(owner, "kind"), "Pod") == 0 && cJSON_IsTrue(gt_get(owner, "controller"))) {
             r = gt_api_text(at, owner, "name", GT_API_NAME_MAX, &claim->pod);
+            if (r >= 0)
+                r = gt_api_text(at, owner, "uid", GT_API_TEXT_MAX, &claim->pod_uid);
+        }
     claim->is_protected = cJSON_GetArraySize(gt_get(metadata, "finalizers")) > 0;
     return r;
 }
 
 int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, struct gt_err **err)
 {
-    struct gt_resource_claim claim = {.namespace_ = "", .uid = "", .pod = ""};
+    struct gt_resource_claim claim = {.namespace_ = "", .uid = "", .pod = "", .pod_uid = ""};
     const struct gt_at at = {source, "", err}, of_metadata = {source, "metadata", err};
     const cJSON *metadata = gt_get(object, "metadata"), *status = gt_get(object, "status");
     int r = gt_api_meta(&at, object, &claim.name, &claim.resource_version);

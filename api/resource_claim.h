@@ -33,7 +33,7 @@ struct gt_claim_request {
 struct gt_resource_claim {
     const char *namespace_, *name, *uid;
     const char *resource_version; /* "" not known */
-    const char *pod;              /* for which it was made from a template; "" none */
+    const char *pod, *pod_uid;    /* for which it was made from a template; "" none */
     bool is_protected;            /* it has GT_CLAIM_FINALIZER, or others, which that must not replace */
     bool deleting;
     unsigned request_count;

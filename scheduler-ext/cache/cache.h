@@ -227,7 +227,7 @@ struct gt_cache_claim_request {
 };
 struct gt_cache_claim { /* until another object is handed in */
     const char *namespace_, *name, *uid, *resource_version;
-    const char *pod;
+    const char *pod, *pod_uid; /* the second is "" where it was not made for a pod */
     bool is_protected, allocated, deleting;
     bool is_reserved; /* for a pod: a scheduler has taken it */
     bool is_plain;    /* each request is one for a number of GPUs, and there is nothing else */

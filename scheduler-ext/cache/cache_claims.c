@@ -20,9 +20,10 @@ static bool is_claim(const void *item, const void *key)
 static bool is_of_pod(const void *item, const void *key)
 {
     const struct cache_claim *claim = item;
-    const struct claim_key *wanted = key;
-    return strcmp(claim->pub.pod, wanted->name) == 0 &&
-           strcmp(claim->pub.namespace_, wanted->namespace_) == 0;
+    const struct gt_cache_pod *pod = key;
+    return strcmp(claim->pub.pod, pod->meta.name) == 0 &&
+           strcmp(claim->pub.namespace_, pod->meta.namespace_) == 0 &&
+           strcmp(claim->pub.pod_uid, pod->uid) == 0;
 }
 
 static struct cache_claim *find(const struct gt_cache *cache, const char *namespace_, const char *name)
@@ -33,9 +34,8 @@ static struct cache_claim *find(const struct gt_cache *cache, const char *namesp
 
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
-    const struct claim_key key = {pod->meta.namespace_, pod->meta.name};
-    struct cache_claim *claim = gt_table_find(
-        &cache->claims_of_pods, gt_cache_pod_hash(cache, key.namespace_, key.name), is_of_pod, &key);
+    uint32_t hash = gt_cache_pod_hash(cache, pod->meta.namespace_, pod->meta.name);
+    const struct cache_claim *claim = gt_table_find(&cache->claims_of_pods, hash, is_of_pod, pod);
     return claim ? &claim->pub : NULL;
 }
 
@@ -55,7 +55,8 @@ static size_t text_size(const char *text)
 static size_t size_of(const struct gt_resource_claim *from, const char *pod)
 {
     size_t size = sizeof(struct cache_claim) + text_size(from->namespace_) + text_size(from->name) +
-                  text_size(from->uid) + text_size(from->resource_version) + text_size(pod);
+                  text_size(from->uid) + text_size(from->resource_version) + text_size(pod) +
+                  text_size(from->pod_uid);
     for (unsigned i = 0; i < from->request_count; i++)
         size += sizeof(struct gt_cache_claim_request) + text_size(from->requests[i].name);
     for (unsigned i = 0; i < from->result_count; i++)
@@ -84,6 +85,7 @@ static void fill(const struct gt_resource_claim *from, const char *pod, struct c
                                       .uid = put(&at, from->uid),
                                       .resource_version = put(&at, from->resource_version),
                                       .pod = put(&at, pod),
+                                      .pod_uid = put(&at, from->pod_uid),
                                       .is_protected = from->is_protected,
                                       .is_plain = from->request_count > 0,
                                       .allocated = from->allocated,

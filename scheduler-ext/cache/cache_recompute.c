@@ -173,6 +173,12 @@ uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
     return mask;
 }
 
+/* And not of a pod of before that had the same name. */
+static bool is_claim_of(const struct cache_claim *claim, const struct cache_pod *pod)
+{
+    return !*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0;
+}
+
 /* GPUs that claims have. A plan's own claim tells no more than the plan, whose GPUs are assumed until the CR
  * names the pod. */
 static uint64_t find_claimed(const struct scene *scene)
@@ -181,7 +187,7 @@ static uint64_t find_claimed(const struct scene *scene)
     for (const struct cache_claim *claim = scene->node->allocated; claim; claim = claim->node_next) {
         struct cache_pod *pod = gt_cache_pod_named(scene->cache, claim->pub.namespace_, claim->pub.pod);
         uint64_t mask = gt_cache_claimed_gpus(claim);
-        if (pod && pod->node == scene->node) {
+        if (pod && pod->node == scene->node && is_claim_of(claim, pod)) {
             resolve(pod);
             if (pod->whole && pod->plan->node == scene->node && pod->resolved == mask)
                 continue;

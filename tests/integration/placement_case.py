@@ -113,6 +113,7 @@ class PodDouble(ApiDouble):
 
 class PlacementCase(unittest.TestCase):
     double = PodDouble
+    by_claims = False  # how the agents give GPUs
 
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -141,7 +142,7 @@ class PlacementCase(unittest.TestCase):
             for node in members:
                 self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}},
                              spec={}, status=node_status(gpus))
-                self.api.add(TOPOLOGIES, node, status=topology(node, gpus))
+                self.api.add(TOPOLOGIES, node, status=topology(node, gpus, by_claims=self.by_claims))
             self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
             self.nodes += members
 
@@ -179,7 +180,7 @@ class PlacementCase(unittest.TestCase):
             status = self.api.objects[collection, node]["status"]
             used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
         self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]),
-                                                       used + [(gpu, "ns", name) for gpu in gpus]))
+                                                       used + [(gpu, "ns", name) for gpu in gpus], by_claims=self.by_claims))
 
     def end(self, name):
         """The pod goes, and the node's agent notices."""
@@ -193,7 +194,7 @@ class PlacementCase(unittest.TestCase):
             collection, _, _ = self.api.place(TOPOLOGIES + "/x")
             status = self.api.objects[collection, node]["status"]
         used = [(o["gpu"], o["namespace"], o["pod"]) for o in status["owners"] if o["pod"] != name]
-        self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]), used))
+        self.api.add(TOPOLOGIES, node, status=topology(node, len(status["gpus"]), used, by_claims=self.by_claims))
 
     def condition(self, name):
         for condition in (self.pod(name) or {}).get("status", {}).get("conditions", []):

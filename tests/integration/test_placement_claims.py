@@ -35,11 +35,7 @@ class ClaimDouble(PodDouble):
 
 class PlacementClaimsTest(PlacementCase):
     double = ClaimDouble
-
-    def world(self, *args, **more):
-        super().world(*args, **more)
-        for node in self.nodes:
-            self.api.add(TOPOLOGIES, node, status=topology(node, by_claims=True))
+    by_claims = True
 
     def start(self, **options):
         return super().start(claims=GROUPS, **options)
@@ -175,6 +171,26 @@ class PlacementClaimsTest(PlacementCase):
         self.allocate("a-0", "s1-n3", 0, 1, 2, 3, 4, 5, 6, 7)
         for name in names[1:]:
             self.add_claim(name, "gputopo-gpus-8")
+        self.wait_checked(*names)
+
+    def test_claim_of_the_pod_before(self):
+        """It outlives its pod for a while: the next pod of that name has a claim of its own, and waits until the GPUs are given back."""
+        names = self.begin()
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        for name in names:
+            self.bind(name)
+        old = self.claim("a-1")
+        self.api.add(CLAIMS, "a-1-old", **{k: v for k, v in old.items() if k not in ("apiVersion", "kind")} | {
+            "metadata": {k: v for k, v in old["metadata"].items() if k not in ("name", "uid")}})
+        self.api.remove(CLAIMS, self.claim_name("a-1"))
+        self.end("a-1")
+        self.create("a-1", 1, claim=False)
+        self.assertTrue(wait_for(lambda: self.is_lifted("a-1") or self.host.job("ns/Job/a").get("reason") == "UnitStuck"))
+        self.assertFalse(self.is_lifted("a-1"))
+        self.add_claim("a-1", "gputopo-gpus-8")
+        self.api.remove(CLAIMS, "a-1-old")
         self.wait_checked(*names)
 
     def test_allocations_of_others_are_planned_around(self):

@@ -146,7 +146,8 @@ static void requests_are_read(void **state)
 {
     static const char text[] =
         "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":\"u\",\"resourceVersion\":\"7\","
-        "\"finalizers\":[\"x\"],\"ownerReferences\":[{\"kind\":\"Pod\",\"name\":\"p\",\"controller\":true}]},"
+        "\"finalizers\":[\"x\"],\"ownerReferences\":[{\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"v\","
+        "\"controller\":true}]},"
         "\"spec\":{\"devices\":{\"requests\":["
         "{\"name\":\"a\",\"exactly\":{\"deviceClassName\":\"gpu.metax-tech.com\",\"count\":4}},"
         "{\"name\":\"b\",\"exactly\":{\"deviceClassName\":\"c\"}},"
@@ -158,6 +159,7 @@ static void requests_are_read(void **state)
     assert_int_equal(read_claim(text, &claim, &object, NULL), 0);
     assert_string_equal(claim.resource_version, "7");
     assert_string_equal(claim.pod, "p");
+    assert_string_equal(claim.pod_uid, "v");
     assert_true(claim.is_protected);
     assert_int_equal(claim.request_count, 4);
     assert_string_equal(claim.requests[0].device_class, GT_DRA_CLASS);
