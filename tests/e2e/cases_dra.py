@@ -4,6 +4,7 @@ import json
 import signal
 import time
 
+from cases_claims import ClaimCases
 from harness import claims, pods
 from harness.account import apply
 from harness.agent import Agent
@@ -481,5 +482,6 @@ class DraCases:
         case(of + "pods come and go: planned, prepared and seen are the same", self.churn)
         case(of + "to the device plugin and back, with pods", self.back_and_forth)
         case(of + "what the agent's token may not write", self.may_not)
+        ClaimCases(self).run()
         case(of + "the agent's memory", self.footprint)
         self.report.case(of + "the agent ends cleanly", quick(lambda: self.node.agent.stop()))
