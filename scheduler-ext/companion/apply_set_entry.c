@@ -141,7 +141,7 @@ static uint64_t version_digest(const struct gt_apply_set_seen *seen)
     return gt_digest_keyed(seen->version ? seen->version : "");
 }
 
-/* Whether the watch has sent this version while the write was on its way. */
+/* Whether the watch sent this version while the write was on its way. */
 static bool was_observed(const struct gt_apply_set_entry *entry, const struct gt_apply_set_seen *seen)
 {
     if (entry->observed_count > GT_APPLY_SET_OBSERVED_MAX)
@@ -157,8 +157,11 @@ void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object)
     struct gt_apply_set_seen seen = {0};
     if (object && !see(entry->set, object, &seen))
         return; /* the watch will tell */
+    bool has_echo = was_observed(entry, &seen);
+    if (entry->observed_count > has_echo)
+        entry->set->spec.on_change(entry->set->spec.arg);
     /* Somebody else's write may have followed, and the watch will not send it again. */
-    if (was_observed(entry, &seen)) {
+    if (has_echo) {
         seen_done(&seen);
         gt_apply_set_caught_up(entry);
         return;
@@ -186,7 +189,8 @@ static void observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *
         gt_apply_set_queue(entry);
         return;
     }
-    bool is_echo = entry->awaited != NULL;
+    /* What comes during a write is judged at its answer: mostly it is what the write made. */
+    bool is_echo = entry->awaited || entry->call;
     free(gt_steal(entry->awaited));
     seen_done(&entry->later);
     entry->has_later = false;

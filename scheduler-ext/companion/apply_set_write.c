@@ -210,7 +210,10 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
                        "of this version?");
         if (set->spec.reports_own)
             set->spec.on_change(set->spec.arg);
-    } else
+    } else {
         gt_apply_set_failed(entry, gt_err_text(answer->error));
+        if (entry->observed_count > 0)
+            set->spec.on_change(set->spec.arg);
+    }
     gt_apply_set_queue(entry);
 }

@@ -99,6 +99,8 @@ class Bench:
         measure("ready after", self.ready_s, "s")
         measure("  lists", self.listed / 1e6, "MB")
         measure("  CPU until it has settled", cpu_seconds(pid), "s")
+        measure("  of it working out supernodes (wall clock)", self.metric(companion, "gputopo_joins_seconds_total"), "s")
+        measure("  how often", self.metric(companion, "gputopo_joins_total"), "times")
         if not settled:
             print("skipped\tnot all supernodes are written: memory is not told")
             return

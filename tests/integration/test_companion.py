@@ -29,6 +29,7 @@ SCHEDULER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 NAMESPACE = "gputopo-system"
 CONFIGMAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+EVENTS = 'gputopo_informer_events_total{resource="supernodes"}'
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 
@@ -611,14 +612,36 @@ class Conflicts(Case):
             answer = serve(request)
             if request.method == "PATCH" and "/supernodes/" in request.path and request.path.endswith("/status") and not edited:
                 edited.append(request.path.split("/")[-2])
-                joins = companion.metrics()["gputopo_joins_total"]
+                events = companion.metrics()[EVENTS]
                 self.api.add(SUPERNODES, edited[0], status={"tier": 5, "members": []}, metadata={"labels": LABEL})
-                wait_for(lambda: companion.metrics()["gputopo_joins_total"] > joins, 10)
+                wait_for(lambda: companion.metrics()[EVENTS] > events, 10)
             return answer
         self.api.serve = hold_back
         companion = self.start()
         self.wait(lambda: edited)
         self.wait(lambda: self.members() == {edited[0]: ["n1", "n2"]} and self.statuses()[edited[0]]["tier"] == 1)
+
+    def test_our_own_writes_are_no_news(self):
+        """Supernodes are not worked out again when the watch tells of a write before its answer comes."""
+        for pair in ("ab", "cd", "ef"):
+            self.add_mesh(*pair)
+        serve, joins, early = self.api.serve, [], []
+
+        def hold_back(request):
+            is_write = request.method in ("POST", "PATCH") and "/supernodes" in request.path
+            events = companion.metrics()[EVENTS] if is_write else 0
+            if is_write and not joins:
+                joins.append(companion.metrics()["gputopo_joins_total"])
+            answer = serve(request)
+            if is_write:
+                early.append(wait_for(lambda: companion.metrics()[EVENTS] > events, 10))
+            return answer
+        self.api.serve = hold_back
+        companion = self.start()
+        self.wait(lambda: len(self.members()) == 3 and len(early) >= 6)
+        self.settle()
+        self.assertTrue(all(early), early)
+        self.assertEqual(companion.metrics()["gputopo_joins_total"], joins[0])
 
     def test_a_report_that_is_too_large(self):
         self.add_mesh("n1", "n2")
