@@ -68,7 +68,9 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
     char agent[AGENT_MAX];
     snprintf(agent, sizeof(agent), "%s/%s (linux/%.32s) gputopo/%.40s", component, gt_version, system.machine,
              gt_commit);
-    r = gt_transport_new(loop, &kube->config, agent, &kube->transport, err);
+    r = gt_json_arena_new(&kube->arena, err);
+    if (r >= 0)
+        r = gt_transport_new(loop, &kube->config, agent, &kube->transport, err);
     if (r < 0)
         return r;
     *ret = gt_steal(kube);
@@ -82,6 +84,7 @@ void gt_kube_free(struct gt_kube *kube)
     while (kube->calls)
         gt_kube_cancel(kube->calls);
     gt_transport_free(kube->transport);
+    gt_json_arena_free(kube->arena);
     gt_source_free(kube->kick);
     gt_kube_token_free(kube->token);
     gt_kube_config_done(&kube->config);

@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_KUBE_INTERNAL_H
 #define GPUTOPO_KUBE_INTERNAL_H
 
+#include "base/json_arena.h"
 #include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/token.h"
@@ -14,6 +15,7 @@ struct gt_kube {
     struct gt_loop *loop;
     struct gt_kube_config config;
     struct gt_transport *transport;
+    struct gt_json_arena *arena; /* of the objects of lists and watches */
     struct gt_kube_token *token; /* NULL: none, or one that never changes */
     struct gt_jitter jitter;
     struct gt_kube_call *calls; /* all of them */

@@ -135,7 +135,7 @@ static void read_page(struct gt_kube_list *list, const char *body, size_t body_l
     struct gt_kube_page page;
     gt_auto_err struct gt_err *error = NULL;
     list->busy = true;
-    int r = gt_kube_page_read(body, body_len, on_item, list, &page, &error);
+    int r = gt_kube_page_read(list->kube->arena, body, body_len, on_item, list, &page, &error);
     list->busy = false;
     if (r < 0 || list->dead) {
         if (r == 0)

@@ -9,6 +9,7 @@
 #include "kube/status.h"
 
 struct page_reader {
+    struct gt_json_arena *arena;
     const char *text, *at, *end;
     gt_kube_page_item *item;
     void *arg;
@@ -56,7 +57,7 @@ static cJSON *value(struct page_reader *reader)
     if (!peek(reader))
         return NULL;
     const char *after = NULL;
-    cJSON *json = cJSON_ParseWithLengthOpts(reader->at, (size_t)(reader->end - reader->at), &after, 0);
+    cJSON *json = gt_json_arena_parse(reader->arena, reader->at, (size_t)(reader->end - reader->at), &after);
     if (json)
         reader->at = after;
     return json;
@@ -70,7 +71,7 @@ static int read_items(struct page_reader *reader)
     if (peek(reader) == 'n') { /* null: none */
         cJSON *json = value(reader);
         bool null = cJSON_IsNull(json);
-        cJSON_Delete(json);
+        gt_json_arena_delete(reader->arena, json);
         return null ? 0 : bad(reader, "items");
     }
     if (!take(reader, '['))
@@ -80,12 +81,12 @@ static int read_items(struct page_reader *reader)
     do {
         cJSON *json = value(reader);
         if (!cJSON_IsObject(json)) {
-            cJSON_Delete(json);
+            gt_json_arena_delete(reader->arena, json);
             return bad(reader, "an item is no object");
         }
         reader->page.items++;
         bool go_on = reader->item(reader->arg, json);
-        cJSON_Delete(json);
+        gt_json_arena_delete(reader->arena, json);
         if (!go_on)
             return -ECANCELED;
     } while (take(reader, ','));
@@ -107,7 +108,7 @@ static int read_member(struct page_reader *reader)
     cJSON *key = value(reader);
     const char *name = cJSON_GetStringValue(key);
     bool items = name && strcmp(name, "items") == 0, metadata = name && strcmp(name, "metadata") == 0;
-    cJSON_Delete(key);
+    gt_json_arena_delete(reader->arena, key);
     if (!name || !take(reader, ':'))
         return bad(reader, "no key");
     if (items)
@@ -120,7 +121,7 @@ static int read_member(struct page_reader *reader)
         r = keep_text(json, "continue", &reader->page.next, reader);
     if (metadata && r == 0)
         r = keep_text(json, "resourceVersion", &reader->page.resource_version, reader);
-    cJSON_Delete(json);
+    gt_json_arena_delete(reader->arena, json);
     return r;
 }
 
@@ -144,11 +145,11 @@ static int read_page(struct page_reader *reader)
     return 0;
 }
 
-int gt_kube_page_read(const char *text, size_t len, gt_kube_page_item *item, void *arg,
-                      struct gt_kube_page *ret, struct gt_err **err)
+int gt_kube_page_read(struct gt_json_arena *arena, const char *text, size_t len, gt_kube_page_item *item,
+                      void *arg, struct gt_kube_page *ret, struct gt_err **err)
 {
     struct page_reader reader = {
-        .text = text, .at = text, .end = text + len, .item = item, .arg = arg, .err = err};
+        .arena = arena, .text = text, .at = text, .end = text + len, .item = item, .arg = arg, .err = err};
     int r = read_page(&reader);
     if (r < 0) {
         gt_kube_page_done(&reader.page);

@@ -2,11 +2,10 @@
 #ifndef GPUTOPO_KUBE_PAGE_H
 #define GPUTOPO_KUBE_PAGE_H
 
-#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+#include "base/json_arena.h"
 
 /* What the metadata of one page of a list says. */
 struct gt_kube_page {
@@ -22,8 +21,8 @@ typedef bool gt_kube_page_item(void *arg, cJSON *item);
  * Reads a list object by object, so that only one of them is in memory as a tree. 0; -EBADMSG where it is no
  * list (objects before the bad place were reported); -ECANCELED where the callback said so.
  */
-int gt_kube_page_read(const char *text, size_t len, gt_kube_page_item *item, void *arg,
-                      struct gt_kube_page *ret, struct gt_err **err);
+int gt_kube_page_read(struct gt_json_arena *arena, const char *text, size_t len, gt_kube_page_item *item,
+                      void *arg, struct gt_kube_page *ret, struct gt_err **err);
 
 void gt_kube_page_done(struct gt_kube_page *page);
 

@@ -86,9 +86,10 @@ static void note_error(struct gt_kube_watch *watch, const cJSON *status)
 static bool on_line(void *arg, const char *line, size_t len)
 {
     struct gt_kube_watch *watch = arg;
+    struct gt_json_arena *arena = watch->kube->arena;
     if (len == 0)
         return true;
-    cJSON *json = cJSON_ParseWithLength(line, len);
+    cJSON *json = gt_json_arena_parse(arena, line, len, NULL);
     const char *type = gt_get_string(json, "type");
     cJSON *object = cJSON_GetObjectItemCaseSensitive(json, "object");
     static const char *const types[] = {
@@ -111,7 +112,7 @@ static bool on_line(void *arg, const char *line, size_t len)
             break;
         }
     }
-    cJSON_Delete(json);
+    gt_json_arena_delete(arena, json);
     return !watch->failed && !watch->dead;
 }
 

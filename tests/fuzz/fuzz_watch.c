@@ -80,7 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     unsigned items = 0;
     struct gt_kube_page page = {0};
-    if (gt_kube_page_read(text, size - 1, see_item, &items, &page, NULL) == 0) {
+    gt_auto_json_arena struct gt_json_arena *arena = NULL;
+    if (gt_json_arena_new(&arena, NULL) < 0)
+        abort();
+    if (gt_kube_page_read(arena, text, size - 1, see_item, &items, &page, NULL) == 0) {
         if (items != page.items || !page.resource_version)
             abort();
         gt_kube_page_done(&page);

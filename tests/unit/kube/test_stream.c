@@ -185,6 +185,8 @@ static void test_pages(void **state)
         {"", -EBADMSG, "", NULL, NULL},
         {"null", -EBADMSG, "", NULL, NULL},
     };
+    gt_auto_json_arena struct gt_json_arena *arena = NULL;
+    assert_int_equal(gt_json_arena_new(&arena, NULL), 0);
     for (size_t i = 0; i < GT_COUNT(cases); i++) {
         struct seen seen = {.text = GT_BUF(1024)};
         struct gt_kube_page page = {0};
@@ -194,7 +196,7 @@ static void test_pages(void **state)
         size_t len = strlen(cases[i].text);
         char *copy = malloc(len ? len : 1);
         memcpy(copy, cases[i].text, len);
-        int r = gt_kube_page_read(copy, len, see_item, &seen, &page, &error);
+        int r = gt_kube_page_read(arena, copy, len, see_item, &seen, &page, &error);
         free(copy);
         if (r != cases[i].result || strcmp(seen.text.data, cases[i].seen) != 0)
             fail_msg("case %zu: %d, '%s', %s", i, r, seen.text.data, gt_err_text(error));
@@ -215,7 +217,10 @@ static void test_stopped_page(void **state)
         "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"n\":\"a\"},{\"n\":\"b\"},{\"n\":\"c\"}]}";
     struct seen seen = {.text = GT_BUF(1024), .stop_after = 2};
     struct gt_kube_page page = {0};
-    assert_int_equal(gt_kube_page_read(text, sizeof(text) - 1, see_item, &seen, &page, NULL), -ECANCELED);
+    gt_auto_json_arena struct gt_json_arena *arena = NULL;
+    assert_int_equal(gt_json_arena_new(&arena, NULL), 0);
+    assert_int_equal(gt_kube_page_read(arena, text, sizeof(text) - 1, see_item, &seen, &page, NULL),
+                     -ECANCELED);
     assert_string_equal(seen.text.data, "[a][b]");
     assert_null(page.resource_version);
     gt_buf_done(&seen.text);
