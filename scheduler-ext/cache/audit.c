@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/text.h"
@@ -85,6 +86,49 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
     }
 }
 
+/* ---- ResourceClaims of a node ---- */
+
+/* Whether the node's agent gives it some of the GPUs. */
+static bool is_served(const struct cache_node *node, const struct cache_claim *claim, uint64_t gpus)
+{
+    for (uint32_t i = 0; i < node->owner_count; i++)
+        if (node->owners[i].mask & gpus && strcmp(node->owners[i].pod, claim->pub.pod) == 0 &&
+            strcmp(node->owners[i].namespace_, claim->pub.namespace_) == 0)
+            return true;
+    return false;
+}
+
+static void see_both(struct gt_audit *audit, const struct cache_node *node, const struct cache_claim *one,
+                     const struct cache_claim *other, uint64_t gpus)
+{
+    char shared[MASK_TEXT];
+    bool served = is_served(node, one, gpus);
+    bool later = served == is_served(node, other, gpus) ? strcmp(one->pub.uid, other->pub.uid) > 0 : !served;
+    const struct gt_cache_claim *first = later ? &other->pub : &one->pub;
+    const struct gt_cache_claim *second = later ? &one->pub : &other->pub;
+    gt_audit_see_claim(
+        audit, GT_FINDING_DOUBLE_CLAIMED, gt_digest_mix_text(audit->cache->seed, second->uid), second,
+        "GPUs %s of node %s are in two ResourceClaims, %s/%s and %s/%s; the pod of the second one "
+        "waits for the other's end",
+        mask_text(shared, gpus), node->name, first->namespace_, first->name, second->namespace_,
+        second->name);
+}
+
+static void check_resource_claims(struct gt_audit *audit, const struct cache_node *node)
+{
+    uint64_t claimed = 0;
+    for (const struct cache_claim *claim = node->allocated; claim; claim = claim->node_next) {
+        uint64_t gpus = gt_cache_claimed_gpus(claim);
+        for (const struct cache_claim *other = node->allocated; gpus & claimed && other != claim;
+             other = other->node_next) {
+            uint64_t shared = gpus & gt_cache_claimed_gpus(other);
+            if (shared)
+                see_both(audit, node, claim, other, shared);
+        }
+        claimed |= gpus;
+    }
+}
+
 /* ---- rounds ---- */
 
 static void look_at(struct gt_audit *audit, uint32_t pods)
@@ -95,6 +139,7 @@ static void look_at(struct gt_audit *audit, uint32_t pods)
 static void check_node(struct gt_audit *audit, const struct cache_node *node)
 {
     check_claims(audit, node);
+    check_resource_claims(audit, node);
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
         struct cache_job *job = (struct cache_job *)pod->pub.job;
         check_place(audit, pod);

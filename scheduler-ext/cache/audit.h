@@ -24,14 +24,16 @@ enum gt_finding_kind {
     GT_FINDING_UNIT_TORN,      /* a hard unit, or an atom: its pods are in two supernodes of tier 1 */
     GT_FINDING_DOUBLE_PLANNED, /* a pod's plan has a GPU that an older pod's plan has */
     GT_FINDING_MISPLACED,      /* a pod is on another node than planned, or uses other GPUs */
+    GT_FINDING_DOUBLE_CLAIMED, /* a ResourceClaim has a GPU of another one, which was first */
     GT_FINDING_KINDS,
 };
 const char *gt_finding_kind_name(enum gt_finding_kind kind); /* "UnitTorn" */
 
 struct gt_finding {
     enum gt_finding_kind kind;
-    const char *namespace_, *pod, *uid; /* which pod it is about; of a unit one of them */
-    const char *owner_api_version, *owner_kind, *owner_name, *owner_uid; /* of the pod; NULL: none */
+    const char *api_version, *object;                                    /* the kind of what it is about */
+    const char *namespace_, *name, *uid;                                 /* of a unit one of its pods */
+    const char *owner_api_version, *owner_kind, *owner_name, *owner_uid; /* NULL: none */
     const char *note;                                                    /* a sentence */
     bool told;                                                           /* the caller's, false at first */
 };

@@ -11,7 +11,8 @@ const char *gt_finding_kind_name(enum gt_finding_kind kind)
 {
     static const char *const names[] = {[GT_FINDING_UNIT_TORN] = "UnitTorn",
                                         [GT_FINDING_DOUBLE_PLANNED] = "DoublePlanned",
-                                        [GT_FINDING_MISPLACED] = "Misplaced"};
+                                        [GT_FINDING_MISPLACED] = "Misplaced",
+                                        [GT_FINDING_DOUBLE_CLAIMED] = "DoubleClaimed"};
     return names[kind];
 }
 
@@ -21,20 +22,19 @@ void gt_audit_free_finding(struct audit_finding *finding)
     free(finding);
 }
 
-static void copy_texts(struct audit_finding *finding, const struct cache_pod *pod, const char *note)
+static void copy_texts(struct audit_finding *finding, const struct gt_finding *about, const char *note)
 {
     struct gt_finding *pub = &finding->pub;
-    const struct gt_pod_meta *meta = &pod->pub.meta;
     const struct {
         const char *from, **to;
     } texts[] = {
-        {meta->namespace_, &pub->namespace_},
-        {meta->name, &pub->pod},
-        {pod->pub.uid, &pub->uid},
-        {pod->pub.owner_api_version, &pub->owner_api_version},
-        {meta->owner_kind, &pub->owner_kind},
-        {meta->owner_name, &pub->owner_name},
-        {pod->pub.owner_uid, &pub->owner_uid},
+        {about->namespace_, &pub->namespace_},
+        {about->name, &pub->name},
+        {about->uid, &pub->uid},
+        {about->owner_api_version, &pub->owner_api_version},
+        {about->owner_kind, &pub->owner_kind},
+        {about->owner_name, &pub->owner_name},
+        {about->owner_uid, &pub->owner_uid},
         {note, &pub->note},
     };
     size_t size = 0;
@@ -58,15 +58,17 @@ static struct audit_finding *find(const struct gt_audit *audit, enum gt_finding_
 
 /* Without memory it is left for the next round. */
 static struct audit_finding *add(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
-                                 const struct cache_pod *pod, const char *note)
+                                 const struct gt_finding *about, const char *note)
 {
     struct audit_finding *finding = calloc(1, sizeof(*finding));
     if (!finding)
         return NULL;
     finding->pub.kind = kind;
+    finding->pub.api_version = about->api_version;
+    finding->pub.object = about->object;
     finding->key = key;
     finding->since_ms = audit->now_ms;
-    copy_texts(finding, pod, note);
+    copy_texts(finding, about, note);
     if (!finding->texts) {
         gt_audit_free_finding(finding);
         return NULL;
@@ -75,20 +77,51 @@ static struct audit_finding *add(struct gt_audit *audit, enum gt_finding_kind ki
     return finding;
 }
 
-void gt_audit_see(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
-                  const struct cache_pod *pod, const char *format, ...)
+__attribute__((format(printf, 5, 0))) static void see(struct gt_audit *audit, enum gt_finding_kind kind,
+                                                      uint64_t key, const struct gt_finding *about,
+                                                      const char *format, va_list args)
 {
     struct audit_finding *finding = find(audit, kind, key);
     if (!finding && audit->count < GT_AUDIT_FINDINGS_MAX) {
         char note[AUDIT_NOTE_MAX];
-        va_list args;
-        va_start(args, format);
         vsnprintf(note, sizeof(note), format, args);
-        va_end(args);
-        finding = add(audit, kind, key, pod, note);
+        finding = add(audit, kind, key, about, note);
     }
     if (finding)
         finding->round = audit->round;
+}
+
+void gt_audit_see(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
+                  const struct cache_pod *pod, const char *format, ...)
+{
+    const struct gt_cache_pod *pub = &pod->pub;
+    const struct gt_finding about = {.api_version = "v1",
+                                     .object = "Pod",
+                                     .namespace_ = pub->meta.namespace_,
+                                     .name = pub->meta.name,
+                                     .uid = pub->uid,
+                                     .owner_api_version = pub->owner_api_version,
+                                     .owner_kind = pub->meta.owner_kind,
+                                     .owner_name = pub->meta.owner_name,
+                                     .owner_uid = pub->owner_uid};
+    va_list args;
+    va_start(args, format);
+    see(audit, kind, key, &about, format, args);
+    va_end(args);
+}
+
+void gt_audit_see_claim(struct gt_audit *audit, enum gt_finding_kind kind, uint64_t key,
+                        const struct gt_cache_claim *claim, const char *format, ...)
+{
+    const struct gt_finding about = {.api_version = "resource.k8s.io/v1",
+                                     .object = "ResourceClaim",
+                                     .namespace_ = claim->namespace_,
+                                     .name = claim->name,
+                                     .uid = claim->uid};
+    va_list args;
+    va_start(args, format);
+    see(audit, kind, key, &about, format, args);
+    va_end(args);
 }
 
 void gt_audit_end_round(struct gt_audit *audit)

@@ -238,6 +238,8 @@ struct gt_cache_claim { /* until another object is handed in */
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 /* Whether it has just these GPUs. */
 bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
+/* Another one that has one of its GPUs, too: the pod that is first there gets it. NULL: there is none. */
+const struct gt_cache_claim *gt_cache_claim_rival(const struct gt_cache_claim *claim);
 /* What a GPU is called in claims; NULL: not known. */
 const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node, unsigned gpu);
 

@@ -227,6 +227,16 @@ bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uin
     return claim->allocated && of->at && of->at->id == node && gt_cache_claimed_gpus(of) == mask;
 }
 
+const struct gt_cache_claim *gt_cache_claim_rival(const struct gt_cache_claim *claim)
+{
+    const struct cache_claim *of = (const struct cache_claim *)claim;
+    uint64_t mask = gt_cache_claimed_gpus(of);
+    for (const struct cache_claim *other = of->at ? of->at->allocated : NULL; other; other = other->node_next)
+        if (other != of && gt_cache_claimed_gpus(other) & mask)
+            return &other->pub;
+    return NULL;
+}
+
 const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);

@@ -20,10 +20,10 @@ struct gt_audit_watch {
 
 static void record(const struct gt_audit_watch *watch, const struct gt_finding *finding)
 {
-    struct gt_kube_event event = {.api_version = "v1",
-                                  .kind = "Pod",
+    struct gt_kube_event event = {.api_version = finding->api_version,
+                                  .kind = finding->object,
                                   .namespace_ = finding->namespace_,
-                                  .name = finding->pod,
+                                  .name = finding->name,
                                   .uid = finding->uid,
                                   .warning = true,
                                   .reason = gt_finding_kind_name(finding->kind),

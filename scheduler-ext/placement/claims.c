@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/digest.h"
 #include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/placement/evict.h"
 #include "scheduler-ext/placement/write.h"
 
 static bool may_write(struct reconcile *reconcile, const struct record *record,
@@ -88,16 +89,33 @@ static void write_next(struct reconcile *reconcile, const struct gt_cache_pod *p
         gt_write_claim(reconcile->pjob, record, WRITE_CLAIM_PROTECTION, claim, NULL);
 }
 
+/* Whether the claim has been seen with the plan's GPUs for long enough. */
+static bool is_settled(struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    struct record *record = gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
+    if (!record)
+        return false;
+    if (!record->claim_seen_ms)
+        record->claim_seen_ms = reconcile->now;
+    uint64_t when = record->claim_seen_ms + reconcile->placement->times.claims_ms;
+    if (reconcile->now >= when)
+        return true;
+    gt_placement_due(reconcile->pjob, when);
+    return false;
+}
+
 bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record)
 {
     const struct gt_cache_claim *claim =
         pod->claim_template ? gt_cache_claim_of(reconcile->placement->spec.cache, pod) : NULL;
     if (!pod->claim_template)
         return true;
+    if (claim && gt_cache_claim_holds(claim, pod->plan_node, pod->plan_mask))
+        return is_settled(reconcile, pod);
+    if (record)
+        record->claim_seen_ms = 0;
     if (!claim)
         say(reconcile, "ClaimMissing", pod, "is not there yet");
-    else if (gt_cache_claim_holds(claim, pod->plan_node, pod->plan_mask))
-        return true;
     else if (may_write(reconcile, record, claim))
         write_next(reconcile, pod, record, claim);
     return false;
@@ -117,4 +135,66 @@ void gt_claims_clear(struct reconcile *reconcile)
         if (claim && claim->allocated && !claim->is_reserved && may_write(reconcile, record, claim))
             gt_write_claim(reconcile->pjob, record, WRITE_CLAIM_CLEARED, claim, NULL);
     }
+}
+
+/* ---- pods that the agent of their node refuses ---- */
+
+/* The claim that was first. */
+static const struct gt_cache_claim *first_of(const struct reconcile *reconcile,
+                                             const struct gt_cache_pod *pod)
+{
+    if (!pod || !pod->claim_template || pod->deleting || pod->state != GT_CACHE_BOUND ||
+        pod->plan != GT_CACHE_PLAN_LOST)
+        return NULL;
+    const struct gt_cache_claim *claim = gt_cache_claim_of(reconcile->placement->spec.cache, pod);
+    return claim ? gt_cache_claim_rival(claim) : NULL;
+}
+
+static void handle_refused(struct reconcile *reconcile, const struct gt_cache_pod *pod,
+                           const struct gt_cache_claim *first)
+{
+    struct pjob *pjob = reconcile->pjob;
+    bool again = reconcile->placement->spec.options.lost_plan == GT_LOST_RECREATE && pod->meta.owner_name;
+    char text[1024];
+    snprintf(
+        text, sizeof(text),
+        "a GPU of pod %.253s is in the ResourceClaim %.63s/%.253s, too, which was first: its node's agent "
+        "refuses the pod until that claim is given back",
+        pod->meta.name, first->namespace_, first->name);
+    reconcile->lost++;
+    if (!reconcile->view->states[GT_MEMBER_TO_PLACE] && !reconcile->view->states[GT_MEMBER_PLANNED])
+        gt_placement_set_state(pjob, GT_PLACEMENT_LOST, "ClaimRefused", text);
+    if (again)
+        gt_evict_pod(reconcile, pod);
+    if (pjob->refused_told)
+        return;
+    reconcile->placement->counters.lost++;
+    gt_placement_event(pjob, pod, true, "ClaimRefused", again ? "Recreate" : "Report", text);
+}
+
+void gt_claims_handle_refused(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    uint64_t limit = reconcile->placement->spec.options.unschedulable_ms;
+    bool any = false;
+    for (uint32_t i = 0; i < reconcile->view->count; i++)
+        any = any || first_of(reconcile, reconcile->view->members[i].pod);
+    if (!any) {
+        pjob->refused_ms = 0;
+        pjob->refused_told = false;
+        return;
+    }
+    if (!pjob->refused_ms)
+        pjob->refused_ms = reconcile->now;
+    if (reconcile->now < pjob->refused_ms + limit) {
+        gt_placement_due(pjob, pjob->refused_ms + limit);
+        return;
+    }
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
+        const struct gt_cache_claim *first = first_of(reconcile, pod);
+        if (first)
+            handle_refused(reconcile, pod, first);
+    }
+    pjob->refused_told = true;
 }

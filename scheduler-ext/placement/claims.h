@@ -10,6 +10,10 @@
  * pod whose plan was lost, unless a scheduler has taken it. Each write holds for one version of the claim, so
  * none of an older plan comes later; what was written counts when the watch tells, for so every allocation
  * that was there before has been seen, too.
+ *
+ * One GPU can still come into two claims: a scheduler chooses it before it hears of ours, and writes that
+ * later. So gates stay for claims_ms (times.h) after all claims of their plans were seen; what is seen
+ * meanwhile is planned around.
  */
 
 /* Whether the pod's gate may go as far as its claim goes; otherwise what is to be done next for that is done,
@@ -17,5 +21,9 @@
 bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record);
 /* Clears what no plan holds any more. */
 void gt_claims_clear(struct reconcile *reconcile);
+/* Pods on their nodes that cannot start, since another claim was first: where that lasts (unschedulable_ms)
+ * it is told, and those whose owners make others are evicted, where that is wanted. In a round of
+ * evictions. */
+void gt_claims_handle_refused(struct reconcile *reconcile);
 
 #endif

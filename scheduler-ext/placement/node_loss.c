@@ -296,13 +296,11 @@ static void evict(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint32_t left = view->states[GT_MEMBER_MOVING] - !may_leave_last(reconcile);
-    gt_evict_begin(reconcile->pjob);
     for (uint32_t i = 0; left && i < view->count; i++)
         if (view->members[i].state == GT_MEMBER_MOVING) {
             gt_evict_pod(reconcile, view->members[i].pod);
             left--;
         }
-    gt_evict_end(reconcile->pjob);
 }
 
 static void tell_moves(struct reconcile *reconcile)
@@ -356,7 +354,6 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
         return false;
     }
     if (!view->states[GT_MEMBER_MOVING]) {
-        gt_evictions_done(pjob);
         tell_terminating(reconcile);
         return true;
     }

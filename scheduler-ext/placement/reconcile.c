@@ -10,6 +10,7 @@
 #include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/claims.h"
 #include "scheduler-ext/placement/content.h"
+#include "scheduler-ext/placement/evict.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:
@@ -540,8 +541,11 @@ static void reconcile_job(struct reconcile *reconcile)
     if (gt_placement_give_back(reconcile))
         return;
     struct gt_cache *cache = reconcile->placement->spec.cache;
+    gt_evict_begin(pjob);
     if (!gt_node_loss_handle(reconcile))
         return;
+    gt_claims_handle_refused(reconcile);
+    gt_evict_end(pjob);
     if (gt_decide_mend(cache, view, &pjob->reservations, true)) {
         if (!gt_placement_may_give_up(reconcile))
             return;

@@ -83,8 +83,8 @@ void gt_promise_tell(struct reconcile *reconcile);
 bool gt_promise_waits(struct reconcile *reconcile);
 
 /* ---- node_loss.c ---- */
-/* Moves units that have lost nodes, as their jobs want it. False: it has to be reconciled again before
- * anything else is done. */
+/* Moves units that have lost nodes, as their jobs want it, in a round of evictions. False: it has to be
+ * reconciled again before anything else is done. */
 bool gt_node_loss_handle(struct reconcile *reconcile);
 /* Until when the places of pods after those that leave are kept, seen from now. */
 uint64_t gt_node_loss_until(const struct reconcile *reconcile);

@@ -32,11 +32,12 @@ struct record {
     uint64_t stale;          /* digest of the version that the API server has a newer one of; 0: none known */
     uint64_t stale_until_ms; /* it is tried all the same after that */
     uint64_t claim_stale, claim_stale_until_ms; /* the same of its claim */
-    unsigned refusals;                          /* writes that the API server refused, one after the other */
-    uint64_t own_fence;   /* the last one that this leader had acknowledged in its term; 0: none */
-    bool lifted, deleted; /* the answer to that came; the object itself is still to come */
-    bool hinted;          /* it had its hint from here */
-    bool lost_told;       /* that its plan was lost */
+    uint64_t claim_seen_ms; /* since when its claim has been seen with the GPUs of the plan; 0: it has not */
+    unsigned refusals;      /* writes that the API server refused, one after the other */
+    uint64_t own_fence;     /* the last one that this leader had acknowledged in its term; 0: none */
+    bool lifted, deleted;   /* the answer to that came; the object itself is still to come */
+    bool hinted;            /* it had its hint from here */
+    bool lost_told;         /* that its plan was lost */
     bool relisted; /* what comes next counts though its version is lower; see gt_placement_on_relist() */
     bool no_gpus, no_gpus_told; /* it asks for no GPUs: no job of the cache has it */
     const char *unread;         /* nor has one this: why the cache did not take it; NULL: it did */
@@ -115,8 +116,10 @@ struct pjob {
     char *text, *plan;
     uint64_t told_digest, reported_ms; /* the last event */
     bool untold;                       /* a pod's condition could not be written then */
-    uint64_t retry_ms;                 /* after a failed write: not before then; 0: none failed */
-    bool refusal_told;                 /* that the API server refuses a write */
+    uint64_t refused_ms;               /* since when agents refuse claims of its pods; 0: they do not */
+    bool refused_told;
+    uint64_t retry_ms; /* after a failed write: not before then; 0: none failed */
+    bool refusal_told; /* that the API server refuses a write */
 };
 
 /* What another replica keeps. */

@@ -387,6 +387,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"settle", &times->settle_ms},
                    {"owner", &times->owner_ms},
                    {"gang", &times->gang_ms},
+                   {"claims_settle", &times->claims_ms},
                    {"return", &times->return_ms},
                    {"eviction", &times->eviction_ms},
                    {"request", &times->request_ms},

@@ -38,7 +38,7 @@ class PlacementClaimsTest(PlacementCase):
     by_claims = True
 
     def start(self, **options):
-        return super().start(claims=GROUPS, **options)
+        return super().start(**{"claims": GROUPS, "claims_settle": 50, **options})
 
     def claim_name(self, pod):
         return f"{pod}-gputopo-gpus-x"
@@ -66,6 +66,9 @@ class PlacementClaimsTest(PlacementCase):
         with self.api.lock:
             collection, _, _ = self.api.place(CLAIMS + "/x")
             return self.api.objects.get((collection, self.claim_name(pod)))
+
+    def results(self, name):
+        return ((self.claim(name) or {}).get("status", {}).get("allocation") or {}).get("devices", {}).get("results", [])
 
     def allocate(self, name, node, *gpus):
         """As somebody else."""
@@ -232,6 +235,92 @@ class PlacementClaimsTest(PlacementCase):
         self.wait_checked(*names)
         self.assertNotIn(taken[0], [(one["pool"], one["device"]) for name in names
                                     for one in self.claim(name)["status"]["allocation"]["devices"]["results"]])
+
+    def test_allocation_that_comes_late(self):
+        """kube-scheduler chose a planned GPU before it heard of the plan's claims, and writes that when all of these are there."""
+        self.world(2)
+        self.add_job("a", 4, 32)
+        self.start(claims_settle=2000)
+        names = [f"a-{i}" for i in range(4)]
+        self.add_pod("other", {"metadata": {}, "spec": {"containers": [{"name": "main", "image": "none"}]}})
+        self.add_claim("other", "gputopo-gpus-1")
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.assertTrue(wait_for(lambda: all(self.results(name) for name in names)))
+        node = self.take_from("a-2")
+        self.assertFalse(self.is_lifted("a-2"))
+        self.wait_checked(*names)
+        self.assertNotIn(node, {one["pool"] for name in names for one in self.results(name)})
+
+    def lift_all(self, **options):
+        """A job of four pods whose gates have gone, a fifth node, and the pod `other` with a claim."""
+        self.world(1, nodes_each=5)
+        self.add_job("a", 4, 32)
+        self.start(**options)
+        names = [f"a-{i}" for i in range(4)]
+        self.add_pod("other", {"metadata": {}, "spec": {"containers": [{"name": "main", "image": "none"}]}})
+        self.add_claim("other", "gputopo-gpus-1")
+        self.assertTrue(wait_for(lambda: self.review("mutate", indexed_pod("a", 0, gated=False))[1]))
+        for i, name in enumerate(names):
+            self.create(name, i)
+        self.wait_checked(*names)
+        return names
+
+    def take_from(self, pod):
+        taken = self.results(pod)[3]
+        self.allocate("other", taken["pool"], int(taken["device"].split("-")[2], 16) - 1)
+        return taken["pool"]
+
+    def test_allocation_that_comes_after_the_gates(self):
+        """The claim is cleared while no scheduler has taken it, which may choose other GPUs of the node then."""
+        self.lift_all()
+        self.take_from("a-2")
+        self.assertTrue(wait_for(lambda: not self.results("a-2")))
+        self.assertTrue(wait_for(lambda: (self.condition("a-2") or {}).get("reason") == "PlanLost"))
+
+    def test_pod_whose_claim_was_lost_is_made_again(self):
+        names = self.lift_all(recreate=1)
+        node = self.take_from("a-2")
+        self.assertTrue(wait_for(lambda: not self.pod("a-2")))
+        self.api.remove(CLAIMS, self.claim_name("a-2"))
+        self.create("a-2", 2)
+        self.wait_checked(*names)
+        self.assertNotEqual(planned_node(self.pod("a-2")), node)
+
+    def refused(self, names):
+        """Another pod has a GPU of a pod that is on its node: the agent has prepared its claim first."""
+        for name in names:
+            if name != "a-2":
+                self.bind(name)
+        pod = self.pod("a-2")
+        node = planned_node(pod)
+        self.add_pod("a-2", {**pod, "spec": {**pod["spec"], "nodeName": node}})
+        self.allocate("other", node, 3)
+        self.run_on("other", node, [3])
+        return node
+
+    def test_refused_claim(self):
+        """A pod that its node's agent refuses is evicted, and planned elsewhere."""
+        names = self.lift_all(recreate=1, unschedulable=500)
+        node = self.refused(names)
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["a-2"]))
+        self.assertTrue(any("other-gputopo-gpus-x, too" in note["note"] for note in self.host.notes), self.host.notes)
+        self.api.remove(CLAIMS, self.claim_name("a-2"))
+        self.end("a-2")
+        self.create("a-2", 2)
+        self.wait_checked(*names)
+        self.assertNotEqual(planned_node(self.pod("a-2")), node)
+
+    def test_refused_claim_is_told(self):
+        names = self.lift_all(unschedulable=500)
+        self.refused(names)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "ClaimRefused"))
+        self.assertEqual(self.api.evicted, [])
+        self.api.remove(CLAIMS, self.claim_name("other"))
+        self.end("other")
+        self.bind("a-2")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("state") == "placed"), self.host.job("ns/Job/a"))
 
     def test_nodes_of_the_plugin_are_left_alone(self):
         names = self.begin()

@@ -112,7 +112,8 @@ NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered"
 def check_reasons():
     """docs/troubleshooting.md lists every reason that the daemons give, and no other."""
     page = "docs/troubleshooting.md"
-    first_cells = re.findall(r"^\|([^|]*)\|", read(page).split("\n## Every reason\n")[1], flags=re.M)
+    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
+    first_cells = re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M)
     told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
     given = set()
     for path in files("agent", "api", "scheduler-ext", ends=(".c", ".h")):

@@ -4,7 +4,7 @@ import re
 
 from .waiting import Failed
 
-KINDS = ("UnitTorn", "DoublePlanned", "Misplaced")
+KINDS = ("UnitTorn", "DoublePlanned", "Misplaced", "DoubleClaimed")
 
 
 def events(cluster):

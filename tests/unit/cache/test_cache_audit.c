@@ -33,6 +33,17 @@ static int set_up(void **state)
     return 0;
 }
 
+/* Node "l0", whose GPUs claims give. */
+static int set_up_claims(void **state)
+{
+    static struct scene scene;
+    scene = (struct scene){.cache = new_cache(&(struct gt_cache_spec){.claims = true})};
+    give_plain_node(scene.cache, "l0");
+    assert_return_code(gt_audit_new(scene.cache, &scene.audit, NULL), 0);
+    *state = &scene;
+    return 0;
+}
+
 static int tear_down(void **state)
 {
     struct scene *scene = *state;
@@ -58,8 +69,8 @@ static void settle(struct scene *scene)
 
 static void assert_found(struct scene *scene, unsigned torn, unsigned twice, unsigned misplaced)
 {
-    static const char *const names[] = {"torn", "planned twice", "misplaced"};
-    const unsigned want[] = {torn, twice, misplaced};
+    static const char *const names[] = {"torn", "planned twice", "misplaced", "claimed twice"};
+    const unsigned want[] = {torn, twice, misplaced, 0};
     unsigned found[GT_FINDING_KINDS] = {0};
     settle(scene);
     for (struct gt_finding *at = NULL; (at = gt_audit_next(scene->audit, at));)
@@ -247,6 +258,56 @@ static void test_misplaced(void **state)
     assert_found(scene, 0, 0, 1); /* a node without an agent */
 }
 
+/* A claim of the pod with GPUs from..to. */
+static void give_claim(struct scene *scene, const char *pod, unsigned from, unsigned to)
+{
+    char text[4096];
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(scene->cache), "l0");
+    int len = snprintf(text, sizeof(text),
+                       "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s-claim\",\"uid\":\"%s-claim\","
+                       "\"resourceVersion\":\"1\",\"ownerReferences\":[{\"kind\":\"Pod\",\"name\":\"%s\","
+                       "\"uid\":\"%s\",\"controller\":true}]},\"status\":{\"allocation\":{\"devices\":"
+                       "{\"results\":[",
+                       pod, pod, pod, pod);
+    for (unsigned gpu = from; gpu <= to; gpu++)
+        len += snprintf(text + len, sizeof(text) - (size_t)len,
+                        "%s{\"request\":\"gpus\",\"driver\":\"gpu.metax-tech.com\",\"pool\":\"l0\","
+                        "\"device\":\"%s\"}",
+                        gpu > from ? "," : "", gt_cache_device_name(scene->cache, node, gpu));
+    snprintf(text + len, sizeof(text) - (size_t)len, "]}}}}");
+    cJSON *claim = cJSON_Parse(text);
+    assert_non_null(claim);
+    gt_cache_claim(scene->cache, claim);
+    cJSON_Delete(claim);
+}
+
+/* It is about the claim whose pod has to wait; where neither pod has its GPUs yet, always about the same. */
+static void test_double_claimed(void **state)
+{
+    struct scene *scene = *state;
+    give_claim(scene, "b", 0, 3);
+    give_claim(scene, "a", 4, 7);
+    settle(scene);
+    assert_null(gt_audit_next(scene->audit, NULL));
+    give_claim(scene, "a", 3, 6);
+    settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_DOUBLE_CLAIMED), 1);
+    assert_string_equal(gt_audit_next(scene->audit, NULL)->name, "b-claim");
+    assert_string_equal(gt_audit_next(scene->audit, NULL)->object, "ResourceClaim");
+    assert_string_equal(note(scene),
+                        "GPUs 3 of node l0 are in two ResourceClaims, ns/a-claim and ns/b-claim; the pod "
+                        "of the second one waits for the other's end");
+    give_topology(scene->cache, TOPOLOGY(.name = "l0", .gpus = 8, .owners = {{"b", 0x0f}}), 1);
+    give_claim(scene, "b", 0, 3);
+    for (unsigned i = 0; i < 3; i++) /* the first one has to be forgotten */
+        settle(scene);
+    assert_int_equal(gt_audit_count(scene->audit, GT_FINDING_DOUBLE_CLAIMED), 1);
+    assert_string_equal(gt_audit_next(scene->audit, NULL)->name, "a-claim");
+    gt_cache_claim_gone(scene->cache, "ns", "b-claim");
+    settle(scene);
+    assert_null(gt_audit_next(scene->audit, NULL));
+}
+
 /* The planner's mind changes nothing: what counts is the plan in the object. */
 static void test_object_counts(void **state)
 {
@@ -341,6 +402,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_double_planned, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_claim, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_misplaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_double_claimed, set_up_claims, tear_down),
         cmocka_unit_test_setup_teardown(test_object_counts, set_up, tear_down),
         cmocka_unit_test(test_random),
     };
