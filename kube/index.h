@@ -14,8 +14,8 @@
  * uid. 24 bytes and the name, and 16 to 24 in the table.
  */
 struct gt_index_entry {
-    uint64_t version, uid; /* digests */
-    uint32_t hash, mark;   /* mark: the list that it was last seen in */
+    uint64_t uid;        /* a digest */
+    uint32_t hash, mark; /* mark: the list that it was last seen in */
     char key[];            /* namespace, NUL, name, NUL */
 };
 

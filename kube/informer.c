@@ -95,7 +95,6 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
 static void see(struct gt_kube_informer *informer, cJSON *object)
 {
     const char *namespace_ = gt_kube_meta(object, "namespace"), *name = gt_kube_meta(object, "name");
-    uint64_t version = gt_digest_keyed(gt_kube_meta(object, "resourceVersion"));
     uint64_t uid = gt_digest_keyed(gt_kube_meta(object, "uid"));
     struct gt_index_entry *entry = *name ? gt_index_find(&informer->index, namespace_, name) : NULL;
     if (entry && entry->uid != uid) {
@@ -114,11 +113,6 @@ static void see(struct gt_kube_informer *informer, cJSON *object)
         return;
     }
     entry->mark = informer->mark;
-    if (!is_new && entry->version == version) {
-        informer->counters.unchanged++;
-        return;
-    }
-    entry->version = version;
     entry->uid = uid;
     if (is_new) {
         informer->counters.added++;

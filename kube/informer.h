@@ -6,10 +6,11 @@
 
 /*
  * Follows a set of objects: a list, then a watch, and a list again where the watch was lost; it never gives
- * up. Objects are handed on, not kept: only names and digests are remembered, to tell an addition from an
- * update, an update from nothing new, and to report after a new list what was deleted meanwhile. An object
- * that was deleted and made again under its name meanwhile is reported as deleted and added. Of an object
- * that has become too large to be read, what was known stays until it is gone or can be read again.
+ * up. Objects are handed on, not kept: only names and uids are remembered, to tell an addition from an update,
+ * and to report after a new list what was deleted meanwhile. A later list reports all objects again: its user
+ * may know of an own write that a restored etcd has lost. An object that was deleted and made again under its
+ * name meanwhile is reported as deleted and added. Of an object that has become too large to be read, what was
+ * known stays until it is gone or can be read again.
  */
 struct gt_kube_informer;
 
@@ -18,8 +19,7 @@ enum { GT_KUBE_OBJECTS_MAX = 200000 };
 struct gt_kube_informer_counters {
     uint64_t lists, lists_failed;
     uint64_t added, updated, deleted;
-    uint64_t unchanged; /* seen again in a list as it was known */
-    uint64_t refused;   /* beyond objects_max, or without a name */
+    uint64_t refused; /* beyond objects_max, or without a name */
     size_t objects;
     bool synced;
     struct gt_kube_watch_counters watch; /* of all watches together */

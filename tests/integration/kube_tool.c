@@ -400,7 +400,6 @@ static void say_counters(struct order *order, const cJSON *request)
         add_watch_counters(json, &counters.watch);
         cJSON_AddNumberToObject(json, "lists", (double)counters.lists);
         cJSON_AddNumberToObject(json, "listsFailed", (double)counters.lists_failed);
-        cJSON_AddNumberToObject(json, "unchanged", (double)counters.unchanged);
         cJSON_AddNumberToObject(json, "refused", (double)counters.refused);
         cJSON_AddNumberToObject(json, "objects", (double)counters.objects);
     }

@@ -188,14 +188,14 @@ static void test_index(void **state)
         struct gt_index_entry *entry = gt_index_add(&index, i % 2 ? "a" : "", name);
         assert_non_null(entry);
         entry->mark = i % 5 ? 1 : 2;
-        entry->version = i;
+        entry->uid = i;
     }
     assert_null(gt_index_add(&index, "b", "one-too-many"));
     for (unsigned i = 0; i < OBJECTS; i++) {
         snprintf(name, sizeof(name), "object-%u", i / 2);
         const struct gt_index_entry *entry = gt_index_find(&index, i % 2 ? "a" : "", name);
         assert_non_null(entry);
-        assert_int_equal(entry->version, i);
+        assert_int_equal(entry->uid, i);
         assert_string_equal(gt_index_name(entry), name);
     }
     size_t slot = 0;
