@@ -59,6 +59,7 @@ void gt_cache_free(struct gt_cache *cache)
     free_pods(cache);
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
+    gt_cache_claim_templates_done(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
     gt_cache_resources_done(cache);
@@ -159,10 +160,10 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
 
 size_t gt_cache_bytes(const struct gt_cache *cache)
 {
-    const struct gt_table *const tables[] = {&cache->pods,   &cache->jobs,          &cache->namespaces,
-                                             &cache->nodes,  &cache->supernodes,    &cache->suits,
-                                             &cache->texts,  &cache->taints,        &cache->requests,
-                                             &cache->claims, &cache->claims_of_pods};
+    const struct gt_table *const tables[] = {&cache->pods,   &cache->jobs,           &cache->namespaces,
+                                             &cache->nodes,  &cache->supernodes,     &cache->suits,
+                                             &cache->texts,  &cache->taints,         &cache->requests,
+                                             &cache->claims, &cache->claims_of_pods, &cache->claim_templates};
     size_t bytes =
         sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) + gt_mix_bytes(cache->mix);
     for (size_t i = 0; i < GT_COUNT(tables); i++)

@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "api/claim_template.h"
 #include "api/condition.h"
 #include "api/pod.h"
 #include "api/resource_claim.h"
@@ -83,6 +84,10 @@ void gt_cache_pod_gone(struct gt_cache *cache, const char *namespace_, const cha
 /* GPUs that a claim has are its pod's; or nobody's whom the cluster knows, and in use all the same. */
 void gt_cache_claim(struct gt_cache *cache, const cJSON *object);
 void gt_cache_claim_gone(struct gt_cache *cache, const char *namespace_, const char *name);
+
+/* ResourceClaimTemplates, of users and of the companion. */
+void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
+void gt_cache_claim_template_gone(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* Now and then: nodes that have fallen silent become ineligible, assumptions of callers expire (those of the
  * cache do not). */
@@ -234,6 +239,12 @@ struct gt_cache_claim { /* until another object is handed in */
     const struct gt_cache_claim_request *requests;
     unsigned request_count;
 };
+/* What it says, as api/claim_template.h has it; NULL: it is not known. Until another object is handed in. */
+const struct gt_claim_template *gt_cache_find_claim_template(const struct gt_cache *cache,
+                                                             const char *namespace_, const char *name);
+/* One that asks for GPUs, or has some, by its name; NULL: it is not known. */
+const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, const char *namespace_,
+                                                 const char *name);
 /* NULL: it is not known. */
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 /* Whether it has just these GPUs. */

@@ -32,6 +32,13 @@ static struct cache_claim *find(const struct gt_cache *cache, const char *namesp
     return gt_table_find(&cache->claims, gt_cache_pod_hash(cache, namespace_, name), is_claim, &key);
 }
 
+const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, const char *namespace_,
+                                                 const char *name)
+{
+    const struct cache_claim *claim = find(cache, namespace_, name);
+    return claim ? &claim->pub : NULL;
+}
+
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
     uint32_t hash = gt_cache_pod_hash(cache, pod->meta.namespace_, pod->meta.name);

@@ -57,6 +57,7 @@ struct cache_claim {
 /* Those of its node that are known. */
 uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim);
 void gt_cache_claims_done(struct gt_cache *cache);
+void gt_cache_claim_templates_done(struct gt_cache *cache);
 
 struct cache_node {
     const char *name;
@@ -303,8 +304,9 @@ struct gt_cache {
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, suits, taints, requests;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
-    struct cache_node **by_id;              /* [id of the cluster] */
-    uint32_t *row_of;                       /* likewise: node->row */
+    struct gt_table claim_templates;
+    struct cache_node **by_id; /* [id of the cluster] */
+    uint32_t *row_of;          /* likewise: node->row */
     uint32_t by_id_size;
     struct cache_pod *first_changed, *last_changed;
     struct cache_pod *silent; /* whom the caller changes and need not be told of */

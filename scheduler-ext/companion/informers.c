@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "kube/informer.h"
+#include "kube/status.h"
 #include "scheduler-ext/core/capacity.h"
 
 enum { TICK_MS = 5000, PODS_MAX = 1 << 20 };
@@ -26,6 +27,7 @@ static const struct {
     [GT_INFORMER_QUOTAS] = {"resourcequotas", &gt_kube_resource_quotas, NULL,
                             "GPUs are reserved for pods that do not exist as if there were no quota"},
     [GT_INFORMER_CLAIMS] = {"resourceclaims", &gt_kube_resource_claims, NULL, NULL},
+    [GT_INFORMER_CLAIM_TEMPLATES] = {"resourceclaimtemplates", &gt_kube_resource_claim_templates, NULL, NULL},
 };
 
 struct channel { /* an informer's way back */
@@ -122,6 +124,10 @@ static void came(void *arg, cJSON *object)
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
         break;
+    case GT_INFORMER_CLAIM_TEMPLATES:
+        gt_cache_claim_template(informers->cache, object);
+        NOTIFY(informers, saw_claim_template, informers->handlers[i_].arg, gt_kube_meta(object, "namespace"));
+        break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:
         came_pod(informers, object, false);
@@ -162,6 +168,9 @@ static void went(void *arg, const char *namespace_, const char *name, cJSON *obj
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_gone(informers->cache, namespace_, name);
+        break;
+    case GT_INFORMER_CLAIM_TEMPLATES:
+        gt_cache_claim_template_gone(informers->cache, namespace_, name);
         break;
     case GT_INFORMER_PODS:
     case GT_INFORMER_KINDS:

@@ -18,6 +18,7 @@ enum gt_informer_kind {
     GT_INFORMER_PLACEMENTS, /* GPUPlacements; the cache does without them */
     GT_INFORMER_QUOTAS,     /* ResourceQuotas; likewise. Nothing waits for them where they cannot be listed */
     GT_INFORMER_CLAIMS,     /* ResourceClaims, where limits become claims */
+    GT_INFORMER_CLAIM_TEMPLATES, /* likewise */
     GT_INFORMER_KINDS,
 };
 enum {
@@ -44,6 +45,7 @@ struct gt_cache_handlers {
     void (*saw_placement_gone)(void *arg, const char *namespace_, const char *name);
     void (*saw_quota)(void *arg, const cJSON *object);
     void (*saw_quota_gone)(void *arg, const char *namespace_, const char *name);
+    void (*saw_claim_template)(void *arg, const char *namespace_); /* the cache has it */
     void (*on_pod)(void *arg, struct gt_cache_pod *pod);
     void (*on_pod_gone)(void *arg, struct gt_cache_pod *pod);
     void (*on_refused)(void *arg, const char *namespace_, const char *name, const char *why);

@@ -8,6 +8,7 @@
 #include "scheduler-ext/companion/audit_watch.h"
 #include "scheduler-ext/companion/claim_templates.h"
 #include "scheduler-ext/companion/namespace_weights.h"
+#include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
@@ -29,6 +30,7 @@ struct placement_part {
     struct gt_audit_watch *audit;
     enum gt_claims claims;
     struct gt_claim_templates *templates; /* NULL: no limits are turned into claims */
+    struct gt_own_claims *own_claims;     /* likewise */
     struct gt_namespace_weights *weights;
     struct gt_source *sync_timer;
     bool leads, started, events_failing;
@@ -116,6 +118,27 @@ static void saw_quota(void *arg, const cJSON *object)
 static void saw_quota_gone(void *arg, const char *namespace_, const char *name)
 {
     gt_placement_saw_quota_gone(((struct placement_part *)arg)->placement, namespace_, name);
+}
+
+static void saw_claim_template(void *arg, const char *namespace_)
+{
+    struct placement_part *part = arg;
+    if (part->own_claims)
+        gt_own_claims_saw_template(part->own_claims, namespace_);
+}
+
+static void prepare_owner(void *arg, enum gt_owner_kind kind, cJSON *object)
+{
+    struct placement_part *part = arg;
+    if (part->own_claims)
+        gt_own_claims_prepare(part->own_claims, kind, object);
+}
+
+static void owner_gone(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+{
+    struct placement_part *part = arg;
+    if (part->own_claims)
+        gt_own_claims_forget(part->own_claims, kind, namespace_, name);
 }
 
 static void on_pod(void *arg, struct gt_cache_pod *pod)
@@ -329,6 +352,7 @@ static void part_free(void *self)
     gt_claim_templates_free(part->templates);
     gt_owner_events_free(part->events);
     gt_owner_watch_free(part->watch);
+    gt_own_claims_free(part->own_claims);
     gt_placement_free(part->placement);
     gt_namespace_weights_free(part->weights);
     gt_owners_free(part->owners);
@@ -356,6 +380,8 @@ static int start_controller(const struct gt_part_env *env, struct placement_part
     struct gt_owner_watch_spec watch = {.kube = env->kube,
                                         .owners = part->owners,
                                         .pod_groups = part->pod_groups,
+                                        .prepare = prepare_owner,
+                                        .on_gone = owner_gone,
                                         .on_owner = on_owner,
                                         .on_pod_group = on_pod_group,
                                         .on_error = on_owner_error,
@@ -393,6 +419,12 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
     part->claims = env->options->placement.claims;
     if (r >= 0 && part->claims != GT_CLAIMS_OFF)
         r = gt_claim_templates_new(env, &part->templates, err);
+    if (r >= 0 && part->templates)
+        r = gt_own_claims_new(&(struct gt_own_claims_spec){.cache = gt_informers_cache(env->informers),
+                                                           .owners = part->owners,
+                                                           .on_owner = on_owner,
+                                                           .arg = part},
+                              &part->own_claims, err);
     if (r < 0)
         return r;
     gt_informers_add_handlers(env->informers,
@@ -403,6 +435,7 @@ static int part_new(const struct gt_part_env *env, void **ret, struct gt_err **e
                                                           .saw_placement_gone = saw_placement_gone,
                                                           .saw_quota = saw_quota,
                                                           .saw_quota_gone = saw_quota_gone,
+                                                          .saw_claim_template = saw_claim_template,
                                                           .on_pod = on_pod,
                                                           .on_pod_gone = on_pod_gone,
                                                           .on_refused = on_refused,

@@ -49,12 +49,18 @@ static void take(struct follower *follower, const char *namespace_, const char *
         gt_owners_put(spec->owners, kind, object);
     else
         gt_owners_remove(spec->owners, kind, namespace_, name);
+    if (!object && spec->on_gone)
+        spec->on_gone(spec->arg, kind, namespace_, name);
     if (spec->on_owner)
         spec->on_owner(spec->arg, kind, namespace_, name);
 }
 
 static void on_object(void *arg, cJSON *object)
 {
+    const struct follower *follower = arg;
+    const struct gt_owner_watch_spec *spec = &follower->watch->spec;
+    if (spec->prepare && follower->number < GT_OWNER_KINDS)
+        spec->prepare(spec->arg, (enum gt_owner_kind)follower->number, object);
     take(arg, gt_kube_meta(object, "namespace"), gt_kube_meta(object, "name"), object);
 }
 

@@ -55,7 +55,8 @@ ARRAY_OF(containers, container);
 MEMBERS gate_members[] = {{"name", &text}, {0}};
 OBJECT_OF(gate, gate_members);
 ARRAY_OF(gates, gate);
-MEMBERS claim_members[] = {{"name", &text}, {"resourceClaimTemplateName", &text}, {0}};
+MEMBERS claim_members[] = {
+    {"name", &text}, {"resourceClaimTemplateName", &text}, {"resourceClaimName", &text}, {0}};
 OBJECT_OF(claim, claim_members);
 ARRAY_OF(claims, claim);
 MEMBERS nothing[] = {{0}};
@@ -64,7 +65,8 @@ MEMBERS affinity_members[] = {{"nodeAffinity", &node_affinity}, {0}};
 OBJECT_OF(affinity, affinity_members);
 
 /* A template, and the owners that have some: api/owner.c. */
-MEMBERS template_spec_members[] = {{"initContainers", &containers}, {"containers", &containers}, {0}};
+MEMBERS template_spec_members[] = {
+    {"resourceClaims", &claims}, {"initContainers", &containers}, {"containers", &containers}, {0}};
 OBJECT_OF(template_spec, template_spec_members);
 MEMBERS template_members[] = {{"metadata", &metadata}, {"spec", &template_spec}, {0}};
 OBJECT_OF(template, template_members);

@@ -10,6 +10,7 @@
 #include "kube/base64.h"
 #include "scheduler-ext/webhook/claim.h"
 #include "scheduler-ext/webhook/json_patch.h"
+#include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
 
 enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
@@ -23,6 +24,7 @@ static const char on_a_node[] =
 struct review {
     cJSON *json;
     const cJSON *request, *object;
+    cJSON *changed; /* the object, whose claims others take the place of */
     const char *uid, *namespace_, *operation;
 };
 
@@ -65,6 +67,8 @@ static int read_review(const char *body, size_t len, const char *resource, struc
     ret->uid = gt_get_string(ret->request, "uid");
     ret->operation = gt_get_string(ret->request, "operation");
     ret->object = gt_get(ret->request, "object");
+    ret->changed =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(ret->json, "request"), "object");
     ret->namespace_ = gt_get_string(ret->request, "namespace");
     if (!*ret->uid || strlen(ret->uid) > UID_MAX || !*ret->operation)
         return gt_fail(err, EINVAL, "the review has no request with uid and operation");
@@ -332,23 +336,44 @@ static bool wants_claim(const struct gt_webhook *webhook, const struct gt_pod *p
            (webhook->claims == GT_CLAIMS_OF_ALL || (webhook->claims == GT_CLAIMS_OF_GROUPS && grouped));
 }
 
+/* Claims that its user wrote; -EINVAL, -ENOENT: nothing can be planned for them, `refusal` says why. */
+static int see_own_claim(const struct gt_webhook *webhook, const struct review *review, struct gt_buf *patch,
+                         struct gt_err **refusal)
+{
+    if (webhook->claims == GT_CLAIMS_OFF)
+        return 0;
+    cJSON *spec = cJSON_GetObjectItemCaseSensitive(review->changed, "spec");
+    int r = gt_own_claim_replace(webhook->cache, review->namespace_, webhook->resource, spec, patch, refusal);
+    if (r < 0)
+        gt_own_claim_stand_in(webhook->resource, spec);
+    return r;
+}
+
 int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                       struct gt_err **err)
 {
     auto_review struct review review = {0};
     auto_seen struct seen_pod seen = {0};
     auto_verdict struct review_verdict verdict = {.patch = GT_BUF(PATCH_MAX)};
+    gt_auto_buf struct gt_buf own_patch = GT_BUF(PATCH_MAX);
+    gt_auto_err struct gt_err *unfit = NULL;
     bool doubt;
-    int r = read_review(body, len, webhook->resource, &review, err);
+    int r = read_review(body, len, webhook->resource, &review, err), own = 0;
     if (r < 0)
         return r;
-    if (is_new_pod(&review))
+    if (is_new_pod(&review)) {
+        own = see_own_claim(webhook, &review, &own_patch, &unfit);
         see_pod(webhook, &review, &seen);
+    }
     const struct gt_pod *pod = &seen.pod;
-    if (pod->invalid) {
+    bool grouped = !pod->invalid && pod->gpus.total && is_grouped(webhook, &seen, &doubt);
+    if (pod->invalid || own < 0) {
         remove_plan(pod->annotations, &verdict.patch);
+        if (grouped && !doubt)
+            verdict.refusal = gt_steal(unfit);
     } else if (pod->gpus.total) {
-        bool grouped = is_grouped(webhook, &seen, &doubt);
+        if (own && grouped && !pod->node_name)
+            gt_buf_add(&verdict.patch, own_patch.data, own_patch.len);
         verdict.warning =
             grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
         bool waits = grouped && !pod->node_name && !pod->gated, claims = wants_claim(webhook, pod, grouped);
@@ -394,8 +419,11 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     gt_auto_owner struct gt_owner *owner = NULL, *old = NULL;
     bool update = is(review->operation, "UPDATE");
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
-        gt_get_at(review->object, "metadata", "deletionTimestamp") ||
-        gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0 || !owner)
+        gt_get_at(review->object, "metadata", "deletionTimestamp"))
+        return;
+    if (webhook->claims != GT_CLAIMS_OFF)
+        gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource, review->changed);
+    if (gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0 || !owner)
         return;
     if (!gt_owner_is_grouped(owner)) {
         for (unsigned i = 0; i < owner->spec.count; i++)

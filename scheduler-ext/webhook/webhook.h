@@ -26,6 +26,7 @@ enum { GT_WEBHOOK_BODY_MAX = 4 << 20 };
  * the pod's owner is of a kind that has templates, but not known yet, the pod is gated in doubt: the
  * controller lifts a gate that was not needed, and nobody could add one later. A pod that breaks a rule of
  * the annotations is refused with its sentence: to ask once costs the API server half as much as twice.
+ * Claims that its user wrote become those of the companion, or are refused (own_claim.h).
  * -EINVAL where the body is no AdmissionReview: nothing is appended, the request is answered with status 400.
  */
 int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,

@@ -6,7 +6,7 @@ import json
 import os
 
 from harness import install, pods
-from harness.claims import DraNode, claiming
+from harness.claims import DraNode, claiming, template
 from harness.placed import RESOURCE, Placed, annotation, job, pod_template, statefulset
 from harness.report import quick
 from harness.waiting import Failed, same, until
@@ -64,7 +64,7 @@ class ClaimCases:
     def job_ran(self, name, count, gpus):
         return self.ran(f"job-name={name}", f"job-{name}", count, gpus)
 
-    def ran(self, selector, placement, count, gpus):
+    def ran(self, selector, placement, count, gpus, name="gputopo-gpus"):
         """Until its pods run: one claim a pod, and planned, allocated, prepared and seen are the same. Returns {node: its GPUs}."""
         held = {}
         for pod in self.placed.bound(selector, count):
@@ -72,7 +72,7 @@ class ClaimCases:
             same([RESOURCE in one["resources"].get(kind, {}) for one in spec["containers"] for kind in ("limits", "requests")],
                  [False, False], f"limits of {of}")
             same([(one["name"], one.get("resourceClaimTemplateName")) for one in spec["resourceClaims"]],
-                 [("gputopo-gpus", f"gputopo-gpus-{gpus}")], f"claims of {of}")
+                 [(name, f"gputopo-gpus-{gpus}")], f"claims of {of}")
             same(annotation(pod, "node"), spec["nodeName"], f"the node of {of}, as planned")
             planned = node.machine.indices(json.loads(annotation(pod, "gpus"))["c0"])
             same(len(planned), gpus, f"planned GPUs of {of}")
@@ -169,6 +169,33 @@ class ClaimCases:
             same(list(self.ran("app=set", "statefulset-set", 2, 2)), list(held), f"the node of the StatefulSet after {name}")
             self.no_gpu_twice()
 
+    @staticmethod
+    def by_claims(template, name):
+        """The template with a claim of that ResourceClaimTemplate in the place of its limits."""
+        spec = template["spec"]
+        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": name}]
+        spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+        return template
+
+    def own_claims(self):
+        """A job whose user wrote the claims is placed as one with limits; what cannot be planned is refused."""
+        self.placed.create(job("own", 2, self.by_claims(self.template(0, 8), "gpus-4")))
+        held = self.ran("job-name=own", "job-own", 2, 4, "gpus")
+        same([sorted(gpus) for gpus in held.values()], [list(range(8))], "the unit's GPUs, on one node")
+        self.no_gpu_twice()
+        chosen = template("gpus-chosen", 4, selectors=[{"cel": {"expression": 'device.driver == "gpu.metax-tech.com"'}}])
+        pod = {"apiVersion": "v1", "kind": "Pod", **self.by_claims(self.template(0, 8), chosen["metadata"]["name"])}
+        pod["metadata"]["name"] = "chosen"
+        self.dra.apply(chosen)
+        def refused():
+            try:
+                self.dra.apply(pod)
+            except Failed as refusal:
+                return "has selectors, to which a plan does not keep" in str(refusal) or (False, refusal)
+            raise Failed("a pod whose claim has selectors was admitted")
+        until("it to be refused with its sentence", refused)
+        self.cluster.kubectl("delete", "resourceclaimtemplate", chosen["metadata"]["name"])
+
     def at_once(self):
         """While the plan of a job is written kube-scheduler places single pods; together they need every GPU."""
         singles, torn = [f"at-once-{number}" for number in range(8)], []
@@ -213,6 +240,7 @@ class ClaimCases:
             return
         case("jobs beside pods that kube-scheduler places; planned, allocated, prepared and seen are the same", self.job_beside_single)
         case("a job without room waits, and its claims hold nothing", self.waits)
+        case("a job whose user wrote the claims", self.own_claims)
         case("pods of a StatefulSet go: the next ones have claims of their own, in their unit's supernode", self.successors)
         if self.dra.newest: # of two pods at once 1.34.1 itself has given one GPU to both
             case("a job and single pods come at once: no GPU is in two claims", self.at_once)

@@ -1,7 +1,8 @@
 # The placement controller: against the double of the API server, and against the real one where its program is found
 # ($GPUTOPO_KUBE_BIN or PATH; skipped otherwise).
 if(TARGET gt_placement)
-    add_executable(placement-host ${CMAKE_CURRENT_LIST_DIR}/placement_host.c)
+    add_executable(placement-host ${CMAKE_CURRENT_LIST_DIR}/placement_host.c
+                   ${CMAKE_SOURCE_DIR}/scheduler-ext/companion/own_claims.c)
     target_link_libraries(placement-host PRIVATE core_checks gt_webhook)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/placement
@@ -13,6 +14,9 @@ if(TARGET gt_placement)
     add_test(NAME integration/placement-claims
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_claims.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-claims PROPERTIES LABELS integration TIMEOUT 1500)
+    add_test(NAME integration/placement-own-claims
+             COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_own_claims.py $<TARGET_FILE:placement-host>)
+    set_tests_properties(integration/placement-own-claims PROPERTIES LABELS integration TIMEOUT 1500)
     add_test(NAME integration/placement-queues
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_placement_queues.py $<TARGET_FILE:placement-host>)
     set_tests_properties(integration/placement-queues PROPERTIES LABELS integration TIMEOUT 1500)

@@ -24,6 +24,8 @@
 #include "base/text.h"
 #include "kube/kubeconfig.h"
 #include "kube/lines.h"
+#include "kube/status.h"
+#include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/owners/owner_events.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
@@ -38,7 +40,17 @@ static const struct gt_kube_resource topologies = {"topology.metax-tech.com", "v
                                      supernodes = {"topology.metax-tech.com", "v1alpha1", "supernodes",
                                                    false};
 
-enum { KIND_TOPOLOGY, KIND_NODE, KIND_SUPERNODE, KIND_PLACEMENT, KIND_QUOTA, KIND_POD, KIND_CLAIM, KINDS };
+enum {
+    KIND_TOPOLOGY,
+    KIND_NODE,
+    KIND_SUPERNODE,
+    KIND_PLACEMENT,
+    KIND_QUOTA,
+    KIND_POD,
+    KIND_CLAIM,
+    KIND_TEMPLATE,
+    KINDS
+};
 
 static struct host {
     struct gt_loop *loop;
@@ -49,6 +61,7 @@ static struct host {
     struct gt_pod_groups *pod_groups;
     struct gt_owner_watch *watch;
     struct gt_owner_events *events;
+    struct gt_own_claims *own_claims;
     struct gt_placement *placement;
     struct gt_source *tick;
     struct gt_lines input;
@@ -98,6 +111,10 @@ static void on_object(void *arg, cJSON *object)
     case KIND_CLAIM:
         gt_cache_claim(host.cache, object);
         break;
+    case KIND_TEMPLATE:
+        gt_cache_claim_template(host.cache, object);
+        gt_own_claims_saw_template(host.own_claims, gt_kube_meta(object, "namespace"));
+        break;
     default:
         gt_pod_read(object, GT_RESOURCE_GPU, &pod);
         gt_placement_saw_pod(host.placement, &pod);
@@ -127,6 +144,9 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
         break;
     case KIND_CLAIM:
         gt_cache_claim_gone(host.cache, namespace_, name);
+        break;
+    case KIND_TEMPLATE:
+        gt_cache_claim_template_gone(host.cache, namespace_, name);
         break;
     default:
         gt_placement_saw_pod_gone(host.placement, namespace_, name);
@@ -413,6 +433,18 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
     return gt_fail(err, EINVAL, "%s: no such option", text);
 }
 
+static void prepare_owner(void *arg, enum gt_owner_kind kind, cJSON *object)
+{
+    (void)arg;
+    gt_own_claims_prepare(host.own_claims, kind, object);
+}
+
+static void owner_gone(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name)
+{
+    (void)arg;
+    gt_own_claims_forget(host.own_claims, kind, namespace_, name);
+}
+
 static int start_informers(struct gt_err **err)
 {
     static const struct gt_kube_resource *const resources[KINDS] = {&topologies,
@@ -421,10 +453,11 @@ static int start_informers(struct gt_err **err)
                                                                     &gt_kube_gpu_placements,
                                                                     &gt_kube_resource_quotas,
                                                                     &gt_kube_pods,
-                                                                    &gt_kube_resource_claims};
+                                                                    &gt_kube_resource_claims,
+                                                                    &gt_kube_resource_claim_templates};
     for (unsigned i = 0; i < KINDS; i++) {
         host.followers[i].kind = i;
-        if (i == KIND_CLAIM && host.claims == GT_CLAIMS_OFF) {
+        if (i >= KIND_CLAIM && host.claims == GT_CLAIMS_OFF) {
             host.followers[i].synced = true;
             continue;
         }
@@ -441,6 +474,8 @@ static int start_informers(struct gt_err **err)
     }
     const struct gt_owner_watch_spec watch = {.kube = host.kube,
                                               .owners = host.owners,
+                                              .prepare = host.claims ? prepare_owner : NULL,
+                                              .on_gone = owner_gone,
                                               .pod_groups = host.pod_groups,
                                               .on_owner = on_owner,
                                               .on_pod_group = on_pod_group,
@@ -480,6 +515,9 @@ static int start(int argc, char **argv, struct gt_err **err)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
     if (r == 0)
         r = gt_pod_groups_new(GT_RESOURCE_GPU, &host.pod_groups, err);
+    const struct gt_own_claims_spec own = {host.cache, host.owners, on_owner, NULL};
+    if (r == 0)
+        r = gt_own_claims_new(&own, &host.own_claims, err);
     spec.loop = host.loop;
     spec.kube = host.kube;
     spec.recorder = host.recorder;
@@ -506,6 +544,7 @@ static void end(void)
     if (host.watch)
         gt_owner_events_free(host.events);
     gt_owner_watch_free(host.watch);
+    gt_own_claims_free(host.own_claims);
     if (host.placement)
         gt_placement_free(host.placement);
     if (host.recorder)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "api/claim_template.h"
 #include "api/names.h"
 #include "api/resource_claim.h"
 #include "api/resource_slice.h"
@@ -43,6 +44,55 @@ static void claims_are_read(void **state)
     assert_int_equal(claim.pod_count, 1);
     assert_string_equal(claim.pods[0], "p");
     cJSON_Delete(object);
+}
+
+/* What pods of a ResourceClaimTemplate have, and why nothing can be planned for others. */
+static void templates_are_read(void **state)
+{
+#define REQUEST(more) "{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"gpu.metax-tech.com\"" more "}}"
+    static const struct {
+        const char *devices;
+        bool asks;
+        unsigned gpus;
+        const char *unfit;
+    } cases[] = {
+        {"", false, 0, NULL},
+        {"\"requests\":[{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"x\"}}]", false, 0, NULL},
+        {"\"requests\":[" REQUEST("") "]", true, 1, NULL},
+        {"\"requests\":[" REQUEST(
+             ",\"count\":32,\"allocationMode\":\"ExactCount\",\"adminAccess\":false") "]",
+         true, 32, NULL},
+        {"\"requests\":[" REQUEST(",\"count\":0") "]", true, 0, "a claim may have"},
+        {"\"requests\":[" REQUEST(",\"count\":33") "]", true, 0, "a claim may have"},
+        {"\"requests\":[" REQUEST(",\"allocationMode\":\"All\"") "]", true, 0, "all GPUs"},
+        {"\"requests\":[" REQUEST(",\"adminAccess\":true") "]", true, 0, "adminAccess"},
+        {"\"requests\":[" REQUEST(",\"selectors\":[{}]") "]", true, 0, "selectors"},
+        {"\"requests\":[" REQUEST("") "],\"constraints\":[{}]", true, 0, "constraints"},
+        {"\"requests\":[" REQUEST("") "],\"config\":[{}]", true, 0, "configuration"},
+        {"\"requests\":[{\"name\":\"n\"}," REQUEST("") "]", true, 0, "several requests"},
+        {"\"requests\":[{\"name\":\"n\",\"firstAvailable\":[{\"deviceClassName\":\"gpu.metax-tech.com\"}]}]",
+         true, 0, "alternatives"},
+    };
+#undef REQUEST
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[1024];
+        struct gt_claim_template read;
+        snprintf(
+            text, sizeof(text),
+            "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"t\"},\"spec\":{\"spec\":{\"devices\":{%s}}}}",
+            cases[i].devices);
+        cJSON *object = cJSON_Parse(text);
+        assert_non_null(object);
+        assert_int_equal(gt_claim_template_read(object, &read, NULL), 0);
+        assert_int_equal(read.asks, cases[i].asks);
+        assert_int_equal(read.gpus, cases[i].gpus);
+        if (cases[i].unfit)
+            assert_non_null(strstr(read.unfit, cases[i].unfit));
+        else
+            assert_null(read.unfit);
+        cJSON_Delete(object);
+    }
 }
 
 static void nonsense_is_refused(void **state)
@@ -197,9 +247,10 @@ static void allocations_are_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_are_read),     cmocka_unit_test(requests_are_read),
-        cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(allocations_are_written),
-        cmocka_unit_test(slices_are_written),  cmocka_unit_test(long_names_fit),
+        cmocka_unit_test(claims_are_read),         cmocka_unit_test(templates_are_read),
+        cmocka_unit_test(requests_are_read),       cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(allocations_are_written), cmocka_unit_test(slices_are_written),
+        cmocka_unit_test(long_names_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_API_CLAIM_TEMPLATE_H
+#define GPUTOPO_API_CLAIM_TEMPLATE_H
+
+#include "api/pod_claim.h"
+
+/*
+ * ResourceClaimTemplate (resource.k8s.io/v1): what those that users write ask for. Texts are borrowed: they
+ * belong to the object that was read.
+ */
+struct gt_claim_template {
+    const char *namespace_, *name;
+    bool asks;           /* for GPUs of the class GT_DRA_CLASS */
+    const char *request; /* of `gpus` of them, all that it asks for */
+    unsigned gpus;
+    /* Why no GPUs can be planned for it, the end of a sentence about it that lives for ever; NULL: they can.
+     * A plan keeps to a number of GPUs and to nothing else. */
+    const char *unfit;
+};
+
+/* -EINVAL with the path of what is wrong. */
+int gt_claim_template_read(const cJSON *object, struct gt_claim_template *ret, struct gt_err **err);
+
+#endif

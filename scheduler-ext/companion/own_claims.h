@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUTOPO_COMPANION_OWN_CLAIMS_H
+#define GPUTOPO_COMPANION_OWN_CLAIMS_H
+
+#include "scheduler-ext/owners/owners.h"
+#include "scheduler-ext/webhook/own_claim.h"
+
+/*
+ * Owners whose templates name ResourceClaimTemplates of users: they are read as if these were the companion's
+ * own (webhook/own_claim.h), as their pods will be. One that comes before its ResourceClaimTemplate is kept,
+ * and read again when that is there.
+ */
+struct gt_own_claims;
+
+struct gt_own_claims_spec {
+    const struct gt_cache *cache;
+    struct gt_owners *owners;
+    /* An owner has been read again. */
+    void (*on_owner)(void *arg, enum gt_owner_kind kind, const char *namespace_, const char *name);
+    void *arg;
+};
+
+int gt_own_claims_new(const struct gt_own_claims_spec *spec, struct gt_own_claims **ret, struct gt_err **err);
+void gt_own_claims_free(struct gt_own_claims *own); /* NULL is allowed */
+
+/* Before an owner is read. */
+void gt_own_claims_prepare(struct gt_own_claims *own, enum gt_owner_kind kind, cJSON *object);
+/* It is gone. */
+void gt_own_claims_forget(struct gt_own_claims *own, enum gt_owner_kind kind, const char *namespace_,
+                          const char *name);
+/* A ResourceClaimTemplate has come, in this namespace. */
+void gt_own_claims_saw_template(struct gt_own_claims *own, const char *namespace_);
+
+#endif
