@@ -92,7 +92,7 @@ static int read_metadata(const struct gt_at *above, const cJSON *object, struct 
 
 static int read_template(const struct gt_at *at, const cJSON *item, struct gt_gpu_placement_template *to)
 {
-    *to = (struct gt_gpu_placement_template){.role = ""};
+    *to = (struct gt_gpu_placement_template){.role = "", .claim = ""};
     if (!cJSON_IsObject(item))
         return gt_at_fail(at, "", "expected an object, is %s", gt_json_type(item));
     int r = gt_api_text(at, item, "role", GT_API_NAME_MAX, &to->role);
@@ -104,6 +104,8 @@ static int read_template(const struct gt_at *at, const cJSON *item, struct gt_gp
         r = gt_get_unsigned(at, item, "groupSize", GT_GPU_PLACEMENT_SIZE_MAX, &to->group);
     if (r >= 0)
         r = gt_get_unsigned(at, item, "atomicGroupSize", GT_GPU_PLACEMENT_SIZE_MAX, &to->atomic);
+    if (r >= 0)
+        r = gt_api_text(at, item, "claimTemplate", GT_API_NAME_MAX, &to->claim);
     return r;
 }
 
@@ -348,7 +350,7 @@ static size_t size_of_texts(const struct gt_gpu_placement *of)
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         size += strlen(*text_of(&copy, i)) + 1;
     for (unsigned i = 0; i < of->template_count; i++)
-        size += strlen(of->templates[i].role) + 1;
+        size += strlen(of->templates[i].role) + strlen(of->templates[i].claim) + 2;
     for (uint32_t i = 0; i < of->node_count; i++)
         size += strlen(of->nodes[i]) + 1;
     for (uint32_t i = 0; i < of->unit_count; i++)
@@ -401,6 +403,7 @@ static int copy(const struct gt_gpu_placement *from, struct gt_gpu_placement **r
     for (unsigned i = 0; i < from->template_count; i++) {
         templates[i] = from->templates[i];
         templates[i].role = move_text(from->templates[i].role, &next);
+        templates[i].claim = move_text(from->templates[i].claim, &next);
     }
     for (uint32_t i = 0; i < from->node_count; i++)
         nodes[i] = move_text(from->nodes[i], &next);

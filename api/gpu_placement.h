@@ -46,6 +46,7 @@ struct gt_gpu_placement_pod {
 struct gt_gpu_placement_template {
     const char *role;                                    /* "" where the kind has none */
     uint32_t pods, gpus /* of one pod */, group, atomic; /* sizes in GPUs, 0: none */
+    const char *claim; /* the ResourceClaimTemplate that its pods have their GPUs by; "": by limits */
 };
 
 /* "" where there is none. Of a text no more is written than the reader takes. */

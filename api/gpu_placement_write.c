@@ -87,6 +87,7 @@ static void write_templates(const struct gt_gpu_placement *placement, struct gt_
         gt_json_add_unsigned(to, "gpus", template->gpus);
         write_number("groupSize", template->group, false, to);
         write_number("atomicGroupSize", template->atomic, false, to);
+        gt_json_add_text_if(to, "claimTemplate", template->claim);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');

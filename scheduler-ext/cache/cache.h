@@ -249,6 +249,8 @@ const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, c
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 /* Whether it has just these GPUs. */
 bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
+/* The names of the GPUs that it has. */
+const char *const *gt_cache_claim_devices(const struct gt_cache_claim *claim, unsigned *ret_count);
 /* Another one that has one of its GPUs, too: the pod that is first there gets it. NULL: there is none. */
 const struct gt_cache_claim *gt_cache_claim_rival(const struct gt_cache_claim *claim);
 /* What a GPU is called in claims; NULL: not known. */

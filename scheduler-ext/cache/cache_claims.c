@@ -234,6 +234,13 @@ bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uin
     return claim->allocated && of->at && of->at->id == node && gt_cache_claimed_gpus(of) == mask;
 }
 
+const char *const *gt_cache_claim_devices(const struct gt_cache_claim *claim, unsigned *ret_count)
+{
+    const struct cache_claim *of = (const struct cache_claim *)claim;
+    *ret_count = of->device_count;
+    return of->devices;
+}
+
 const struct gt_cache_claim *gt_cache_claim_rival(const struct gt_cache_claim *claim)
 {
     const struct cache_claim *of = (const struct cache_claim *)claim;

@@ -31,18 +31,28 @@ static uint32_t gpus_of(const unsigned *gpus, unsigned containers)
 }
 
 static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t pods, uint32_t gpus,
-                         const struct gt_job_sizes *sizes)
+                         const struct gt_job_sizes *sizes, const char *claim)
 {
     struct gt_gpu_placement_template *templates =
         (struct gt_gpu_placement_template *)(uintptr_t)to->templates;
     struct gt_gpu_placement_template *last = to->template_count ? &templates[to->template_count - 1] : NULL;
     if (!gpus || !pods)
         return;
-    if (last && last->gpus == gpus && strcmp(last->role, role) == 0)
+    claim = claim ? claim : "";
+    if (last && last->gpus == gpus && strcmp(last->role, role) == 0 && strcmp(last->claim, claim) == 0)
         last->pods += pods;
     else if (to->template_count < GT_GPU_PLACEMENT_TEMPLATES_MAX)
         templates[to->template_count++] =
-            (struct gt_gpu_placement_template){role, pods, gpus, sizes->group, sizes->atomic};
+            (struct gt_gpu_placement_template){role, pods, gpus, sizes->group, sizes->atomic, claim};
+}
+
+/* The first pod of a template speaks for all. */
+static const char *claim_of(const struct gt_job_view *view, const struct gt_job_template *template)
+{
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].pod && view->job->members[i].template == template)
+            return view->members[i].pod->claim_template;
+    return NULL;
 }
 
 static void add_templates(const struct gt_job_view *view, const struct gt_owner *owner,
@@ -51,10 +61,12 @@ static void add_templates(const struct gt_job_view *view, const struct gt_owner 
     for (unsigned t = 0; owner && t < owner->spec.count; t++) {
         const struct gt_job_template *template = &owner->spec.templates[t];
         add_template(to, template->role ? template->role : "", template->replicas,
-                     gpus_of(template->gpus, template->containers), &view->job->sizes);
+                     gpus_of(template->gpus, template->containers), &view->job->sizes,
+                     claim_of(view, template));
     }
     for (uint32_t i = 0; !owner && i < view->count; i++)
-        add_template(to, "", 1, gt_job_pod_gpus(&view->job->members[i].gpus), &view->job->sizes);
+        add_template(to, "", 1, gt_job_pod_gpus(&view->job->members[i].gpus), &view->job->sizes,
+                     view->members[i].pod ? view->members[i].pod->claim_template : NULL);
 }
 
 /* ---- the plan ---- */

@@ -300,6 +300,26 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
                       counters.nodes_without_topology == 1 ? " has" : "s have");
 }
 
+static void add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
+{
+    const struct gt_cache_claim *claim = pod->claim_template ? gt_cache_claim_of(view->cache, pod) : NULL;
+    const struct gt_cache_claim *rival = claim ? gt_cache_claim_rival(claim) : NULL;
+    unsigned count = 0;
+    if (!pod->claim_template)
+        return;
+    if (!claim) {
+        gt_buf_printf(to, "Its ResourceClaim, of the template %s, is not there yet\n", pod->claim_template);
+        return;
+    }
+    const char *const *devices = gt_cache_claim_devices(claim, &count);
+    gt_buf_printf(to, "Its ResourceClaim %s has %s", claim->name, count ? "" : "no GPUs yet");
+    for (unsigned i = 0; i < count; i++)
+        gt_buf_printf(to, "%s%s", i ? ", " : "", devices[i]);
+    if (rival)
+        gt_buf_printf(to, "; the ResourceClaim %s/%s has some of them, too", rival->namespace_, rival->name);
+    gt_buf_puts(to, "\n");
+}
+
 void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                          const struct gt_feasible_nodes *nodes, struct gt_buf *to)
 {
@@ -313,6 +333,7 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
         gt_buf_printf(to, ", in unit %" PRIu32, unit);
     gt_buf_printf(to, "%s\n", pod->deleting ? ", being deleted" : "");
     add_place(view, pod, to);
+    add_claim(view, pod, to);
     if (pod->other_gates)
         gt_buf_puts(to, "Other scheduling gates than ours hold it, too\n");
     if (pod->identity_error)

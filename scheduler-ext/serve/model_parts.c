@@ -122,6 +122,24 @@ static void add_ids(const struct gt_debug_view *view, uint32_t node, uint64_t ma
     gt_json_end(to, ']');
 }
 
+static void add_claim(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
+{
+    const struct gt_cache_claim *claim = pod->claim_template ? gt_cache_claim_of(view->cache, pod) : NULL;
+    unsigned count;
+    if (!claim) {
+        gt_json_add_null(to, "claim");
+        return;
+    }
+    const char *const *devices = gt_cache_claim_devices(claim, &count);
+    gt_json_begin(to, "claim", '{');
+    gt_json_add_text(to, "name", claim->name);
+    gt_json_begin(to, "devices", '[');
+    for (unsigned i = 0; i < count; i++)
+        gt_json_add_text(to, NULL, devices[i]);
+    gt_json_end(to, ']');
+    gt_json_end(to, '}');
+}
+
 void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool ids,
                        struct gt_buf *to)
 {
@@ -135,8 +153,10 @@ void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_p
     gt_json_add_text_or_null(to, "plan", gt_debug_plan_state(pod));
     gt_json_add_text_or_null(to, "node", known ? node.name : pod->node_name);
     gt_json_add_mask(to, "gpus", mask);
-    if (ids)
+    if (ids) {
         add_ids(view, id, mask, to);
+        add_claim(view, pod, to);
+    }
     gt_json_add_unsigned(to, "wants", pod->gpus);
     add_id(to, "unit", gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_UNIT));
     add_id(to, "rank", gt_debug_pod_number(pod, GT_PLAN_ANNOTATION_RANK));

@@ -35,7 +35,7 @@ struct tables {
 static void fill(struct tables *tables, unsigned first, unsigned count, int name_width,
                  struct gt_gpu_placement *to)
 {
-    static const struct gt_gpu_placement_template worker = {"worker", PODS, 8, 64, 0};
+    static const struct gt_gpu_placement_template worker = {"worker", PODS, 8, 64, 0, ""};
     for (unsigned i = 0; i < count; i++) {
         snprintf(tables->names[i], NAME, "node-%0*u", name_width, (first + i) % 1000000);
         tables->nodes[i] = tables->names[i];

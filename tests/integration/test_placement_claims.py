@@ -35,6 +35,7 @@ class PlacementClaimsTest(ClaimCase):
             self.create(name, i)
         self.wait_checked(*names)
         self.assertEqual(early, [])
+        self.assertEqual([one.get("claimTemplate") for one in self.object()["spec"]["templates"]], ["gputopo-gpus-8"])
 
     def test_gate_waits_for_the_claim(self):
         names = self.begin()

@@ -103,7 +103,8 @@ static void draw(struct drawn *drawn)
                                                                  .pods = below(1U << 17),
                                                                  .gpus = below(65),
                                                                  .group = below(2) ? below(1U << 23) : 0,
-                                                                 .atomic = below(2) ? below(1U << 23) : 0};
+                                                                 .atomic = below(2) ? below(1U << 23) : 0,
+                                                                 .claim = maybe("gputopo-gpus-8")};
     draw_plan(drawn);
 }
 
@@ -159,6 +160,7 @@ static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_
         assert_int_equal(got->templates[i].gpus, want->templates[i].gpus);
         assert_int_equal(got->templates[i].group, want->templates[i].group);
         assert_int_equal(got->templates[i].atomic, want->templates[i].atomic);
+        assert_string_equal(got->templates[i].claim, want->templates[i].claim);
     }
     assert_int_equal(got->priority, want->priority);
     assert_string_equal(got->on_lost_plan, want->on_lost_plan);

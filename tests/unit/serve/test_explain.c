@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -81,6 +82,51 @@ static void test_who_is_meant(void **state)
     assert_says(cache, NULL, 400, "expected ?pod=");
     assert_says(cache, "pod=", 400, "expected ?pod=");
     assert_says(cache, "pod=lone&format=xml", 400, "format");
+}
+
+/* A pod that has its GPUs by a claim. */
+static void test_claim(void **state)
+{
+    struct gt_cache *cache = new_cache(&(struct gt_cache_spec){.claims = true});
+    (void)state;
+    give_plain_node(cache, "n");
+    const char *device = gt_cache_device_name(cache, gt_cluster_find_node(gt_cache_cluster(cache), "n"), 3);
+    cJSON *pod = world_pod(POD(.name = "p", .gpus = 0, .gated = true));
+    cJSON *spec = cJSON_GetObjectItem(pod, "spec"), *claim = NULL;
+    cJSON_AddItemToObject(spec, "resourceClaims",
+                          cJSON_Parse("[{\"name\":\"g\",\"resourceClaimTemplateName\":\"gputopo-gpus-1\"}]"));
+    cJSON_ReplaceItemInObject(
+        spec, "containers",
+        cJSON_Parse("[{\"name\":\"main\",\"resources\":{\"claims\":[{\"name\":\"g\"}]}}]"));
+    give_json_pod(cache, pod);
+    cJSON_Delete(pod);
+    assert_says(cache, "pod=ns/p", 200,
+                "Its ResourceClaim, of the template gputopo-gpus-1, is not there yet\n");
+    for (unsigned i = 0; i < 3; i++) {
+        char text[1024];
+        snprintf(
+            text, sizeof(text),
+            "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c%u\",\"uid\":\"u%u\",\"ownerReferences\":[{"
+            "\"kind\":\"Pod\",\"name\":\"%s\",\"uid\":\"%s\",\"controller\":true}]},\"spec\":{\"devices\":{"
+            "\"requests\":[{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"gpu.metax-tech.com\"}}]}}%s%s%"
+            "s}",
+            i / 2, i / 2, i / 2 ? "other" : "p", i / 2 ? "other" : "p",
+            i ? ",\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"request\":\"r\",\"driver\":"
+                "\"gpu.metax-tech.com\",\"pool\":\"n\",\"device\":\""
+              : "",
+            i ? device : "", i ? "\"}]}}}" : "");
+        assert_non_null(claim = cJSON_Parse(text));
+        gt_cache_claim(cache, claim);
+        cJSON_Delete(claim);
+        gt_auto_buf struct gt_buf want = GT_BUF(256);
+        gt_buf_printf(&want, "Its ResourceClaim c0 has %s%s\n", i ? device : "no GPUs yet",
+                      i == 2 ? "; the ResourceClaim ns/c1 has some of them, too" : "");
+        assert_says(cache, "pod=ns/p", 200, want.data);
+    }
+    gt_auto_buf struct gt_buf json = GT_BUF(128);
+    gt_buf_printf(&json, "\"claim\":{\"name\":\"c0\",\"devices\":[\"%s\"]}", device);
+    assert_says(cache, "pod=ns/p&format=json", 200, json.data);
+    gt_cache_free(cache);
 }
 
 static void test_many_of_one_name(void **state)
@@ -203,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_who_is_meant, set_up, tear_down),
+        cmocka_unit_test(test_claim),
         cmocka_unit_test_setup_teardown(test_many_of_one_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scores_and_refusals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_only_the_best_are_shown, set_up, tear_down),
