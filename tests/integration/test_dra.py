@@ -8,7 +8,6 @@ Usage: test_dra.py GPUTOPO_AGENT [unittest arguments]
 
 import concurrent.futures
 import glob
-import importlib
 import json
 import os
 import shutil
@@ -21,74 +20,17 @@ import unittest
 import grpc
 
 from api_double import ApiDouble, Status
+from dra_kubelet import V1, V1BETA1, DraKubelet, pb
 from kube_driver import kubeconfig
 from kubelet_double import KubeletDouble
 from publish_driver import MACHINES, Agent, wait_for
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 AGENT = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
 DRIVER = "gpu.metax-tech.com"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PODS = "/api/v1/namespaces/default/pods"
 SLICES = ("/apis/resource.k8s.io/v1", None, "resourceslices")
 SERVICES = ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
-V1, V1BETA1 = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin"
-
-
-def load_api():
-    made = tempfile.mkdtemp(prefix="dra-api-")
-    try:
-        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I", HERE, "--python_out", made,
-                        os.path.join(HERE, "dra_api.proto")], check=True)
-        sys.path.insert(0, made)
-        try:
-            return importlib.import_module("dra_api_pb2")
-        finally:
-            sys.path.remove(made)
-    finally:
-        shutil.rmtree(made)
-
-
-pb = load_api()
-
-
-class DraKubelet:
-    """The kubelet's end of one driver."""
-
-    def __init__(self, socket):
-        self.socket = socket
-        self.channel = grpc.insecure_channel("unix:" + socket, options=[
-            ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)])
-
-    def call(self, path, request, response, timeout=45):
-        return self.channel.unary_unary(path, request_serializer=lambda message: message.SerializeToString(),
-                                        response_deserializer=response.FromString)(request, timeout=timeout)
-
-    def register(self, error=""):
-        info = self.call("/pluginregistration.Registration/GetInfo", pb.Empty(), pb.PluginInfo, 10)
-        self.call("/pluginregistration.Registration/NotifyRegistrationStatus",
-                  pb.RegistrationStatus(plugin_registered=not error, error=error), pb.Empty, 10)
-        return info
-
-    @staticmethod
-    def claims(*names):
-        return pb.NodePrepareResourcesRequest(claims=[pb.Claim(namespace="default", name=name, uid=f"uid-of-{name}") for name in names])
-
-    def prepare(self, *names, service=V1):
-        """{claim: (devices, error)}"""
-        answer = self.call(service + "/NodePrepareResources", self.claims(*names), pb.NodePrepareResourcesResponse)
-        return {name: (sorted(device.device_name for device in answer.claims[f"uid-of-{name}"].devices),
-                       answer.claims[f"uid-of-{name}"].error) for name in names}
-
-    def unprepare(self, *names, service=V1):
-        answer = self.call(service + "/NodeUnprepareResources", self.claims(*names), pb.NodeUnprepareResourcesResponse)
-        if set(answer.claims) != {f"uid-of-{name}" for name in names}:
-            raise AssertionError(answer)
-        return [answer.claims[f"uid-of-{name}"].error for name in names]
-
-    def health(self, service="/v1.DRAResourceHealth"):
-        return self.channel.unary_stream(service + "/NodeWatchResources", request_serializer=lambda message: message.SerializeToString(),
-                                         response_deserializer=pb.NodeWatchResourcesResponse.FromString)(pb.Empty())
 
 
 class DraTest(unittest.TestCase):
