@@ -95,6 +95,25 @@ static void on_unprepared(void *arg, const struct gt_dra_claim_id *claim, const 
     agent->dra_refused = false;
 }
 
+static void on_specs(void *arg, const char *error)
+{
+    struct gt_agent *agent = arg;
+    bool failed = agent->dra_spec_error[0];
+    bool again = error && strncmp(agent->dra_spec_error, error, sizeof(agent->dra_spec_error) - 1) == 0;
+    if (error)
+        gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "CDI spec of a claim not written",
+               GT_STR("why", error));
+    if (error && !failed)
+        gt_agent_record_event(agent, true, "CDISpecNotWritten",
+                              "containers of a claim may not start again, since its CDI spec cannot be "
+                              "written: %.600s",
+                              error);
+    if (!error && failed)
+        gt_agent_record_event(agent, false, "CDISpecWritten",
+                              "the CDI specs of all claims are written again");
+    snprintf(agent->dra_spec_error, sizeof(agent->dra_spec_error), "%s", error ? error : "");
+}
+
 /* Not at once: the driver is at work. */
 static void on_changed(void *arg)
 {
@@ -120,9 +139,15 @@ int gt_agent_dra_start(struct gt_agent *agent, gt_timer_callback *on_change, str
         .kubelet_dir = options->kubelet_dir,
         .cdi = {options->cdi_dir, options->resource, options->dev_root, uuid_variable, nic_variable},
     };
-    const struct gt_dra_events events = {
-        gt_agent_dra_read_claim, on_registered, on_registration_failed, on_prepared,
-        on_unprepared,           on_changed,    on_state_lost,          agent};
+    const struct gt_dra_events events = {gt_agent_dra_read_claim,
+                                         on_registered,
+                                         on_registration_failed,
+                                         on_prepared,
+                                         on_unprepared,
+                                         on_specs,
+                                         on_changed,
+                                         on_state_lost,
+                                         agent};
     bool offers = options->advertise == GT_ADVERTISE_DRA;
     if (!options->device_plugin || (!offers && !gt_dra_is_left(options->kubelet_dir, GT_DRA_DRIVER)))
         return 0;

@@ -83,8 +83,9 @@ struct gt_agent {
 
     struct gt_dra *dra;            /* NULL: claims are not served, agent_dra.c */
     struct gt_source *dra_changed; /* armed: who holds what by claims has changed */
-    char dra_error[512]; /* why the kubelet has not registered it, "" none since the last registration */
-    bool dra_offers;     /* the GPUs, and not only serves claims that are left */
+    char dra_error[512];      /* why the kubelet has not registered it, "" none since the last registration */
+    char dra_spec_error[512]; /* why a prepared claim has not its CDI spec, "" all have */
+    bool dra_offers;          /* the GPUs, and not only serves claims that are left */
     uint64_t
         dra_others;   /* GPUs that containers hold without one of our claims; all where that is not known */
     bool dra_refused; /* a claim was, since a device was given back last */

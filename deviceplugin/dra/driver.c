@@ -68,12 +68,22 @@ bool gt_dra_is_left(const char *kubelet_dir, const char *driver)
 /* ---- the claims on disk ---- */
 
 /* Makes the specs of all prepared claims anew, where they are not right. What is lost meanwhile keeps its
- * spec. */
+ * spec: that a GPU is lost is told elsewhere. */
 static void refresh_specs(struct gt_dra *dra)
 {
     const struct gt_dra_claims *claims = gt_dra_store_claims(dra->store);
-    for (unsigned i = 0; dra->inventory && i < claims->count; i++)
-        gt_dra_cdi_write(&dra->cdi, dra->inventory, &claims->list[i], NULL);
+    gt_auto_err struct gt_err *first = NULL;
+    for (unsigned i = 0; dra->inventory && i < claims->count; i++) {
+        const struct gt_dra_claim *claim = &claims->list[i];
+        gt_auto_err struct gt_err *err = NULL;
+        if (gt_dra_cdi_write(&dra->cdi, dra->inventory, claim, &err) < 0 && gt_err_code(err) != ENODEV &&
+            !first) {
+            gt_wrap(&err, "claim %s/%s", claim->id.namespace, claim->id.name);
+            first = gt_steal(err);
+        }
+    }
+    if (dra->inventory)
+        dra->events.specs(dra->events.arg, first ? gt_err_text(first) : NULL);
 }
 
 static int read_store(struct gt_dra *dra, struct gt_err **err)
@@ -418,6 +428,8 @@ static void on_health_timer(void *arg)
     struct gt_dra *dra = arg;
     gt_source_arm(dra->health, HEALTH_MS);
     become_ready(dra);
+    read_store(dra, NULL);
+    refresh_specs(dra);
     send_health(dra);
 }
 

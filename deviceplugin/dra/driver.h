@@ -35,6 +35,9 @@ struct gt_dra_events { /* none may free the driver */
     void (*prepared)(void *arg, const struct gt_dra_claim_id *claim, unsigned device_count,
                      const char *error);
     void (*unprepared)(void *arg, const struct gt_dra_claim_id *claim, const char *error);
+    /* Whether each prepared claim has its CDI spec, told every few seconds: NULL, or a sentence why one
+     * cannot be written. Containers of that claim that restart may fail. */
+    void (*specs)(void *arg, const char *error);
     /* Who holds what is another thing now. */
     void (*changed)(void *arg);
     /* The file of prepared claims could not be read, and was put aside. */
@@ -67,7 +70,8 @@ GT_DEFINE_CLEANUP(struct gt_dra *, gt_dra_free)
  * there. */
 bool gt_dra_is_left(const char *kubelet_dir, const char *driver);
 
-/* The GPUs as they are now (takes its own reference); CDI specs follow. */
+/* The GPUs as they are now (takes its own reference); CDI specs follow, and are looked after every few
+ * seconds. */
 void gt_dra_publish(struct gt_dra *dra, const struct gt_inventory *inventory);
 /* GPUs of that inventory's node that containers hold without a claim of ours. */
 void gt_dra_others(struct gt_dra *dra, uint64_t others);

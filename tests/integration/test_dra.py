@@ -247,6 +247,29 @@ class DraTest(unittest.TestCase):
         self.assertTrue(wait_for(self.slice), self.agents[0].lines)
         self.assertEqual(driver.prepare("a"), {"a": ([self.names[0]], "")})
 
+    def test_a_spec_cannot_be_written(self):
+        """The spec of a prepared claim, which containers that restart need: it is told, once, and that it is there again."""
+        driver = self.start()
+        self.claim("a", 1, 2)
+        driver.prepare("a")
+        shutil.rmtree(f"{self.directory}/cdi")
+        with open(f"{self.directory}/cdi", "w", encoding="ascii"):
+            pass
+        self.agents[0].hangup()
+        def told(reason):
+            return [obj["note"] for obj in list(self.api.objects.values()) if obj.get("reason") == reason]
+        self.assertTrue(wait_for(lambda: told("CDISpecNotWritten")), self.agents[0].lines)
+        self.assertIn("claim default/a: ", told("CDISpecNotWritten")[0])
+        os.unlink(f"{self.directory}/cdi")
+        self.assertTrue(wait_for(lambda: told("CDISpecWritten")), self.agents[0].lines)  # nobody has to ask for it
+        self.assertEqual(self.specs(), ["metax-tech.com-gpu-claim-uid-of-a.json"])
+        self.assertEqual(len(self.agents[0].events("CDI spec of a claim not written")), 1)
+        node = f"{self.dev}/dri/card2"  # of the first of the two: card0 is no GPU's
+        self.addCleanup(os.rename, f"{node}.away", node)
+        os.rename(node, f"{node}.away")
+        self.agents[0].hangup()
+        self.assertTrue(wait_for(lambda: "card2" in str(told("CDISpecNotWritten"))), self.agents[0].lines)
+
     def test_two_instances(self):
         """One state, two processes: neither gives what the other has given."""
         first, second = self.start(), self.start("--http", "none")
