@@ -14,7 +14,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gputopo/e2e")
 os.environ["GPUTOPO_KUBE_BIN"] = os.pathsep.join(filter(None, [
-    os.environ.get("GPUTOPO_KUBE_BIN"), *sorted(glob.glob(f"{CACHE}/kubernetes-*[0-9a-f]")),
+    os.environ.get("GPUTOPO_KUBE_BIN"), *sorted(glob.glob(f"{CACHE}/kubernetes-{16 * '[0-9a-f]'}")),
     *sorted(glob.glob(f"{CACHE}/volcano-[0-9a-f]*"))]))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 from crds import CRDS  # noqa: E402
