@@ -51,8 +51,10 @@
 #define GT_LABEL_GPU_MEMORY  "metax-tech.com/gpu.memory"
 #define GT_LABEL_GPU_PRODUCT "metax-tech.com/gpu.product"
 
-/* What NFD puts on a Node for us: its supernode. */
-#define GT_LABEL_MEMBER_OF GT_API_GROUP "/member-of"
+/* What NFD puts on a Node for us: its supernode, and those of higher tiers around it, ".../tier-2" and so on.
+ */
+#define GT_LABEL_MEMBER_OF   GT_API_GROUP "/member-of"
+#define GT_LABEL_TIER_PREFIX GT_API_GROUP "/tier-"
 
 /* On a Supernode: so many of its nodes are for replacements alone. */
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"

@@ -113,6 +113,19 @@ static void begin_elements(struct gt_buf *to, const char *feature)
     gt_json_begin(to, "elements", '{');
 }
 
+/* A label for the supernode, and one for each around it: what places pods by one label of nodes can take any.
+ */
+static void add_labels(const struct gt_join *join, const struct gt_supernode *supernode, struct gt_buf *to)
+{
+    gt_json_add_text(to, GT_LABEL_MEMBER_OF, supernode->name);
+    while (supernode->parent != GT_JOIN_NONE) { /* its tier is higher */
+        char label[sizeof(GT_LABEL_TIER_PREFIX) + 10];
+        supernode = &join->supernodes[supernode->parent];
+        snprintf(label, sizeof(label), GT_LABEL_TIER_PREFIX "%u", supernode->tier);
+        gt_json_add_text(to, label, supernode->name);
+    }
+}
+
 /* NFD wants all three kinds of features to be there. */
 void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct gt_buf *to)
 {
@@ -127,7 +140,7 @@ void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct
     gt_json_begin(to, "spec", '{');
     gt_json_begin(to, "labels", '{');
     if (supernode)
-        gt_json_add_text(to, GT_LABEL_MEMBER_OF, supernode->name);
+        add_labels(view->join, supernode, to);
     gt_json_end(to, '}');
     gt_json_begin(to, "features", '{');
     gt_json_add_raw(to, "flags", "{}");

@@ -775,12 +775,13 @@ class NodeFeatures(Case):
     def test_features(self):
         self.add_mesh("n1", "n2", free=3)
         self.add_node("n3")
-        self.configure("groups: [{name: r1, parent: top, nodes: [n1, n2]}, {name: top, tier: 2}]")
+        self.configure("groups: [{name: r1, parent: top, nodes: [n1, n2]}, {name: top, tier: 2, parent: site}, {name: site, tier: 4}]")
         self.start("--project=nodefeatures")
         self.wait(lambda: set(self.objects(FEATURES)) == {"gputopo-n1", "gputopo-n2"})
         obj = self.objects(FEATURES)["gputopo-n1"]
         self.assertEqual(obj["metadata"]["labels"], {**LABEL, "nfd.node.kubernetes.io/node-name": "n1"})
-        self.assertEqual(obj["spec"]["labels"], {"topology.metax-tech.com/member-of": "r1"})
+        self.assertEqual(obj["spec"]["labels"], {"topology.metax-tech.com/member-of": "r1", "topology.metax-tech.com/tier-2": "top",
+                                                 "topology.metax-tech.com/tier-4": "site"})
         features = obj["spec"]["features"]
         self.assertEqual(set(features), {"flags", "attributes", "instances"})
         self.assertEqual(features["attributes"]["metax.supernode"]["elements"],
