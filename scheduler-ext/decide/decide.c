@@ -3,178 +3,13 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "scheduler-ext/core/drain.h"
+#include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
-#include "scheduler-ext/decide/demands.h"
-#include "scheduler-ext/decide/part.h"
 
-/* ---- one attempt ---- */
-
-/* One attempt: what gt_plan_job() is given. */
-struct attempt {
-    struct gt_plan_pod *pods;
-    struct gt_node_set excluded;
-    struct gt_demands demands;
-    uint32_t unsuitable; /* of those: the job's pods may not run there */
-    uint32_t refused;    /* of the others: its scheduler refused them */
-    uint32_t kept;       /* of the others: kept for somebody else */
-    uint32_t spares;     /* of the others: kept for replacements */
-    uint32_t kept_gpus;  /* GPUs that are available there */
-};
-
-static void attempt_done(struct attempt *attempt)
-{
-    free(attempt->pods);
-    gt_node_set_done(&attempt->excluded);
-    gt_demands_done(&attempt->demands);
-    *attempt = (struct attempt){0};
-}
-
-#define auto_attempt __attribute__((cleanup(attempt_done)))
-
-static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                         const struct gt_cluster *cluster, uint32_t at)
-{
-    uint64_t mask;
-    return gt_job_view_place(view, reservations, cluster, at, &mask);
-}
-
-/* The GPUs of a member that has its place; 0: not known. */
-static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                        uint32_t at)
-{
-    const struct gt_cache_pod *pod = view->members[at].pod;
-    if (view->members[at].state == GT_MEMBER_MOVING)
-        return reservations->reservations[at].mask;
-    if (pod)
-        return pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT ? pod->plan_mask : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
-}
-
-/* Pods of one role are made from one template: one of each is asked. */
-static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
-                                const struct gt_cache_pod *to[static GT_JOB_ROLES_MAX])
-{
-    unsigned count = 0;
-    for (uint32_t i = 0; i < view->count && count < GT_JOB_ROLES_MAX; i++) {
-        const struct gt_cache_pod *pod = view->members[i].pod;
-        unsigned known = 0;
-        if (!pod || !gt_member_is_open(&view->members[i]))
-            continue;
-        while (known < count && strcmp(to[known]->identity.role, pod->identity.role) != 0)
-            known++;
-        if (known == count)
-            to[count++] = pod;
-    }
-    unsigned choosy = 0;
-    for (unsigned i = 0; i < count; i++)
-        if (gt_cache_pod_is_constrained(cache, to[i]))
-            to[choosy++] = to[i];
-    return choosy;
-}
-
-/* Whether no plan has bound it to a node. */
-static bool is_free(const struct gt_cache_pod *pod)
-{
-    return pod->state == GT_CACHE_GATED ||
-           (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
-}
-
-static bool suits_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
-                      uint32_t node)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
-                             : !gt_cache_successor_fits_node(cache, pods[i], node))
-            return false;
-    return true;
-}
-
-/* The supernodes of runs that have begun and lack members. */
-static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                     const struct gt_plan_pod *pods, struct gt_node_set *to, struct gt_err **err)
-{
-    int r = 0;
-    for (uint32_t at = 0, first, end; at < view->count && r >= 0; at = end) {
-        uint32_t home = GT_NONE;
-        bool lacks = false;
-        gt_job_view_run(view, at, &first, &end);
-        for (uint32_t i = first; i < end; i++) {
-            struct gt_cluster_node info;
-            lacks = lacks || !pods[i].running;
-            if (pods[i].running && gt_cluster_get_node(cluster, pods[i].node, &info))
-                home = info.supernode;
-        }
-        if (lacks && home != GT_NONE)
-            r = gt_node_set_add(to, home, err);
-    }
-    return r;
-}
-
-static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
-                   const struct gt_node_set *leave, struct attempt *attempt, struct gt_err **err)
-{
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
-    unsigned choosy = representatives(cache, view, pods);
-    const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
-    const struct gt_node_set *spares = view->spares && view->spares->nodes ? view->spares : NULL;
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set homes = {0};
-    int r = spares ? add_homes(cluster, view, attempt->pods, &homes, err) : 0;
-    for (uint32_t n = 0;
-         r >= 0 && (choosy || avoid || leave || refused || spares) && n < gt_cluster_nodes(cluster); n++) {
-        struct gt_cluster_node info;
-        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
-            continue;
-        bool suits = !choosy || suits_all(cache, pods, choosy, n), is_refused = gt_node_set_has(refused, n);
-        bool is_kept = gt_node_set_has(avoid, n);
-        bool is_spare = gt_node_set_has(spares, n) && !gt_node_set_has(&homes, info.supernode);
-        if (suits && !is_refused && !is_kept && !is_spare && !gt_node_set_has(leave, n))
-            continue;
-        attempt->spares += suits && !is_refused && !is_kept && is_spare;
-        attempt->unsuitable += !suits;
-        attempt->refused += suits && is_refused;
-        attempt->kept += suits && !is_refused && is_kept;
-        attempt->kept_gpus += suits && !is_refused && is_kept ? gt_bit_count(info.available) : 0;
-        r = gt_node_set_add(&attempt->excluded, n, err);
-    }
-    return r;
-}
-
-/* Leaves out the nodes that the job's pods may not use, that its scheduler refused, and those of `avoid` and
- * `leave` (NULL: none). attempt_done() in any case. */
-static int attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
-                        const struct gt_reservations *reservations, const struct gt_node_set *avoid,
-                        const struct gt_node_set *leave, enum gt_cache_room room, struct attempt *ret,
-                        struct gt_err **err)
-{
-    struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
-    for (uint32_t i = 0; i < view->count; i++)
-        if (gt_member_is_open(&view->members[i]))
-            pods[i].node = GT_NONE;
-        else
-            pods[i] = (struct gt_plan_pod){.running = true,
-                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i),
-                                           .mask = gpus_of(view, reservations, i)};
-    int r = exclude(cache, view, avoid, leave, ret, err);
-    return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
-}
-
-static struct gt_plan_request request_of(const struct gt_job_view *view, const struct attempt *attempt)
-{
-    return (struct gt_plan_request){.units = view->job->units.units,
-                                    .unit_count = view->job->units.count,
-                                    .pods = attempt->pods,
-                                    .pod_count = view->count,
-                                    .excluded = &attempt->excluded};
-}
-
-static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view, struct attempt *attempt,
+static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *attempt,
                          struct gt_plan_failure *ret_failure)
 {
-    const struct gt_plan_request request = request_of(view, attempt);
+    const struct gt_plan_request request = gt_attempt_request(view, attempt);
     return gt_demands_plan(cache, &attempt->demands, &request, ret_failure);
 }
 
@@ -183,30 +18,16 @@ static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view,
 struct part_search {
     struct gt_cache *cache;
     const struct gt_job_view *view;
-    struct attempt *attempt;
+    struct gt_attempt *attempt;
     const struct gt_decide_spec *spec; /* NULL: no limit */
     struct gt_plan_failure *failure;   /* of the last attempt that failed */
     struct gt_waiting_units part;
 };
 
-/* Those that are left out stand there as if they ran somewhere, and bind nothing. */
-static uint64_t choose_units(struct part_search *search, uint32_t first, uint32_t count)
-{
-    uint64_t gpus = 0;
-    for (uint32_t i = 0; i < search->part.count; i++) {
-        const struct gt_plan_unit *unit = &search->view->job->units.units[search->part.units[i]];
-        bool chosen = i >= first && i < first + count;
-        for (uint32_t at = unit->first; at < unit->first + unit->pods; at++)
-            if (gt_member_is_open(&search->view->members[at]))
-                search->attempt->pods[at] = (struct gt_plan_pod){.running = !chosen, .node = GT_NONE};
-        gpus += chosen ? gt_part_gpus(search->view, search->part.units[i]) : 0;
-    }
-    return gpus;
-}
-
 static bool fits_units(struct part_search *search, uint32_t first, uint32_t count, bool limited)
 {
-    uint64_t max = search->spec ? search->spec->gpus_max : 0, gpus = choose_units(search, first, count);
+    uint64_t max = search->spec ? search->spec->gpus_max : 0,
+             gpus = gt_attempt_choose(search->attempt, search->view, &search->part, first, count);
     return (!limited || !max || gpus <= max) &&
            plan_attempt(search->cache, search->view, search->attempt, search->failure);
 }
@@ -248,15 +69,22 @@ static bool find_part(struct part_search *search)
 
 /* All of it, else as much as may run without the rest. */
 static bool find_places(struct gt_cache *cache, const struct gt_job_view *view,
-                        const struct gt_decide_spec *spec, struct attempt *attempt,
+                        const struct gt_decide_spec *spec, struct gt_attempt *attempt,
                         struct gt_plan_failure *ret_failure)
 {
     struct part_search search = {cache, view, attempt, spec, ret_failure, {0}};
     return gt_part_is_allowed(view) ? find_part(&search) : plan_attempt(cache, view, attempt, ret_failure);
 }
 
+static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                         const struct gt_cluster *cluster, uint32_t at)
+{
+    uint64_t mask;
+    return gt_job_view_place(view, reservations, cluster, at, &mask);
+}
+
 /* Whether there is anything to say of where it lies. */
-static bool lies_somewhere(const struct attempt *attempt, const struct gt_plan_unit *unit)
+static bool lies_somewhere(const struct gt_attempt *attempt, const struct gt_plan_unit *unit)
 {
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
         if (attempt->pods[i].node != GT_NONE)
@@ -348,8 +176,8 @@ static int commit(struct gt_cache *cache, struct gt_job_view *view, struct gt_re
 static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view,
                           const struct gt_reservations *reservations, struct gt_plan_failure *failure)
 {
-    auto_attempt struct attempt attempt = {0};
-    if (attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
+    gt_auto_attempt struct gt_attempt attempt = {0};
+    if (gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
     if (find_places(cache, view, NULL, &attempt, failure))
         failure->reason = GT_PLAN_RESERVED;
@@ -360,9 +188,9 @@ static void explain_limits(struct gt_cache *cache, const struct gt_job_view *vie
                            const struct gt_reservations *reservations, const struct gt_decide_spec *spec,
                            struct gt_plan_failure *failure)
 {
-    auto_attempt struct attempt attempt = {0};
+    gt_auto_attempt struct gt_attempt attempt = {0};
     if ((failure->reason != GT_PLAN_TOO_FEW_GPUS && failure->reason != GT_PLAN_NO_SUPERNODE) ||
-        attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
+        gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
     attempt.demands.count = attempt.demands.limit_count = 0;
     if (find_places(cache, view, spec, &attempt, failure))
@@ -370,7 +198,7 @@ static void explain_limits(struct gt_cache *cache, const struct gt_job_view *vie
 }
 
 static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view *view,
-                                const struct attempt *attempt, const struct gt_decide_spec *spec,
+                                const struct gt_attempt *attempt, const struct gt_decide_spec *spec,
                                 const struct gt_plan_failure *failure, struct gt_buf *text)
 {
     gt_plan_failure_text(gt_cache_cluster(cache), failure, text);
@@ -400,10 +228,10 @@ static enum gt_decision try_without(struct gt_cache *cache, struct gt_job_view *
                                     struct gt_buf *text)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    auto_attempt struct attempt attempt = {0};
+    gt_auto_attempt struct gt_attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    if (attempt_make(cache, view, reservations, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error) <
+    if (gt_attempt_make(cache, view, reservations, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error) <
         0) {
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
@@ -549,41 +377,4 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
         decision = try_once(cache, view, reservations, spec, ret_failure, text);
     }
     return decision;
-}
-
-/* ---- nodes for a job that waits ---- */
-
-/* What it needs to begin, or to begin one more unit. */
-static void choose_least(const struct gt_job_view *view, struct attempt *attempt)
-{
-    struct part_search search = {.view = view, .attempt = attempt};
-    if (gt_waiting_units_make(view, &search.part, NULL) == 0)
-        choose_units(&search, 0, search.part.least);
-    gt_waiting_units_done(&search.part);
-}
-
-bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
-                     const struct gt_reservations *reservations, struct gt_node_set *ret)
-{
-    auto_attempt struct attempt attempt = {0};
-    struct gt_node_set set = {0};
-    if (!view->grouped ||
-        attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_EMPTIED, &attempt, NULL) < 0)
-        return false;
-    if (gt_part_is_allowed(view))
-        choose_least(view, &attempt);
-    struct gt_plan_request request = request_of(view, &attempt);
-    request.limits = attempt.demands.limits; /* nodes that would be short even then */
-    request.limit_count = attempt.demands.limit_count;
-    bool found = gt_drain_plan(gt_cache_cluster(cache), &request);
-    for (uint32_t i = 0; found && i < view->count; i++)
-        if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running)
-            found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
-    if (!found) {
-        gt_node_set_done(&set);
-        return false;
-    }
-    gt_node_set_done(ret);
-    *ret = set;
-    return true;
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/decide/attempt.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+void gt_attempt_done(struct gt_attempt *attempt)
+{
+    free(attempt->pods);
+    gt_node_set_done(&attempt->excluded);
+    gt_demands_done(&attempt->demands);
+    *attempt = (struct gt_attempt){0};
+}
+
+static uint32_t place_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                         const struct gt_cluster *cluster, uint32_t at)
+{
+    uint64_t mask;
+    return gt_job_view_place(view, reservations, cluster, at, &mask);
+}
+
+/* The GPUs of a member that has its place; 0: not known. */
+static uint64_t gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
+                        uint32_t at)
+{
+    const struct gt_cache_pod *pod = view->members[at].pod;
+    if (view->members[at].state == GT_MEMBER_MOVING)
+        return reservations->reservations[at].mask;
+    if (pod)
+        return pod->plan == GT_CACHE_PLAN_HELD || pod->plan == GT_CACHE_PLAN_KEPT ? pod->plan_mask : 0;
+    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].mask : 0;
+}
+
+/* Pods of one role are made from one template: one of each is asked. */
+static unsigned representatives(const struct gt_cache *cache, const struct gt_job_view *view,
+                                const struct gt_cache_pod *to[static GT_JOB_ROLES_MAX])
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < view->count && count < GT_JOB_ROLES_MAX; i++) {
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        unsigned known = 0;
+        if (!pod || !gt_member_is_open(&view->members[i]))
+            continue;
+        while (known < count && strcmp(to[known]->identity.role, pod->identity.role) != 0)
+            known++;
+        if (known == count)
+            to[count++] = pod;
+    }
+    unsigned choosy = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (gt_cache_pod_is_constrained(cache, to[i]))
+            to[choosy++] = to[i];
+    return choosy;
+}
+
+/* Whether no plan has bound it to a node. */
+static bool is_free(const struct gt_cache_pod *pod)
+{
+    return pod->state == GT_CACHE_GATED ||
+           (pod->state == GT_CACHE_WAITING && pod->plan == GT_CACHE_PLAN_NONE);
+}
+
+static bool suits_all(const struct gt_cache *cache, const struct gt_cache_pod *const *pods, unsigned count,
+                      uint32_t node)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (is_free(pods[i]) ? !gt_cache_pod_fits_node(cache, pods[i], node)
+                             : !gt_cache_successor_fits_node(cache, pods[i], node))
+            return false;
+    return true;
+}
+
+/* The supernodes of runs that have begun and lack members. */
+static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view *view,
+                     const struct gt_plan_pod *pods, struct gt_node_set *to, struct gt_err **err)
+{
+    int r = 0;
+    for (uint32_t at = 0, first, end; at < view->count && r >= 0; at = end) {
+        uint32_t home = GT_NONE;
+        bool lacks = false;
+        gt_job_view_run(view, at, &first, &end);
+        for (uint32_t i = first; i < end; i++) {
+            struct gt_cluster_node info;
+            lacks = lacks || !pods[i].running;
+            if (pods[i].running && gt_cluster_get_node(cluster, pods[i].node, &info))
+                home = info.supernode;
+        }
+        if (lacks && home != GT_NONE)
+            r = gt_node_set_add(to, home, err);
+    }
+    return r;
+}
+
+static int exclude(struct gt_cache *cache, const struct gt_job_view *view, const struct gt_node_set *avoid,
+                   const struct gt_node_set *leave, struct gt_attempt *attempt, struct gt_err **err)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cache_pod *pods[GT_JOB_ROLES_MAX];
+    unsigned choosy = representatives(cache, view, pods);
+    const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
+    const struct gt_node_set *spares = view->spares && view->spares->nodes ? view->spares : NULL;
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set homes = {0};
+    int r = spares ? add_homes(cluster, view, attempt->pods, &homes, err) : 0;
+    for (uint32_t n = 0;
+         r >= 0 && (choosy || avoid || leave || refused || spares) && n < gt_cluster_nodes(cluster); n++) {
+        struct gt_cluster_node info;
+        if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
+            continue;
+        bool suits = !choosy || suits_all(cache, pods, choosy, n), is_refused = gt_node_set_has(refused, n);
+        bool is_kept = gt_node_set_has(avoid, n);
+        bool is_spare = gt_node_set_has(spares, n) && !gt_node_set_has(&homes, info.supernode);
+        if (suits && !is_refused && !is_kept && !is_spare && !gt_node_set_has(leave, n))
+            continue;
+        attempt->spares += suits && !is_refused && !is_kept && is_spare;
+        attempt->unsuitable += !suits;
+        attempt->refused += suits && is_refused;
+        attempt->kept += suits && !is_refused && is_kept;
+        attempt->kept_gpus += suits && !is_refused && is_kept ? gt_bit_count(info.available) : 0;
+        r = gt_node_set_add(&attempt->excluded, n, err);
+    }
+    return r;
+}
+
+int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
+                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                    const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
+                    struct gt_err **err)
+{
+    struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
+    if (!pods)
+        return gt_fail_sys(err, ENOMEM, "plan");
+    for (uint32_t i = 0; i < view->count; i++)
+        if (gt_member_is_open(&view->members[i]))
+            pods[i].node = GT_NONE;
+        else
+            pods[i] = (struct gt_plan_pod){.running = true,
+                                           .node = place_of(view, reservations, gt_cache_cluster(cache), i),
+                                           .mask = gpus_of(view, reservations, i)};
+    int r = exclude(cache, view, avoid, leave, ret, err);
+    return r < 0 ? r : gt_demands_make(cache, view, room, &ret->demands, err);
+}
+
+struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct gt_attempt *attempt)
+{
+    return (struct gt_plan_request){.units = view->job->units.units,
+                                    .unit_count = view->job->units.count,
+                                    .pods = attempt->pods,
+                                    .pod_count = view->count,
+                                    .excluded = &attempt->excluded};
+}
+
+uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,
+                           const struct gt_waiting_units *part, uint32_t first, uint32_t count)
+{
+    uint64_t gpus = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[part->units[i]];
+        bool chosen = i >= first && i < first + count;
+        for (uint32_t at = unit->first; at < unit->first + unit->pods; at++)
+            if (gt_member_is_open(&view->members[at]))
+                attempt->pods[at] = (struct gt_plan_pod){.running = !chosen, .node = GT_NONE};
+        gpus += chosen ? gt_part_gpus(view, part->units[i]) : 0;
+    }
+    return gpus;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/drain.h"
+#include "scheduler-ext/decide/attempt.h"
+#include "scheduler-ext/decide/decide.h"
+
+/* Room for a job that waits: nodes that are to run empty, pods that have to go. */
+
+/* What it needs to begin, or to begin one more unit. */
+static void choose_least(const struct gt_job_view *view, struct gt_attempt *attempt)
+{
+    gt_auto_waiting_units struct gt_waiting_units part = {0};
+    if (gt_waiting_units_make(view, &part, NULL) == 0)
+        gt_attempt_choose(attempt, view, &part, 0, part.least);
+}
+
+/* As if nobody with GPUs were on the nodes: those stay that would be short even then. */
+static int attempt_emptied(struct gt_cache *cache, const struct gt_job_view *view,
+                           const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+                           struct gt_attempt *ret, struct gt_plan_request *ret_request)
+{
+    int r = gt_attempt_make(cache, view, reservations, avoid, NULL, GT_CACHE_ROOM_EMPTIED, ret, NULL);
+    if (r < 0)
+        return r;
+    if (gt_part_is_allowed(view))
+        choose_least(view, ret);
+    *ret_request = gt_attempt_request(view, ret);
+    ret_request->limits = ret->demands.limits;
+    ret_request->limit_count = ret->demands.limit_count;
+    return 0;
+}
+
+bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
+                     const struct gt_reservations *reservations, struct gt_node_set *ret)
+{
+    gt_auto_attempt struct gt_attempt attempt = {0};
+    struct gt_node_set set = {0};
+    struct gt_plan_request request;
+    if (!view->grouped || attempt_emptied(cache, view, reservations, NULL, &attempt, &request) < 0)
+        return false;
+    bool found = gt_drain_plan(gt_cache_cluster(cache), &request);
+    for (uint32_t i = 0; found && i < view->count; i++)
+        if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running)
+            found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
+    if (!found) {
+        gt_node_set_done(&set);
+        return false;
+    }
+    gt_node_set_done(ret);
+    *ret = set;
+    return true;
+}
