@@ -2,6 +2,7 @@
 #ifndef GPUTOPO_DECIDE_DECIDE_H
 #define GPUTOPO_DECIDE_DECIDE_H
 
+#include "scheduler-ext/core/victims.h"
 #include "scheduler-ext/decide/view.h"
 
 /* Places the members of one job that have no place: all, else the most units that may run without the rest
@@ -64,5 +65,21 @@ enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view
  */
 bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
                      const struct gt_reservations *reservations, struct gt_node_set *ret);
+
+struct gt_decide_victims {
+    const struct gt_node_set *avoid; /* nodes that are left out; NULL: none */
+    const uint64_t *freed;           /* [node] GPUs that become free anyway; NULL: none */
+    struct gt_victim *victims; /* who may have to go, see victims.h; of them those that have to are chosen */
+    uint32_t count;
+};
+
+/*
+ * Who has to go so that a job which does not fit can begin, or begin one more unit; what the pods that go had
+ * of CPU and memory counts as enough. False where it would not fit even then. *ret_places are the places it
+ * would have, by member, which the caller frees; `node` is GT_NONE where there is none. Nothing is changed.
+ */
+bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
+                       const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
+                       struct gt_plan_pod **ret_places);
 
 #endif

@@ -49,3 +49,22 @@ bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
     *ret = set;
     return true;
 }
+
+bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
+                       const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
+                       struct gt_plan_pod **ret_places)
+{
+    gt_auto_attempt struct gt_attempt attempt = {0};
+    struct gt_plan_request request;
+    if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0)
+        return false;
+    request.freed = spec->freed;
+    if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
+        return false;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (!gt_member_is_open(&view->members[i]) || attempt.pods[i].running)
+            attempt.pods[i].node = GT_NONE;
+    *ret_places = attempt.pods;
+    attempt.pods = NULL;
+    return true;
+}

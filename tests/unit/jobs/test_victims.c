@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/victims.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/core/core_checks.h"
+#include "tests/unit/core/core_world.h"
+
+/* Who has to go, against all sets of pods. */
+
+enum { NODES = 6, GPUS = 8, VICTIMS_MAX = 11, UNITS_MAX = 4, PODS_MAX = 24 };
+
+static uint64_t seed;
+
+static unsigned below(unsigned n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(seed >> 33) % n;
+}
+
+struct world {
+    struct gt_cluster *cluster;
+    uint32_t nodes[NODES];
+    struct gt_victim victims[VICTIMS_MAX];
+    uint32_t count;
+    struct gt_plan_unit units[UNITS_MAX];
+    struct gt_plan_pod pods[PODS_MAX];
+    struct gt_plan_request request;
+};
+
+static void make_world(struct world *world, unsigned supernodes)
+{
+    *world = (struct world){0};
+    assert_int_equal(gt_cluster_new(&world->cluster, NULL), 0);
+    struct gt_weights weights = {.n = GPUS};
+    for (unsigned i = 0; i < GPUS; i++)
+        for (unsigned j = 0; j < GPUS; j++)
+            weights.w[i][j] = i != j;
+    gt_auto_class struct gt_class *class = NULL;
+    uint32_t id, supers[NODES];
+    assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+    assert_int_equal(gt_cluster_add_class(world->cluster, class, &id, NULL), 0);
+    for (unsigned i = 0; i < supernodes; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "s%u", i);
+        assert_int_equal(gt_cluster_add_supernode(world->cluster, name, 1, GT_NONE, &supers[i], NULL), 0);
+    }
+    for (unsigned i = 0; i < NODES; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "n%u", i);
+        uint32_t super = supernodes ? supers[i % supernodes] : GT_NONE;
+        assert_int_equal(gt_cluster_add_node(world->cluster, name, id, super, &world->nodes[i], NULL), 0);
+    }
+}
+
+/* A pod that may go (`job` GT_NONE: that may not). */
+static void run(struct world *world, unsigned node, uint64_t mask, int priority, uint32_t job)
+{
+    struct gt_cluster_node n;
+    gt_cluster_get_node(world->cluster, world->nodes[node], &n);
+    gt_cluster_set_free(world->cluster, world->nodes[node], n.free & ~mask);
+    if (job != GT_NONE)
+        world->victims[world->count++] = (struct gt_victim){world->nodes[node], mask, priority, job, true};
+}
+
+static void ask(struct world *world, unsigned units, unsigned pods, unsigned gpus, unsigned atom)
+{
+    struct gt_plan_request *request = &world->request;
+    *request = (struct gt_plan_request){
+        .units = world->units, .unit_count = units, .pods = world->pods, .pod_count = units * pods};
+    memset(world->pods, 0, sizeof(world->pods));
+    for (unsigned u = 0; u < units; u++)
+        world->units[u] = (struct gt_plan_unit){.first = u * pods, .pods = pods, .gpus = gpus, .atom = atom};
+}
+
+/* ---- every set ---- */
+
+static bool fits_without(struct world *world, unsigned set)
+{
+    uint64_t freed[NODES] = {0};
+    struct gt_plan_failure failure;
+    struct gt_plan_request request = world->request;
+    for (uint32_t i = 0; i < world->count; i++)
+        if (set >> i & 1)
+            freed[world->victims[i].node] |= world->victims[i].mask;
+    for (unsigned n = 0; n < NODES; n++)
+        freed[n] |= world->request.freed ? world->request.freed[n] : 0;
+    request.freed = freed;
+    return gt_plan_job(world->cluster, &request, &failure);
+}
+
+/* Priority (from -8 to 7), jobs, pods, GPUs, in this order. */
+static uint64_t cost_of(const struct world *world, unsigned set)
+{
+    int64_t highest = -8;
+    uint64_t jobs = 0, gpus = 0;
+    for (uint32_t i = 0; i < world->count; i++) {
+        if (!(set >> i & 1))
+            continue;
+        highest = world->victims[i].priority > highest ? world->victims[i].priority : highest;
+        jobs |= UINT64_C(1) << world->victims[i].job;
+        gpus += (unsigned)__builtin_popcountll(world->victims[i].mask);
+    }
+    return (uint64_t)(highest + 8) << 48 | (uint64_t)__builtin_popcountll(jobs) << 32 |
+           (uint64_t)__builtin_popcount(set) << 16 | gpus;
+}
+
+static bool brute_force(struct world *world, uint64_t *ret)
+{
+    *ret = UINT64_MAX;
+    for (unsigned set = 0; set < 1U << world->count; set++) {
+        uint64_t cost = cost_of(world, set);
+        if (cost < *ret && fits_without(world, set))
+            *ret = cost;
+    }
+    return *ret != UINT64_MAX;
+}
+
+static unsigned chosen(const struct world *world)
+{
+    unsigned set = 0;
+    for (uint32_t i = 0; i < world->count; i++)
+        set |= (unsigned)world->victims[i].chosen << i;
+    return set;
+}
+
+/* What the plan uses is available, or is a GPU of a pod that goes. */
+static void check_places(const struct world *world)
+{
+    uint64_t used[NODES] = {0};
+    for (uint32_t i = 0; i < world->request.pod_count; i++) {
+        const struct gt_plan_pod *pod = &world->pods[i];
+        struct gt_cluster_node node;
+        if (pod->running)
+            continue;
+        assert_true(gt_cluster_get_node(world->cluster, pod->node, &node));
+        uint64_t may = node.available | (world->request.freed ? world->request.freed[pod->node] : 0);
+        for (uint32_t v = 0; v < world->count; v++)
+            if (world->victims[v].chosen && world->victims[v].node == pod->node)
+                may |= world->victims[v].mask;
+        assert_int_equal(pod->mask & ~(may & node.healthy), 0);
+        assert_int_equal(pod->mask & used[pod->node], 0);
+        used[pod->node] |= pod->mask;
+    }
+}
+
+enum kind { ALONE, JOBS, MIXED };
+
+static void random_world(struct world *world, enum kind kind)
+{
+    make_world(world, below(4));
+    for (unsigned tries = 0; tries < 30 && world->count < VICTIMS_MAX; tries++) {
+        unsigned node = below(NODES), size = 1 + below(GPUS), shift = below(GPUS + 1 - size);
+        uint64_t mask = ((UINT64_C(1) << size) - 1) << shift;
+        struct gt_cluster_node n;
+        gt_cluster_get_node(world->cluster, world->nodes[node], &n);
+        if ((n.free & mask) == mask)
+            run(world, node, mask, (int)below(3) - 1,
+                below(5) == 0   ? GT_NONE
+                : kind == ALONE ? world->count
+                                : below(4));
+    }
+    for (uint32_t i = 0; kind != ALONE && i < world->count; i++) /* a job has one priority */
+        world->victims[i].priority = (int)(world->victims[i].job % 3);
+    unsigned pods = 1 + below(3);
+    ask(world, 1 + below(3), pods, 1U << below(4), below(3) == 0 ? 1 : 0);
+    if (kind == MIXED) {
+        world->units[0].gpus = 1 + below(8);
+        static uint64_t freed[NODES];
+        memset(freed, 0, sizeof(freed));
+        freed[below(NODES)] = 0x0f;
+        world->request.freed = freed;
+    }
+}
+
+static unsigned check_random(unsigned rounds, enum kind kind, unsigned *ret_needed)
+{
+    unsigned least = 0, missed = 0;
+    *ret_needed = 0;
+    for (unsigned round = 0; round < rounds; round++) {
+        uint64_t start = seed, cost;
+        struct world world;
+        random_world(&world, kind);
+        bool possible = brute_force(&world, &cost);
+        bool found = gt_victims_choose(world.cluster, &world.request, world.victims, world.count);
+        unsigned set = chosen(&world);
+        /* More room may hurt units of several sizes: not all ways are tried for each set. */
+        bool right =
+            kind == MIXED ? found <= possible && (found || !set) : found == possible && (found || !set);
+        missed += possible && !found;
+        if (found) {
+            check_places(&world);
+            uint64_t own = cost_of(&world, set);
+            *ret_needed += set != 0;
+            least += set && own == cost;
+            right = right && own >= cost && (kind == MIXED || own >> 48 == cost >> 48) &&
+                    (kind != ALONE || own == cost);
+            for (uint32_t i = 0; right && i < world.count; i++) /* nobody goes that could stay */
+                right = !(set >> i & 1) || !fits_without(&world, set & ~(1U << i));
+        }
+        if (!right)
+            fail_msg("GPUTOPO_SEED=%llu, kind %d: found %d of %d, set %#x, cost %#llx, least %#llx",
+                     (unsigned long long)start, (int)kind, found, possible, set,
+                     (unsigned long long)cost_of(&world, set), (unsigned long long)cost);
+        assert_int_equal(gt_cluster_check(world.cluster, NULL), 0);
+        gt_cluster_free(world.cluster);
+    }
+    assert_true(missed * 50 <= rounds + 50);
+    return least;
+}
+
+static void test_pods_of_their_own(void **state)
+{
+    (void)state;
+    unsigned needed;
+    check_random(test_rounds(400), ALONE, &needed);
+    assert_true(needed > 0);
+}
+
+static void test_pods_of_jobs(void **state)
+{
+    (void)state;
+    unsigned needed, least = check_random(test_rounds(400), JOBS, &needed);
+    assert_true(needed > 0);
+    printf("the least set in %u of %u\n", least, needed);
+    assert_true(least * 10 + 30 >= needed * 9);
+}
+
+static void test_units_of_several_sizes(void **state)
+{
+    (void)state;
+    unsigned needed, least = check_random(test_rounds(400), MIXED, &needed);
+    printf("the least set in %u of %u\n", least, needed);
+    assert_true(least * 10 + 30 >= needed * 8);
+}
+
+/* ---- by hand ---- */
+
+static void test_one_supernode_is_freed(void **state)
+{
+    (void)state;
+    struct world world;
+    make_world(&world, 3); /* node n is in supernode n % 3 */
+    for (unsigned n = 0; n < NODES; n++)
+        run(&world, n, 0xff, 0, n < 3 ? 0 : n); /* job 0 has a node of each supernode */
+    ask(&world, 1, 2, 8, 0);
+    assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    unsigned set = chosen(&world);
+    assert_true(set == 0x9 || set == 0x12 || set == 0x24);
+    world.victims[1].priority = world.victims[2].priority = 5;
+    world.victims[0].priority = 1;
+    world.victims[3].priority = 2;
+    assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    assert_int_equal(chosen(&world), 0x9);
+    gt_cluster_free(world.cluster);
+}
+
+static void test_one_job_goes_rather_than_two(void **state)
+{
+    (void)state;
+    struct world world;
+    make_world(&world, 2);
+    for (unsigned n = 0; n < NODES; n += 2) /* the first supernode: one job of six pods */
+        for (unsigned half = 0; half < 2; half++)
+            run(&world, n, half ? 0xf0 : 0x0f, 0, 7);
+    for (unsigned n = 1; n < NODES; n += 2) /* the other one: three jobs of a pod */
+        run(&world, n, 0xff, 0, n);
+    ask(&world, 1, 2, 8, 0);
+    assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    unsigned set = chosen(&world);
+    assert_int_equal(__builtin_popcount(set), 4);
+    assert_int_equal(set & ~0x3fU, 0);
+    gt_cluster_free(world.cluster);
+}
+
+static void test_nobody_goes_for_nothing(void **state)
+{
+    (void)state;
+    struct world world;
+    make_world(&world, 3);
+    for (unsigned n = 0; n < NODES; n++)
+        run(&world, n, 0xff, 0, n);
+    ask(&world, 1, 3, 8, 0); /* supernodes have two nodes */
+    assert_false(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    assert_int_equal(chosen(&world), 0);
+    ask(&world, 1, 2, 8, 0);
+    assert_false(gt_victims_choose(world.cluster, &world.request, world.victims, 0));
+    uint64_t freed[NODES] = {0xff, 0, 0, 0xff}; /* they leave anyway */
+    world.request.freed = freed;
+    assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    assert_int_equal(chosen(&world), 0);
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
+    assert_int_equal(gt_node_set_add(&excluded, world.nodes[0], NULL), 0);
+    assert_int_equal(gt_node_set_add(&excluded, world.nodes[1], NULL), 0);
+    world.request.freed = NULL;
+    world.request.excluded = &excluded;
+    assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    assert_int_equal(chosen(&world), 0x24); /* the only supernode without such nodes */
+    gt_cluster_free(world.cluster);
+}
+
+static void test_a_unit_that_has_begun(void **state)
+{
+    (void)state;
+    struct world world;
+    make_world(&world, 3);
+    for (unsigned n = 1; n < NODES; n++)
+        run(&world, n, 0xff, n == 3 ? 9 : 0, n);
+    run(&world, 0, 0xff, 0, GT_NONE);
+    ask(&world, 1, 2, 8, 0);
+    world.pods[0] = (struct gt_plan_pod){.running = true, .node = world.nodes[0], .mask = 0xff};
+    assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count));
+    assert_int_equal(chosen(&world), 1U << 2); /* node 3, in its supernode, though its priority is higher */
+    assert_int_equal(world.pods[1].node, world.nodes[3]);
+    gt_cluster_free(world.cluster);
+}
+
+int main(void)
+{
+    const char *given = getenv("GPUTOPO_SEED");
+    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pods_of_their_own),
+        cmocka_unit_test(test_pods_of_jobs),
+        cmocka_unit_test(test_units_of_several_sizes),
+        cmocka_unit_test(test_one_supernode_is_freed),
+        cmocka_unit_test(test_one_job_goes_rather_than_two),
+        cmocka_unit_test(test_nobody_goes_for_nothing),
+        cmocka_unit_test(test_a_unit_that_has_begun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
