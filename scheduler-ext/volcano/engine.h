@@ -21,6 +21,29 @@ enum volcano_resource {
     VOLCANO_RESOURCES = VOLCANO_OWNERS + GT_OWNER_KINDS,
 };
 
+struct volcano_place {    /* of a task */
+    uint64_t uid;         /* digest of its pod's */
+    uint64_t node_digest; /* of the node's name: ids are used again */
+    uint64_t mask;
+    uint32_t node;
+};
+
+struct volcano_leaver { /* a pod that was evicted */
+    uint64_t uid;       /* digest */
+    char *names;        /* its namespace and its name, each with a NUL behind */
+};
+
+struct volcano_room { /* see room.c */
+    struct volcano_job *job;
+    struct volcano_place *places;
+    struct volcano_leaver *leavers;
+    uint32_t place_count, leaver_count;
+    uint64_t made_in; /* session */
+    uint64_t until_ms;
+    bool evicts; /* it outlives the session in which its pods are evicted */
+    struct volcano_room *next;
+};
+
 /* What is known of a job of the cache, as its `user`: from the first session that asks about it until its
  * last pod is gone. */
 struct volcano_job {
@@ -28,6 +51,8 @@ struct volcano_job {
     struct gt_reservations reservations;
     uint64_t new_pod_ms; /* a pod more was seen then */
     uint32_t pod_count;
+    struct volcano_room *room; /* that is being made for it; NULL: none */
+    uint64_t room_after_ms;    /* none is looked for before */
 
     uint64_t session; /* the rest is of this session */
     int verdict;      /* of gt_volcano_check() */
@@ -43,6 +68,8 @@ struct volcano_task {
     struct gt_cache_pod *pod; /* NULL: not seen yet */
     uint32_t group, at;       /* at: member of its job's view; GT_NONE */
     bool waits, allocated;
+    bool leaves;  /* it is on its node, and goes */
+    bool evicted; /* the session evicted it */
 };
 
 struct volcano_session {
@@ -57,6 +84,8 @@ struct volcano_session {
     uint32_t task_count;
     uint32_t *by_pod;         /* numbers of tasks with pods, in the order of the pods' addresses */
     uint32_t pods;            /* of them */
+    uint32_t leaving;         /* tasks that leave */
+    uint64_t *freed;          /* [id in the cluster] their GPUs; NULL: to be counted */
     struct volcano_job *jobs; /* that were asked about */
     uint64_t given_back;      /* counts up from 1 whenever a plan is given up */
     const char **asked_names; /* scratch of scores */
@@ -67,10 +96,12 @@ struct gt_volcano {
     struct gt_cache *cache;
     struct gt_owners *owners;
     struct gt_ranks ranks;
-    struct gt_index own; /* pods whose plans are of a session: no object tells of them */
+    struct gt_index own;                      /* pods whose plans are of a session: no object tells of them */
+    struct gt_index known[VOLCANO_RESOURCES]; /* objects that were put; their mark: before which session */
     struct gt_aware_weights weights;
     struct volcano_session session;
     uint64_t session_number;
+    struct volcano_room *rooms;
 };
 
 /* ---- tasks.c ---- */
@@ -87,6 +118,31 @@ void gt_volcano_assume(struct gt_volcano *volcano, struct gt_cache_pod *pod, uin
 /* Remembers that the plan of a pod is ours. */
 void gt_volcano_own(struct gt_volcano *volcano, const struct gt_cache_pod *pod);
 void gt_volcano_disown(struct gt_volcano *volcano, const struct gt_cache_pod *pod);
+
+/* Whether gputopo-scheduler places the job. */
+bool gt_volcano_has_gates(const struct gt_job_view *view);
+
+/* ---- room.c ---- */
+
+/* When a session begins, and before its tasks go: rooms that have no sense any more are dropped. */
+void gt_volcano_rooms_open(struct gt_volcano *volcano);
+void gt_volcano_rooms_close(struct gt_volcano *volcano);
+void gt_volcano_room_drop(struct gt_volcano *volcano, struct volcano_job *job);
+/* While the job itself is planned its own places are free. */
+void gt_volcano_room_pause(struct gt_volcano *volcano, const struct volcano_job *job, bool pause);
+/* Whether the job has room that comes, or may wait for what pods that leave of themselves use. */
+bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job);
+/* Whether a pod of the job has a place there. */
+bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcano_job *job,
+                           const struct gt_cache_pod *pod, uint32_t *ret_node);
+/* Whether a task was allocated there: its GPUs are not free yet. */
+bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_job *job);
+/* Nodes where a pod of so many GPUs would take what is kept or comes free. */
+void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uint8_t *may_use,
+                            uint32_t count);
+/* A task that runs is evicted, or is not after all. */
+void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
+size_t gt_volcano_room_bytes(const struct gt_volcano *volcano);
 
 /* ---- job.c ---- */
 

@@ -34,6 +34,7 @@ static void set_sentence(struct volcano_job *job, const char *text)
 
 void gt_volcano_job_free(struct gt_volcano *volcano, struct volcano_job *job)
 {
+    gt_volcano_room_drop(volcano, job);
     forget_view(job);
     free(job->sentence);
     gt_reservations_done(&job->reservations, gt_cache_cluster(volcano->cache));
@@ -203,14 +204,6 @@ void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job)
     job->next = NULL;
 }
 
-static bool has_gates(const struct gt_job_view *view)
-{
-    for (uint32_t i = 0; i < view->count; i++)
-        if (view->members[i].pod && view->members[i].pod->state == GT_CACHE_GATED)
-            return true;
-    return false;
-}
-
 /* The plans that the cache has now and had not before are this session's. */
 static void own_plans(struct gt_volcano *volcano, const struct gt_job_view *before)
 {
@@ -228,21 +221,25 @@ static int plan(struct gt_volcano *volcano, struct volcano_job *job, char *error
     gt_auto_buf struct gt_buf text = GT_BUF(SENTENCE_MAX);
     struct gt_plan_failure failure;
     const struct gt_decide_spec spec = {.reserve_until = gt_clock_ms() + MISSING_MS};
-    if (has_gates(job->view))
+    if (gt_volcano_has_gates(job->view))
         return gt_volcano_say(error, -EAGAIN,
                               "gputopo-scheduler places this job: some of its pods have the gate " GT_GATE);
     if (job->tried == volcano->session.given_back)
         return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : "it does not fit");
+    gt_volcano_room_pause(volcano, job, true);
     enum gt_decision decision =
         gt_decide(volcano->cache, job->view, &job->reservations, &spec, &failure, &text);
     if (decision == GT_DECISION_PLACED || decision == GT_DECISION_NOTHING) {
+        gt_volcano_room_drop(volcano, job);
         own_plans(volcano, job->view);
         job->planned = true;
         return make_view(volcano, job, NULL) < 0 ? gt_volcano_say(error, -ENOMEM, strerror(ENOMEM)) : 0;
     }
+    gt_volcano_room_pause(volcano, job, false);
     job->tried = volcano->session.given_back;
     set_sentence(job, text.data ? text.data : "it could not be planned");
-    make_view(volcano, job, NULL); /* gt_decide() has used it up */
+    if (make_view(volcano, job, NULL) >= 0) /* gt_decide() has used it up */
+        gt_volcano_room_comes(volcano, job);
     return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : strerror(ENOMEM));
 }
 
@@ -278,7 +275,7 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
     give_back_others(volcano, job);
     int r = plan(volcano, job, error);
     if (r < 0)
-        return r;
+        return gt_volcano_room_place(volcano, job, task->pod, ret_node) ? 1 : r;
     if (task->pod->plan != GT_CACHE_PLAN_HELD)
         return gt_volcano_say(error, -EAGAIN,
                               "other units of its job were placed; there is no room for this one");
@@ -290,19 +287,25 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
 void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t number, uint32_t node)
 {
     struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (task && !task->waits)
+        gt_volcano_evicted(volcano, task, false);
     if (!task || !task->pod || !task->waits || task->allocated)
         return;
     struct volcano_job *job = job_of(volcano, task);
+    uint32_t coming;
     task->allocated = true;
     if (job)
         job->allocated++;
-    if (task->pod->plan != GT_CACHE_PLAN_HELD)
+    if (task->pod->plan != GT_CACHE_PLAN_HELD &&
+        !(job && gt_volcano_room_place(volcano, job, task->pod, &coming)))
         gt_volcano_assume(volcano, task->pod, node);
 }
 
 void gt_volcano_deallocated(struct gt_volcano *volcano, uint32_t number)
 {
     struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    if (task && !task->waits)
+        gt_volcano_evicted(volcano, task, true);
     if (!task || !task->allocated)
         return;
     struct volcano_job *job = job_of(volcano, task);
@@ -343,6 +346,13 @@ int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t number)
         if (is_torn_off(&volcano->session, job->view, &job->view->job->units.units[u], task->group))
             return 0;
     return 1;
+}
+
+int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    const struct volcano_job *job = task && task->pod ? job_of(volcano, task) : NULL;
+    return gt_volcano_is_whole(volcano, number) && !(job && gt_volcano_room_is_used(volcano, job));
 }
 
 /* ---- what is written on the pod ---- */

@@ -39,6 +39,20 @@ static void put_pod(struct gt_volcano *volcano, const cJSON *object)
     gt_cache_pod(volcano->cache, &pod);
 }
 
+/* Without memory it stays when a list does not name it any more. */
+static void know(struct gt_volcano *volcano, unsigned resource, const cJSON *object)
+{
+    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
+    struct gt_index *index = &volcano->known[resource];
+    struct gt_index_entry *entry = name ? gt_index_find(index, namespace_ ? namespace_ : "", name) : NULL;
+    if (!entry && name)
+        entry = gt_index_add(index, namespace_ ? namespace_ : "", name);
+    if (entry)
+        entry->mark = (uint32_t)volcano->session_number;
+}
+
 int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *json, size_t len, char *error)
 {
     if (volcano->session.open)
@@ -64,15 +78,13 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
     default:
         gt_owners_put(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), object);
     }
+    know(volcano, resource, object);
     cJSON_Delete(object);
     return 0;
 }
 
-void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
-                       const char *name)
+static void forget(struct gt_volcano *volcano, unsigned resource, const char *namespace_, const char *name)
 {
-    if (volcano->session.open || resource >= VOLCANO_RESOURCES)
-        return;
     switch (resource) {
     case VOLCANO_TOPOLOGIES:
         gt_cache_topology_gone(volcano->cache, name);
@@ -89,5 +101,27 @@ void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char
         break;
     default:
         gt_owners_remove(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), namespace_, name);
+    }
+}
+
+void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
+                       const char *name)
+{
+    if (volcano->session.open || resource >= VOLCANO_RESOURCES)
+        return;
+    free(gt_index_take(&volcano->known[resource], namespace_, name));
+    forget(volcano, resource, namespace_, name);
+}
+
+void gt_volcano_listed(struct gt_volcano *volcano, unsigned resource)
+{
+    size_t slot = 0;
+    struct gt_index_entry *entry;
+    if (volcano->session.open || resource >= VOLCANO_RESOURCES)
+        return;
+    while ((entry = gt_index_take_unmarked(&volcano->known[resource], (uint32_t)volcano->session_number,
+                                           &slot))) {
+        forget(volcano, resource, entry->key, gt_index_name(entry));
+        free(entry);
     }
 }

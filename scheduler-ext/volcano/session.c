@@ -28,6 +28,8 @@ int gt_volcano_new(struct gt_volcano **ret, char *error)
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
     const struct gt_cache_spec spec = {.on_pod_gone = gt_volcano_on_pod_gone, .arg = made};
     made->own.max = GT_CACHE_PODS_MAX;
+    for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
+        made->known[i].max = GT_VOLCANO_OBJECTS_MAX;
     made->weights = GT_AWARE_DEFAULT;
     int r = gt_cache_new(&spec, &made->cache, &err);
     if (r >= 0)
@@ -51,6 +53,8 @@ void gt_volcano_free(struct gt_volcano *volcano)
             gt_volcano_job_free(volcano, job->user);
     gt_ranks_done(&volcano->ranks);
     gt_index_done(&volcano->own);
+    for (unsigned i = 0; i < VOLCANO_RESOURCES; i++)
+        gt_index_done(&volcano->known[i]);
     gt_owners_free(volcano->owners);
     if (volcano->cache)
         gt_cache_free(volcano->cache);
@@ -73,7 +77,7 @@ size_t gt_volcano_bytes(const struct gt_volcano *volcano)
     const struct volcano_session *session = &volcano->session;
     return sizeof(*volcano) + gt_cache_bytes(volcano->cache) + gt_table_bytes(&volcano->own.table) +
            gt_table_bytes(&volcano->ranks.index.table) + session->task_count * sizeof(*session->tasks) +
-           session->node_count * sizeof(*session->node_names);
+           session->node_count * sizeof(*session->node_names) + gt_volcano_room_bytes(volcano);
 }
 
 /* ---- a session's arrays ---- */
@@ -151,10 +155,12 @@ static int take_tasks(struct gt_volcano *volcano, const struct gt_volcano_task *
             (!waits && tasks[i].node >= session->node_count))
             return -EINVAL;
         struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, namespace_, name);
-        *task = (struct volcano_task){.group = tasks[i].group, .at = GT_NONE, .waits = waits};
+        *task = (struct volcano_task){
+            .group = tasks[i].group, .at = GT_NONE, .waits = waits, .leaves = tasks[i].leaves};
         if (!pod || strcmp(pod->uid, uid) != 0)
             continue;
         task->pod = pod;
+        session->leaving += task->leaves || pod->deleting;
         session->by_pod[session->pods++] = i;
         struct gt_index_entry *own =
             waits || pod->state >= GT_CACHE_BOUND ? NULL : gt_index_find(&volcano->own, namespace_, name);
@@ -216,12 +222,15 @@ int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_
     }
     give_up_plans(volcano);
     assume_bound(volcano, tasks);
+    gt_volcano_rooms_open(volcano);
     return 0;
 }
 
 void gt_volcano_close(struct gt_volcano *volcano)
 {
     struct volcano_session *session = &volcano->session;
+    if (session->open)
+        gt_volcano_rooms_close(volcano);
     for (struct volcano_job *job = session->jobs, *next; job; job = next) {
         next = job->next;
         gt_volcano_job_close(volcano, job);
@@ -234,6 +243,7 @@ void gt_volcano_close(struct gt_volcano *volcano)
     free(session->by_pod);
     free(session->asked_names);
     free(session->asked_ids);
+    free(session->freed);
     *session = (struct volcano_session){0};
 }
 
@@ -275,4 +285,6 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
             ret[at] = !gt_node_is_promised(&node, 0, task->pod->gpus);
     }
+    if (task && task->pod)
+        gt_volcano_room_forbid(volcano, task->pod->gpus, ret, node_count);
 }

@@ -63,3 +63,11 @@ void gt_volcano_assume(struct gt_volcano *volcano, struct gt_cache_pod *pod, uin
         return;
     gt_volcano_own(volcano, pod);
 }
+
+bool gt_volcano_has_gates(const struct gt_job_view *view)
+{
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].pod && view->members[i].pod->state == GT_CACHE_GATED)
+            return true;
+    return false;
+}

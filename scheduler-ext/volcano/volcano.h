@@ -20,11 +20,13 @@
 enum {
     GT_VOLCANO_TEXT_SIZE = 2048,
     GT_VOLCANO_ANNOTATIONS_SIZE = 20 << 10,
-    GT_VOLCANO_OBJECT_MAX = 8 << 20, /* bytes of one object */
+    GT_VOLCANO_OBJECT_MAX = 8 << 20,  /* bytes of one object */
+    GT_VOLCANO_OBJECTS_MAX = 1 << 20, /* of a resource, that are known to be gone when a list lacks them */
     GT_VOLCANO_TASKS_MAX = 1 << 18,
     GT_VOLCANO_NODES_MAX = 1 << 17,
 };
 #define GT_VOLCANO_NO_NODE UINT32_MAX
+#define GT_VOLCANO_GOES    (UINT32_MAX - 1)
 
 struct gt_volcano;
 
@@ -50,6 +52,8 @@ const struct gt_volcano_resource *gt_volcano_resource(unsigned resource);
 int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *json, size_t len, char *error);
 void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
                        const char *name);
+/* The resource was listed, and all of the list was put since the last session: what was not is gone. */
+void gt_volcano_listed(struct gt_volcano *volcano, unsigned resource);
 
 /* ---- a session ---- */
 
@@ -61,7 +65,8 @@ struct gt_volcano_group { /* a PodGroup, which Volcano calls a job */
 struct gt_volcano_task { /* a pod that asks for GPUs */
     uint32_t names;      /* where in `texts` its namespace, name and UID are, each with a NUL behind */
     uint32_t group;
-    uint32_t node; /* where it is, or is being bound to; GT_VOLCANO_NO_NODE: it waits */
+    uint32_t node;   /* where it is, or is being bound to; GT_VOLCANO_NO_NODE: it waits */
+    uint32_t leaves; /* not 0: it is to go from there */
 };
 
 /*
@@ -103,13 +108,44 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t task, uint32_t *ret_no
 /* For a task without a place: ret[i] is 0 for each node where what is free is promised to others, else 1. */
 void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t task, uint8_t *ret, uint32_t node_count);
 
-/* The session gave the task that node, or took it back. */
+/* The session gave the task that node, or took it back. Of a task that runs: it is evicted, or is not after
+ * all. */
 void gt_volcano_allocated(struct gt_volcano *volcano, uint32_t task, uint32_t node);
 void gt_volcano_deallocated(struct gt_volcano *volcano, uint32_t task);
 
 /* Whether the tasks of the group that were allocated make whole units, so that they may be bound. `task` is
  * any of the group. */
 int gt_volcano_is_whole(struct gt_volcano *volcano, uint32_t task);
+
+/* Likewise, and no GPU is still used by a pod that leaves: without it they may wait together, and be bound
+ * later. */
+int gt_volcano_is_ready(struct gt_volcano *volcano, uint32_t task);
+
+/* ---- preempt and reclaim ---- */
+
+/* Whether it may be asked for room for the task's job: the job has units and waits, no pods leave for it, and
+ * no room was found a while ago. Asked after gt_volcano_place(). */
+int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t task);
+
+struct gt_volcano_step {
+    uint32_t task;
+    uint32_t node; /* where it is to go; GT_VOLCANO_GOES: it has to go from where it is */
+};
+
+/*
+ * Chooses the running tasks that have to go so that the task's job can begin, its units whole
+ * (core/victims.h), of those that Volcano lets go: may_go[task]. may_use[node] is 0 for nodes that do not
+ * serve. Returns how many steps there are, in the order in which they are to be done; `ret` has room for as
+ * many as there are tasks. -EAGAIN: it would not fit then either.
+ *
+ * The places are then kept for the job: gt_volcano_place() names them, they are nobody else's, and
+ * gt_volcano_wants_room() is 0, until the GPUs are free. They are given up where not all of those tasks were
+ * evicted when the session ends, or where one of the GPUs will not be free after all.
+ */
+int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t task, const uint8_t *may_go,
+                         const uint8_t *may_use, struct gt_volcano_step *ret, char *error);
+/* The places are not wanted: nobody was evicted. */
+void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t task);
 
 /* The annotations that bind the task's pod to its GPUs: key, NUL, value, NUL, key... Returns their bytes; 0:
  * there are none. `to` has GT_VOLCANO_ANNOTATIONS_SIZE bytes. */

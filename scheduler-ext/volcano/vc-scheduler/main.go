@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"gputopo/scheduler-ext/volcano/vc-scheduler/plugins"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	cliflag "k8s.io/component-base/cli/flag"
 	componentoptions "k8s.io/component-base/config/options"
 	"k8s.io/klog/v2"
-
 	"volcano.sh/volcano/cmd/scheduler/app"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
@@ -24,8 +24,6 @@ import (
 	_ "volcano.sh/volcano/pkg/scheduler/util/assert"
 	commonutil "volcano.sh/volcano/pkg/util"
 	"volcano.sh/volcano/pkg/version"
-
-	"gputopo/scheduler-ext/volcano/vc-scheduler/plugins"
 )
 
 // core is which C library is in it: the build command sets it.

@@ -112,7 +112,7 @@ struct session {
     char texts[TEXT_MAX];
     size_t size;
     uint32_t nodes[NODES];
-    struct gt_volcano_group groups[4];
+    struct gt_volcano_group groups[6];
     struct gt_volcano_task tasks[TASKS_MAX];
     uint32_t group_count, task_count;
 };
@@ -146,7 +146,7 @@ static uint32_t add_group(struct session *session, const char *job, unsigned pod
         add_text(session, name);
         add_text(session, name);
         session->tasks[session->task_count++] =
-            (struct gt_volcano_task){at, group, nodes ? nodes[i] : GT_VOLCANO_NO_NODE};
+            (struct gt_volcano_task){at, group, nodes ? nodes[i] : GT_VOLCANO_NO_NODE, 0};
     }
     return first;
 }
@@ -452,6 +452,7 @@ static void test_the_companions_plans_stay(void **state)
     assert_int_equal(gt_volcano_annotations(volcano, mine, annotations), 0);
     assert_int_equal(gt_volcano_place(volcano, late + 1, &node, error), -EAGAIN);
     assert_non_null(strstr(error, "gputopo-scheduler places this job"));
+    assert_false(gt_volcano_wants_room(volcano, late + 1));
     gt_volcano_may_use(volcano, lone, may, NODES);
     for (unsigned n = 0; n < NODES; n++)
         assert_int_equal(may[n], n != 6 && n != 7);
@@ -492,6 +493,289 @@ static void test_a_part_may_start(void **state)
     check_units(nodes, 4, 4, 8);
     assert_true(gt_volcano_is_whole(volcano, first));
     assert_int_equal(gt_volcano_place(volcano, first + 4, &node, error), -EAGAIN);
+    gt_volcano_free(volcano);
+}
+
+/* ---- preempt and reclaim ---- */
+
+/* A node whose GPUs are all used by that pod; NULL: they are free. */
+static void put_user(struct gt_volcano *volcano, unsigned node, const char *pod)
+{
+    struct world_topology topology = {.name = node_name(node), .gpus = 8};
+    if (pod)
+        topology.owners[0] = (struct world_owner){pod, 0xff};
+    put(volcano, "nodegputopologies", world_topology(&topology));
+}
+
+/* Each rack is full of a job of four pods, "low0" to "low2"; "high" waits for a rack. */
+static struct gt_volcano *full_world(void)
+{
+    struct gt_volcano *volcano = new_world();
+    for (unsigned n = 0; n < NODES; n++) {
+        char job[8], pod[16];
+        snprintf(job, sizeof(job), "low%u", n / NODES_EACH);
+        snprintf(pod, sizeof(pod), "%s-%u", job, n % NODES_EACH);
+        PUT_POD(volcano, .job = job, .index = n % NODES_EACH, .gpus = 8, .node = n + 1);
+        put_user(volcano, n, pod);
+    }
+    put_job(volcano, "high", 4, 8, "32");
+    return volcano;
+}
+
+/* What leaves has a bit in `leaves` by its node, what is gone one in `gone`. Returns the first task of high;
+ * task n is that on node n. */
+static uint32_t open_full(struct gt_volcano *volcano, struct session *session, unsigned leaves)
+{
+    begin(session);
+    for (unsigned rack = 0; rack < RACKS; rack++) {
+        char job[8];
+        uint32_t nodes[NODES_EACH];
+        snprintf(job, sizeof(job), "low%u", rack);
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            nodes[n] = rack * NODES_EACH + n;
+        add_group(session, job, NODES_EACH, NODES_EACH, nodes);
+    }
+    for (unsigned n = 0; n < NODES; n++)
+        session->tasks[n].leaves = leaves >> n & 1;
+    uint32_t high = add_group(session, "high", 4, 4, NULL);
+    open_session(volcano, session);
+    return high;
+}
+
+/* `ret`: by task, as the steps say. */
+static int make_room(struct gt_volcano *volcano, uint32_t task, unsigned may_go, uint32_t *ret)
+{
+    struct gt_volcano_step steps[TASKS_MAX];
+    uint8_t go[TASKS_MAX] = {0}, use[NODES];
+    memset(use, 1, sizeof(use));
+    for (unsigned n = 0; n < NODES; n++)
+        go[n] = may_go >> n & 1;
+    int r = gt_volcano_make_room(volcano, task, go, use, steps, error);
+    for (unsigned i = 0; r >= 0 && i < TASKS_MAX; i++)
+        ret[i] = GT_VOLCANO_NO_NODE;
+    for (int i = 0; i < r; i++) {
+        assert_int_equal(ret[steps[i].task], GT_VOLCANO_NO_NODE);
+        ret[steps[i].task] = steps[i].node;
+        if (steps[i].node != GT_VOLCANO_GOES) /* who was there has gone by then; task n was on node n */
+            assert_int_equal(ret[steps[i].node], GT_VOLCANO_GOES);
+    }
+    return r;
+}
+
+static void check_waits(struct gt_volcano *volcano, uint32_t task)
+{
+    uint32_t node;
+    assert_int_equal(gt_volcano_place(volcano, task, &node, error), -EAGAIN);
+    assert_non_null(strstr(error, "1 unit of 32 GPUs needed"));
+}
+
+/* high waits, and the second rack is made free for it; the session goes on. */
+static uint32_t begin_room(struct gt_volcano *volcano, struct session *session)
+{
+    uint32_t ret[TASKS_MAX], node, high = open_full(volcano, session, 0);
+    check_waits(volcano, high);
+    assert_true(gt_volcano_wants_room(volcano, high));
+    assert_int_equal(make_room(volcano, high, 0x0f7, ret), 8);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(ret[n], n / NODES_EACH == 1 ? GT_VOLCANO_GOES : GT_VOLCANO_NO_NODE);
+    assert_false(gt_volcano_wants_room(volcano, high));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(ret[high + i] / NODES_EACH, 1);
+        assert_int_equal(gt_volcano_place(volcano, high + i, &node, error), 1);
+        assert_int_equal(node, ret[high + i]);
+    }
+    return high;
+}
+
+/* As Volcano tells of a statement that is committed. */
+static void evict_room(struct gt_volcano *volcano, uint32_t high)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        gt_volcano_deallocated(volcano, 4 + i);
+        gt_volcano_allocated(volcano, high + i, place(volcano, high + i));
+        assert_int_equal(gt_volcano_is_whole(volcano, high), i == 3);
+    }
+    assert_false(gt_volcano_is_ready(volcano, high));
+}
+
+static void remove_victim(struct gt_volcano *volcano, unsigned node, bool told)
+{
+    char name[16];
+    snprintf(name, sizeof(name), "low1-%u", node % NODES_EACH);
+    gt_volcano_remove(volcano, number_of("pods"), "ns", name);
+    if (told)
+        put_user(volcano, node, NULL);
+}
+
+static void test_a_rack_is_freed(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    uint32_t nodes[4], node;
+    char annotations[GT_VOLCANO_ANNOTATIONS_SIZE];
+    uint32_t high = begin_room(volcano, &session);
+    evict_room(volcano, high);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(gt_volcano_annotations(volcano, high + i, annotations), 0);
+    gt_volcano_close(volcano);
+
+    /* One after the other they go; nobody else gets in. */
+    put_job(volcano, "rival", 4, 8, "32");
+    PUT_POD(volcano, .job = "lone", .gpus = 1);
+    for (unsigned gone = 0; gone <= 4; gone++) {
+        uint8_t may[NODES];
+        high = open_full(volcano, &session, 0x0f0);
+        gt_volcano_close(volcano);
+        uint32_t rival = add_group(&session, "rival", 4, 4, NULL);
+        uint32_t lone = add_group(&session, "lone", 1, 1, NULL);
+        open_session(volcano, &session);
+        assert_int_equal(gt_volcano_place(volcano, rival, &node, error), -EAGAIN);
+        assert_false(gt_volcano_wants_room(volcano, high));
+        gt_volcano_may_use(volcano, lone, may, NODES);
+        for (unsigned n = 0; n < NODES; n++)
+            assert_int_equal(may[n], n / NODES_EACH != 1);
+        for (unsigned i = 0; i < 4; i++) {
+            nodes[i] = place(volcano, high + i);
+            assert_int_equal(nodes[i] / NODES_EACH, 1);
+            gt_volcano_allocated(volcano, high + i, nodes[i]);
+        }
+        assert_true(gt_volcano_is_whole(volcano, high));
+        assert_int_equal(gt_volcano_is_ready(volcano, high), gone == 4);
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(gt_volcano_annotations(volcano, high + i, annotations) > 0, gone == 4);
+        if (gone == 4)
+            break;
+        gt_volcano_close(volcano);
+        /* The agent tells of it later than the API server. */
+        remove_victim(volcano, 4 + gone, false);
+        high = open_full(volcano, &session, 0x0f0);
+        assert_int_equal(gt_volcano_place(volcano, high, &node, error), 1);
+        assert_false(gt_volcano_is_ready(volcano, high) && gt_volcano_wants_room(volcano, high));
+        gt_volcano_close(volcano);
+        remove_victim(volcano, 4 + gone, true);
+    }
+    gt_volcano_free(volcano);
+}
+
+static void test_nothing_is_kept_where_nobody_is_evicted(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    uint32_t ret[TASKS_MAX];
+    uint32_t high = begin_room(volcano, &session);
+    evict_room(volcano, high);
+    for (unsigned i = 0; i < 4; i++) { /* the statement is discarded, but for one of them */
+        gt_volcano_deallocated(volcano, high + i);
+        if (i)
+            gt_volcano_allocated(volcano, 4 + i, 4 + i);
+    }
+    gt_volcano_close(volcano);
+    high = open_full(volcano, &session, 0);
+    check_waits(volcano, high);
+    assert_true(gt_volcano_wants_room(volcano, high));
+    assert_int_equal(make_room(volcano, high, 0x0f0, ret), 8);
+    gt_volcano_give_up_room(volcano, high);
+    check_waits(volcano, high);
+    assert_false(gt_volcano_wants_room(volcano, high)); /* for a while */
+    gt_volcano_free(volcano);
+}
+
+static void test_an_eviction_that_fails(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    uint32_t high = begin_room(volcano, &session);
+    evict_room(volcano, high);
+    gt_volcano_close(volcano);
+    high = open_full(volcano, &session, 0x0e0); /* the API server refused one */
+    check_waits(volcano, high);
+    assert_true(gt_volcano_wants_room(volcano, high));
+    gt_volcano_close(volcano);
+    gt_volcano_free(volcano);
+}
+
+static void test_a_planned_node_is_lost(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    uint32_t high = begin_room(volcano, &session), node;
+    evict_room(volcano, high);
+    gt_volcano_close(volcano);
+    put(volcano, "nodes", world_node(NODE(.name = node_name(5), .not_ready = true)));
+    high = open_full(volcano, &session, 0x0f0);
+    assert_int_equal(gt_volcano_place(volcano, high, &node, error), -EAGAIN);
+    assert_true(gt_volcano_wants_room(volcano, high));
+    gt_volcano_free(volcano);
+}
+
+static void test_nobody_goes_where_it_would_not_do(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    uint32_t ret[TASKS_MAX], high = open_full(volcano, &session, 0);
+    assert_false(gt_volcano_wants_room(volcano, high)); /* it has not been asked about */
+    check_waits(volcano, high);
+    assert_int_equal(make_room(volcano, high, 0x777, ret), -EAGAIN); /* three of each rack */
+    assert_string_equal(error, "it would not fit without the pods that may go either");
+    check_waits(volcano, high);
+    assert_false(gt_volcano_wants_room(volcano, high));
+    assert_int_equal(make_room(volcano, 0, 0xfff, ret), -EINVAL); /* no job with units */
+    assert_int_equal(make_room(volcano, 99, 0xfff, ret), -EINVAL);
+    gt_volcano_free(volcano);
+}
+
+/* Nobody is evicted where pods leave of themselves; who comes first has their places, for this session. */
+static void test_pods_that_leave_of_themselves(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    uint32_t high = open_full(volcano, &session, 0xf00), node;
+    gt_volcano_close(volcano);
+    put_job(volcano, "rival", 4, 8, "32");
+    uint32_t rival = add_group(&session, "rival", 4, 4, NULL);
+    open_session(volcano, &session);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(place(volcano, high + i) / NODES_EACH, 2);
+    assert_false(gt_volcano_wants_room(volcano, high));
+    assert_int_equal(gt_volcano_place(volcano, rival, &node, error), -EAGAIN);
+    assert_true(gt_volcano_wants_room(volcano, rival));
+    gt_volcano_close(volcano);
+    open_session(volcano, &session);
+    assert_int_equal(place(volcano, rival) / NODES_EACH, 2);
+    assert_int_equal(gt_volcano_place(volcano, high, &node, error), -EAGAIN);
+    gt_volcano_free(volcano);
+}
+
+/* After a new list those that are not in it are gone. */
+static void test_a_list_says_who_is_gone(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    const uint32_t nodes[2] = {4, 5};
+    double scores[2];
+    PUT_POD(volcano, .job = "lone", .gpus = 1);
+    begin(&session);
+    uint32_t lone = add_group(&session, "lone", 1, 1, NULL);
+    for (unsigned round = 0; round < 3; round++) {
+        open_session(volcano, &session);
+        gt_volcano_listed(volcano, number_of("nodegputopologies")); /* not during a session */
+        assert_int_equal(gt_volcano_score_nodes(volcano, lone, nodes, 2, scores, error), 0);
+        assert_int_equal(scores[0] > 0, round < 2);
+        assert_int_equal(scores[1] > 0, round < 1);
+        gt_volcano_close(volcano);
+        for (unsigned n = 0; n < NODES && !round; n++)
+            if (n != 5)
+                put_user(volcano, n, NULL);
+        gt_volcano_listed(volcano, number_of("nodegputopologies"));
+        gt_volcano_listed(volcano, 999);
+    }
     gt_volcano_free(volcano);
 }
 
@@ -582,6 +866,13 @@ int main(void)
         cmocka_unit_test(test_the_companions_plans_stay),
         cmocka_unit_test(test_a_race_gets_its_gpus_written),
         cmocka_unit_test(test_a_part_may_start),
+        cmocka_unit_test(test_a_rack_is_freed),
+        cmocka_unit_test(test_nothing_is_kept_where_nobody_is_evicted),
+        cmocka_unit_test(test_an_eviction_that_fails),
+        cmocka_unit_test(test_a_planned_node_is_lost),
+        cmocka_unit_test(test_nobody_goes_where_it_would_not_do),
+        cmocka_unit_test(test_pods_that_leave_of_themselves),
+        cmocka_unit_test(test_a_list_says_who_is_gone),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_sessions_do_not_grow),
     };

@@ -4,7 +4,6 @@ package plugins
 
 import (
 	"k8s.io/klog/v2"
-
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
@@ -14,9 +13,12 @@ import (
 const AffinityName = "gpu-podaffinity"
 
 type affinity struct {
-	session *session
-	valid   map[api.JobID]*api.ValidateResult
-	ranks   map[api.TaskID]int
+	session  *session
+	valid    map[api.JobID]*api.ValidateResult
+	ranks    map[api.TaskID]int
+	starving api.JobID // preempt or reclaim is at this job
+	reclaims bool      // it is reclaim
+	busy     bool      // room is being made
 }
 
 // NewAffinity makes the plugin for one session.
@@ -38,13 +40,22 @@ func (p *affinity) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddJobValidFn(AffinityName, p.jobValid)
 	ssn.AddTaskOrderFn(AffinityName, p.taskOrder)
 	ssn.AddPredicateFn(AffinityName, p.predicate)
-	ssn.AddJobReadyFn(AffinityName, func(job any) bool { return p.isWhole(job.(*api.JobInfo)) })
+	ssn.AddJobReadyFn(AffinityName, func(job any) bool { return p.ask(job, p.session.core.isReady) })
 	ssn.AddJobPipelinedFn(AffinityName, func(job any) int {
-		if p.isWhole(job.(*api.JobInfo)) {
+		if p.ask(job, p.session.core.isWhole) {
 			return util.Abstain
 		}
 		return util.Reject
 	})
+	// No hook says which action runs. Before a task's PrePredicate preempt asks whether its job starves, reclaim also
+	// whether it may reclaim, and allocate whether it may be allocated.
+	ssn.AddJobStarvingFns(AffinityName, func(object any) bool {
+		job := object.(*api.JobInfo)
+		p.starving, p.reclaims = job.UID, false
+		return job.IsStarving()
+	})
+	ssn.AddPreemptiveFn(AffinityName, func(any, any) bool { p.reclaims = true; return true })
+	ssn.AddAllocatableFn(AffinityName, func(*api.QueueInfo, *api.TaskInfo) bool { p.starving = ""; return true })
 }
 
 // jobValid looks at each job once a session, and notes the ranks of its tasks.
@@ -54,14 +65,12 @@ func (p *affinity) jobValid(object any) *api.ValidateResult {
 		return result
 	}
 	p.valid[job.UID] = nil
-	theEngine.lock.Lock()
-	defer theEngine.lock.Unlock()
 	for uid, task := range job.TaskStatusIndex[api.Pending] {
 		number, found := p.session.tasks[uid]
 		if !found || task.SchGated {
 			continue
 		}
-		grouped, rank, err := theEngine.core.check(number)
+		grouped, rank, err := p.session.core.check(number)
 		if err != nil {
 			job.JobFitErrors = err.Error() // gang puts it into the PodGroup's condition when the session ends
 			p.valid[job.UID] = &api.ValidateResult{Reason: "InvalidGPUGroups", Message: err.Error()}
@@ -86,24 +95,32 @@ func (p *affinity) taskOrder(l, r any) int {
 // prePredicate asks for the task's place, once before its nodes are looked at.
 func (p *affinity) prePredicate(task *api.TaskInfo) error {
 	number, found := p.session.tasks[task.UID]
-	if !found {
+	if !found || p.busy {
 		return nil
 	}
 	if p.session.err != nil {
 		return p.session.err
 	}
-	theEngine.lock.Lock()
-	defer theEngine.lock.Unlock()
-	node, err := theEngine.core.place(number)
+	_, grouped := p.ranks[task.UID]
+	starving := p.starving == task.Job
+	p.starving = ""
+	err := p.place(task, number)
+	if grouped && starving {
+		return p.makeRoom(task, number)
+	}
+	return err
+}
+
+// place notes where the task has to go.
+func (p *affinity) place(task *api.TaskInfo, number int) error {
+	delete(p.session.placed, task.UID)
+	node, err := p.session.core.place(number)
 	if err != nil {
-		if job := p.session.ssn.Jobs[task.Job]; job != nil {
-			job.JobFitErrors = err.Error()
-		}
+		p.session.ssn.Jobs[task.Job].JobFitErrors = err.Error()
 		return err
 	}
-	if node < 0 {
-		delete(p.session.placed, task.UID)
-		p.session.may[task.UID] = theEngine.core.mayUse(number, len(p.session.nodes))
+	if node == noNode {
+		p.session.may[task.UID] = p.session.core.mayUse(number, len(p.session.nodes))
 		return nil
 	}
 	name := p.session.ssn.NodeList[node].Name
@@ -114,31 +131,27 @@ func (p *affinity) prePredicate(task *api.TaskInfo) error {
 
 // predicate is called from many goroutines; they only read what prePredicate has written.
 func (p *affinity) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
-	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: AffinityName}
-	if name, found := p.session.placed[task.UID]; found {
-		if name == node.Name {
-			return nil
-		}
-		status.Reason = "gputopo planned this pod for node " + name
-		return api.NewFitErrWithStatus(task, node, status)
-	}
+	name, found := p.session.placed[task.UID]
+	_, grouped := p.ranks[task.UID]
 	may, at := p.session.may[task.UID], p.session.nodes[node.Name]
-	if at >= len(may) || may[at] != 0 {
+	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: AffinityName}
+	switch {
+	case found && name != node.Name:
+		status.Reason = "gputopo planned this pod for node " + name
+	case !found && grouped:
+		status.Reason = "gputopo has no place for it"
+	case !found && at < len(may) && may[at] == 0:
+		status.Code, status.Reason = api.Unschedulable, "its free GPUs are promised to planned or starting pods"
+	default:
 		return nil
 	}
-	status.Code, status.Reason = api.Unschedulable, "its free GPUs are promised to planned or starting pods"
 	return api.NewFitErrWithStatus(task, node, status)
 }
 
-// isWhole is whether no unit of the job is allocated in part.
-func (p *affinity) isWhole(job *api.JobInfo) bool {
-	number, found := p.session.any[job.UID]
-	if !found {
-		return true
-	}
-	theEngine.lock.Lock()
-	defer theEngine.lock.Unlock()
-	return theEngine.core.isWhole(number)
+// ask asks the library about a job; true for one that has nothing to do with GPUs.
+func (p *affinity) ask(job any, question func(int) bool) bool {
+	number, found := p.session.any[job.(*api.JobInfo).UID]
+	return !found || question(number)
 }
 
 func (p *affinity) OnSessionClose(ssn *framework.Session) { theEngine.close(ssn) }

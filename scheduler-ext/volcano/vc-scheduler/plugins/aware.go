@@ -6,16 +6,12 @@ import (
 	"fmt"
 
 	"k8s.io/klog/v2"
-
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
 // AwareName is what the scheduler's configuration calls gpu-aware.
 const AwareName = "gpu-aware"
-
-// The arguments that are not given.
-const defaultWeight, defaultScore, defaultLoss = 1, 1, 0.5
 
 type aware struct {
 	arguments framework.Arguments
@@ -27,43 +23,34 @@ func NewAware(arguments framework.Arguments) framework.Plugin { return &aware{ar
 
 func (p *aware) Name() string { return AwareName }
 
-func number(arguments framework.Arguments, key string, otherwise float64) (float64, error) {
-	switch value := arguments[key].(type) {
-	case nil:
-		if _, given := arguments[key]; given {
-			return 0, fmt.Errorf("argument %s: expected a number, got nothing", key)
+// weights are weight, score.weight and loss.weight.
+func (p *aware) weights() (weights [3]float64, err error) {
+	for i, key := range []string{"weight", "score.weight", "loss.weight"} {
+		value, given := p.arguments[key]
+		switch value := value.(type) {
+		case int:
+			weights[i] = float64(value)
+		case float64:
+			weights[i] = value
+		case nil:
+			if given {
+				return weights, fmt.Errorf("argument %s: expected a number, got nothing", key)
+			}
+			weights[i] = [3]float64{1, 1, 0.5}[i]
+		default:
+			return weights, fmt.Errorf("argument %s: expected a number, got the %T %q", key, value, fmt.Sprint(value))
 		}
-		return otherwise, nil
-	case int:
-		return float64(value), nil
-	case float64:
-		return value, nil
-	default:
-		return 0, fmt.Errorf("argument %s: expected a number, got the %T %q", key, value, fmt.Sprint(value))
 	}
-}
-
-func (p *aware) weights() (weight, score, loss float64, err error) {
-	if weight, err = number(p.arguments, "weight", defaultWeight); err != nil {
-		return
-	}
-	if score, err = number(p.arguments, "score.weight", defaultScore); err != nil {
-		return
-	}
-	loss, err = number(p.arguments, "loss.weight", defaultLoss)
-	return
+	return weights, nil
 }
 
 func (p *aware) OnSessionOpen(ssn *framework.Session) {
-	weight, score, loss, err := p.weights()
-	p.session = theEngine.open(ssn)
-	if p.session.err != nil {
+	weights, err := p.weights()
+	if p.session = theEngine.open(ssn); p.session.err != nil {
 		return
 	}
-	theEngine.lock.Lock()
-	defer theEngine.lock.Unlock()
 	if err == nil {
-		err = theEngine.core.setWeights(weight, score, loss)
+		err = p.session.core.setWeights(weights)
 	}
 	if err != nil {
 		klog.Errorf("plugin %s scores no nodes until its arguments are mended: %v", AwareName, err)
@@ -78,16 +65,15 @@ func (p *aware) score(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]flo
 	if !found {
 		return scores, nil
 	}
-	theEngine.lock.Lock()
-	defer theEngine.lock.Unlock()
-	got, err := theEngine.core.score(number, p.session.numbers(nodes))
-	if err != nil {
-		return nil, err
-	}
+	numbers := make([]uint32, len(nodes))
 	for i, node := range nodes {
-		scores[node.Name] = got[i]
+		numbers[i] = uint32(p.session.nodes[node.Name])
 	}
-	return scores, nil
+	got, err := p.session.core.score(number, numbers)
+	for i, score := range got {
+		scores[nodes[i].Name] = score
+	}
+	return scores, err
 }
 
 func (p *aware) OnSessionClose(ssn *framework.Session) { theEngine.close(ssn) }

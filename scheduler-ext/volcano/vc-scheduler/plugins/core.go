@@ -16,24 +16,19 @@ import (
 	"unsafe"
 )
 
-// core is the C library's state. One goroutine at a time; its callers hold the lock of the engine.
+// core is the C library's state, for one goroutine: Volcano calls all hooks but predicates from the one that runs its
+// sessions.
 type core struct {
 	c     *C.struct_gt_volcano
 	said  *C.char // what a failing call has to say
 	notes *C.char // room for annotations
 }
 
-// kind is one of the kinds of objects that the library asks for.
-type kind struct {
-	group, version, plural, fields, without string
-	needed                                  bool
-}
-
 func newCore() (*core, error) {
 	made := &core{said: (*C.char)(C.malloc(C.GT_VOLCANO_TEXT_SIZE)), notes: (*C.char)(C.malloc(C.GT_VOLCANO_ANNOTATIONS_SIZE))}
-	if C.gt_volcano_new(&made.c, made.said) < 0 {
-		defer made.free()
-		return nil, made.failure()
+	if err := made.result(C.gt_volcano_new(&made.c, made.said)); err != nil {
+		made.free()
+		return nil, err
 	}
 	return made, nil
 }
@@ -44,28 +39,30 @@ func (c *core) free() {
 	C.free(unsafe.Pointer(c.notes))
 }
 
-func (c *core) failure() error { return errors.New(C.GoString(c.said)) }
-
-func gpuResource() string { return C.GoString(C.gt_volcano_gpu_resource()) }
-
-func resources() []kind {
-	var all []kind
-	for {
-		r := C.gt_volcano_resource(C.uint(len(all)))
-		if r == nil {
-			return all
-		}
-		all = append(all, kind{C.GoString(r.group), C.GoString(r.version), C.GoString(r.plural), C.GoString(r.fields),
-			C.GoString(r.without), r.needed != 0})
-	}
-}
-
-func (c *core) put(resource int, json []byte) error {
-	if C.gt_volcano_put(c.c, C.uint(resource), (*C.char)(unsafe.Pointer(unsafe.SliceData(json))), C.size_t(len(json)), c.said) < 0 {
-		return c.failure()
+func (c *core) result(r C.int) error {
+	if r < 0 {
+		return errors.New(C.GoString(c.said))
 	}
 	return nil
 }
+
+func gpuResource() string { return C.GoString(C.gt_volcano_gpu_resource()) }
+
+// newObjects are those that the library asks for.
+func newObjects() *objects {
+	made := &objects{changes: map[objectName][]byte{}}
+	for r := C.gt_volcano_resource(0); r != nil; r = C.gt_volcano_resource(C.uint(len(made.feeds))) {
+		made.feeds = append(made.feeds, &feed{objects: made, number: len(made.feeds), group: C.GoString(r.group), version: C.GoString(r.version),
+			plural: C.GoString(r.plural), fields: C.GoString(r.fields), without: C.GoString(r.without), needed: r.needed != 0})
+	}
+	return made
+}
+
+func (c *core) put(resource int, json []byte) error {
+	return c.result(C.gt_volcano_put(c.c, C.uint(resource), (*C.char)(unsafe.Pointer(unsafe.SliceData(json))), C.size_t(len(json)), c.said))
+}
+
+func (c *core) listed(resource int) { C.gt_volcano_listed(c.c, C.uint(resource)) }
 
 func (c *core) remove(resource int, namespace, name string) {
 	ns, n := C.CString(namespace), C.CString(name)
@@ -97,64 +94,44 @@ func (a *arrays) addGroup(name string, minimum int32) int {
 	return len(a.groups) - 1
 }
 
-// addTask adds a pod; node -1: it waits.
-func (a *arrays) addTask(namespace, name, uid string, group, node int) int {
-	at := C.uint32_t(C.GT_VOLCANO_NO_NODE)
-	if node >= 0 {
-		at = C.uint32_t(node)
-	}
-	a.tasks = append(a.tasks, C.struct_gt_volcano_task{names: a.text(namespace, name, uid), group: C.uint32_t(group), node: at})
+// addTask adds a pod; `leaves` is not 0 where it is to go.
+func (a *arrays) addTask(namespace, name, uid string, group int, node, leaves uint32) int {
+	a.tasks = append(a.tasks, C.struct_gt_volcano_task{names: a.text(namespace, name, uid), group: C.uint32_t(group),
+		node: C.uint32_t(node), leaves: C.uint32_t(leaves)})
 	return len(a.tasks) - 1
 }
 
 func (c *core) open(a *arrays) error {
 	a.text("") // never empty
-	if C.gt_volcano_open(c.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(a.texts))), C.size_t(len(a.texts)),
+	return c.result(C.gt_volcano_open(c.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(a.texts))), C.size_t(len(a.texts)),
 		unsafe.SliceData(a.nodes), C.uint32_t(len(a.nodes)), unsafe.SliceData(a.groups), C.uint32_t(len(a.groups)),
-		unsafe.SliceData(a.tasks), C.uint32_t(len(a.tasks)), c.said) < 0 {
-		return c.failure()
-	}
-	return nil
+		unsafe.SliceData(a.tasks), C.uint32_t(len(a.tasks)), c.said))
 }
 
 func (c *core) close() { C.gt_volcano_close(c.c) }
 
-func (c *core) setWeights(weight, score, loss float64) error {
-	if C.gt_volcano_set_weights(c.c, C.double(weight), C.double(score), C.double(loss), c.said) < 0 {
-		return c.failure()
-	}
-	return nil
+func (c *core) setWeights(w [3]float64) error {
+	return c.result(C.gt_volcano_set_weights(c.c, C.double(w[0]), C.double(w[1]), C.double(w[2]), c.said))
 }
 
 func (c *core) score(task int, nodes []uint32) ([]float64, error) {
 	scores := make([]float64, len(nodes))
-	if C.gt_volcano_score_nodes(c.c, C.uint32_t(task), (*C.uint32_t)(unsafe.SliceData(nodes)), C.uint32_t(len(nodes)),
-		(*C.double)(unsafe.SliceData(scores)), c.said) < 0 {
-		return nil, c.failure()
-	}
-	return scores, nil
+	return scores, c.result(C.gt_volcano_score_nodes(c.c, C.uint32_t(task), (*C.uint32_t)(unsafe.SliceData(nodes)), C.uint32_t(len(nodes)),
+		(*C.double)(unsafe.SliceData(scores)), c.said))
 }
 
 // check says whether the task's job has units, and the task's rank in it; an error is a broken rule.
 func (c *core) check(task int) (grouped bool, rank int, err error) {
 	var r C.uint32_t
 	got := C.gt_volcano_check(c.c, C.uint32_t(task), &r, c.said)
-	if got < 0 {
-		return false, 0, c.failure()
-	}
-	return got > 0, int(r), nil
+	return got > 0, int(r), c.result(got)
 }
 
-// place says where the task has to go; -1: anywhere; an error: nowhere for now.
-func (c *core) place(task int) (node int, err error) {
-	var r C.uint32_t
-	switch got := C.gt_volcano_place(c.c, C.uint32_t(task), &r, c.said); {
-	case got < 0:
-		return 0, c.failure()
-	case got == 0:
-		return -1, nil
-	}
-	return int(r), nil
+// place says where the task has to go; noNode: anywhere; an error: nowhere for now.
+func (c *core) place(task int) (uint32, error) {
+	node := C.uint32_t(noNode)
+	err := c.result(C.gt_volcano_place(c.c, C.uint32_t(task), &node, c.said))
+	return uint32(node), err
 }
 
 func (c *core) mayUse(task, nodes int) []uint8 {
@@ -170,6 +147,24 @@ func (c *core) allocated(task, node int) {
 func (c *core) deallocated(task int) { C.gt_volcano_deallocated(c.c, C.uint32_t(task)) }
 
 func (c *core) isWhole(task int) bool { return C.gt_volcano_is_whole(c.c, C.uint32_t(task)) != 0 }
+
+func (c *core) isReady(task int) bool { return C.gt_volcano_is_ready(c.c, C.uint32_t(task)) != 0 }
+
+const noNode, goes = uint32(C.GT_VOLCANO_NO_NODE), C.GT_VOLCANO_GOES
+
+func (c *core) wantsRoom(task int) bool { return C.gt_volcano_wants_room(c.c, C.uint32_t(task)) != 0 }
+
+// step is a task that goes, or that is to go to a node.
+type step = C.struct_gt_volcano_step
+
+func (c *core) makeRoom(task int, mayGo, mayUse []uint8) ([]step, error) {
+	steps := make([]step, len(mayGo))
+	count := C.gt_volcano_make_room(c.c, C.uint32_t(task), (*C.uint8_t)(unsafe.SliceData(mayGo)), (*C.uint8_t)(unsafe.SliceData(mayUse)),
+		unsafe.SliceData(steps), c.said)
+	return steps[:max(count, 0)], c.result(count)
+}
+
+func (c *core) giveUpRoom(task int) { C.gt_volcano_give_up_room(c.c, C.uint32_t(task)) }
 
 // annotations are pairs of key and value, one behind the other.
 func (c *core) annotations(task int) []string {

@@ -3,8 +3,10 @@
 package plugins
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,9 +21,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// firstList is how long the first session waits for the first lists. Volcano schedules nothing meanwhile.
-const firstList = 30 * time.Second
-
 type objectName struct {
 	resource        int
 	namespace, name string
@@ -33,158 +32,126 @@ type objectName struct {
 type objects struct {
 	lock    sync.Mutex
 	changes map[objectName][]byte // nil: it is gone
-	settled []chan struct{}       // by resource: closed when it was listed, or cannot be
-	errors  []error               // by resource: why it cannot be listed
-	kinds   []kind
+	feeds   []*feed
 }
 
-func followObjects(config *rest.Config) (*objects, error) {
+// feed is the end of one reflector.
+type feed struct {
+	*objects
+	number int
+
+	group, version, plural, fields, without string
+	needed                                  bool
+	listed                                  bool  // since it was started
+	relisted                                bool  // since the last session took the changes
+	err                                     error // why it cannot be listed
+}
+
+func (o *objects) follow(config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	made := &objects{changes: map[objectName][]byte{}, kinds: resources()}
-	for number, kind := range made.kinds {
-		made.settled = append(made.settled, make(chan struct{}))
-		made.errors = append(made.errors, nil)
-		f := &feed{objects: made, number: number, known: map[objectName]struct{}{}}
-		lister := client.Resource(schema.GroupVersionResource{Group: kind.group, Version: kind.version, Resource: kind.plural})
+	for _, f := range o.feeds {
+		lister := client.Resource(schema.GroupVersionResource{Group: f.group, Version: f.version, Resource: f.plural})
 		source := &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				options.FieldSelector = kind.fields
+				options.FieldSelector = f.fields
 				list, err := lister.List(ctx, options)
-				made.note(number, err)
+				f.note(err)
 				return list, err
 			},
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				options.FieldSelector = kind.fields
+				options.FieldSelector = f.fields
 				return lister.Watch(ctx, options)
 			},
 		}
-		reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, f, cache.ReflectorOptions{Name: kind.plural})
-		go reflector.Run(nil)
+		go cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, f, cache.ReflectorOptions{Name: f.plural}).Run(nil)
 	}
-	return made, nil
+	return nil
 }
 
 // note remembers how a list went, and says it once where something is missing.
-func (o *objects) note(number int, err error) {
+func (f *feed) note(err error) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if err != nil && f.err == nil {
+		klog.Warningf("gputopo: cannot list %s: %v. %s", f.plural, err, f.without)
+	}
+	f.err = err
+}
+
+// missing is nil when everything has been listed that can be, and that cannot be done without.
+func (o *objects) missing() error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
-	kind := o.kinds[number]
-	if err != nil && o.errors[number] == nil {
-		klog.Warningf("gputopo: cannot list %s: %v. %s", kind.plural, err, kind.without)
-	}
-	o.errors[number] = err
-	if err != nil && !kind.needed {
-		o.settle(number)
-	}
-}
-
-// settle needs the lock.
-func (o *objects) settle(number int) {
-	select {
-	case <-o.settled[number]:
-	default:
-		close(o.settled[number])
-	}
-}
-
-// wait is nil when everything has been listed that can be, and that can be done without.
-func (o *objects) wait(timeout time.Duration) error {
-	end, stop := context.WithTimeout(context.Background(), timeout)
-	defer stop()
-	for number, settled := range o.settled {
-		select {
-		case <-settled:
-			continue
-		default:
-		}
-		select {
-		case <-settled:
-		case <-end.Done():
-			o.lock.Lock()
-			defer o.lock.Unlock()
-			if err := o.errors[number]; err != nil {
-				return err
-			}
-			return errors.New(o.kinds[number].plural + " have not been listed yet")
+	for _, f := range o.feeds {
+		if !f.listed && (f.needed || f.err == nil) {
+			return cmp.Or(f.err, errors.New(f.plural+" have not been listed yet"))
 		}
 	}
 	return nil
+}
+
+func (o *objects) wait(timeout time.Duration) error {
+	for end := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
+		if err := o.missing(); err == nil || !time.Now().Before(end) {
+			return err
+		}
+	}
 }
 
 // take hands what has changed to the library.
 func (o *objects) take(c *core) {
 	o.lock.Lock()
-	changes := o.changes
-	o.changes = map[objectName][]byte{}
-	o.lock.Unlock()
-	for name, json := range changes {
+	defer o.lock.Unlock()
+	for name, json := range o.changes {
 		if json == nil {
 			c.remove(name.resource, name.namespace, name.name)
 		} else if err := c.put(name.resource, json); err != nil {
-			klog.Errorf("gputopo: %s %s/%s: %v", o.kinds[name.resource].plural, name.namespace, name.name, err)
+			klog.Errorf("gputopo: %s %s/%s: %v", o.feeds[name.resource].plural, name.namespace, name.name, err)
 		}
 	}
-}
-
-// feed is the end of one reflector.
-type feed struct {
-	objects *objects
-	number  int
-	known   map[objectName]struct{}
-}
-
-func (f *feed) Add(object any) error {
-	u := object.(*unstructured.Unstructured)
-	json, err := u.MarshalJSON()
-	if err != nil {
-		return err
+	o.changes = map[objectName][]byte{}
+	for _, f := range o.feeds {
+		if f.relisted {
+			c.listed(f.number)
+		}
+		f.relisted = false
 	}
-	name := objectName{f.number, u.GetNamespace(), u.GetName()}
-	f.objects.lock.Lock()
-	defer f.objects.lock.Unlock()
-	f.objects.changes[name] = json
-	f.known[name] = struct{}{}
-	return nil
 }
 
-func (f *feed) Update(object any) error { return f.Add(object) }
-
-func (f *feed) Delete(object any) error {
-	u := object.(*unstructured.Unstructured)
-	f.forget(objectName{f.number, u.GetNamespace(), u.GetName()})
-	return nil
-}
-
-func (f *feed) forget(name objectName) {
-	f.objects.lock.Lock()
-	defer f.objects.lock.Unlock()
-	f.objects.changes[name] = nil
-	delete(f.known, name)
-}
-
-func (f *feed) Replace(list []any, _ string) error {
-	gone := make(map[objectName]struct{}, len(f.known))
-	for name := range f.known {
-		gone[name] = struct{}{}
+// change needs the lock.
+func (f *feed) change(object any, gone bool) (err error) {
+	u, json := object.(*unstructured.Unstructured), []byte(nil)
+	if !gone {
+		json, err = u.MarshalJSON()
 	}
+	if err == nil {
+		f.changes[objectName{f.number, u.GetNamespace(), u.GetName()}] = json
+	}
+	return err
+}
+
+func (f *feed) locked(object any, gone bool) error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return f.change(object, gone)
+}
+
+func (f *feed) Add(object any) error    { return f.locked(object, false) }
+func (f *feed) Update(object any) error { return f.locked(object, false) }
+func (f *feed) Delete(object any) error { return f.locked(object, true) }
+func (f *feed) Resync() error           { return nil }
+
+// Replace takes a list at once; the library knows what is gone.
+func (f *feed) Replace(list []any, _ string) (err error) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	maps.DeleteFunc(f.changes, func(name objectName, _ []byte) bool { return name.resource == f.number })
 	for _, object := range list {
-		if err := f.Add(object); err != nil {
-			return err
-		}
-		u := object.(*unstructured.Unstructured)
-		delete(gone, objectName{f.number, u.GetNamespace(), u.GetName()})
+		err = cmp.Or(err, f.change(object, false))
 	}
-	for name := range gone {
-		f.forget(name)
-	}
-	f.objects.lock.Lock()
-	defer f.objects.lock.Unlock()
-	f.objects.errors[f.number] = nil
-	f.objects.settle(f.number)
-	return nil
+	f.listed, f.relisted = f.listed || err == nil, err == nil
+	return err
 }
-
-func (f *feed) Resync() error { return nil }

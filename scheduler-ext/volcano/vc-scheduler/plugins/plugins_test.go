@@ -12,7 +12,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -27,6 +29,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/network-topology-aware"
 	"volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
+	"volcano.sh/volcano/pkg/scheduler/plugins/priority"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
 	"volcano.sh/volcano/pkg/scheduler/uthelper"
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
@@ -39,6 +43,7 @@ type world struct {
 	racks, perRack int
 	pods           []*v1.Pod
 	groups         []*schedulingv1.PodGroup
+	queues         []*schedulingv1.Queue
 }
 
 func (w *world) node(number int) string {
@@ -71,6 +76,33 @@ func (w *world) gang(name string, pods, gpus int, group string, subGroups bool) 
 	w.groups = append(w.groups, util.BuildPodGroup(name, "ns", "q", int32(pods), nil, schedulingv1.PodGroupInqueue))
 }
 
+// run says that the gang's pods are on these nodes, one on each.
+func (w *world) run(gang string, nodes ...int) {
+	for _, pod := range w.pods {
+		if pod.Annotations["scheduling.k8s.io/group-name"] == gang && len(nodes) > 0 {
+			pod.Spec.NodeName, pod.Status.Phase = w.node(nodes[0]), v1.PodRunning
+			nodes = nodes[1:]
+		}
+	}
+}
+
+func (w *world) gpusOn(pod *v1.Pod, node string) int64 {
+	if pod.Spec.NodeName != node {
+		return 0
+	}
+	gpus := pod.Spec.Containers[0].Resources.Limits[gpu]
+	return gpus.Value()
+}
+
+func (w *world) group(name string) *schedulingv1.PodGroup {
+	for _, group := range w.groups {
+		if group.Name == name {
+			return group
+		}
+	}
+	return nil
+}
+
 func (w *world) nodes() (nodes []*v1.Node) {
 	for n := range w.racks * w.perRack {
 		node := util.BuildNode(w.node(n), api.BuildResourceList("64", "512Gi", []api.ScalarResource{{Name: "pods", Value: "110"},
@@ -81,24 +113,31 @@ func (w *world) nodes() (nodes []*v1.Node) {
 	return nodes
 }
 
-// tell hands the world to the library, as the reflectors would.
+// tell hands the world to a new library, as the reflectors would.
 func (w *world) tell(t testing.TB) {
-	made := &objects{changes: map[objectName][]byte{}, kinds: resources()}
+	c, err := newCore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.free)
+	theEngine = engine{core: c, objects: newObjects()}
+	w.list(t)
+}
+
+// list hands it to the library that is there, as new lists.
+func (w *world) list(t testing.TB) {
+	made := theEngine.objects
 	put := func(plural, namespace, name string, object any) {
 		text, err := json.Marshal(object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for number, kind := range made.kinds {
-			if kind.plural == plural {
+		for number, feed := range made.feeds {
+			feed.listed, feed.relisted = true, true
+			if feed.plural == plural {
 				made.changes[objectName{number, namespace, name}] = text
 			}
 		}
-	}
-	for range made.kinds {
-		settled := make(chan struct{})
-		close(settled)
-		made.settled, made.errors = append(made.settled, settled), append(made.errors, nil)
 	}
 	for _, node := range w.nodes() {
 		put("nodes", "", node.Name, node)
@@ -111,8 +150,15 @@ func (w *world) tell(t testing.TB) {
 				links = append(links, map[string]any{"a": a, "b": i, "kind": "MX", "pathKind": "NODE", "state": "up", "weight": 64})
 			}
 		}
+		owners, free := []map[string]any{}, []int{0, 1, 2, 3, 4, 5, 6, 7}
+		for _, pod := range w.pods {
+			for range w.gpusOn(pod, node.Name) {
+				owners = append(owners, map[string]any{"gpu": free[0], "namespace": pod.Namespace, "pod": pod.Name, "container": "main"})
+				free = free[1:]
+			}
+		}
 		put("nodegputopologies", "", node.Name, map[string]any{"metadata": map[string]any{"name": node.Name}, "status": map[string]any{
-			"name": node.Name, "gpus": gpus, "links": links, "owners": []int{}, "free": []int{0, 1, 2, 3, 4, 5, 6, 7}}})
+			"name": node.Name, "gpus": gpus, "links": links, "owners": owners, "free": free}})
 	}
 	for rack := range w.racks {
 		var members []map[string]any
@@ -126,12 +172,6 @@ func (w *world) tell(t testing.TB) {
 	for _, pod := range w.pods {
 		put("pods", pod.Namespace, pod.Name, pod)
 	}
-	c, err := newCore()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.free)
-	theEngine = engine{core: c, objects: made}
 }
 
 // plug is one tier of Volcano's configuration; all of its switches are on.
@@ -140,7 +180,8 @@ func plug(names ...string) (tier conf.Tier) {
 		on := true
 		tier.Plugins = append(tier.Plugins, conf.PluginOption{Name: name, EnabledJobOrder: &on, EnabledJobReady: &on, EnabledJobPipelined: &on,
 			EnabledTaskOrder: &on, EnabledPredicate: &on, EnabledNodeOrder: &on, EnabledSubJobReady: &on, EnabledSubJobPipelined: &on,
-			EnabledSubJobOrder: &on, EnabledHyperNodeOrder: &on, EnabledHyperNodeGradient: &on})
+			EnabledSubJobOrder: &on, EnabledHyperNodeOrder: &on, EnabledHyperNodeGradient: &on, EnabledPreemptable: &on, EnabledReclaimable: &on,
+			EnablePreemptive: &on, EnabledJobStarving: &on, EnabledOverused: &on, EnabledAllocatable: &on, EnabledQueueOrder: &on})
 	}
 	return tier
 }
@@ -149,9 +190,11 @@ func plug(names ...string) (tier conf.Tier) {
 func (w *world) session(t testing.TB, hyperNodes bool, tiers ...conf.Tier) (*uthelper.TestCommonStruct, *framework.Session) {
 	options.Default()
 	test := &uthelper.TestCommonStruct{Name: t.Name(), Pods: w.pods, Nodes: w.nodes(), PodGroups: w.groups,
-		Queues: []*schedulingv1.Queue{util.BuildQueue("q", 1, nil)}, HyperNodesReadyToSchedule: true,
+		Queues: append([]*schedulingv1.Queue{util.BuildQueue("q", 1, nil)}, w.queues...), HyperNodesReadyToSchedule: true,
+		PriClass: []*schedv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}},
 		Plugins: map[string]framework.PluginBuilder{gang.PluginName: gang.New, predicates.PluginName: predicates.New, nodeorder.PluginName: nodeorder.New,
-			networktopologyaware.PluginName: networktopologyaware.New, AwareName: NewAware, AffinityName: NewAffinity}}
+			networktopologyaware.PluginName: networktopologyaware.New,
+			priority.PluginName:             priority.New, proportion.PluginName: proportion.New, AwareName: NewAware, AffinityName: NewAffinity}}
 	if hyperNodes {
 		test.HyperNodesSetByTier, test.HyperNodes = map[int]sets.Set[string]{1: sets.New[string]()}, map[string]sets.Set[string]{}
 		test.HyperNodesMap = map[string]*api.HyperNodeInfo{}
@@ -205,7 +248,7 @@ func TestUnits(t *testing.T) {
 	w.gang("odd", 8, 8, "24", false)
 	w.gang("plain", 2, 2, "", false)
 	w.tell(t)
-	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, nodeorder.PluginName, AwareName))
+	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, AwareName))
 	defer test.Close()
 	test.Run([]framework.Action{allocate.New()})
 	w.checkUnits(t, allocated(ssn, "big"), "big", 8, 4)
@@ -259,12 +302,12 @@ func TestArguments(t *testing.T) {
 		{framework.Arguments{"loss.weight": true}, [3]float64{}, "argument loss.weight: expected a number, got the bool \"true\""},
 		{framework.Arguments{"score.weight": nil}, [3]float64{}, "argument score.weight: expected a number, got nothing"},
 	} {
-		weight, score, loss, err := NewAware(c.arguments).(*aware).weights()
+		got, err := NewAware(c.arguments).(*aware).weights()
 		if c.err != "" {
 			if err == nil || err.Error() != c.err {
 				t.Errorf("%v: %v, want %s", c.arguments, err, c.err)
 			}
-		} else if got := [3]float64{weight, score, loss}; err != nil || got != c.want {
+		} else if err != nil || got != c.want {
 			t.Errorf("%v: %v, %v, want %v", c.arguments, got, err, c.want)
 		}
 	}

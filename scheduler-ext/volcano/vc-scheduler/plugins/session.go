@@ -5,21 +5,17 @@ package plugins
 import (
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/framework"
 )
 
 // engine is what outlives sessions. Both plugins share it, and the session that is open.
 type engine struct {
-	lock    sync.Mutex
 	core    *core
 	objects *objects
 	session *session
@@ -29,12 +25,13 @@ var theEngine engine
 
 // session is one of Volcano's, as both plugins see it.
 type session struct {
-	engine *engine
 	ssn    *framework.Session
+	core   *core
 	err    error // why nothing can be said in it
 	nodes  map[string]int
 	tasks  map[api.TaskID]int     // that ask for GPUs
-	any    map[api.JobID]int      // one task of each job that has some
+	list   []*api.TaskInfo        // those, by their numbers
+	any    map[api.JobID]int      // the first task of each job that has some
 	pods   map[api.TaskID]*v1.Pod // as they were before something was written on them
 	placed map[api.TaskID]string  // the node that a task has to go to
 	may    map[api.TaskID][]uint8 // nodes that a task without such a one may use
@@ -49,36 +46,35 @@ func (e *engine) start(config *rest.Config) (err error) {
 	}
 	timeout := time.Duration(0)
 	if e.objects == nil {
-		if e.objects, err = followObjects(config); err != nil {
+		made := newObjects()
+		if err = made.follow(config); err != nil {
 			return err
 		}
-		timeout = firstList
+		e.objects, timeout = made, 30*time.Second // Volcano schedules nothing meanwhile
 	}
 	return e.objects.wait(timeout)
 }
 
 // open begins the session, or finds it begun by the other plugin.
 func (e *engine) open(ssn *framework.Session) *session {
-	e.lock.Lock()
-	defer e.lock.Unlock()
 	if e.session != nil && e.session.ssn == ssn {
 		return e.session
 	}
-	made := &session{engine: e, ssn: ssn, nodes: map[string]int{}, tasks: map[api.TaskID]int{}, any: map[api.JobID]int{},
-		pods: map[api.TaskID]*v1.Pod{}, placed: map[api.TaskID]string{}, may: map[api.TaskID][]uint8{}}
-	e.session = made
-	a := made.collect()
-	if made.err = e.start(ssn.ClientConfig()); made.err == nil {
+	s := &session{ssn: ssn, nodes: map[string]int{}, tasks: map[api.TaskID]int{}, any: map[api.JobID]int{}, pods: map[api.TaskID]*v1.Pod{},
+		placed: map[api.TaskID]string{}, may: map[api.TaskID][]uint8{}}
+	e.session = s
+	a := s.collect()
+	if s.err = e.start(ssn.ClientConfig()); s.err == nil {
 		e.objects.take(e.core)
-		made.err = e.core.open(a)
+		s.core, s.err = e.core, e.core.open(a)
 	}
-	if made.err != nil {
-		made.err = fmt.Errorf("gputopo cannot see the cluster: %w", made.err)
-		klog.Error(made.err)
-		return made
+	if s.err != nil {
+		s.err = fmt.Errorf("gputopo cannot see the cluster: %w", s.err)
+		klog.Error(s.err)
+		return s
 	}
-	ssn.AddEventHandler(&framework.EventHandler{AllocateFunc: made.allocated, DeallocateFunc: made.deallocated})
-	return made
+	ssn.AddEventHandler(&framework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
+	return s
 }
 
 // collect makes the flat arrays, and the numbers by which the library is asked.
@@ -95,28 +91,17 @@ func (s *session) collect() *arrays {
 				continue
 			}
 			if group < 0 {
-				group = a.addGroup(job.Name, job.MinAvailable)
+				group, s.any[job.UID] = a.addGroup(job.Name, job.MinAvailable), len(s.list)
 			}
-			node := -1
+			node := noNode
 			if at, found := s.nodes[task.NodeName]; found && (api.AllocatedStatus(task.Status) || task.Status == api.Releasing) {
-				node = at
+				node = uint32(at)
 			}
-			number := a.addTask(task.Namespace, task.Name, string(types.UID(task.UID)), group, node)
-			s.tasks[task.UID] = number
-			if before, found := s.any[job.UID]; !found || number < before {
-				s.any[job.UID] = number
-			}
+			s.tasks[task.UID] = a.addTask(task.Namespace, task.Name, string(task.UID), group, node, uint32(task.Status&api.Releasing))
+			s.list = append(s.list, task)
 		}
 	}
 	return a
-}
-
-func (s *session) numbers(nodes []*api.NodeInfo) []uint32 {
-	numbers := make([]uint32, len(nodes))
-	for i, node := range nodes {
-		numbers[i] = uint32(s.nodes[node.Name])
-	}
-	return numbers
 }
 
 // write puts what the library has for a task onto its pod: Volcano hands the annotations on in the Binding, and
@@ -130,10 +115,8 @@ func (s *session) write(task *api.TaskInfo, nominated string, pairs []string) {
 		pod.Status.NominatedNodeName = nominated
 	}
 	if len(pairs) > 0 {
-		pod.Annotations = maps.Clone(pod.Annotations)
-		if pod.Annotations == nil {
-			pod.Annotations = map[string]string{}
-		}
+		pod.Annotations = map[string]string{}
+		maps.Copy(pod.Annotations, task.Pod.Annotations)
 		for i := 0; i+1 < len(pairs); i += 2 {
 			pod.Annotations[pairs[i]] = pairs[i+1]
 		}
@@ -144,46 +127,32 @@ func (s *session) write(task *api.TaskInfo, nominated string, pairs []string) {
 func (s *session) restore(task *api.TaskInfo) {
 	if pod, found := s.pods[task.UID]; found {
 		task.Pod = pod
-		delete(s.pods, task.UID)
 	}
 }
 
 func (s *session) allocated(event *framework.Event) {
-	number, found := s.tasks[event.Task.UID]
-	if !found {
-		return
-	}
-	node, known := s.nodes[event.Task.NodeName]
-	if want := s.placed[event.Task.UID]; want != "" && want != event.Task.NodeName {
-		event.Err = fmt.Errorf("gputopo planned pod %s/%s for node %s, not %s", event.Task.Namespace, event.Task.Name, want, event.Task.NodeName)
-		return
-	}
-	if !known {
-		return
-	}
-	s.engine.lock.Lock()
-	defer s.engine.lock.Unlock()
-	s.engine.core.allocated(number, node)
-	if pairs := s.engine.core.annotations(number); pairs != nil {
-		s.write(event.Task, "", pairs)
+	task := event.Task
+	number, found := s.tasks[task.UID]
+	node, known := s.nodes[task.NodeName]
+	if want := s.placed[task.UID]; found && want != "" && want != task.NodeName {
+		event.Err = fmt.Errorf("gputopo planned pod %s/%s for node %s, not %s", task.Namespace, task.Name, want, task.NodeName)
+	} else if found && known {
+		s.core.allocated(number, node)
+		if pairs := s.core.annotations(number); pairs != nil {
+			s.write(task, "", pairs)
+		}
 	}
 }
 
 func (s *session) deallocated(event *framework.Event) {
-	number, found := s.tasks[event.Task.UID]
-	if !found {
-		return
+	if number, found := s.tasks[event.Task.UID]; found {
+		s.restore(event.Task)
+		s.core.deallocated(number)
 	}
-	s.restore(event.Task)
-	s.engine.lock.Lock()
-	defer s.engine.lock.Unlock()
-	s.engine.core.deallocated(number)
 }
 
 // close ends the session. What was not bound looks as it did before: Volcano now writes the pods' conditions.
 func (e *engine) close(ssn *framework.Session) {
-	e.lock.Lock()
-	defer e.lock.Unlock()
 	if e.session == nil || e.session.ssn != ssn {
 		return
 	}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/decide/node_values.h"
+#include "scheduler-ext/volcano/engine.h"
+
+/*
+ * Room that is made for a job: places on GPUs that pods are about to leave. In the session in which those
+ * pods are evicted and in those that follow, the job's tasks go there and nobody else does, until the GPUs
+ * are free and it is planned as any other. Places on GPUs of pods that leave of themselves are kept for one
+ * session.
+ */
+enum {
+    LEAVERS_MS = 60000, /* places are kept for so long after the last of those pods was seen */
+    RETRY_MS = 5000,    /* who found no pods to evict looks again after that */
+};
+
+/* The owner number of assumptions: no job of the cache has it, nor a reservation. */
+static uint64_t owner_of(const struct volcano_job *job)
+{
+    return job->job->number | (uint64_t)3 << 62;
+}
+
+/* ---- GPUs ---- */
+
+static uint64_t gpus_of(struct gt_cache *cache, const struct gt_cache_pod *pod)
+{
+    struct gt_cluster_node node;
+    uint64_t mask = 0;
+    if (!gt_cluster_get_node(gt_cache_cluster(cache), pod->node, &node))
+        return 0;
+    for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++)
+        if (node.all >> gpu & 1 && gt_cache_gpu_user(cache, pod->node, gpu) == pod)
+            mask |= UINT64_C(1) << gpu;
+    return mask;
+}
+
+static const struct volcano_leaver *find_leaver(const struct volcano_room *room,
+                                                const struct gt_cache_pod *pod)
+{
+    uint64_t uid = gt_digest_keyed(pod->uid);
+    for (uint32_t i = 0; i < room->leaver_count; i++)
+        if (room->leavers[i].uid == uid)
+            return &room->leavers[i];
+    return NULL;
+}
+
+static struct gt_cache_pod *pod_of(const struct gt_volcano *volcano, const struct volcano_leaver *leaver)
+{
+    const char *name = leaver->names + strlen(leaver->names) + 1;
+    struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, leaver->names, name);
+    return pod && gt_digest_keyed(pod->uid) == leaver->uid ? pod : NULL;
+}
+
+static bool is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod)
+{
+    const struct volcano_task *task = gt_volcano_task_of(session, pod);
+    return pod->deleting || (task && (task->leaves || task->evicted));
+}
+
+/* ---- what is kept ---- */
+
+static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
+{
+    gt_cluster_forget_owner(gt_cache_cluster(volcano->cache), owner_of(room->job));
+}
+
+/* What is available of it already is nobody else's. */
+static void hold(struct gt_volcano *volcano, const struct volcano_room *room)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    for (uint32_t i = 0; i < room->place_count; i++) {
+        const struct volcano_place *place = &room->places[i];
+        struct gt_cluster_node node;
+        uint32_t id;
+        if (gt_cluster_get_node(cluster, place->node, &node) && (place->mask & node.available))
+            gt_cluster_assume(cluster, place->node, place->mask & node.available, owner_of(room->job),
+                              UINT64_MAX, &id, NULL);
+    }
+}
+
+static void free_room(struct volcano_room *room)
+{
+    for (uint32_t i = 0; i < room->leaver_count; i++)
+        free(room->leavers[i].names);
+    free(room->leavers);
+    free(room->places);
+    free(room);
+}
+
+void gt_volcano_room_drop(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    struct volcano_room *room = job->room, **link = &volcano->rooms;
+    if (!room)
+        return;
+    let_go(volcano, room);
+    while (*link != room)
+        link = &(*link)->next;
+    *link = room->next;
+    job->room = NULL;
+    free_room(room);
+}
+
+void gt_volcano_room_pause(struct gt_volcano *volcano, const struct volcano_job *job, bool pause)
+{
+    if (job->room && pause)
+        let_go(volcano, job->room);
+    else if (job->room)
+        hold(volcano, job->room);
+}
+
+/* Whether the GPUs of a place are available, or used by pods that leave or have left. */
+static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *room,
+                       const struct volcano_place *place)
+{
+    struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    struct gt_cluster_node node;
+    if (!gt_cluster_get_node(cluster, place->node, &node) || !node.eligible ||
+        place->node_digest != gt_digest_keyed(node.name) || (place->mask & ~node.healthy))
+        return false;
+    for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
+        if (!((place->mask & ~node.available) >> gpu & 1))
+            continue;
+        const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->node, gpu);
+        /* Of nobody: who had it is gone, and the agent has not said so yet. */
+        if (user ? !find_leaver(room, user) && !is_leaving(&volcano->session, user) : node.assumed >> gpu & 1)
+            return false;
+    }
+    return true;
+}
+
+static bool is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint64_t now)
+{
+    for (uint32_t i = 0; i < room->leaver_count; i++) {
+        const struct gt_cache_pod *pod = pod_of(volcano, &room->leavers[i]);
+        if (pod && !is_leaving(&volcano->session, pod))
+            return false; /* its eviction has failed */
+        if (pod)
+            room->until_ms = now + LEAVERS_MS;
+    }
+    if (now >= room->until_ms)
+        return false;
+    for (uint32_t i = 0; i < room->place_count; i++)
+        if (!comes_free(volcano, room, &room->places[i]))
+            return false;
+    return true;
+}
+
+void gt_volcano_rooms_open(struct gt_volcano *volcano)
+{
+    uint64_t now = gt_clock_ms();
+    for (struct volcano_room *room = volcano->rooms; room; room = room->next)
+        let_go(volcano, room);
+    for (struct volcano_room *room = volcano->rooms, *next; room; room = next) {
+        next = room->next;
+        if (is_sound(volcano, room, now))
+            hold(volcano, room);
+        else
+            gt_volcano_room_drop(volcano, room->job);
+    }
+}
+
+static bool was_evicted(struct gt_volcano *volcano, const struct volcano_room *room)
+{
+    for (uint32_t i = 0; i < room->leaver_count; i++) {
+        const struct gt_cache_pod *pod = pod_of(volcano, &room->leavers[i]);
+        if (!pod || !is_leaving(&volcano->session, pod))
+            return false;
+    }
+    return room->evicts;
+}
+
+void gt_volcano_rooms_close(struct gt_volcano *volcano)
+{
+    for (struct volcano_room *room = volcano->rooms, *next; room; room = next) {
+        next = room->next;
+        if (room->made_in == volcano->session_number && !was_evicted(volcano, room))
+            gt_volcano_room_drop(volcano, room->job);
+    }
+}
+
+/* ---- places in it ---- */
+
+static const struct volcano_place *find_place(const struct volcano_job *job, const struct gt_cache_pod *pod)
+{
+    uint64_t uid = gt_digest_keyed(pod->uid);
+    for (uint32_t i = 0; job->room && i < job->room->place_count; i++)
+        if (job->room->places[i].uid == uid)
+            return &job->room->places[i];
+    return NULL;
+}
+
+bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcano_job *job,
+                           const struct gt_cache_pod *pod, uint32_t *ret_node)
+{
+    const struct volcano_place *place = find_place(job, pod);
+    if (!place || place->node >= volcano->session.ids)
+        return false;
+    *ret_node = volcano->session.node_of[place->node];
+    return *ret_node != GT_VOLCANO_NO_NODE;
+}
+
+bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_job *job)
+{
+    for (uint32_t i = 0; job->room && job->view && i < job->view->count; i++) {
+        const struct gt_cache_pod *pod = job->view->members[i].pod;
+        const struct volcano_task *task = pod ? gt_volcano_task_of(&volcano->session, pod) : NULL;
+        if (task && task->allocated && pod->plan != GT_CACHE_PLAN_HELD)
+            return true;
+    }
+    return false;
+}
+
+void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uint8_t *may_use, uint32_t count)
+{
+    const struct volcano_session *session = &volcano->session;
+    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
+        for (uint32_t i = 0; i < room->place_count; i++) {
+            uint32_t id = room->places[i].node;
+            uint32_t at = id < session->ids ? session->node_of[id] : GT_VOLCANO_NO_NODE;
+            struct gt_cluster_node node;
+            if (at < count && gt_cluster_get_node(gt_cache_cluster(volcano->cache), id, &node) &&
+                gt_bit_count(gt_node_unpromised(&node, 0)) < gpus)
+                may_use[at] = 0;
+        }
+}
+
+size_t gt_volcano_room_bytes(const struct gt_volcano *volcano)
+{
+    size_t bytes = 0;
+    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
+        bytes += sizeof(*room) + room->place_count * sizeof(*room->places) +
+                 room->leaver_count * sizeof(*room->leavers);
+    return bytes;
+}
+
+/* ---- making it ---- */
+
+static int add_leaver(struct volcano_room *room, const struct gt_cache_pod *pod)
+{
+    size_t namespace_ = strlen(pod->meta.namespace_) + 1, name = strlen(pod->meta.name) + 1;
+    char *names = malloc(namespace_ + name);
+    if (!names)
+        return -ENOMEM;
+    memcpy(names, pod->meta.namespace_, namespace_);
+    memcpy(names + namespace_, pod->meta.name, name);
+    room->leavers[room->leaver_count++] = (struct volcano_leaver){gt_digest_keyed(pod->uid), names};
+    return 0;
+}
+
+/* The room of a plan: its places, and who has to go or goes anyway from them. */
+static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, const struct gt_plan_pod *plan,
+                     const struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+{
+    const struct gt_job_view *view = room->job->view;
+    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
+    room->places = calloc((size_t)view->count + 1, sizeof(*room->places));
+    room->leavers = calloc((size_t)count + 1, sizeof(*room->leavers));
+    if (!room->places || !room->leavers)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (plan[i].node != GT_NONE && view->members[i].pod)
+            room->places[room->place_count++] = (struct volcano_place){
+                gt_digest_keyed(view->members[i].pod->uid),
+                gt_reservations_node_digest(cluster, plan[i].node), plan[i].mask, plan[i].node};
+    int r = room->place_count ? 0 : -EAGAIN;
+    for (uint32_t i = 0; i < count && r >= 0; i++)
+        if (victims[i].chosen)
+            r = add_leaver(room, volcano->session.tasks[tasks[i]].pod);
+    room->evicts = room->leaver_count;
+    return r;
+}
+
+static int add_room(struct gt_volcano *volcano, struct volcano_job *job, const struct gt_plan_pod *plan,
+                    const struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+{
+    struct volcano_room *room = calloc(1, sizeof(*room));
+    if (!room)
+        return -ENOMEM;
+    room->job = job;
+    room->made_in = volcano->session_number;
+    room->until_ms = gt_clock_ms() + LEAVERS_MS;
+    int r = fill_room(volcano, room, plan, victims, tasks, count);
+    if (r < 0) {
+        free_room(room);
+        return r;
+    }
+    room->next = volcano->rooms;
+    volcano->rooms = room;
+    job->room = room;
+    hold(volcano, room);
+    return 0;
+}
+
+void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is)
+{
+    task->evicted = is;
+    free(volcano->session.freed);
+    volcano->session.freed = NULL;
+}
+
+static bool count_leaving(struct gt_volcano *volcano)
+{
+    struct volcano_session *session = &volcano->session;
+    if (!session->freed)
+        session->freed = calloc((size_t)session->ids + 1, sizeof(*session->freed));
+    else
+        return true;
+    for (uint32_t i = 0; session->freed && i < session->task_count; i++) {
+        const struct gt_cache_pod *pod = session->tasks[i].pod;
+        if (pod && pod->node < session->ids && is_leaving(session, pod))
+            session->freed[pod->node] |= gpus_of(volcano->cache, pod);
+    }
+    return session->freed;
+}
+
+/* [node] the GPUs of pods that leave, but for those that are kept for others; NULL without memory. */
+static uint64_t *gpus_that_leave(struct gt_volcano *volcano)
+{
+    const struct volcano_session *session = &volcano->session;
+    uint64_t *freed = count_leaving(volcano) ? malloc(((size_t)session->ids + 1) * sizeof(*freed)) : NULL;
+    if (!freed)
+        return NULL;
+    memcpy(freed, session->freed, session->ids * sizeof(*freed));
+    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
+        for (uint32_t i = 0; i < room->place_count; i++)
+            if (room->places[i].node < session->ids)
+                freed[room->places[i].node] &= ~room->places[i].mask;
+    return freed;
+}
+
+/* Nodes that are not in the session, or of which Volcano says that they do not serve. */
+static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *may_use,
+                          struct gt_node_set *to)
+{
+    int r = 0;
+    for (uint32_t id = 0; id < session->ids && r >= 0; id++) {
+        uint32_t at = session->node_of[id];
+        if (at == GT_VOLCANO_NO_NODE || (may_use && !may_use[at]))
+            r = gt_node_set_add(to, id, NULL);
+    }
+    return r;
+}
+
+static int search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
+                  struct gt_victim *victims, const uint32_t *tasks, uint32_t count)
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
+    gt_auto_free uint64_t *freed = gpus_that_leave(volcano);
+    gt_auto_free struct gt_plan_pod *plan = NULL;
+    if (!freed || nodes_to_avoid(&volcano->session, may_use, &avoid) < 0)
+        return -ENOMEM;
+    const struct gt_decide_victims spec = {&avoid, freed, victims, count};
+    if (!gt_decide_victims(volcano->cache, job->view, &job->reservations, &spec, &plan))
+        return -EAGAIN;
+    return add_room(volcano, job, plan, victims, tasks, count);
+}
+
+bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job)
+{
+    const struct volcano_session *session = &volcano->session;
+    if (job->room || !job->view || !session->leaving)
+        return job->room;
+    return search(volcano, job, NULL, NULL, NULL, 0) == 0;
+}
+
+/* ---- what the adapter asks ---- */
+
+static struct volcano_job *asking_job(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    struct volcano_job *job = task && task->pod ? task->pod->job->user : NULL;
+    return job && job->session == volcano->session_number && job->verdict == 1 && job->view ? job : NULL;
+}
+
+int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
+{
+    const struct volcano_task *task = gt_volcano_task_at(volcano, number);
+    const struct volcano_job *job = asking_job(volcano, number);
+    return job && !job->room && !gt_volcano_has_gates(job->view) && task->waits && !task->allocated &&
+           task->pod->plan == GT_CACHE_PLAN_NONE && gt_clock_ms() >= job->room_after_ms;
+}
+
+/* Who may go, and uses GPUs that are known. */
+static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct gt_victim *victims,
+                                uint32_t *tasks)
+{
+    struct volcano_session *session = &volcano->session;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < session->task_count; i++) {
+        const struct volcano_task *task = &session->tasks[i];
+        const struct gt_cache_pod *pod = task->pod;
+        if (!may_go[i] || !pod || pod->node >= session->ids || is_leaving(session, pod))
+            continue;
+        victims[count] =
+            (struct gt_victim){pod->node, gpus_of(volcano->cache, pod), pod->priority, task->group, false};
+        tasks[count] = i;
+        count += victims[count].mask != 0;
+    }
+    return count;
+}
+
+/* Those that go from a node. */
+static uint32_t add_goers(struct gt_victim *victims, const uint32_t *tasks, uint32_t count, uint32_t node,
+                          struct gt_volcano_step *ret)
+{
+    uint32_t steps = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!victims[i].chosen || victims[i].node != node)
+            continue;
+        victims[i].chosen = false;
+        ret[steps++] = (struct gt_volcano_step){tasks[i], GT_VOLCANO_GOES};
+    }
+    return steps;
+}
+
+/* Tasks for which pods go come first: a queue may lack what those have until then. */
+static int list_steps(const struct gt_volcano *volcano, const struct volcano_job *job,
+                      struct gt_victim *victims, const uint32_t *tasks, uint32_t count,
+                      struct gt_volcano_step *ret)
+{
+    const struct volcano_session *session = &volcano->session;
+    gt_auto_free bool *done = calloc((size_t)session->task_count + 1, sizeof(*done));
+    uint32_t steps = 0, node;
+    if (!done)
+        return -ENOMEM;
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < session->task_count; i++) {
+            const struct gt_cache_pod *pod = session->tasks[i].pod;
+            if (done[i] || !pod || pod->job != job->job || !gt_volcano_room_place(volcano, job, pod, &node))
+                continue;
+            uint32_t goers = add_goers(victims, tasks, count, find_place(job, pod)->node, ret + steps);
+            steps += goers;
+            done[i] = goers || pass;
+            if (done[i])
+                ret[steps++] = (struct gt_volcano_step){i, node};
+        }
+    return (int)steps;
+}
+
+int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint8_t *may_go,
+                         const uint8_t *may_use, struct gt_volcano_step *ret, char *error)
+{
+    const struct volcano_session *session = &volcano->session;
+    struct volcano_job *job = asking_job(volcano, number);
+    if (!job)
+        return gt_volcano_say(error, -EINVAL, "there is no such task of a job with units");
+    gt_volcano_room_drop(volcano, job);
+    gt_auto_free struct gt_victim *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
+    gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
+    if (!victims || !tasks)
+        return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
+    uint32_t count = collect_victims(volcano, may_go, victims, tasks);
+    int r = search(volcano, job, may_use, victims, tasks, count);
+    if (r >= 0)
+        r = list_steps(volcano, job, victims, tasks, count, ret);
+    if (r >= 0)
+        return r;
+    gt_volcano_give_up_room(volcano, number);
+    return gt_volcano_say(
+        error, r, r == -EAGAIN ? "it would not fit without the pods that may go either" : strerror(-r));
+}
+
+void gt_volcano_give_up_room(struct gt_volcano *volcano, uint32_t number)
+{
+    struct volcano_job *job = asking_job(volcano, number);
+    if (!job)
+        return;
+    gt_volcano_room_drop(volcano, job);
+    job->room_after_ms = gt_clock_ms() + RETRY_MS;
+}
