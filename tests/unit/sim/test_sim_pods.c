@@ -141,37 +141,43 @@ static struct gt_trace *read_trace(const char *path)
 #define OPENB TEST_SOURCE_DIR "/../../shared/data/traces/openb/"
 
 /* The published figures of the FGD paper's simulator, allocated share at 130 % arrival: the median of ten
- * runs, here the mean of two, within half a point. */
+ * runs. Here the mean of a few: of FGD within 0.15 points, of the others within half a point. */
 static void test_published(void **state)
 {
     (void)state;
-    static const struct gt_pod_policy *const peers[] = {&gt_pod_fgd,         &gt_pod_best_fit,
-                                                        &gt_pod_packing,     &gt_pod_clustering,
-                                                        &gt_pod_dot_product, &gt_pod_random};
+    enum { LISTS = 3 };
+    static const char *const lists[LISTS] = {OPENB "openb_pod_list_default.csv",
+                                             OPENB "openb_pod_list_multigpu20.csv",
+                                             OPENB "openb_pod_list_multigpu50.csv"};
     static const struct {
-        const char *list;
-        double share[GT_COUNT(peers)];
-    } published[] = {{OPENB "openb_pod_list_default.csv", {95.40, 93.11, 92.06, 91.79, 90.80, 87.38}},
-                     {OPENB "openb_pod_list_multigpu50.csv", {97.17, 95.70, 96.19, 95.78, 94.88, 90.23}}};
+        const struct gt_pod_policy *peer;
+        unsigned seeds;
+        double share[LISTS], within;
+    } published[] = {{&gt_pod_fgd, 4, {95.40, 95.65, 97.17}, 0.15},
+                     {&gt_pod_best_fit, 2, {93.11, 93.90, 95.70}, 0.5},
+                     {&gt_pod_packing, 2, {92.06, 93.75, 96.19}, 0.5},
+                     {&gt_pod_clustering, 2, {91.79, 93.59, 95.78}, 0.5},
+                     {&gt_pod_dot_product, 2, {90.80, 92.02, 94.88}, 0.5},
+                     {&gt_pod_random, 2, {87.38, 88.66, 90.23}, 0.5}};
     gt_auto_site struct gt_site *site = read_site(OPENB "openb_node_list_gpu_node.csv");
     if (!site)
         skip();
     assert_int_equal(site->gpus, 6212);
-    for (size_t i = 0; i < GT_COUNT(published); i++) {
-        gt_auto_trace struct gt_trace *trace = read_trace(published[i].list);
+    for (size_t i = 0; i < LISTS; i++) {
+        gt_auto_trace struct gt_trace *trace = read_trace(lists[i]);
         if (!trace)
             skip();
-        for (size_t p = 0; p < GT_COUNT(peers); p++) {
+        for (size_t p = 0; p < GT_COUNT(published); p++) {
             double share = 0;
-            for (uint64_t seed = 42; seed < 44; seed++) {
-                struct gt_pod_options options = {.load = 1.3, .seed = seed, .loss_weight = 0.5};
+            for (unsigned seed = 0; seed < published[p].seeds; seed++) {
+                struct gt_pod_options options = {.load = 1.3, .seed = 42 + seed, .loss_weight = 0.5};
                 static struct gt_result result;
-                assert_int_equal(gt_pod_run(site, trace, peers[p], &options, &result, NULL), 0);
-                share += 100 * result.occupancy / 2;
+                assert_int_equal(gt_pod_run(site, trace, published[p].peer, &options, &result, NULL), 0);
+                share += 100 * result.occupancy / published[p].seeds;
             }
-            if (fabs(share - published[i].share[p]) > 0.5)
-                fail_msg("%s: %s %.2f, published %.2f", published[i].list, peers[p]->name, share,
-                         published[i].share[p]);
+            if (fabs(share - published[p].share[i]) > published[p].within)
+                fail_msg("%s: %s %.2f, published %.2f", lists[i], published[p].peer->name, share,
+                         published[p].share[i]);
         }
     }
 }
