@@ -164,21 +164,13 @@ static unsigned log_device(const struct gt_device *was, const struct gt_device *
     return lines;
 }
 
-static int index_of(const struct gt_node *node, const char *bdf)
-{
-    for (unsigned i = 0; i < node->gpu_count; i++)
-        if (strcmp(node->gpus[i].bdf, bdf) == 0)
-            return (int)i;
-    return -1;
-}
-
 static unsigned log_links(const struct gt_node *before, const struct gt_node *after, struct changes *changes)
 {
     unsigned lines = 0;
     for (unsigned i = 0; i < after->link_count; i++) {
         const struct gt_link *link = &after->links[i], *was = NULL;
         const char *a = after->gpus[link->a].bdf, *b = after->gpus[link->b].bdf;
-        int old_a = before ? index_of(before, a) : -1, old_b = before ? index_of(before, b) : -1;
+        int old_a = before ? gt_node_gpu_at(before, a) : -1, old_b = before ? gt_node_gpu_at(before, b) : -1;
         if (old_a >= 0 && old_b >= 0)
             was = gt_node_link(before, (unsigned)old_a, (unsigned)old_b);
         bool was_down = was && was->kind == GT_LINK_MX && was->state == GT_LINK_STATE_DOWN;

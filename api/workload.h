@@ -18,7 +18,7 @@
 #define GT_KUEUE_CONTROLLER                                                                                  \
     GT_KUEUE_CONTROLLER_DOMAIN "supernodes" /* spec.controllerName of a check of ours */
 
-enum { GT_WORKLOAD_POD_SETS_MAX = 64, GT_WORKLOAD_CHECKS_MAX = 64, GT_WORKLOAD_MESSAGE_MAX = 4000 };
+enum { GT_WORKLOAD_POD_SETS_MAX = 64, GT_WORKLOAD_CHECKS_MAX = 64 };
 
 enum gt_check_state {
     GT_CHECK_PENDING,

@@ -53,4 +53,10 @@ static inline uint32_t gt_digest_hash(uint64_t digest)
     return (uint32_t)(digest >> 32);
 }
 
+/* The hash, keyed, of the name of an object in a namespace. */
+static inline uint32_t gt_digest_hash_of_name(const char *namespace_, const char *name)
+{
+    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
+}
+
 #endif

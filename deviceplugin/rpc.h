@@ -102,8 +102,6 @@ void gt_rpc_server_changed(struct gt_rpc_server *server);
 /* Ends the streams with UNAVAILABLE, lets running calls finish, cuts off who does not go within a fifth of a
  * second. When it returns, no handler runs and none will. */
 void gt_rpc_server_free(struct gt_rpc_server *server);
-GT_DEFINE_CLEANUP(struct gt_rpc_server *, gt_rpc_server_free)
-#define gt_auto_rpc_server GT_CLEANUP(gt_rpc_server_free)
 
 /* One call as a client. */
 struct gt_rpc_call;

@@ -10,11 +10,6 @@ struct wanted {
     const char *namespace_, *name;
 };
 
-static uint32_t hash_of(const char *namespace_, const char *name)
-{
-    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
-}
-
 const char *gt_index_name(const struct gt_index_entry *entry)
 {
     return entry->key + strlen(entry->key) + 1;
@@ -29,7 +24,8 @@ static bool is(const void *item, const void *key)
 
 struct gt_index_entry *gt_index_find(const struct gt_index *index, const char *namespace_, const char *name)
 {
-    return gt_table_find(&index->table, hash_of(namespace_, name), is, &(struct wanted){namespace_, name});
+    return gt_table_find(&index->table, gt_digest_hash_of_name(namespace_, name), is,
+                         &(struct wanted){namespace_, name});
 }
 
 struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespace_, const char *name)
@@ -40,7 +36,7 @@ struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespac
     struct gt_index_entry *entry = calloc(1, sizeof(*entry) + first + second);
     if (!entry)
         return NULL;
-    entry->hash = hash_of(namespace_, name);
+    entry->hash = gt_digest_hash_of_name(namespace_, name);
     memcpy(entry->key, namespace_, first);
     memcpy(entry->key + first, name, second);
     if (gt_table_add(&index->table, entry->hash, entry) < 0) {

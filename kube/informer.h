@@ -6,11 +6,11 @@
 
 /*
  * Follows a set of objects: a list, then a watch, and a list again where the watch was lost; it never gives
- * up. Objects are handed on, not kept: only names and uids are remembered, to tell an addition from an update,
- * and to report after a new list what was deleted meanwhile. A later list reports all objects again: its user
- * may know of an own write that a restored etcd has lost. An object that was deleted and made again under its
- * name meanwhile is reported as deleted and added. Of an object that has become too large to be read, what was
- * known stays until it is gone or can be read again.
+ * up. Objects are handed on, not kept: only names and uids are remembered, to tell an addition from an
+ * update, and to report after a new list what was deleted meanwhile. A later list reports all objects again:
+ * its user may know of an own write that a restored etcd has lost. An object that was deleted and made again
+ * under its name meanwhile is reported as deleted and added. Of an object that has become too large to be
+ * read, what was known stays until it is gone or can be read again.
  */
 struct gt_kube_informer;
 
@@ -47,8 +47,6 @@ int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_s
 
 /* Also from within its callbacks. NULL is allowed. */
 void gt_kube_informer_free(struct gt_kube_informer *informer);
-GT_DEFINE_CLEANUP(struct gt_kube_informer *, gt_kube_informer_free)
-#define gt_auto_kube_informer GT_CLEANUP(gt_kube_informer_free)
 
 void gt_kube_informer_counters(const struct gt_kube_informer *informer,
                                struct gt_kube_informer_counters *ret);

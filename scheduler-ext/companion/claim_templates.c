@@ -58,16 +58,11 @@ static bool is_template(const void *item, const void *key)
     return strcmp(one->name, wanted->name) == 0 && strcmp(one->namespace_, wanted->namespace_) == 0;
 }
 
-static uint32_t hash_of(const char *namespace_, const char *name)
-{
-    return gt_digest_hash(gt_digest_keyed(namespace_) ^ gt_digest_keyed(name));
-}
-
 static struct claim_template *find(const struct gt_claim_templates *templates, const char *namespace_,
                                    const char *name)
 {
     const struct template_key key = {namespace_, name};
-    return gt_table_find(&templates->table, hash_of(namespace_, name), is_template, &key);
+    return gt_table_find(&templates->table, gt_digest_hash_of_name(namespace_, name), is_template, &key);
 }
 
 static void free_template(struct claim_template *one)
@@ -88,7 +83,7 @@ static struct claim_template *find_or_add(struct gt_claim_templates *templates, 
     if (one || !(one = calloc(1, sizeof(*one))))
         return one;
     *one = (struct claim_template){.all = templates,
-                                   .hash = hash_of(namespace_, name),
+                                   .hash = gt_digest_hash_of_name(namespace_, name),
                                    .namespace_ = strdup(namespace_),
                                    .name = strdup(name)};
     if (one->namespace_ && one->name && gt_table_add(&templates->table, one->hash, one) == 0)

@@ -56,8 +56,6 @@ int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port
                   struct gt_leader **ret, struct gt_err **err);
 /* Withdraws what is on its way; the lease stays as it is. */
 void gt_leader_free(struct gt_leader *leader);
-GT_DEFINE_CLEANUP(struct gt_leader *, gt_leader_free)
-#define gt_auto_leader GT_CLEANUP(gt_leader_free)
 
 /* The timer; also the first step. */
 void gt_leader_run(struct gt_leader *leader);

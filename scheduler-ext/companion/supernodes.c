@@ -174,7 +174,6 @@ static void run(void *arg)
     if (!knows_enough(self))
         return; /* what is missing calls when it is there */
     if (work_out(self, &err) < 0) {
-        self->stats.joins_failed++;
         gt_warning("supernodes cannot be worked out", GT_STR("why", gt_err_text(err)));
         changed(self);
     }

@@ -10,7 +10,7 @@
 #include "scheduler-ext/companion/servers.h"
 
 struct gt_supernodes_stats {
-    uint64_t joins, joins_failed;
+    uint64_t joins;
     double seconds; /* of all joins */
     uint32_t supernodes[GT_JOIN_TIERS_MAX + 1];
     uint32_t problems[GT_JOIN_PROBLEM_KINDS];

@@ -39,7 +39,6 @@ int gt_cluster_assume(struct gt_cluster *cluster, uint32_t node, uint64_t mask, 
     if (first != GT_NONE)
         cluster->assumptions[first].previous = id;
     cluster->first_assumption[node] = id;
-    cluster->assumptions_live++;
     cluster->assumed[node] |= mask;
     gt_core_refresh(cluster, node);
     *ret = id;
@@ -63,7 +62,6 @@ void gt_cluster_forget(struct gt_cluster *cluster, uint32_t id)
     a->node = GT_NONE;
     a->next = cluster->assumption_free;
     cluster->assumption_free = id;
-    cluster->assumptions_live--;
 }
 
 uint32_t gt_cluster_expire(struct gt_cluster *cluster, uint64_t now)

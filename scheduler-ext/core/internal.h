@@ -118,7 +118,7 @@ struct gt_cluster {
     size_t pod_tables_bytes;
 
     struct assumption *assumptions;
-    uint32_t assumption_count, assumption_capacity, assumption_free, assumptions_live;
+    uint32_t assumption_count, assumption_capacity, assumption_free;
 
     struct gt_aware_weights weights;
     uint64_t generation;

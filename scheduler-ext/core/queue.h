@@ -75,8 +75,6 @@ enum { GT_QUEUE_MAX = 1 << 17 };
 
 int gt_queue_new(const struct gt_queue_spec *spec, struct gt_queue **ret, struct gt_err **err);
 void gt_queue_free(struct gt_queue *queue);
-GT_DEFINE_CLEANUP(struct gt_queue *, gt_queue_free)
-#define gt_auto_queue GT_CLEANUP(gt_queue_free)
 
 /* Adds a job, or changes the one that is there. */
 int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, struct gt_err **err);

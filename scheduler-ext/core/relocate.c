@@ -40,7 +40,7 @@ struct relocator {
     struct mover *movers; /* by job */
     uint32_t mover_count;
     uint32_t *jobs; /* [i]: its first mover; one more at the end */
-    uint32_t job_count, most_pods;
+    uint32_t job_count;
     uint32_t *set; /* jobs at hand */
 
     const struct mover **chosen; /* that are to move */

@@ -50,11 +50,6 @@ struct entry_key {
     const char *namespace_, *name;
 };
 
-static uint32_t hash_of(const char *namespace_, const char *name)
-{
-    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
-}
-
 static bool is_named(const void *item, const void *key)
 {
     const struct gt_workload *workload = ((const struct admission_entry *)item)->workload;
@@ -65,7 +60,7 @@ static bool is_named(const void *item, const void *key)
 static struct admission_entry *find(const struct gt_admission *admission, const char *namespace_,
                                     const char *name)
 {
-    return gt_table_find(&admission->entries, hash_of(namespace_, name), is_named,
+    return gt_table_find(&admission->entries, gt_digest_hash_of_name(namespace_, name), is_named,
                          &(struct entry_key){namespace_, name});
 }
 
@@ -193,7 +188,7 @@ int gt_admission_put(struct gt_admission *admission, const cJSON *object, struct
     if (!entry)
         return gt_fail(err, E2BIG, "there are more than %d Workloads with quota", GT_ADMISSION_WORKLOADS_MAX);
     entry->workload = gt_steal(workload);
-    entry->hash = hash_of(entry->workload->namespace_, entry->workload->name);
+    entry->hash = gt_digest_hash_of_name(entry->workload->namespace_, entry->workload->name);
     if (gt_table_add(&admission->entries, entry->hash, entry) >= 0)
         return 0;
     free_entry(admission, entry);

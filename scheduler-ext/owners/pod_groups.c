@@ -19,11 +19,6 @@ struct group_key {
     const char *namespace_, *name;
 };
 
-static uint32_t hash_of(const char *namespace_, const char *name)
-{
-    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
-}
-
 static bool is_named(const void *item, const void *key)
 {
     const struct gt_pod_group *group = item;
@@ -33,7 +28,7 @@ static bool is_named(const void *item, const void *key)
 
 static struct gt_pod_group *find(const struct gt_pod_groups *groups, const char *namespace_, const char *name)
 {
-    return gt_table_find(&groups->table, hash_of(namespace_, name), is_named,
+    return gt_table_find(&groups->table, gt_digest_hash_of_name(namespace_, name), is_named,
                          &(struct group_key){namespace_, name});
 }
 
@@ -82,7 +77,7 @@ bool gt_pod_groups_remove(struct gt_pod_groups *groups, const char *namespace_, 
     struct gt_pod_group *group = find(groups, namespace_, name);
     if (!group)
         return false;
-    gt_table_remove(&groups->table, hash_of(namespace_, name), group);
+    gt_table_remove(&groups->table, gt_digest_hash_of_name(namespace_, name), group);
     free(group);
     return true;
 }
@@ -98,7 +93,7 @@ bool gt_pod_groups_put(struct gt_pod_groups *groups, const cJSON *object)
         return false; /* most of its changes are counts of pods */
     gt_pod_groups_remove(groups, read.namespace_, read.name);
     struct gt_pod_group *new = groups->table.count < GT_POD_GROUPS_MAX ? copy(&read) : NULL;
-    if (new &&gt_table_add(&groups->table, hash_of(new->namespace_, new->name), new) < 0)
+    if (new &&gt_table_add(&groups->table, gt_digest_hash_of_name(new->namespace_, new->name), new) < 0)
         free(new);
     return true;
 }
@@ -112,7 +107,7 @@ static bool is_queue_named(const void *item, const void *key)
 
 static struct gt_volcano_queue *find_queue(const struct gt_pod_groups *groups, const char *name)
 {
-    return gt_table_find(&groups->queues, hash_of("", name), is_queue_named, name);
+    return gt_table_find(&groups->queues, gt_digest_hash_of_name("", name), is_queue_named, name);
 }
 
 bool gt_pod_groups_remove_queue(struct gt_pod_groups *groups, const char *name)
@@ -120,7 +115,7 @@ bool gt_pod_groups_remove_queue(struct gt_pod_groups *groups, const char *name)
     struct gt_volcano_queue *queue = find_queue(groups, name);
     if (!queue)
         return false;
-    gt_table_remove(&groups->queues, hash_of("", name), queue);
+    gt_table_remove(&groups->queues, gt_digest_hash_of_name("", name), queue);
     free(queue);
     return true;
 }
@@ -143,7 +138,7 @@ bool gt_pod_groups_put_queue(struct gt_pod_groups *groups, const cJSON *object)
         return false;
     *queue = read;
     queue->name = memcpy(queue + 1, read.name, len);
-    if (gt_table_add(&groups->queues, hash_of("", queue->name), queue) >= 0)
+    if (gt_table_add(&groups->queues, gt_digest_hash_of_name("", queue->name), queue) >= 0)
         return true;
     free(queue);
     return false;

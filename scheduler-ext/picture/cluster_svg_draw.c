@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bits.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "scheduler-ext/picture/cluster_svg.h"
 #include "topology/model/render_internal.h"
 
@@ -204,15 +204,12 @@ void pic_head(struct gt_buf *to, const struct pic *pic)
 {
     const struct gt_picture *picture = pic->picture;
     const struct gt_picture_counts *c = &picture->counts;
-    char when[64] = "";
-    time_t now = (time_t)picture->now;
-    struct tm tm;
-    if (gmtime_r(&now, &tm))
-        strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &tm);
+    char when[GT_TIME_TEXT_SIZE] = "";
+    gt_time_text(picture->now, when); /* "2026-01-31T12:00:00Z" */
     svg_text(to, (struct svg_text){SVG_MARGIN, 48, 26, NULL, "font-weight=\"700\""}, "%u of %u GPU%s free",
              c->free, c->gpus, gt_plural(c->gpus));
-    svg_text(to, (struct svg_text){pic->width - SVG_MARGIN, 48, 13, SVG_FAINT, "text-anchor=\"end\""}, "%s",
-             when);
+    svg_text(to, (struct svg_text){pic->width - SVG_MARGIN, 48, 13, SVG_FAINT, "text-anchor=\"end\""},
+             "%.10s %.5s UTC", when, when + 11);
     gt_auto_buf struct gt_buf line = GT_BUF(400);
     gt_buf_printf(&line, "%u node%s", c->nodes, gt_plural(c->nodes));
     if (picture->tier1_count)

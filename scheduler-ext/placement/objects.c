@@ -13,11 +13,6 @@ struct object_key {
     const char *namespace_, *name;
 };
 
-static uint32_t hash_of(const char *namespace_, const char *name)
-{
-    return gt_digest_hash(gt_digest_keyed(namespace_) * 31 + gt_digest_keyed(name));
-}
-
 static bool is_named(const void *item, const void *key)
 {
     const struct placement_object *object = item;
@@ -28,7 +23,7 @@ static bool is_named(const void *item, const void *key)
 struct placement_object *gt_placement_object_find(const struct placement_objects *objects,
                                                   const char *namespace_, const char *name)
 {
-    return gt_table_find(&objects->table, hash_of(namespace_, name), is_named,
+    return gt_table_find(&objects->table, gt_digest_hash_of_name(namespace_, name), is_named,
                          &(struct object_key){namespace_, name});
 }
 
@@ -50,7 +45,7 @@ struct placement_object *gt_placement_object_get(struct placement_objects *objec
         return NULL;
     object->namespace_ = memcpy(object->names, namespace_, namespace_size);
     object->name = memcpy(object->names + namespace_size, name, name_size);
-    if (gt_table_add(&objects->table, hash_of(namespace_, name), object) >= 0)
+    if (gt_table_add(&objects->table, gt_digest_hash_of_name(namespace_, name), object) >= 0)
         return object;
     free_object(object);
     return NULL;
@@ -202,7 +197,7 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
 
 void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object)
 {
-    gt_table_remove(&objects->table, hash_of(object->namespace_, object->name), object);
+    gt_table_remove(&objects->table, gt_digest_hash_of_name(object->namespace_, object->name), object);
     free_object(object);
 }
 

@@ -25,8 +25,6 @@ struct gt_extender_spec {
 
 int gt_extender_new(const struct gt_extender_spec *spec, struct gt_extender **ret, struct gt_err **err);
 void gt_extender_free(struct gt_extender *extender);
-GT_DEFINE_CLEANUP(struct gt_extender *, gt_extender_free)
-#define gt_auto_extender GT_CLEANUP(gt_extender_free)
 
 /* Until the cache is complete questions are answered with 503: an answer could give promised GPUs away. */
 void gt_extender_set_ready(struct gt_extender *extender, bool ready);

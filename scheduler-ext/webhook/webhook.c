@@ -13,7 +13,7 @@
 #include "scheduler-ext/webhook/own_claim.h"
 #include "scheduler-ext/webhook/review.h"
 
-enum { WARNING_MAX = 250, SIBLINGS_MAX = 64, UID_MAX = 128 };
+enum { SIBLINGS_MAX = 64, UID_MAX = 128 };
 
 static const char lone_atomic[] =
     "metax-tech.com/atomic-gpu-group-size does nothing without metax-tech.com/gpu-group-size";

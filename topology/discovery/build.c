@@ -50,19 +50,11 @@ static void fill_nic(struct gt_nic *nic, const struct gt_fact *fact)
     nic->path = fact->path;
 }
 
-static int index_of(const struct gt_node *node, const char *bdf)
-{
-    for (unsigned i = 0; i < node->gpu_count; i++)
-        if (strcmp(node->gpus[i].bdf, bdf) == 0)
-            return (int)i;
-    return -1;
-}
-
 static void fill_direct(struct gt_node *node, const struct gt_facts *facts)
 {
     for (unsigned i = 0; i < facts->direct_count; i++) {
         const struct gt_direct *direct = &facts->direct[i];
-        int a = index_of(node, direct->a), b = index_of(node, direct->b);
+        int a = gt_node_gpu_at(node, direct->a), b = gt_node_gpu_at(node, direct->b);
         struct gt_link *link = a < 0 || b < 0 ? NULL : gt_node_link(node, (unsigned)a, (unsigned)b);
         if (!link)
             continue; /* a link to a switch or to something that is no GPU of ours */

@@ -206,6 +206,12 @@ enum gt_link_kind gt_pcie_kind(const struct gt_pcie_path *a, int numa_a, const s
  */
 uint32_t gt_link_weight(const struct gt_link *link);
 
+/* Whether it is a direct link that is down. */
+static inline bool gt_link_is_down(const struct gt_link *link)
+{
+    return link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
+}
+
 /* "MX", "PIX"...; GT_LINK_SELF is "X", GT_LINK_UNKNOWN "NA". */
 const char *gt_link_kind_name(enum gt_link_kind kind);
 /* By such a name; ret untouched and false for another. */
@@ -224,6 +230,9 @@ bool gt_device_id_is_valid(const char *id);
 
 /* Reads "0000:0e:00.0" (or "0e:00.0": domain 0), any case, and writes it in the canonical form. */
 bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE]);
+
+/* The index of the GPU at a canonical BDF; -1: there is none. */
+int gt_node_gpu_at(const struct gt_node *node, const char *bdf);
 
 /* Order of two canonical BDFs by number. */
 int gt_bdf_compare(const char *a, const char *b);

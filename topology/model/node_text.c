@@ -105,6 +105,14 @@ bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE])
     return true;
 }
 
+int gt_node_gpu_at(const struct gt_node *node, const char *bdf)
+{
+    for (unsigned i = 0; i < node->gpu_count; i++)
+        if (strcmp(node->gpus[i].bdf, bdf) == 0)
+            return (int)i;
+    return -1;
+}
+
 int gt_bdf_compare(const char *a, const char *b)
 {
     struct bdf x, y;

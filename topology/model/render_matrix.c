@@ -128,11 +128,6 @@ static void print_head(const struct gt_node *node, struct gt_buf *to)
 
 enum { CELL_WIDTH = 8, NODE_WIDTH = 15 };
 
-static bool is_down(const struct gt_link *link)
-{
-    return link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
-}
-
 /* The columns of `mx-smi topo -m`, so that a reader of that text can read this one. */
 static void print_matrix(const struct gt_node *node, struct gt_buf *to, unsigned *ret_kinds, bool *ret_down)
 {
@@ -154,7 +149,7 @@ static void print_matrix(const struct gt_node *node, struct gt_buf *to, unsigned
         for (unsigned column = 0; column < node->gpu_count; column++) {
             const struct gt_link *link = gt_node_link(node, row, column);
             enum gt_link_kind kind = link ? link->kind : GT_LINK_SELF;
-            bool down = link && is_down(link);
+            bool down = link && gt_link_is_down(link);
             snprintf(text, sizeof(text), "%s%s", gt_link_kind_name(kind), down ? "!" : "");
             print_padded(to, text, CELL_WIDTH);
             *ret_kinds |= down ? 0 : 1u << kind;
@@ -203,7 +198,7 @@ static void print_zones(const struct gt_node *node, struct gt_buf *to)
     print_stale(node, to);
     const char *head = "\nLinks that are down (the PCIe path that remains):\n";
     for (unsigned i = 0; i < node->link_count; i++)
-        if (is_down(&node->links[i])) {
+        if (gt_link_is_down(&node->links[i])) {
             gt_buf_printf(to, "%s  GPU%u - GPU%u (%s)\n", head, node->links[i].a, node->links[i].b,
                           gt_link_kind_name(node->links[i].path_kind));
             head = "";

@@ -85,10 +85,6 @@ void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *layout);
 /* Heat map, legend and notes; returns the y below them. */
 int svg_draw_below(struct gt_buf *to, const struct svg_layout *layout);
 
-static inline bool svg_is_down(const struct gt_link *link)
-{
-    return link->kind == GT_LINK_MX && link->state == GT_LINK_STATE_DOWN;
-}
 static inline bool svg_is_up(const struct gt_link *link)
 {
     return link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN;

@@ -52,7 +52,7 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
     int pull = depth * 4 / 3; /* a cubic comes three quarters of the way to its control points */
     char color[8];
     unsigned n = l->node->gpu_count;
-    if (svg_is_down(link)) {
+    if (gt_link_is_down(link)) {
         gt_buf_printf(to,
                       "<path d=\"M%d %dC%d %d %d %d %d %d\" stroke=\"" SVG_BAD
                       "\" stroke-width=\"2\" stroke-dasharray=\"6 5\"><title>GPU %u - GPU %u: link down, %s "
@@ -128,7 +128,7 @@ void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
     for (unsigned down = 0; down <= 1; down++) /* dead ones on top */
         for (unsigned i = 0; i < l->node->link_count; i++) {
             const struct gt_link *link = &l->node->links[i];
-            if (direct(link) && svg_is_down(link) == down)
+            if (direct(link) && gt_link_is_down(link) == down)
                 draw_arc(to, l, link, longest);
         }
     gt_buf_puts(to, "</g>\n");

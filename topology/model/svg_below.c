@@ -34,7 +34,7 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
                       int cell)
 {
     char color[8];
-    bool up = svg_is_up(link), down = svg_is_down(link);
+    bool up = svg_is_up(link), down = gt_link_is_down(link);
     if (up)
         svg_weight_color(link->weight, l->low, l->high, color);
     int inner = cell >= 15 ? cell - 2 : cell - 1;
@@ -196,7 +196,7 @@ static void draw_notes(struct svg_pen *pen, const struct svg_layout *l, int widt
                      gpu->unhealthy_reason[0] ? ": " : "", gpu->unhealthy_reason);
     }
     for (unsigned i = 0; i < node->link_count; i++)
-        if (svg_is_down(&node->links[i]))
+        if (gt_link_is_down(&node->links[i]))
             add_note(pen, &count, width, SVG_BAD, "The link of GPU %u and GPU %u is down, PCIe (%s) remains",
                      node->links[i].a, node->links[i].b, gt_link_kind_name(node->links[i].path_kind));
     for (unsigned i = 0; i < node->gpu_count; i++) {

@@ -104,7 +104,7 @@ static void measure_links(struct svg_layout *l)
     l->low = UINT32_MAX;
     for (unsigned i = 0; i < l->node->link_count; i++) {
         const struct gt_link *link = &l->node->links[i];
-        l->has_down |= svg_is_down(link);
+        l->has_down |= gt_link_is_down(link);
         if (!svg_is_up(link))
             continue;
         l->has_up = true;

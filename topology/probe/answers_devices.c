@@ -16,14 +16,6 @@ struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_
     return &reading->node->gpus[reading->gpu_of[answer->args[0]]];
 }
 
-int gt_reading_find(const struct gt_node *node, const char *bdf)
-{
-    for (unsigned i = 0; i < node->gpu_count; i++)
-        if (strcmp(node->gpus[i].bdf, bdf) == 0)
-            return (int)i;
-    return -1;
-}
-
 /* Which GPU each vendor number is. A BDF that two numbers claim is nobody's. */
 void gt_read_identities(struct gt_reading *reading)
 {
@@ -50,7 +42,7 @@ void gt_read_identities(struct gt_reading *reading)
                             bdfs[i], claims);
             continue;
         }
-        reading->gpu_of[i] = gt_reading_find(node, bdfs[i]);
+        reading->gpu_of[i] = gt_node_gpu_at(node, bdfs[i]);
         if (reading->gpu_of[i] < 0) {
             reading->unmatched++; /* the caller says so */
         } else {

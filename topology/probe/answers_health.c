@@ -112,7 +112,7 @@ static void read_limited(struct gt_reading *reading)
         if (!gt_answer_is(answer, "mxSmlGetLimitedDeviceInfo") || !gt_answer_bdf(answer, bdf))
             continue;
         described++;
-        int gpu = gt_reading_find(reading->node, bdf);
+        int gpu = gt_node_gpu_at(reading->node, bdf);
         if (gpu >= 0)
             gt_evidence_seen(&reading->node->gpus[gpu].evidence, GT_SIGNAL_LIMITED, "%s",
                              gt_signal_text(GT_SIGNAL_LIMITED));

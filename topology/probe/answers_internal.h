@@ -19,8 +19,6 @@ struct gt_reading {
 
 /* The node's GPU that an answer's first argument means; NULL where it is not known. */
 struct gt_gpu *gt_reading_gpu(const struct gt_reading *reading, const struct gt_answer *answer);
-/* The GPU at this BDF, -1 none. */
-int gt_reading_find(const struct gt_node *node, const char *bdf);
 
 void gt_read_identities(struct gt_reading *reading);
 void gt_read_devices(struct gt_reading *reading);

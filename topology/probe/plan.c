@@ -44,7 +44,7 @@ static void query_limited(struct gt_prober *prober)
 
 /* The sensor of mxSmlGetTemperatureInfo, and kinds of mxSmlGetPciEventInfo that cannot be corrected; errors
  * that the bus reports (AER) are read from PCI. */
-enum { HOTSPOT = 0, PCI_SYNC_FLOOD = 2, PCI_DOUBLE_BIT = 3, PCI_MMIO = 4 };
+enum { HOTSPOT = 0, PCI_SYNC_FLOOD = 2, PCI_MMIO = 4 };
 
 /* A call for each device in turn; `count` numbers of it, the second one is `second`. */
 static void note_each(struct gt_prober *prober, uint64_t devices, const char *call, unsigned count,

@@ -138,15 +138,13 @@ static int check_numbers(const struct gt_cluster *cluster, struct gt_err **err)
 
 static int check_rest(const struct gt_cluster *cluster, uint32_t nodes, struct gt_err **err)
 {
-    uint32_t live = 0, of_classes = 0, free = 0;
-    for (uint32_t a = 0; a < cluster->assumption_count; a++)
-        live += cluster->assumptions[a].node != GT_NONE;
+    uint32_t live = gt_cluster_assumptions(cluster), of_classes = 0, free = 0;
     for (uint32_t a = cluster->assumption_free; a != GT_NONE && free <= cluster->assumption_count;
          a = cluster->assumptions[a].next)
         free++;
-    if (live != cluster->assumptions_live || live + free != cluster->assumption_count)
-        return gt_fail(err, EUCLEAN, "%u assumptions are counted, %u are there and %u places free",
-                       cluster->assumptions_live, live, free);
+    if (live + free != cluster->assumption_count)
+        return gt_fail(err, EUCLEAN, "%u assumptions have a place, %u are there and %u places free",
+                       cluster->assumption_count, live, free);
     for (uint32_t c = 0; c < cluster->class_count; c++)
         of_classes += cluster->class_nodes[c];
     if (of_classes != nodes || nodes + cluster->node_gap_count != cluster->node_count)
@@ -179,7 +177,10 @@ int gt_cluster_check(const struct gt_cluster *cluster, struct gt_err **err)
 
 uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
 {
-    return cluster->assumptions_live;
+    uint32_t live = 0;
+    for (uint32_t a = 0; a < cluster->assumption_count; a++)
+        live += cluster->assumptions[a].node != GT_NONE;
+    return live;
 }
 
 void gt_cluster_confirm(struct gt_cluster *cluster, uint32_t assumption)
