@@ -24,7 +24,6 @@ static const char on_a_node[] =
 struct review {
     cJSON *json;
     const cJSON *request, *object;
-    cJSON *changed; /* the object, whose claims others take the place of */
     const char *uid, *namespace_, *operation;
 };
 
@@ -67,12 +66,16 @@ static int read_review(const char *body, size_t len, const char *resource, struc
     ret->uid = gt_get_string(ret->request, "uid");
     ret->operation = gt_get_string(ret->request, "operation");
     ret->object = gt_get(ret->request, "object");
-    ret->changed =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(ret->json, "request"), "object");
     ret->namespace_ = gt_get_string(ret->request, "namespace");
     if (!*ret->uid || strlen(ret->uid) > UID_MAX || !*ret->operation)
         return gt_fail(err, EINVAL, "the review has no request with uid and operation");
     return 0;
+}
+
+/* "object" or "oldObject", in which claims are replaced. */
+static cJSON *changeable(const struct review *review, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(review->json, "request"), key);
 }
 
 static const char status_invalid[] = "Invalid"; /* StatusReasonInvalid of the API machinery */
@@ -342,7 +345,7 @@ static int see_own_claim(const struct gt_webhook *webhook, const struct review *
 {
     if (webhook->claims == GT_CLAIMS_OFF)
         return 0;
-    cJSON *spec = cJSON_GetObjectItemCaseSensitive(review->changed, "spec");
+    cJSON *spec = cJSON_GetObjectItemCaseSensitive(changeable(review, "object"), "spec");
     int r = gt_own_claim_replace(webhook->cache, review->namespace_, webhook->resource, spec, patch, refusal);
     if (r < 0)
         gt_own_claim_stand_in(webhook->resource, spec);
@@ -421,8 +424,12 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     if ((!update && !is(review->operation, "CREATE")) || !cJSON_IsObject(review->object) ||
         gt_get_at(review->object, "metadata", "deletionTimestamp"))
         return;
-    if (webhook->claims != GT_CLAIMS_OFF)
-        gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource, review->changed);
+    if (webhook->claims != GT_CLAIMS_OFF) {
+        gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
+                              changeable(review, "object"));
+        gt_own_claims_replace(webhook->cache, review->namespace_, webhook->resource,
+                              changeable(review, "oldObject"));
+    }
     if (gt_owner_read(kind, review->object, webhook->resource, &owner, NULL) < 0 || !owner)
         return;
     if (!gt_owner_is_grouped(owner)) {

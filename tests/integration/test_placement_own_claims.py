@@ -6,6 +6,7 @@ Usage: test_placement_own_claims.py PLACEMENT_HOST [unittest arguments]
 """
 
 import copy
+import json
 import unittest
 
 from claim_case import DRIVER, ClaimCase
@@ -130,6 +131,21 @@ class OwnClaimsTest(ClaimCase):
                          (shared, f"it names the ResourceClaim {self.claim_name('other')}, which other pods may share: GPUs of groups are "
                                   "planned for pods that name a ResourceClaimTemplate")):
             self.assertTrue(wait_for(lambda pod=pod, why=why: self.refusal(pod) == why), self.refusal(pod))
+
+    def judge(self, operation, **objects):
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "operation": operation, "namespace": "ns", "kind": {"group": "batch", "version": "v1", "kind": "Job"}, **objects}}
+        return self.host.order(f"validate {json.dumps(body)}")["response"]
+
+    def test_rules_for_owners(self):
+        """What breaks a rule is refused, as with limits, and may be changed where it was so before."""
+        self.template()
+        self.begin(job=False)
+        self.known()
+        broken = {"metadata": {"name": "a", "namespace": "ns"}, "spec": {
+            "completionMode": "Indexed", "completions": 4, "parallelism": 4, "template": claimed(template(8, 12))}}
+        self.assertIn("12", self.judge("CREATE", object=broken)["status"]["message"])
+        self.assertTrue(self.judge("UPDATE", object=broken, oldObject=broken)["allowed"])
 
     def test_others_are_left_alone(self):
         """Pods without groups, and those whose claims are of other devices."""
