@@ -452,7 +452,7 @@ void gt_placement_free(struct gt_placement *placement)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->kept);
     gt_node_set_done(&placement->spares);
-    gt_remote_reservations_done(&placement->remote);
+    gt_noted_done(&placement->remote);
     gt_source_free(placement->timer);
     free(placement);
 }
@@ -466,7 +466,7 @@ void gt_placement_start(struct gt_placement *placement)
     for (uint32_t i = 0; i < placement->record_count; i++)
         if (placement->records[i])
             placement->records[i]->own_fence = 0;
-    gt_remote_reservations_done(&placement->remote);
+    gt_noted_done(&placement->remote);
     placement->next_due_ms = UINT64_MAX;
     placement->no_gpus_ms = 0;
     placement->next_wake_ms = gt_clock_ms() + placement->times.retry_ms;
@@ -547,7 +547,7 @@ bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_
     if (gt_placement_is_spare(placement, node))
         return true;
     if (!placement->started)
-        return gt_node_set_has(&placement->remote.kept, node);
+        return gt_node_set_has(&placement->remote.nodes, node);
     return placement->holder && gt_node_set_has(&placement->kept, node) &&
            (!pod || pod->job->user != placement->holder);
 }

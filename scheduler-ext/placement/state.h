@@ -7,6 +7,7 @@
 #include "kube/index.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
+#include "scheduler-ext/decide/noted.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/reservations.h"
 #include "scheduler-ext/placement/controller.h"
@@ -122,21 +123,10 @@ struct pjob {
     bool refusal_told; /* that the API server refuses a write */
 };
 
-/* What another replica keeps. */
-struct remote_reservation {
-    uint32_t node;
-    uint64_t mask;
-};
-struct remote_reservations {
-    struct remote_reservation *reservations; /* by node */
-    uint32_t count;
-    struct gt_node_set kept;
-};
-
 struct gt_placement {
     struct gt_placement_spec spec;
     struct gt_placement_times times;
-    struct remote_reservations remote; /* while it does not act */
+    struct gt_noted remote; /* of another replica, while it does not act */
     struct backoffs backoffs;
     struct gt_quotas quotas;
     uint32_t lacking;            /* jobs that wait for what may be promised */
@@ -223,9 +213,6 @@ struct record *gt_record_find(const struct gt_placement *placement, const char *
 /* That of a pod that may be written to now; NULL: not now. */
 struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *pod, uint64_t now);
 void gt_records_done(struct gt_placement *placement);
-
-/* ---- lease_note.c ---- */
-void gt_remote_reservations_done(struct remote_reservations *remote);
 
 /* ---- admit.c ---- */
 /* A pod that the cache does not know yet has come with a plan. */

@@ -16,6 +16,8 @@ static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
                             "each node is a supernode of itself"},
     [VOLCANO_NODES] = {"", "v1", "nodes", "", 1, ""},
     [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded,status.phase!=Failed", 1, ""},
+    [VOLCANO_LEASES] = {"coordination.k8s.io", "v1", "leases", "metadata.name=gputopo-scheduler", 0,
+                        "places that gputopo-scheduler keeps for pods to come are taken for free"},
 };
 
 const struct gt_volcano_resource *gt_volcano_resource(unsigned resource)
@@ -75,6 +77,9 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
     case VOLCANO_PODS:
         put_pod(volcano, object);
         break;
+    case VOLCANO_LEASES:
+        gt_volcano_put_lease(volcano, object);
+        break;
     default:
         gt_owners_put(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), object);
     }
@@ -98,6 +103,9 @@ static void forget(struct gt_volcano *volcano, unsigned resource, const char *na
     case VOLCANO_PODS:
         gt_ranks_remove(&volcano->ranks, namespace_, name);
         gt_cache_pod_gone(volcano->cache, namespace_, name);
+        break;
+    case VOLCANO_LEASES:
+        gt_volcano_remove_lease(volcano);
         break;
     default:
         gt_owners_remove(volcano->owners, (enum gt_owner_kind)(resource - VOLCANO_OWNERS), namespace_, name);

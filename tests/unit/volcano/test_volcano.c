@@ -779,6 +779,91 @@ static void test_a_list_says_who_is_gone(void **state)
     gt_volcano_free(volcano);
 }
 
+/* ---- beside gputopo-scheduler ---- */
+
+static void put_lease(struct gt_volcano *volcano, unsigned seconds, const char *note)
+{
+    cJSON *lease = cJSON_CreateObject(), *metadata = cJSON_AddObjectToObject(lease, "metadata");
+    cJSON *spec = cJSON_AddObjectToObject(lease, "spec");
+    cJSON_AddStringToObject(metadata, "name", "gputopo-scheduler");
+    cJSON_AddStringToObject(metadata, "resourceVersion", "1");
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(metadata, "annotations"), "topology.metax-tech.com/note",
+                            note);
+    cJSON_AddStringToObject(spec, "holderIdentity", "someone");
+    cJSON_AddNumberToObject(spec, "leaseDurationSeconds", seconds);
+    put(volcano, "leases", lease);
+}
+
+/* How many nodes the first task of a gang of `pods` whole nodes in one rack may use. */
+static unsigned open_rack_job(struct gt_volcano *volcano, struct session *session, unsigned pods,
+                              uint32_t *ret_first)
+{
+    uint8_t may[NODES];
+    unsigned count = 0;
+    begin(session);
+    *ret_first = add_group(session, "rack", pods, pods, NULL);
+    open_session(volcano, session);
+    gt_volcano_may_use(volcano, *ret_first, may, NODES);
+    for (unsigned n = 0; n < NODES; n++)
+        count += may[n];
+    return count;
+}
+
+/* Places of pods to come, and nodes for a job that waits, are left alone as long as the lease is renewed. */
+static void test_what_the_lease_notes_is_kept(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t first, node, nodes[4];
+    put_job(volcano, "rack", 4, 8, "32");
+    put_lease(volcano, 300, "r0-n1=0-3 r1-n2=* nowhere=0-7 r2-n0=");
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES - 2);
+    place_all(volcano, first, 4, nodes);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(nodes[i] / NODES_EACH, 2); /* the only whole rack */
+    gt_volcano_close(volcano);
+
+    put_lease(volcano, 300, "r0-n1=0-3 r1-n2=* r2-n3=7");
+    open_rack_job(volcano, &session, 4, &first);
+    assert_int_equal(gt_volcano_place(volcano, first, &node, error), -EAGAIN);
+    gt_volcano_close(volcano);
+
+    put_lease(volcano, 300, "");
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES);
+    place(volcano, first);
+    gt_volcano_close(volcano);
+    put_lease(volcano, 300, "r0-n1=* r1-n2=* r2-n3=*");
+    gt_volcano_remove(volcano, number_of("leases"), "gputopo-system", "gputopo-scheduler");
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES);
+    gt_volcano_close(volcano);
+    put_lease(volcano, 0, "r0-n1=* r1-n2=* r2-n3=*"); /* its time is over */
+    assert_int_equal(open_rack_job(volcano, &session, 4, &first), NODES);
+    gt_volcano_free(volcano);
+}
+
+/* The pod for which a place was kept comes and goes there; the others still keep off. */
+static void test_a_pod_comes_to_its_noted_place(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t first, node;
+    PUT_POD(volcano, .job = "rack", .gpus = 8);
+    put_lease(volcano, 300, "r1-n2=0-7");
+    assert_int_equal(open_rack_job(volcano, &session, 1, &first), NODES - 1);
+    gt_volcano_close(volcano);
+    PUT_POD(volcano, .job = "mine", .gpus = 8, .group = "16", .plan_node = "r1-n2");
+    PUT_POD(volcano, .job = "mine", .index = 1, .gpus = 8, .group = "16", .plan_node = "r1-n3");
+    begin(&session);
+    uint32_t mine = add_group(&session, "mine", 2, 2, NULL);
+    add_group(&session, "rack", 1, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_place(volcano, mine, &node, error), 1);
+    assert_string_equal(node_name(node), "r1-n2");
+    gt_volcano_free(volcano);
+}
+
 static void test_nonsense(void **state)
 {
     (void)state;
@@ -873,6 +958,8 @@ int main(void)
         cmocka_unit_test(test_nobody_goes_where_it_would_not_do),
         cmocka_unit_test(test_pods_that_leave_of_themselves),
         cmocka_unit_test(test_a_list_says_who_is_gone),
+        cmocka_unit_test(test_what_the_lease_notes_is_kept),
+        cmocka_unit_test(test_a_pod_comes_to_its_noted_place),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_sessions_do_not_grow),
     };
