@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-aware and gpu-podaffinity inside Volcano's scheduler: the manual's ConfigMaps, its jobs, and Volcano's own doings beside
 them. The companion makes supernodes and places nothing."""
+import contextlib
 import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import time
 
+import yaml
+
+from harness.cluster import programs
 from harness.placed import annotation, gpus_of, pod_template, rack_of
 from harness.report import quick
+from harness.schedulers import Program
 from harness.waiting import Failed, same, until
 
 from cases_gpu_aware import EXACT, GpuAwareCases
@@ -17,6 +23,28 @@ from cases_operators import OperatorCases
 from cases_volcano import VolcanoCases, task, vcjob
 
 AWARE, AFFINITY = "manual-gpu-aware.yaml", "manual-gpu-podaffinity.yaml"
+DOCUMENTED = (  # of Volcano's own documentation: file, job, pods
+    ("example/job.yaml", "test-job", 6), ("example/job-plugin.yaml", "test-job-plugin", 3),
+    ("example/integrations/mpi/mpi-example.yaml", "lm-mpi-job", 3),
+    ("how_to_use_pytorch_plugin.md", "pytorch-job", 3),
+    ("example/integrations/tensorflow/dist-mnist/tf-dist-mnist-example.yaml", "tensorflow-dist-mnist", 3),
+    ("example/integrations/mxnet/train/train-mnist-cpu.yaml", "mxnet-job", 5),
+    ("example/MindSpore-example/mindspore_cpu/mindspore-cpu.yaml", "mindspore-cpu", 8),
+    ("example/task-start-dependency/mpi.yaml", "lm-mpi-job", 11))
+
+
+def volcanos_own(file):
+    """A file of Volcano's module, or what a page of its user guide prints as YAML."""
+    cache = subprocess.run(["go", "env", "GOMODCACHE"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    module = pathlib.Path(cache) / "volcano.sh" / "volcano@v1.14.1"
+    if not file.endswith(".md"):
+        return (module / file).read_text()
+    text = (module / "docs" / "user-guide" / file).read_text()
+    return "\n---\n".join(re.findall(r"(?ms)^```yaml\n(.*?)^```$", text))
+
+
+def yaml_blocks(page):
+    return [block for block in yaml.safe_load_all(volcanos_own(page)) if block]
 
 
 class VolcanoPluginCases:
@@ -173,18 +201,107 @@ class VolcanoPluginCases:
         after = self.check_units("volcano.sh/job-name=stay", 4, 4)
         same({rack_of(pod["spec"]["nodeName"]) for pod in after}, {rack}, "its rack")
 
+    def as_files(self):
+        """The two plugins as files, in a scheduler that Volcano's own make has built: both are in it once, and see the same."""
+        files, host = programs("volcano-plugins")
+        scheduler = Program(self.cluster, "vc-scheduler-files", f"{host}/vc-scheduler", *self.volcano.programs[0].command[1:],
+                            f"--plugins-dir={files}", "-v=4")
+        with self.instead(scheduler, self.volcano.with_plugins()):
+            for name in ("gpu-aware", "gpu-podaffinity"):
+                same(scheduler.said(f"Custom plugin {name} loaded"), True, f"{name} is loaded")
+            self.jobs.volcano_job("by-files")
+            self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "by-files", "--wait", "--cascade=foreground")
+            self.containers()
+            self.aware.occupy()
+            same(self.aware.place("by-files-4", 4, "volcano"), EXACT[4], "the node of a pod of 4")
+            maps = pathlib.Path(f"/proc/{scheduler.pid()}/maps").read_text()
+            same({line.split()[-1] for line in maps.splitlines() if "gputopo-volcano" in line}, {f"{files}/libgputopo-volcano.so.1"}, "C libraries")
+            same(sum('reflector="supernodes"' in line and "Starting reflector" in line for line in scheduler.log().splitlines()), 1,
+                 "who follows the supernodes")
+
     # Volcano's own
 
     def documented(self):
-        """Examples of Volcano's own, unchanged: a job of six nginx, one of MPI with ssh and svc. Hollow nodes run any image."""
+        """Examples of Volcano's own documentation, as they are printed. Hollow nodes run any image; those with kubelets are left out."""
         self.cluster.kubectl("cordon", "node1", "node2")
-        cache = subprocess.run(["go", "env", "GOMODCACHE"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        examples = next(pathlib.Path(cache).glob("volcano.sh/volcano@v1.14.1/example"))
-        for file, job, pods in (("job.yaml", "test-job", 6), ("integrations/mpi/mpi-example.yaml", "lm-mpi-job", 3)):
-            self.cluster.kubectl("create", "-f", examples / file)
+        self.volcano.reload(self.volcano.with_plugins())
+        for file, job, pods in DOCUMENTED:
+            manifest = self.cluster.state / "documented.yaml"
+            manifest.write_text(volcanos_own(file))
+            self.cluster.kubectl("create", "-f", manifest)
             self.placed.bound(f"volcano.sh/job-name={job}", pods)
             until(f"{job} to run", lambda job=job: self.jobs.phase(job) == "Running" or (False, self.jobs.phase(job)))
+            # an example has the name of another one, and none may take the name of one just deleted
+            self.cluster.kubectl("delete", "-f", manifest, "--wait", "--cascade=foreground")
+            self.placed.gone(f"volcano.sh/job-name={job}")
         self.cluster.kubectl("uncordon", "node1", "node2")
+        return f"{len(DOCUMENTED)} jobs"
+
+    def capacity(self):
+        """The walk through Volcano's page on capacity queues: two nodes of 4 CPUs, two queues that deserve 2 and 6, and reclaim. With our
+        two plugins in its ConfigMap the pods are as many of each queue as with Volcano's own scheduler."""
+        page = yaml_blocks("how_to_use_capacity_plugin.md")
+        text = next(block for block in page if block.get("kind") == "ConfigMap")["data"]["volcano-scheduler.conf"]
+        names = ("hollow-4-0", "hollow-4-1")
+        self.cluster.kubectl("cordon", "-l", "kubernetes.io/hostname notin (" + ",".join(names) + ")")
+        before = {name: self.cluster.get("node", name)["status"]["allocatable"] for name in names}
+        for queue in (block for block in page if block.get("kind") == "Queue"):
+            self.cluster.kubectl("create", "-f", "-", data=queue)
+        try:
+            for name in names:
+                self.allocatable(name, cpu="4", memory="16Gi")
+            stock = Program(self.cluster, "vc-scheduler-stock", self.volcano.directory / "vc-scheduler", *self.volcano.programs[0].command[1:])
+            with self.instead(stock, text):
+                alone = self.walk(page)
+            self.volcano.reload(text.replace("  - name: conformance\n", "  - name: conformance\n  - name: gpu-podaffinity\n")
+                                + "  - name: gpu-aware\n")
+            same(self.walk(page), alone, "pods of each queue that run")
+        finally:
+            self.cluster.kubectl("delete", "deployment", "--all", "--wait", "--cascade=foreground")
+            for name in names:
+                self.allocatable(name, **{key: before[name][key] for key in ("cpu", "memory")})
+            self.cluster.kubectl("uncordon", "--selector=kubernetes.io/hostname")
+            self.volcano.reload(self.volcano.with_plugins())
+        return f"{alone[0]} and {alone[1]} pods"
+
+    def walk(self, page):
+        """How many pods of the page's two Deployments run in the end."""
+        demos = [block for block in page if block.get("kind") == "Deployment"]
+        self.cluster.kubectl("create", "-f", "-", data=demos[0])
+        self.placed.bound("app=demo-1", 8)
+        self.cluster.kubectl("create", "-f", "-", data=demos[1])
+        running = lambda at: sum(pod["status"].get("phase") == "Running" for pod in self.placed.pods(f"app=demo-{at}").values())
+        until("something to be reclaimed", lambda: running(2) > 0, 60)
+        counts, last = None, None
+        while counts is None or counts != last:
+            last = counts
+            self.volcano.rounds(4)
+            counts = running(1), running(2)
+        self.cluster.kubectl("delete", "deployment", "demo-1", "demo-2", "--wait", "--cascade=foreground")
+        for at in (1, 2):
+            self.placed.gone(f"app=demo-{at}")
+        return counts
+
+    @contextlib.contextmanager
+    def instead(self, scheduler, configuration):
+        """Another scheduler for a while, with a configuration of its own."""
+        ours = self.volcano.programs[0]
+        ours.stop()
+        self.volcano.programs[0] = scheduler
+        self.volcano.configure(configuration)
+        scheduler.start()
+        try:
+            until("the other scheduler to run", lambda: scheduler.alive() and scheduler.said("Close Session "), 60)
+            yield
+        finally:
+            scheduler.stop()
+            self.volcano.programs[0] = ours
+            ours.start()
+            self.volcano.rounds(1)
+
+    def allocatable(self, name, **amounts):
+        self.cluster.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", json.dumps(
+            {"status": {"capacity": amounts, "allocatable": amounts}}))
 
     def many_small(self):
         """As a distributed compiler has them: two hundred pods of one GPU or none, beside each other."""
@@ -259,7 +376,9 @@ class VolcanoPluginCases:
         case("the manual's PyTorchJob", self.operators.pytorch)
         case("the same with atoms of 16", lambda: self.operators.pytorch(16))
         case("the manual's ElasticJob, its pods as dlrover makes them, and one that is made again", self.operators.elastic)
+        case("the plugins as files in Volcano's own scheduler", self.as_files)
         case("Volcano's own examples, unchanged", self.documented)
+        case("Volcano's own: capacity queues and reclaim, as its page has them", self.capacity)
         case("Volcano's own: many small pods", self.many_small)
         case("Volcano's own: a gang without the annotation", self.jobs.plain_gang)
         case("Volcano's own: a vcjob with svc, env, ssh and policies", self.jobs.plugins_and_policies)

@@ -13,7 +13,7 @@ from .account import Account
 from .cluster import children
 from .install import DAEMONSET, EXAMPLES
 from .placed import APPLY
-from .waiting import Failed, until
+from .waiting import Failed, same, until
 
 CONTROL = "10.77.0.1"  # the control plane's address among the nodes
 
@@ -201,6 +201,13 @@ class Volcano:
     def manual(file):
         """What a ConfigMap of the vendor's manual in daemonset/examples says."""
         return next(yaml.safe_load_all((EXAMPLES / file).read_text()))["data"]["volcano-scheduler.conf"]
+
+    def with_plugins(self):
+        """The manual's two ConfigMaps in one: gpu-podaffinity in the first tier, gpu-aware behind binpack."""
+        text, count = re.subn(r"(?m)^( *)- name: binpack\n", r"\g<0>\g<1>- name: gpu-aware\n\g<1>  arguments: {weight: 1, loss.weight: 0.5}\n",
+                              self.manual("manual-gpu-podaffinity.yaml"))
+        same(count, 1, "lines of binpack in the manual's ConfigMap")
+        return text
 
     def without_us(self, actions=None):
         return self.with_actions(self.with_us().split("  - name: extender\n")[0], actions)

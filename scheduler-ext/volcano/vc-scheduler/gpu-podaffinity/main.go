@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// gpu-podaffinity.so for a Volcano that loads plugins from files. Both files share one package plugins and one C library.
+package main
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/framework"
+
+	"gputopo/scheduler-ext/volcano/vc-scheduler/plugins"
+)
+
+// New is what Volcano looks for.
+func New(arguments framework.Arguments) framework.Plugin { return plugins.NewAffinity(arguments) }
+
+func main() {}
