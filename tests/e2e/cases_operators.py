@@ -3,20 +3,25 @@
 operator makes."""
 import json
 
+from harness.cluster import built
 from harness.placed import IMAGE, rack_of
 from harness.report import quick
+from harness.schedulers import DlroverMaster
 from harness.waiting import Failed, same, until
 
 DLROVER = "elasticjob.dlrover"
 JOB = f"{DLROVER}/name"
 WORKERS = f"{JOB}=pytorch-demo,{DLROVER}/replica-type=worker"
-ELASTIC = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-           "metadata": {"name": "elasticjobs.elastic.iml.github.io"},
-           "spec": {"group": "elastic.iml.github.io", "scope": "Namespaced",
-                    "names": {"plural": "elasticjobs", "singular": "elasticjob", "kind": "ElasticJob", "listKind": "ElasticJobList"},
-                    "versions": [{"name": "v1alpha1", "served": True, "storage": True, "subresources": {"status": {}},
-                                  "schema": {"openAPIV3Schema": {"type": "object",
-                                                                 "x-kubernetes-preserve-unknown-fields": True}}}]}}
+
+
+def definition(kind):
+    """Of dlrover's, with any content."""
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{kind.lower()}s.elastic.iml.github.io"},
+            "spec": {"group": "elastic.iml.github.io", "scope": "Namespaced",
+                     "names": {"plural": f"{kind.lower()}s", "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+                     "versions": [{"name": "v1alpha1", "served": True, "storage": True, "subresources": {"status": {}},
+                                   "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
 
 
 class OperatorCases:
@@ -124,10 +129,31 @@ class OperatorCases:
         same(again["metadata"]["name"], "pytorch-demo-edljob-worker-8", "the pod of rank 5")
         same(rack_of(again["spec"]["nodeName"]), rack_of(lost["spec"]["nodeName"]), "its rack")
 
+    def elastic_by_dlrover(self):
+        """The workers are made by dlrover's own master; one that is deleted is made again by it, and comes home."""
+        [packages] = built("dlrover")
+        [manifest] = self.placed.example("elasticjob.yaml", lambda spec: [spec["replicaSpecs"]["worker"]["template"]])
+        self.placed.create(manifest)
+        master = DlroverMaster(self.cluster, packages, "pytorch-demo")
+        master.start()
+        try:
+            pods = self.placed.bound(WORKERS, 8)
+            racks = self.placed.check_placed(pods, 32)
+            same([pod["metadata"]["labels"][f"{DLROVER}/rank-index"] for pod in pods], [str(at) for at in range(8)], "ranks")
+            lost = pods[5]
+            self.cluster.kubectl("delete", "pod", lost["metadata"]["name"], "--wait")
+            again = self.placed.bound(WORKERS, 8)[5]
+            same(again["metadata"]["labels"][f"{DLROVER}/rank-index"], "5", "the rank of the one made again")
+            same(rack_of(again["spec"]["nodeName"]), rack_of(lost["spec"]["nodeName"]), "its rack")
+        finally:
+            master.stop()
+        return f"units in racks {', '.join(racks)}; {lost['metadata']['name']} became {again['metadata']['name']}"
+
     @quick
     def prepare(self):
-        self.cluster.kubectl("apply", "--server-side", "-f", "-", data=ELASTIC)
-        self.cluster.kubectl("wait", "--for=condition=Established", "crd", ELASTIC["metadata"]["name"], "--timeout=60s")
+        for kind in ("ElasticJob", "ScalePlan"):
+            self.cluster.kubectl("apply", "--server-side", "-f", "-", data=definition(kind))
+            self.cluster.kubectl("wait", "--for=condition=Established", "crd", definition(kind)["metadata"]["name"], "--timeout=60s")
         self.operator.start()
 
     def run(self):

@@ -12,7 +12,7 @@ import time
 
 import yaml
 
-from harness.cluster import programs
+from harness.cluster import built
 from harness.placed import annotation, gpus_of, pod_template, rack_of
 from harness.report import quick
 from harness.schedulers import Program
@@ -203,7 +203,7 @@ class VolcanoPluginCases:
 
     def as_files(self):
         """The two plugins as files, in a scheduler that Volcano's own make has built: both are in it once, and see the same."""
-        files, host = programs("volcano-plugins")
+        files, host = built("volcano-plugins")
         scheduler = Program(self.cluster, "vc-scheduler-files", f"{host}/vc-scheduler", *self.volcano.programs[0].command[1:],
                             f"--plugins-dir={files}", "-v=4")
         with self.instead(scheduler, self.volcano.with_plugins()):
@@ -376,6 +376,7 @@ class VolcanoPluginCases:
         case("the manual's PyTorchJob", self.operators.pytorch)
         case("the same with atoms of 16", lambda: self.operators.pytorch(16))
         case("the manual's ElasticJob, its pods as dlrover makes them, and one that is made again", self.operators.elastic)
+        case("the same by dlrover's own master", self.operators.elastic_by_dlrover)
         case("the plugins as files in Volcano's own scheduler", self.as_files)
         case("Volcano's own examples, unchanged", self.documented)
         case("Volcano's own: capacity queues and reclaim, as its page has them", self.capacity)

@@ -43,6 +43,14 @@ def programs(*modules):
     return directories
 
 
+def built(*modules):
+    """The same, for one case alone."""
+    directories = programs_if_any(*modules)
+    if directories is None:
+        raise Failed(f"{' '.join(modules)} could not be built; the reason stands above")
+    return directories
+
+
 def children(pid):
     try:
         return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

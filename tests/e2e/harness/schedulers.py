@@ -270,6 +270,22 @@ class TrainingOperator:
         self.program.stop()
 
 
+class DlroverMaster:
+    """dlrover's own master of a job, as dlrover's operator starts it in a pod; it makes the workers, and makes them again. The operator
+    is a Go module that the module proxy does not have."""
+
+    def __init__(self, cluster, packages, job):
+        self.program = Program(cluster, f"dlrover-{job}", "env", f"PYTHONPATH={packages}", f"POD_IP={CONTROL}",
+                               f"KUBECONFIG={cluster.state}/admin.kubeconfig", "/usr/bin/python3", "-m", "dlrover.python.master.main",
+                               "--platform=pyk8s", "--namespace=default", f"--job_name={job}", "--port=50001")
+
+    def start(self):
+        self.program.start()
+
+    def stop(self):
+        self.program.stop()
+
+
 class Kueue:
     """Outside a pod. It reads certificates from fixed places, one of them below /etc: it gets an /etc of its own."""
     URL = f"https://{CONTROL}:9443"
