@@ -3,7 +3,7 @@
 """Jobs in a cluster of many Node objects: a real API server and etcd, the real kube-scheduler and Volcano's scheduler, no
 kubelet. How long gates stay, and how many pods are placed in a second with and without gputopo-scheduler.
 
-    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano)
+    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano, plugins)
 
 The programs are looked for in $GPUTOPO_KUBE_BIN, on PATH and where `./dev e2e` builds them; what is not there is skipped."""
 import base64
@@ -43,6 +43,7 @@ tiers:
   - name: binpack
 """
 TOPOLOGY_CONF = VOLCANO_CONF + "  - name: network-topology-aware\n"
+PLUGINS_CONF = VOLCANO_CONF.replace("  - name: gang\n", "  - name: gang\n  - name: gpu-podaffinity\n") + "  - name: gpu-aware\n"
 
 
 def measure(name, value, unit, goal="-"):
@@ -156,8 +157,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
 """)
         return self.scheduler("kube-scheduler", "--config", config, "--secure-port=0")
 
-    def volcano(self, conf=VOLCANO_CONF):
-        return self.scheduler("vc-scheduler", "--kubeconfig", self.api.kubeconfig, "--leader-elect=false",
+    def volcano(self, conf=VOLCANO_CONF, program="vc-scheduler"):
+        return self.scheduler(program, "--kubeconfig", self.api.kubeconfig, "--leader-elect=false",
                               "--scheduler-conf", self.config("volcano.yaml", conf), "--kube-api-qps=5000",
                               "--kube-api-burst=5000", "--enable-healthz=false", "--enable-metrics=false",
                               f"--listen-address=127.0.0.1:{free_port()}", "-v=0")
@@ -269,13 +270,14 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
                 measure(f"{name}: only so many of {count} after {BOUND_S} s", len(watch.bound), "")
             self.tell(name, processes, busy, watch, companion if part == "placement" else None, gated)
 
-    def flow(self, name, scheduler, part=None, **how):
+    def flow(self, name, scheduler, part=None, units=False, **how):
         """The scheduler runs while the pods are made, as by controllers: of each job one, and the others soon afterwards. The
         time runs from the first request that makes one. With door 3 the API server asks the webhooks, and no pod is gated
-        that comes after the plan of its job."""
+        that comes after the plan of its job. `units`: the jobs have a group size, as with door 3."""
+        units = units or part == "placement"
         with contextlib.ExitStack() as stack:
             watch = stack.enter_context(self.watch())
-            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if part == "placement" else None, False, **how)
+            jobs = [self.job(GANG, POD_GPUS, GANG * POD_GPUS if units else None, False, **how)
                     for _ in range(self.count // GANG)]
             for own, pods in jobs:
                 self.adopt(own, pods)
@@ -302,7 +304,7 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             if part == "placement":
                 admitted = companion.metrics()["gputopo_placement_pods_admitted_total"]
                 measure("  made with their plan", 100 * admitted / self.count, "%")
-            self.tell(name, processes, busy, watch, companion if part == "placement" else None, part == "placement")
+            self.tell(name, processes, busy, watch, companion if part == "placement" else None, units)
 
     def tell(self, name, processes, busy, watch, companion, whole_jobs):
         """What it cost, a pod, and what became of the jobs."""
@@ -346,6 +348,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.run_flow()
         if what in ("", "volcano"):
             self.run_volcano()
+        if what in ("", "plugins"):
+            self.run_plugins()
 
     def run_kube(self):
         print(f"# kube-scheduler: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}")
@@ -395,11 +399,24 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.ratio("door 3 to HyperNodes", "Volcano, door 3", "Volcano, HyperNodes", ">10")
             self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3", "Volcano, HyperNodes", ">10")
 
+    def run_plugins(self):
+        """Volcano's scheduler with our plugins in it: no companion, no gates, no webhook."""
+        print(f"# The plugins in Volcano, as pods are made: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
+        ours = os.path.join(self.binaries, "vc-scheduler")
+        if not os.path.exists(ours):
+            print("skipped\tour vc-scheduler is not there (./dev volcano)")
+        elif self.has_volcano():
+            self.flow("Volcano, stock, made", self.volcano, volcano=True)
+            self.flow("Volcano, plugins, made", lambda: self.volcano(PLUGINS_CONF, ours), units=True, volcano=True)
+            self.flow("Volcano, network-topology-aware, made", lambda: self.volcano(TOPOLOGY_CONF), volcano=True, hard=True)
+            self.ratio("plugins to stock", "Volcano, plugins, made", "Volcano, stock, made")
+            self.ratio("plugins to HyperNodes", "Volcano, plugins, made", "Volcano, network-topology-aware, made")
+
 
 def main():
     numbers, what = [int(n) for n in sys.argv[2:4]], "".join(sys.argv[4:])
-    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
-        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano]]] (a release build)\n")
+    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano", "plugins") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
+        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano|plugins]]] (a release build)\n")
         sys.exit(2)
     if not RealServer.is_there():
         print("skipped\tjobs against a real API server: kube-apiserver, kubectl or etcd is not there (./dev e2e builds the "
