@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -79,23 +80,26 @@ struct pod {
     unsigned index, gpus;
     const char *group; /* its annotation; NULL: none */
     unsigned node;     /* as number + 1; 0: it waits */
-    bool gated;
+    bool gated, deleting;
     const char *plan_node;
+    int priority;
 };
 
 static void put_pod(struct gt_volcano *volcano, const struct pod *pod)
 {
-    char name[32], labels[256], annotations[128] = "";
+    char name[32], labels[256], annotations[128] = "", spec[32];
     snprintf(name, sizeof(name), "%s-%u", pod->job, pod->index);
     snprintf(labels, sizeof(labels),
              "\"batch.kubernetes.io/job-name\":\"%s\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
              pod->job, pod->index);
     if (pod->group)
         snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%s\",", pod->group);
+    snprintf(spec, sizeof(spec), "\"priority\":%d,", pod->priority);
     put(volcano, "pods",
-        world_pod(POD(.name = name, .gpus = pod->gpus, .gated = pod->gated, .labels = labels,
-                      .annotations = annotations, .node = pod->node ? node_name(pod->node - 1) : NULL,
-                      .plan_node = pod->plan_node, .plan_mask = pod->plan_node ? 0xff : 0)));
+        world_pod(POD(.name = name, .spec = spec, .gpus = pod->gpus, .gated = pod->gated,
+                      .deleting = pod->deleting, .labels = labels, .annotations = annotations,
+                      .node = pod->node ? node_name(pod->node - 1) : NULL, .plan_node = pod->plan_node,
+                      .plan_mask = pod->plan_node ? 0xff : 0)));
 }
 #define PUT_POD(volcano, ...) put_pod(volcano, &(struct pod){__VA_ARGS__})
 
@@ -752,6 +756,242 @@ static void test_pods_that_leave_of_themselves(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Jobs come, evict others of lower priority or do not, and go, in many sessions. */
+enum { JOBS = 5 };
+
+struct random_job {
+    char name[16], group[8];
+    unsigned pods;
+    int priority;
+    uint32_t first; /* task of the session */
+    bool lives, runs, makes_room;
+    struct {
+        uint32_t node; /* GT_VOLCANO_NO_NODE: it waits */
+        bool leaves, gone;
+    } pod[NODES_EACH];
+};
+
+struct random_world {
+    struct gt_volcano *volcano;
+    struct random_job jobs[JOBS];
+    struct session session;
+    int kept[NODES]; /* job whose evictions free it, -1 */
+    unsigned number, evictions, bound;
+};
+
+static uint64_t seed;
+
+static unsigned below(unsigned n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(seed >> 33) % n;
+}
+
+static void random_come(struct random_world *world, struct random_job *job)
+{
+    *job = (struct random_job){.pods = 1 + below(NODES_EACH), .priority = (int)below(4), .lives = true};
+    snprintf(job->name, sizeof(job->name), "job%u", world->number++);
+    snprintf(job->group, sizeof(job->group), "%u", 8 * job->pods);
+    for (unsigned i = 0; i < job->pods; i++) {
+        job->pod[i].node = GT_VOLCANO_NO_NODE;
+        PUT_POD(world->volcano, .job = job->name, .index = i, .gpus = 8, .group = job->group,
+                .priority = job->priority);
+    }
+}
+
+/* Pods that leave go, the agents tell of it now or later; who lost a pod ends. */
+static void random_go(struct random_world *world, struct random_job *job)
+{
+    bool any = false, hurt = below(20) == 0;
+    for (unsigned i = 0; i < job->pods; i++)
+        hurt = hurt || job->pod[i].leaves || job->pod[i].gone;
+    for (unsigned i = 0; job->runs && i < job->pods; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%s-%u", job->name, i);
+        job->pod[i].leaves = job->pod[i].leaves || hurt;
+        if (job->pod[i].leaves && !job->pod[i].gone && below(3) == 0) {
+            gt_volcano_remove(world->volcano, number_of("pods"), "ns", name);
+            job->pod[i].gone = true;
+        } else if (job->pod[i].gone && job->pod[i].node != GT_VOLCANO_NO_NODE && below(2)) {
+            put_user(world->volcano, job->pod[i].node, NULL);
+            job->pod[i].node = GT_VOLCANO_NO_NODE;
+        }
+        any = any || job->pod[i].node != GT_VOLCANO_NO_NODE;
+    }
+    job->lives = any || !job->runs;
+}
+
+static void random_open(struct random_world *world)
+{
+    begin(&world->session);
+    for (unsigned j = 0; j < JOBS; j++) {
+        struct random_job *job = &world->jobs[j];
+        uint32_t nodes[NODES_EACH], count = 0;
+        for (unsigned i = 0; i < job->pods && !job->pod[i].gone; i++)
+            nodes[count++] = job->pod[i].node;
+        job->first = world->session.task_count;
+        if (!job->lives ||
+            count < job->pods) { /* pods that are left over are known to nobody but the cache */
+            job->first = GT_VOLCANO_NO_NODE;
+            continue;
+        }
+        add_group(&world->session, job->name, job->pods, job->pods, nodes);
+        for (unsigned i = 0; i < job->pods; i++)
+            world->session.tasks[job->first + i].leaves = job->pod[i].leaves;
+    }
+    open_session(world->volcano, &world->session);
+}
+
+static bool is_in_use(const struct random_world *world, uint32_t node)
+{
+    for (unsigned j = 0; j < JOBS; j++)
+        for (unsigned i = 0; world->jobs[j].lives && i < world->jobs[j].pods; i++)
+            if (world->jobs[j].pod[i].node == node)
+                return true;
+    return false;
+}
+
+/* Binds the job if it may be. */
+static bool random_allocate(struct random_world *world, unsigned j)
+{
+    struct random_job *job = &world->jobs[j];
+    uint32_t nodes[NODES_EACH];
+    for (unsigned i = 0; i < job->pods; i++) {
+        int r = gt_volcano_place(world->volcano, job->first + i, &nodes[i], error);
+        assert_true(r == 1 || (r == -EAGAIN && !i));
+        if (r < 0)
+            return false;
+        assert_true(world->kept[nodes[i]] < 0 || world->kept[nodes[i]] == (int)j);
+        gt_volcano_allocated(world->volcano, job->first + i, nodes[i]);
+    }
+    check_units(nodes, job->pods, job->pods, 8);
+    assert_true(gt_volcano_is_whole(world->volcano, job->first));
+    if (!gt_volcano_is_ready(world->volcano, job->first))
+        return true;
+    job->runs = true;
+    job->makes_room = false;
+    world->bound++;
+    for (unsigned i = 0; i < job->pods; i++) {
+        assert_false(is_in_use(world, nodes[i]));
+        job->pod[i].node = nodes[i];
+    }
+    for (unsigned n = 0; n < NODES; n++)
+        world->kept[n] = world->kept[n] == (int)j ? -1 : world->kept[n];
+    return true;
+}
+
+static void random_evict(struct random_world *world, unsigned j)
+{
+    struct random_job *job = &world->jobs[j];
+    struct gt_volcano_step steps[TASKS_MAX];
+    uint8_t go[TASKS_MAX] = {0}, use[NODES];
+    if (!gt_volcano_wants_room(world->volcano, job->first))
+        return;
+    assert_false(job->makes_room); /* nobody else goes for it */
+    for (unsigned n = 0; n < NODES; n++)
+        use[n] = below(8) != 0;
+    for (unsigned k = 0; k < JOBS; k++)
+        for (unsigned i = 0; i < world->jobs[k].pods; i++)
+            if (world->jobs[k].runs && world->jobs[k].first != GT_VOLCANO_NO_NODE)
+                go[world->jobs[k].first + i] = world->jobs[k].priority < job->priority;
+    int count = gt_volcano_make_room(world->volcano, job->first, go, use, steps, error);
+    if (count < 0)
+        return;
+    bool commits = below(3) != 0;
+    unsigned places = 0, goers = 0;
+    uint32_t rack = GT_VOLCANO_NO_NODE;
+    for (int s = 0; s < count; s++) {
+        if (steps[s].node == GT_VOLCANO_GOES) {
+            assert_true(go[steps[s].task]);
+            goers++;
+            gt_volcano_deallocated(world->volcano, steps[s].task);
+            continue;
+        }
+        assert_in_range(steps[s].task, job->first, job->first + job->pods - 1);
+        assert_true(use[steps[s].node] && world->kept[steps[s].node] < 0);
+        assert_true(rack == GT_VOLCANO_NO_NODE || rack == steps[s].node / NODES_EACH);
+        rack = steps[s].node / NODES_EACH;
+        gt_volcano_allocated(world->volcano, steps[s].task, steps[s].node);
+        places++;
+    }
+    assert_int_equal(places, job->pods);
+    assert_true(gt_volcano_is_whole(world->volcano, job->first));
+    for (int s = count; s-- > 0 && !commits;)
+        if (steps[s].node == GT_VOLCANO_GOES)
+            gt_volcano_allocated(world->volcano, steps[s].task, 0);
+        else
+            gt_volcano_deallocated(world->volcano, steps[s].task);
+    if (!commits) {
+        gt_volcano_give_up_room(world->volcano, job->first);
+        return;
+    }
+    if (!goers) /* others that leave are enough, and these places are kept for one session */
+        return;
+    world->evictions++;
+    job->makes_room = true;
+    for (int s = 0; s < count; s++)
+        if (steps[s].node != GT_VOLCANO_GOES)
+            world->kept[steps[s].node] = (int)j;
+    for (unsigned k = 0; k < JOBS; k++)
+        for (int s = 0; s < count; s++)
+            if (steps[s].node == GT_VOLCANO_GOES &&
+                steps[s].task - world->jobs[k].first < world->jobs[k].pods)
+                world->jobs[k].pod[steps[s].task - world->jobs[k].first].leaves = true;
+}
+
+static void random_session(struct random_world *world)
+{
+    bool placed[JOBS] = {false};
+    for (unsigned j = 0; j < JOBS; j++) {
+        struct random_job *job = &world->jobs[j];
+        if (job->lives)
+            random_go(world, job);
+        if (!job->lives && below(3) == 0)
+            random_come(world, job);
+    }
+    random_open(world);
+    for (int priority = 3; priority >= 0; priority--)
+        for (unsigned j = 0; j < JOBS; j++) {
+            const struct random_job *job = &world->jobs[j];
+            if (job->lives && !job->runs && job->priority == priority)
+                placed[j] = random_allocate(world, j);
+        }
+    for (int priority = 3; priority >= 0; priority--)
+        for (unsigned j = 0; j < JOBS; j++) {
+            const struct random_job *job = &world->jobs[j];
+            if (job->lives && !job->runs && job->priority == priority && !placed[j])
+                random_evict(world, j);
+        }
+    gt_volcano_close(world->volcano);
+    for (unsigned j = 0; j < JOBS; j++)
+        for (unsigned i = 0; world->jobs[j].runs && i < world->jobs[j].pods; i++) {
+            const struct random_job *job = &world->jobs[j];
+            char name[32];
+            if (job->pod[i].gone)
+                continue;
+            snprintf(name, sizeof(name), "%s-%u", job->name, i);
+            PUT_POD(world->volcano, .job = job->name, .index = i, .gpus = 8, .group = job->group,
+                    .priority = job->priority, .node = job->pod[i].node + 1, .deleting = job->pod[i].leaves);
+            put_user(world->volcano, job->pod[i].node, name);
+        }
+}
+
+static void test_random_evictions(void **state)
+{
+    (void)state;
+    struct random_world world = {.volcano = new_world()};
+    const char *given = getenv("GPUTOPO_SEED");
+    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    printf("GPUTOPO_SEED=%llu\n", (unsigned long long)seed);
+    for (unsigned n = 0; n < NODES; n++)
+        world.kept[n] = -1;
+    for (unsigned round = 0; round < (getenv("GPUTOPO_UNDER_VALGRIND") ? 50U : 1000U); round++)
+        random_session(&world);
+    printf("%u jobs evicted others, %u were bound\n", world.evictions, world.bound);
+    assert_true(world.evictions && world.bound > world.evictions);
+    gt_volcano_free(world.volcano);
+}
+
 /* After a new list those that are not in it are gone. */
 static void test_a_list_says_who_is_gone(void **state)
 {
@@ -957,6 +1197,7 @@ int main(void)
         cmocka_unit_test(test_a_planned_node_is_lost),
         cmocka_unit_test(test_nobody_goes_where_it_would_not_do),
         cmocka_unit_test(test_pods_that_leave_of_themselves),
+        cmocka_unit_test(test_random_evictions),
         cmocka_unit_test(test_a_list_says_who_is_gone),
         cmocka_unit_test(test_what_the_lease_notes_is_kept),
         cmocka_unit_test(test_a_pod_comes_to_its_noted_place),
