@@ -16,7 +16,7 @@
 struct gt_index_entry {
     uint64_t uid;        /* a digest */
     uint32_t hash, mark; /* mark: the list that it was last seen in */
-    char key[];            /* namespace, NUL, name, NUL */
+    char key[];          /* namespace, NUL, name, NUL */
 };
 
 struct gt_index {
