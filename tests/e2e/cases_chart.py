@@ -14,6 +14,7 @@ import yaml
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
 from cases_network import NetworkCases
 from harness import install, pods, previous, reboot
+from harness.claims import DraNode, claiming, template
 from harness.install import DAEMONSET, DEVICES, NAMESPACE
 from harness.machine import Machine
 from harness.node import Node
@@ -461,6 +462,62 @@ class ChartCases:
         same(self.holds(), before, "GPUs and containers of pods after all")
         return f"stopped at node{bad} for 10 s"
 
+    def allocated(self, pod):
+        """(the node's number, the indices that the pod's only claim was given)."""
+        names = [one["resourceClaimName"] for one in pod["status"].get("resourceClaimStatuses", [])]
+        same(len(names), 1, f"claims of {pod['metadata']['name']}")
+        devices = [one["device"] for one in self.cluster.get("resourceclaim", names[0])["status"]["allocation"]["devices"]["results"]]
+        number = int(pod["spec"]["nodeName"].removeprefix("node"))
+        names = {DraNode.device_name(gpu): gpu["index"] for gpu in self.nodes[number].machine.gpus}
+        return number, sorted(names[device] for device in devices)
+
+    def by_claims(self):
+        """The chart's values give the GPUs by claims, by users and by the webhook, and by the device plugin again."""
+        for number in self.nodes:  # where this node's containerd looks
+            install.mount(self.cluster, number, self.cluster.state / f"node{number}" / "cdi", "/var/run/cdi")
+        before, start = self.holds(), time.monotonic()
+        used = {number: {gpu for gpus in held.values() for gpu in gpus} for number, held in before[0].items()}
+        self.release("upgrade", "image.tag=", "agent.options.advertise=dra", "scheduler.options.claims=groups")
+        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+
+        def offered():
+            return {item["spec"]["nodeName"]: len(item["spec"]["devices"]) for item in self.cluster.get("resourceslices")["items"]}
+        free = {f"node{number}": 8 - len(gpus) for number, gpus in used.items()}
+        until("the free GPUs in slices", lambda: offered() == free or (False, (offered(), free)))
+        seconds = time.monotonic() - start
+        same(self.holds(), before, "GPUs and containers of pods after the switch")
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [template("two", 2), claiming("by-claim", "two")]})
+        train = pod_template(2, group=4)
+        train["spec"]["containers"][0].update(name="c0", image="local.test/show-devices:1")
+        del train["spec"]["nodeSelector"]
+        self.cluster.kubectl("create", "-f", "-", data=job("claims", 2, train))
+
+        def running():
+            items = [item for item in self.cluster.get("pods")["items"] if item["metadata"]["name"].startswith(("by-claim", "claims-"))]
+            return len(items) == 3 and all(item["status"]["phase"] == "Running" for item in items) and items or (
+                False, [(item["metadata"]["name"], item["status"]["phase"], item["status"].get("conditions")) for item in items])
+        given = {number: set(gpus) for number, gpus in used.items()}
+        for pod in until("the pods with claims to run", running):
+            number, gpus = self.allocated(pod)
+            seen = self.nodes[number].seen(pod["metadata"]["name"]).made_up()
+            same(seen, self.nodes[number].machine.expected_nodes(gpus), f"device nodes in {pod['metadata']['name']}, against its claim")
+            same(given[number] & set(gpus), set(), "GPUs that another pod has")
+            given[number] |= set(gpus)
+        self.cluster.kubectl("delete", "job", "claims", "--wait", "--cascade=foreground")
+        self.release("upgrade", "agent.options.advertise=plugin", "scheduler.options.claims=null")
+        self.cluster.kubectl("rollout", "status", "daemonset/gputopo-agent", "-n", NAMESPACE, "--timeout=100s")
+        until("no slice", lambda: not offered() or (False, offered()))
+        until("six and eight GPUs by the plugin", lambda: sorted(self.allocatable().values()) == ["6", "8"] or (False, self.allocatable()))
+        self.cluster.kubectl("delete", "pod,resourceclaimtemplate", "by-claim", "two", "--ignore-not-found", "--wait")
+        until("8 GPUs on each node", lambda: self.allocatable() == {"node1": "8", "node2": "8"} or (False, self.allocatable()))
+        self.release("upgrade", "agent.options.advertise=null")
+        self.rolled_out()
+        same(self.cluster.get("deviceclasses")["items"], [], "classes of devices, afterwards")
+        self.run_pod("plain", 2, 1)
+        self.cluster.kubectl("delete", "pod", "plain", "--wait")
+        same(self.holds(), before, "GPUs and containers of pods after all")
+        return f"{seconds:.1f} s until the free GPUs were in slices"
+
     @quick
     def uninstalled(self):
         """Nothing is left but the pods that run, the custom resources' definitions and what the test itself made."""
@@ -615,6 +672,7 @@ class ChartCases:
             if case("agents are replaced by hand, one after the other", self.by_hand):
                 NetworkCases(self).run()
             case("a broken image stops at one node", self.broken)
+            case("by claims, with the chart's values, and back", self.by_claims)
         if case("helm uninstall leaves nothing but running pods", self.uninstalled):
             if case("installed again: nodes by PCI, annotations only, then without the plugin, then with it", self.again):
                 case("a node's power fails: its pods start before its plugin, and get GPUs", self.rebooted)
