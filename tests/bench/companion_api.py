@@ -29,6 +29,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PLACEMENTS = f"/apis/{TOPOLOGY_API}/namespaces/default/gpuplacements"
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 # Nothing here runs, so nothing adds what these would ask for.
 FLAGS = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds "
@@ -44,9 +45,9 @@ def definition(plural, kind):
                     "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
 
 
-def node(name):
+def node(name, labels=None):
     amounts = {"cpu": "192", "memory": "2Ti", "pods": "110", RESOURCE: str(GPUS)}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
             "status": {"capacity": amounts, "allocatable": amounts, "conditions": [
                 {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
                  "lastHeartbeatTime": "2026-01-31T12:00:00Z", "lastTransitionTime": "2026-01-31T12:00:00Z"}]}}
@@ -57,11 +58,11 @@ def node_name(n):
 
 
 class Api(RealServer):
-    def __init__(self, folder):
+    def __init__(self, folder, flags=""):
         wrapped = os.path.join(folder, "kube-apiserver")
         if not os.path.exists(wrapped):
             with open(wrapped, "w", encoding="ascii") as script:
-                script.write(f'#!/bin/sh\nexec {RealServer.apiserver_path} "$@" {FLAGS}\n')
+                script.write(f'#!/bin/sh\nexec {RealServer.apiserver_path} "$@" {FLAGS} {flags}\n')
             os.chmod(wrapped, 0o755)
         self.apiserver_path = wrapped
         super().__init__(folder)
@@ -111,13 +112,13 @@ class Api(RealServer):
             raise SystemExit(str(failed[0]))
         return time.monotonic() - begin
 
-    def fill(self, nodes):
+    def fill(self, nodes, labels=lambda n: {}):
         for plural, kind in (("nodegputopologies", "NodeGPUTopology"), ("supernodes", "Supernode")):
             self.kubectl("create", "-f", "-", text=json.dumps(definition(plural, kind)))
         self.kubectl("create", "-f", f"{CRDS}/gpuplacements.yaml")
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         names = [node_name(n) for n in range(nodes)]
-        requests = [(NODES, node(name)) for name in names]
+        requests = [(NODES, node(name, labels(n))) for n, name in enumerate(names)]
         requests += [(TOPOLOGIES, {"apiVersion": TOPOLOGY_API, "kind": "NodeGPUTopology", "metadata": {"name": name},
                                    "status": topology(name, GPUS)}) for name in names]
         requests += [(SUPERNODES, {"apiVersion": TOPOLOGY_API, "kind": "Supernode", "metadata": {"name": f"super-{s:04}"},
@@ -143,11 +144,11 @@ class Api(RealServer):
         return True
 
     def clear(self):
-        for path in (PODS, JOBS, PODGROUPS, PLACEMENTS):
+        for path in (PODS, JOBS, PODGROUPS, GROUPS, PLACEMENTS):
             connection = self.connect()
             connection.request("DELETE", path, json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0,
                                                            "propagationPolicy": "Background"}), {"Content-Type": "application/json"})
-            connection.getresponse().read()  # 404: no PodGroups without Volcano
+            connection.getresponse().read()  # 404: where there are none of that kind
             connection.close()
 
 

@@ -67,9 +67,11 @@ def machine_busy():
 
 
 class Bench:
+    FLAGS = ""  # more of the API server's
+
     def __init__(self, binaries, folder, nodes, pods):
         self.binaries, self.folder, self.nodes, self.count = os.path.abspath(binaries), folder, nodes, pods
-        self.api = Api(folder)
+        self.api = Api(folder, self.FLAGS)
         self.serial, self.rates, self.costs, self.volcano_there = 0, {}, {}, False
 
     # programs
@@ -141,7 +143,7 @@ class Bench:
             file.write(text)
         return f"{directory}/{name}"
 
-    def kube_scheduler(self, extender=None):
+    def kube_scheduler(self, extender=None, *arguments):
         extenders = "" if not extender else f"""
 extenders:
 - urlPrefix: http://127.0.0.1:{extender.port}/kube-scheduler
@@ -155,7 +157,7 @@ kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
 clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{extenders}
 """)
-        return self.scheduler("kube-scheduler", "--config", config, "--secure-port=0")
+        return self.scheduler("kube-scheduler", "--config", config, "--secure-port=0", *arguments)
 
     def volcano(self, conf=VOLCANO_CONF, program="vc-scheduler"):
         return self.scheduler(program, "--kubeconfig", self.api.kubeconfig, "--leader-elect=false",
