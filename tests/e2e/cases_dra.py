@@ -2,9 +2,13 @@
 """GPUs by Dynamic Resource Allocation, on a real cluster."""
 import json
 import signal
+import threading
 import time
 
+import grpc
+
 from cases_claims import ClaimCases
+from cases_plugin import ONCE
 from harness import claims, pods
 from harness.account import apply
 from harness.agent import Agent
@@ -13,6 +17,31 @@ from harness.report import quick
 from harness.waiting import Failed, same, until
 
 RETRIED_S = 30  # the kubelet's own next try comes after a minute or more
+CHURNED = 200
+
+
+class Asking(threading.Thread):
+    """Asks the kubelet who uses what, in bursts over its limit of 100 a second, so that it refuses the agent, too."""
+
+    def __init__(self, usage):
+        super().__init__(daemon=True)
+        self.usage, self.asked, self.refused, self.end = usage, 0, 0, threading.Event()
+
+    def run(self):
+        with grpc.insecure_channel(f"unix:{self.usage.socket}", [("grpc.default_authority", "localhost")]) as channel:
+            ask = channel.unary_unary("/v1.PodResourcesLister/List")
+            while not self.end.wait(0.5):
+                calls = [ask.future(b"", timeout=10) for _ in range(60)]
+                self.asked += len(calls)
+                self.refused += sum(call.exception() is not None for call in calls)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end.set()
+        self.join()
 
 
 class DraCases:
@@ -371,34 +400,51 @@ class DraCases:
         next_one.stop()
         self.empty()
 
+    def churning(self, name, count):
+        """A pod of the churn: every fourth has an init container, too, which shares the claim."""
+        pod = claiming(name, f"gpus-{count}")
+        if int(name[1:]) % 4 == 1:
+            pod["spec"]["initContainers"] = [{**pod["spec"]["containers"][0], "name": "first", "command": ONCE}]
+        return pod
+
+    def check_churned(self, item, count):
+        name = item["metadata"]["name"]
+        got = self.node.check_claimed(name)
+        same(len(got), count, f"GPUs of {name}")
+        for one in item["spec"].get("initContainers", []):
+            same(self.node.seen(name, one["name"]).made_up(), self.node.machine.expected_nodes(got), f"device nodes in {name}/{one['name']}")
+
     def churn(self):
-        """Forty pods of 1, 2 and 4 come and go, some by force: planned, prepared and seen are the same, always."""
-        counts = [1, 2, 4, 1, 2, 1, 4, 2] * 5
-        waiting, alive, checked = [(f"c{i}", count) for i, count in enumerate(counts)], {}, 0
-        while waiting or alive:
-            while waiting and len(alive) < 5:
-                name, count = waiting.pop(0)
-                self.apply(claiming(name, f"gpus-{count}"))
-                alive[name] = count
-            done = []
-            for item in self.cluster.get("pods")["items"]:
-                name = item["metadata"]["name"]
-                if name in alive and item["status"]["phase"] == "Running":
-                    same(len(self.node.check_claimed(name)), alive[name], f"GPUs of {name}")
-                    done.append(name)
-            held = [index for indices in self.node.prepared().values() for index in indices]
-            same(len(held), len(set(held)), f"GPUs that two claims hold: {held}")
-            checked += len(done)
-            for name in done:
-                del alive[name]
-                if checked % 3 == 0:
-                    self.cluster.kubectl("delete", "pod", name, "--force", "--grace-period=0")
-                else:
-                    self.delete(name, wait=False)
-            if not done:
-                time.sleep(0.3)
-        same(checked, len(counts), "pods that ran")
+        """Pods of 1, 2, 4 and 8 come and go, every third by force, some with init containers, while the kubelet's list is asked more
+        often than its limit allows: planned, prepared and seen are the same, always."""
+        waiting, alive, checked = [(f"c{i}", (1, 2, 4, 1, 8, 2, 1, 4)[i % 8]) for i in range(CHURNED)], {}, 0
+        with Asking(self.node.usage) as asking:
+            while waiting or alive:
+                while waiting and len(alive) < 5:
+                    name, count = waiting.pop(0)
+                    self.apply(self.churning(name, count))
+                    alive[name] = count
+                done = []
+                for item in self.cluster.get("pods")["items"]:
+                    name = item["metadata"]["name"]
+                    if name in alive and item["status"]["phase"] == "Running":
+                        self.check_churned(item, alive.pop(name))
+                        done.append(name)
+                held = [index for indices in self.node.prepared().values() for index in indices]
+                same(len(held), len(set(held)), f"GPUs that two claims hold: {held}")
+                for name in done:
+                    checked += 1
+                    if checked % 3 == 0:
+                        self.cluster.kubectl("delete", "pod", name, "--force", "--grace-period=0")
+                    else:
+                        self.delete(name, wait=False)
+                if not done:
+                    time.sleep(0.3)
+        same(checked, CHURNED, "pods that ran")
+        if not asking.refused:
+            raise Failed(f"the kubelet answered all {asking.asked} questions")
         self.empty()
+        return f"{checked} pods; the kubelet refused {asking.refused} of {asking.asked} questions"
 
     def back_and_forth(self):
         """From claims to the device plugin and back on a live node: no GPU is offered by both, running pods keep theirs."""
@@ -479,7 +525,7 @@ class DraCases:
             case(of + "the pod's status tells the health of its GPU", self.health_told)
             case(of + "plain limits by the extended resource", self.plain_limits)
         case(of + "two agents side by side, as in a rolling update", self.two_agents)
-        case(of + "pods come and go: planned, prepared and seen are the same", self.churn)
+        case(of + f"{CHURNED} pods come and go: planned, prepared and seen are the same", self.churn)
         case(of + "to the device plugin and back, with pods", self.back_and_forth)
         case(of + "what the agent's token may not write", self.may_not)
         ClaimCases(self).run()
