@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest kubelet, 1.36.3, alone: no API server, pods from files."""
+"""A new kubelet, 1.36.3 or 1.37.2, alone: no API server, pods from files."""
 import json
 
 from cases_plugin import PluginCases
@@ -11,8 +11,9 @@ from harness.waiting import Failed, same, until
 
 
 class NewestCases:
-    def __init__(self, report, cluster, build, recording):
+    def __init__(self, report, cluster, build, recording, version="1.36.3"):
         self.report, self.cluster, self.build, self.recording = report, cluster, build, recording
+        self.version = version
         self.node = None
 
     def manifest(self, name):
@@ -42,7 +43,7 @@ class NewestCases:
     @quick
     def registration(self):
         version = self.cluster.ask(1, "kubelet", "--version").strip()
-        same(version, "Kubernetes v1.36.3", "the kubelet's version")
+        same(version, f"Kubernetes v{self.version}", "the kubelet's version")
         self.node = Node(self.cluster, self.build, self.recording)
         self.node.agent.start()
         self.node.registered()
@@ -108,17 +109,17 @@ class NewestCases:
         self.node.agent.stop()
 
     def run_restarts(self):
-        if (self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration)
-                and self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two)):
+        if (self.report.case(f"kubelet {self.version} alone takes the plugin's 8 devices", self.registration)
+                and self.report.case(f"kubelet {self.version}: a pod of 2 GPUs sees exactly the best two", self.two)):
             plugin = PluginCases(self.report, self.cluster, self.node, "")
-            self.report.case("kubelet 1.36.3 restarts again and again: the same assignments, 8 devices, no descriptor more", plugin.restarts)
+            self.report.case(f"kubelet {self.version} restarts again and again: the same assignments, 8 devices, no descriptor more", plugin.restarts)
 
     def run(self):
-        if not self.report.case("kubelet 1.36.3 alone takes the plugin's 8 devices", self.registration):
+        if not self.report.case(f"kubelet {self.version} alone takes the plugin's 8 devices", self.registration):
             return
-        if self.report.case("kubelet 1.36.3: a pod of 2 GPUs sees exactly the best two", self.two):
-            self.report.case("kubelet 1.36.3 is killed and comes back: assignment kept, 8 devices", self.restart)
-        self.report.case("kubelet 1.36.3: a GPU falls ill and recovers", self.ill)
-        self.report.case("kubelet 1.36.3: the status of a pod tells the health of its GPUs", self.ill_in_use)
-        PluginCases(self.report, self.cluster, self.node, "kubelet 1.36.3: ").run()
-        self.report.case("kubelet 1.36.3: the pod ends, its GPUs are free, the agent ends cleanly", self.freed)
+        if self.report.case(f"kubelet {self.version}: a pod of 2 GPUs sees exactly the best two", self.two):
+            self.report.case(f"kubelet {self.version} is killed and comes back: assignment kept, 8 devices", self.restart)
+        self.report.case(f"kubelet {self.version}: a GPU falls ill and recovers", self.ill)
+        self.report.case(f"kubelet {self.version}: the status of a pod tells the health of its GPUs", self.ill_in_use)
+        PluginCases(self.report, self.cluster, self.node, f"kubelet {self.version}: ").run()
+        self.report.case(f"kubelet {self.version}: the pod ends, its GPUs are free, the agent ends cleanly", self.freed)
