@@ -45,7 +45,7 @@ GT_DEFINE_CLEANUP(struct gt_cluster *, gt_cluster_free)
  *   GT_RULE_CHURN:  for clusters where jobs come and go, found by experiment. The units of a job go together,
  *                   if they can in room that no larger size can ever use; units smaller than a node go to
  *                   nodes in use. For jobs of one unit of a node or more it is the min-loss rule, until jobs
- *                   have left: then, if the chain is learned, only the largest size is protected.
+ *                   have left: then, if the chain is learned, only the largest two sizes are protected.
  * Whether a job fits does not depend on the rule where all its pods have equal GPU counts and its sizes
  * divide one another.
  */

@@ -12,11 +12,13 @@
  * need.
  *
  * A single unit goes by the min-loss rule, which is the best there is until jobs leave; of equals where it
- * reaches into the room of the fewest sizes; then to the fullest. Once some have left only places of the
- * largest size count, then the fullest. Of several units alike the fewest such sizes come first, and then
- * the units go together: they end together, and leave whole supernodes behind. They do not where what is left
- * of the job, once no room is left that no larger size can use, fills no whole places of the largest size:
- * then a supernode that would lose such a place comes last.
+ * reaches into the room of the fewest sizes; then to the fullest. Several units alike go where they reach
+ * into the room of the fewest sizes, and together: they end together, and leave whole supernodes behind. They
+ * do not where what is left of the job, once no room is left that no larger size can use, fills no whole
+ * places of the largest size: then a supernode that would lose such a place comes last.
+ *
+ * Once jobs have left, what is small comes free again soon, and only the largest sizes are protected: for a
+ * single unit places of the largest, then of the one below it; for several the room of the largest.
  */
 struct churn {
     struct rule rule;
@@ -24,7 +26,8 @@ struct churn {
     uint32_t whole;                /* places[] is for supernodes of so many slots */
     uint32_t places[GT_CHAIN_MAX]; /* slots that the places of each larger size need, as in rule.levels */
     bool jobs_leave;               /* some have, and the chain is not a list that was given */
-    bool spares_largest;           /* several units: they keep off places of the largest size */
+    unsigned first_kept; /* of rule.levels: this size and larger ones keep room from several units */
+    bool spares_largest; /* several units: they keep off places of the largest size */
 };
 
 static bool do_jobs_leave(const struct chain *chain)
@@ -39,16 +42,18 @@ static void start(struct churn *churn, const struct gt_cluster *cluster, const s
 {
     churn->room = room;
     churn->whole = 0;
-    churn->jobs_leave = do_jobs_leave(&cluster->chain);
     churn->spares_largest = false;
     memset(churn->places, 0, sizeof(churn->places));
     gt_rule_make(cluster, q, room->gpus, &churn->rule);
+    churn->jobs_leave = do_jobs_leave(&cluster->chain);
+    churn->first_kept = churn->jobs_leave && churn->rule.level_count ? churn->rule.level_count - 1 : 0;
 }
 
 /* A choice as one number, the least is the best. For a single unit: the sizes that lose a place (0 or 1 where
- * only the largest counts); those whose room is reached into (likewise 0); its slots; its id. For several:
- * the sizes whose room is reached into (where places of the largest size are spared: 0 for none, 2 where one
- * is lost, else 1); the units it does not take; its slots; its id. */
+ * only the largest counts); those whose room is reached into (where jobs leave 0 or 1: whether the size below
+ * the largest loses a place); its slots; its id. For several: the sizes whose room is reached into (where
+ * places of the largest size are spared: 0 for none, 2 where one is lost, else 1); the units it does not
+ * take; its slots; its id. */
 enum { SUPER_BITS = 18, SLOT_BITS = 24, MIDDLE_BITS = 17, MIDDLE_MAX = (1 << MIDDLE_BITS) - 1 };
 enum { MIDDLE_SHIFT = SUPER_BITS + SLOT_BITS, TOP_SHIFT = MIDDLE_SHIFT + MIDDLE_BITS };
 _Static_assert(SUPERS_MAX <= 1 << SUPER_BITS && GT_CHAIN_MAX < 1 << (64 - TOP_SHIFT), "a choice fits");
@@ -81,14 +86,15 @@ static void fit_to(struct churn *churn, uint32_t whole)
         churn->places[i] = whole - whole % churn->rule.levels[i];
 }
 
-/* Sizes whose room one unit reaches into. The most that the others need: what further units may use above. */
-static inline unsigned reach(struct churn *churn, uint32_t super, uint32_t *ret_kept)
+/* Sizes from rule.levels[first] on whose room one unit reaches into. The most that the others need: what
+ * further units may use above. */
+static inline unsigned reach(struct churn *churn, uint32_t super, unsigned first, uint32_t *ret_kept)
 {
     uint32_t left = churn->room->slots[super] - churn->rule.q, kept = 0;
     unsigned touched = 0;
     if (churn->room->whole[super] != churn->whole)
         fit_to(churn, churn->room->whole[super]);
-    for (unsigned i = 0; i < churn->rule.level_count; i++) {
+    for (unsigned i = first; i < churn->rule.level_count; i++) {
         uint32_t places = churn->places[i];
         touched += places > left;
         kept = places <= left && places > kept ? places : kept;
@@ -102,25 +108,26 @@ static unsigned lost_in(struct churn *churn, uint32_t super)
     return gt_rule_lost(&churn->rule, churn->room->slots[super]);
 }
 
-/* In slots; 0: no size is larger. */
-static uint32_t largest_size(const struct churn *churn)
+/* In slots; `nth` 0 is the largest. 0: there is none. */
+static uint32_t large_size(const struct churn *churn, unsigned nth)
 {
-    return churn->rule.level_count ? churn->rule.levels[churn->rule.level_count - 1] : 0;
+    return nth < churn->rule.level_count ? churn->rule.levels[churn->rule.level_count - 1 - nth] : 0;
 }
 
-static bool loses_largest(const struct churn *churn, uint32_t super)
+/* Whether that size loses a place. */
+static bool loses_large(const struct churn *churn, uint32_t super, unsigned nth)
 {
-    uint32_t largest = largest_size(churn);
-    return largest && churn->room->slots[super] % largest < churn->rule.q;
+    uint32_t size = large_size(churn, nth);
+    return size && churn->room->slots[super] % size < churn->rule.q;
 }
 
 static uint64_t choice_for_many(struct churn *churn, uint32_t super)
 {
     uint32_t f = churn->room->slots[super], kept;
-    unsigned touched = reach(churn, super, &kept);
+    unsigned touched = reach(churn, super, churn->first_kept, &kept);
     uint32_t units = (f - kept) / churn->rule.q;
     if (churn->spares_largest && touched)
-        touched = loses_largest(churn, super) ? 2 : 1;
+        touched = loses_large(churn, super, 0) ? 2 : 1;
     return choice_of(touched, units < MIDDLE_MAX ? MIDDLE_MAX - units : 0, f, super);
 }
 
@@ -147,10 +154,10 @@ static struct two choose_alone(struct churn *churn)
     for (uint32_t s = 0; s < churn->room->count; s++) {
         if (slots[s] < churn->rule.q)
             continue;
-        unsigned lost = churn->jobs_leave ? loses_largest(churn, s) : lost_in(churn, s);
+        unsigned lost = churn->jobs_leave ? loses_large(churn, s, 0) : lost_in(churn, s);
         if (choice_of(lost, 0, slots[s], s) < two.second) {
-            unsigned touched = churn->jobs_leave ? 0 : reach(churn, s, &kept);
-            consider(&two, choice_of(lost, touched, slots[s], s));
+            unsigned then = churn->jobs_leave ? loses_large(churn, s, 1) : reach(churn, s, 0, &kept);
+            consider(&two, choice_of(lost, then, slots[s], s));
         }
         two.count++;
     }
@@ -164,13 +171,13 @@ static void describe(struct gt_plan_unit *unit, struct churn *churn, const struc
     unit->feasible = two->count;
     unit->slots_before = slots[first];
     unit->levels_lost = lost_in(churn, first);
-    unit->touched = reach(churn, first, &kept);
+    unit->touched = reach(churn, first, 0, &kept);
     if (two->second == UINT64_MAX)
         return;
     unit->next = second;
     unit->next_slots = slots[second];
     unit->next_lost = lost_in(churn, second);
-    unit->next_touched = reach(churn, second, &kept);
+    unit->next_touched = reach(churn, second, 0, &kept);
 }
 
 /* A single unit. */
@@ -334,7 +341,7 @@ static struct two choose_for_many(const uint64_t *heap, uint32_t size, uint32_t 
 static void place_together(struct job *job, const struct gt_plan_unit *kind, struct churn *churn,
                            const struct two *two, uint32_t count, uint32_t *u)
 {
-    uint32_t super = id_of(two->first), first = GT_NONE;
+    uint32_t super = id_of(two->first), first = GT_NONE, kept;
     for (; count; ++*u) {
         struct gt_plan_unit *unit = &job->units[*u];
         if (!gt_unit_is_fresh(job, unit, kind))
@@ -347,7 +354,7 @@ static void place_together(struct job *job, const struct gt_plan_unit *kind, str
             unit->feasible = two->count;
             unit->slots_before = churn->room->slots[super];
             unit->levels_lost = lost_in(churn, super);
-            unit->touched = job->units[first].touched;
+            unit->touched = reach(churn, super, 0, &kept);
         }
         gt_place_in_super(job, super, unit->gpus, unit->first, unit->pods);
         count--;
@@ -370,7 +377,7 @@ static uint32_t fill_heap(struct churn *churn, uint64_t *heap)
 static bool is_ragged(const struct churn *churn, uint32_t wanted)
 {
     uint64_t slots = (uint64_t)wanted * churn->rule.q;
-    uint32_t largest = largest_size(churn);
+    uint32_t largest = large_size(churn, 0);
     return largest && slots > largest && slots % largest;
 }
 

@@ -96,14 +96,23 @@ static void use_chain(struct site *site, unsigned q, unsigned gpus, bool learned
     }
 }
 
-/* Sizes whose places the supernode cannot all have any more, with `left` of its `all` slots free. */
-static unsigned touched(const struct site *site, unsigned left, unsigned all)
+/* Sizes from `first` on whose places the supernode cannot all have any more, with `left` of its `all` slots
+ * free. */
+static unsigned touched(const struct site *site, unsigned first, unsigned left, unsigned all)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < site->level_count; i++)
+    for (unsigned i = first; i < site->level_count; i++)
         count += left < all / site->levels[i] * site->levels[i];
     return count;
+}
+
+/* Whether the size loses a place, 0 is the largest. */
+static bool loses_large(const struct site *site, unsigned nth, unsigned q, unsigned free)
+{
+    unsigned size = nth < site->level_count ? site->levels[site->level_count - 1 - nth] : 0;
+
+    return size && (free - q) / size < free / size;
 }
 
 static unsigned lost(const struct site *site, unsigned q, unsigned free)
@@ -140,23 +149,22 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
                        unsigned wanted, struct several *several, unsigned *ret_units)
 {
     unsigned largest = site->level_count ? site->levels[site->level_count - 1] : 0;
-    unsigned best = SUPERS;
+    unsigned best = SUPERS, first_kept = site->leaving && site->level_count ? site->level_count - 1 : 0;
     struct merit best_merit = {{0}};
 
     for (unsigned s = 0; s < site->supers; s++) {
         if (free[s] < q)
             continue;
-        unsigned at_first = touched(site, free[s] - q, all[s]), units = 1;
+        unsigned at_first = touched(site, first_kept, free[s] - q, all[s]), units = 1;
         while (units < wanted && free[s] >= (units + 1) * q &&
-               touched(site, free[s] - (units + 1) * q, all[s]) == at_first)
+               touched(site, first_kept, free[s] - (units + 1) * q, all[s]) == at_first)
             units++;
         struct merit merit = {{at_first, units < wanted, wanted - units, free[s], s}};
         if (several && several->spares && at_first)
-            merit.by[0] = (free[s] - q) / largest < free[s] / largest ? 2 : 1;
+            merit.by[0] = loses_large(site, 0, q, free[s]) ? 2 : 1;
         if (!several)
-            merit = (struct merit){{site->leaving ? largest && (free[s] - q) / largest < free[s] / largest
-                                                  : lost(site, q, free[s]),
-                                    site->leaving ? 0 : at_first, free[s], s}};
+            merit = (struct merit){{site->leaving ? loses_large(site, 0, q, free[s]) : lost(site, q, free[s]),
+                                    site->leaving ? loses_large(site, 1, q, free[s]) : at_first, free[s], s}};
         if (best == SUPERS || is_better(&merit, &best_merit)) {
             best = s;
             best_merit = merit;
@@ -198,7 +206,7 @@ static void check_units(struct site *site, struct world_job *job, unsigned q, un
             assert_int_equal(job->units[u].supernode, site->ids[s]);
             assert_int_equal(job->units[u].slots_before, free[s]);
             assert_int_equal(job->units[u].levels_lost, lost(site, q, free[s]));
-            assert_int_equal(job->units[u].touched, touched(site, free[s] - q, all[s]));
+            assert_int_equal(job->units[u].touched, touched(site, 0, free[s] - q, all[s]));
             assert_int_equal(job->units[u].with, u == first ? GT_NONE : first);
             assert_false(job->units[u].node_in_use);
         }
