@@ -377,7 +377,6 @@ class ApiCases:
         refused = {
             "status.phase: Unsupported value": {"phase": "Done"},
             "status.pods[0] in body should match": {"pods": ["0:0:node1:0"]},
-            "so nodes and units must be there": {"nodes": None},
             "status.epoch in body should be greater than or equal to 0": {"epoch": -1},
         }
         for reason, status in refused.items():
