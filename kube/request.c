@@ -278,8 +278,11 @@ static int build_path(const struct gt_kube_request *request, char **ret, struct 
                          request->subresource, err);
     if (r < 0)
         return r;
-    if (request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE)
+    if (request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE) {
         gt_kube_query(&path, "fieldManager", request->field_manager);
+        /* Else the API server looks for unknown and double members, to warn of them. */
+        gt_kube_query(&path, "fieldValidation", "Ignore");
+    }
     if (request->verb == GT_KUBE_APPLY && request->force)
         gt_kube_query(&path, "force", "true");
     r = gt_buf_check(&path, "path", err);

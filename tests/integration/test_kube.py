@@ -402,12 +402,12 @@ class Writes(Case):
         self.assert_answer(apply("one"), 201)
         request = self.api.asked(method="PATCH")[0]
         self.assertEqual(request.headers["Content-Type"], "application/apply-patch+yaml")
-        self.assertEqual(request.query, {"fieldManager": "one"})
+        self.assertEqual(request.query, {"fieldManager": "one", "fieldValidation": "Ignore"})
         answer = apply("two")
         self.assert_answer(answer, 409, "EBUSY", tries=1)
         self.assertIn("conflict", answer["error"])
         self.assert_answer(apply("two", force=True), 200)
-        self.assertEqual(self.api.asked(method="PATCH")[-1].query, {"fieldManager": "two", "force": "true"})
+        self.assertEqual(self.api.asked(method="PATCH")[-1].query, {"fieldManager": "two", "fieldValidation": "Ignore", "force": "true"})
         self.assertEqual(self.tool.ask("apply", MAPS, namespace="default", name="x", body=self.BODY)["code"], "EINVAL")
 
     def test_status_and_merge_patch(self):
