@@ -111,6 +111,8 @@ SHAPE review_shape = {.kind = GT_SCAN_OBJECT, .id = OBJECT, .members = review_me
 
 struct builder {
     const char *resource;
+    struct gt_scan *scan;
+    struct gt_buf *annotations;          /* of the request's object */
     cJSON *open[GT_SCAN_SHAPES_MAX + 1]; /* from the outermost one, which is open[0] */
     unsigned depth, values;
     char key[GT_SCAN_KEY_MAX + 1]; /* of the value that comes next in a map */
@@ -175,6 +177,13 @@ static int add(struct builder *b, const struct gt_scan_event *event, cJSON *item
                : 0;
 }
 
+/* review.request.object.metadata.annotations: not those of a template, nor of the old object. */
+static bool is_of_object(const struct builder *b, const struct gt_scan_event *event)
+{
+    return event->id == ANNOTATIONS && b->depth == 4 && strcmp(b->open[2]->string, "object") == 0 &&
+           strcmp(b->open[3]->string, "metadata") == 0;
+}
+
 static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err **err)
 {
     struct builder *b = arg;
@@ -182,6 +191,8 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
     int r;
     switch (event->what) {
     case GT_SCAN_OPEN:
+        if (is_of_object(b, event))
+            gt_scan_keep(b->scan, b->annotations);
         item = event->id == ARRAY ? cJSON_CreateArray() : cJSON_CreateObject();
         r = add(b, event, item, err);
         if (r >= 0)
@@ -201,12 +212,14 @@ static int on_event(void *arg, const struct gt_scan_event *event, struct gt_err 
     return 0;
 }
 
-int gt_review_read(const char *body, size_t len, const char *resource, cJSON **ret, struct gt_err **err)
+int gt_review_read(const char *body, size_t len, const char *resource, cJSON **ret,
+                   struct gt_buf *ret_annotations, struct gt_err **err)
 {
-    struct builder builder = {.resource = resource};
+    struct builder builder = {.resource = resource, .annotations = ret_annotations};
     gt_auto_scan struct gt_scan *scan = gt_scan_new(&review_shape, on_event, &builder);
     if (!scan)
         return gt_fail_sys(err, ENOMEM, "review");
+    builder.scan = scan;
     int r = gt_scan_feed(scan, body, len, err);
     if (r >= 0)
         r = gt_scan_finish(scan, err);

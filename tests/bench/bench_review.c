@@ -19,7 +19,8 @@ typedef int reader(const char *body, size_t len, cJSON **ret, struct gt_err **er
 
 static int read_review(const char *body, size_t len, cJSON **ret, struct gt_err **err)
 {
-    return gt_review_read(body, len, resource, ret, err);
+    gt_auto_buf struct gt_buf annotations = GT_BUF(SIZE + 1024);
+    return gt_review_read(body, len, resource, ret, &annotations, err);
 }
 
 static int read_all(const char *body, size_t len, cJSON **ret, struct gt_err **err)

@@ -82,6 +82,25 @@ class PlacementWebhookTest(PlacementCase):
         self.assertEqual([counters[k] for k in ("podsAdmitted", "podsLifted", "podsPlanned", "writes", "reservedGPUs",
                                                 "assumptions", "lost")], [7, 1, 8, 2, 0, 8, 0])
 
+    def test_annotations_stay_beside_the_plan(self):
+        """They are repeated, as they stand, in the one operation that adds the plan; long ones are not."""
+        self.begin()
+        odd = {"a": "}", "b/c": '"\\', "d": "\u00e9\u2028\n", "e": "", "plan.topology": "1"}
+        for i, (more, operations) in enumerate(((odd, 2), ({"long": "x" * 1024}, 8)), 1):
+            pod = indexed_pod("a", i, group=32, gated=False)
+            pod["metadata"]["annotations"].update(more)
+            patch = self.review("mutate", pod)[1]
+            self.assertEqual(len(patch), operations, patch)
+            found = apply_patch(pod, patch)["metadata"]["annotations"]
+            plan = [key for key in found if key.startswith(PLAN)]
+            self.assertEqual({key: found[key] for key in found if key not in plan}, pod["metadata"]["annotations"])
+            self.assertEqual((len(plan), found[PLAN + "rank"]), (7, str(i)))
+        for i, bare in enumerate(({}, None), 3):
+            pod = indexed_pod("a", i, group=32, gated=False)
+            pod["metadata"]["annotations"] = bare
+            found = apply_patch(pod, self.review("mutate", pod)[1])["metadata"]["annotations"]
+            self.assertEqual((len(found), found[PLAN + "rank"]), (7, str(i)))
+
     def test_other_schedulers_get_the_hint_when_the_pod_is_there(self):
         """No pod can be made with a hint. Who takes it away has a reason: it comes once."""
         names = self.begin()
