@@ -15,7 +15,7 @@ struct cli_api {
     struct gt_kube_config config;
     struct gt_loop *loop;
     struct gt_kube *kube;
-    bool answered; /* the server was heard */
+    bool answered; /* the server has answered */
 
     /* the question that is open */
     const struct cli_api_list *list;

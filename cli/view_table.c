@@ -74,7 +74,7 @@ static void add_gpus(struct gt_buf *to, const struct cli_paper *paper, const str
         if (tone_of(state) != before)
             tone(to, paper, tone_of(state));
         before = tone_of(state);
-        gt_buf_add(to, &gt_picture_looks[state].letter, 1);
+        gt_buf_add(to, &gt_picture_styles[state].letter, 1);
     }
     if (!node->gpus)
         gt_buf_puts(to, "-");
@@ -230,9 +230,9 @@ static void add_legend(const struct gt_picture *picture, const struct cli_paper 
             continue;
         gt_buf_puts(to, before);
         tone(to, paper, tone_of(i));
-        gt_buf_add(to, &gt_picture_looks[i].letter, 1);
+        gt_buf_add(to, &gt_picture_styles[i].letter, 1);
         tone(to, paper, TONE_PLAIN);
-        gt_buf_printf(to, " %s", gt_picture_looks[i].meaning);
+        gt_buf_printf(to, " %s", gt_picture_styles[i].meaning);
         before = "   ";
     }
     if (*before == ' ')

@@ -16,9 +16,9 @@ enum {
     WATCH_PATH_MAX = 64 << 10,
     ERROR_BODY_MAX = 1 << 20,
     GRACE_S = 30, /* a server that has not ended the watch this long after its time is dead */
-    LOOK_MS = 30000,
-    LOOK_BODY_MAX = 4 << 20, /* names of the pods of a node */
-    STEADY_MS = 5000,        /* a watch that lived so long was no failure of the connection */
+    VERSION_CHECK_MS = 30000,
+    VERSION_CHECK_BODY_MAX = 4 << 20, /* names of the pods of a node */
+    STEADY_MS = 5000,                 /* a watch that lived so long was no failure of the connection */
     VERSION_MAX = 256,
 };
 
@@ -297,7 +297,7 @@ static void on_looked(void *arg, const struct gt_transfer_result *result)
  * told. Only a list says what the version is. Where few objects are selected, a list of one may cost the
  * server a look at all of them, unless it answers from its cache: then it does not heed the limit.
  */
-static int look_at_version(struct gt_kube_watch *watch, struct gt_err **err)
+static int check_version(struct gt_kube_watch *watch, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(WATCH_PATH_MAX);
     gt_buf_puts(&path, watch->path);
@@ -310,8 +310,8 @@ static int look_at_version(struct gt_kube_watch *watch, struct gt_err **err)
     const struct gt_kube_exchange exchange = {.method = "GET",
                                               .path = path.data,
                                               .accept = GT_KUBE_ACCEPT_METALIST,
-                                              .timeout_ms = LOOK_MS,
-                                              .body_max = LOOK_BODY_MAX,
+                                              .timeout_ms = VERSION_CHECK_MS,
+                                              .body_max = VERSION_CHECK_BODY_MAX,
                                               .on_done = on_looked,
                                               .arg = watch};
     return gt_kube_exchange(watch->kube, &exchange, &watch->transfer, err);
@@ -320,7 +320,7 @@ static int look_at_version(struct gt_kube_watch *watch, struct gt_err **err)
 static void on_timer(void *arg)
 {
     struct gt_kube_watch *watch = arg;
-    int r = watch->unsure ? look_at_version(watch, &watch->failed) : connect_stream(watch, &watch->failed);
+    int r = watch->unsure ? check_version(watch, &watch->failed) : connect_stream(watch, &watch->failed);
     if (r < 0)
         end_stream(watch, 0);
 }

@@ -24,7 +24,7 @@ static uint64_t key_of(const struct gt_audit *audit, const struct cache_pod *pod
 }
 
 /* GPUs that it uses beside its plan, on the node of its plan. */
-static uint64_t strays(const struct cache_pod *pod)
+static uint64_t gpus_beside_plan(const struct cache_pod *pod)
 {
     return pod->at ? pod->owned & ~pod->resolved : 0;
 }
@@ -45,7 +45,7 @@ static void check_place(struct gt_audit *audit, const struct cache_pod *pod)
         gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
                      "pod %s/%s is on node %s, its plan is for node %s", meta->namespace_, meta->name,
                      pod->at->name, pod->plan->node->name);
-    else if (strays(pod))
+    else if (gpus_beside_plan(pod))
         gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
                      "pod %s/%s uses GPUs %s of node %s, its plan is for %s", meta->namespace_, meta->name,
                      mask_text(used, pod->owned), pod->at->name, mask_text(planned, pod->resolved));
@@ -55,7 +55,7 @@ static void check_place(struct gt_audit *audit, const struct cache_pod *pod)
  * pod that will never start. */
 static bool has_claim(const struct cache_pod *pod, const struct cache_node *node)
 {
-    return is_planned(pod) && pod->plan->node == node && !pod->pub.refused && !strays(pod) &&
+    return is_planned(pod) && pod->plan->node == node && !pod->pub.refused && !gpus_beside_plan(pod) &&
            (pod->at || !pod->pub.deleting);
 }
 
@@ -131,7 +131,7 @@ static void check_resource_claims(struct gt_audit *audit, const struct cache_nod
 
 /* ---- rounds ---- */
 
-static void look_at(struct gt_audit *audit, uint32_t pods)
+static void count_checked(struct gt_audit *audit, uint32_t pods)
 {
     audit->left -= pods < audit->left ? pods : audit->left;
 }
@@ -143,12 +143,12 @@ static void check_node(struct gt_audit *audit, const struct cache_node *node)
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
         struct cache_job *job = (struct cache_job *)pod->pub.job;
         check_place(audit, pod);
-        look_at(audit, 1);
+        count_checked(audit, 1);
         if (!pod->at || job->audited == audit->round)
             continue;
         job->audited = audit->round;
         gt_audit_units(audit, &job->pub);
-        look_at(audit, job->pub.pod_count);
+        count_checked(audit, job->pub.pod_count);
     }
 }
 
@@ -163,7 +163,7 @@ bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms)
         audit->round++;
     }
     for (; audit->slot < nodes->size && audit->left; audit->slot++) {
-        look_at(audit, 1);
+        count_checked(audit, 1);
         if (nodes->items[audit->slot])
             check_node(audit, nodes->items[audit->slot]);
     }

@@ -25,7 +25,7 @@ struct audit_seat { /* where a pod of a unit is */
 struct gt_audit {
     struct gt_cache *cache;
     uint32_t slot; /* of the table of nodes: the next one */
-    uint32_t left; /* pods that this step may still look at */
+    uint32_t left; /* pods that this step may still check */
     uint64_t round, now_ms;
     bool in_round;
     struct audit_seat *seats; /* of one job */

@@ -88,7 +88,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
          node = gt_table_after(&cache->nodes, node->hash, node)) {
         if (!node->has_topology)
             continue;
-        bool stale = cache->now_ms - node->heard_ms > cache->spec.stale_ms;
+        bool stale = cache->now_ms - node->observed_ms > cache->spec.stale_ms;
         if (stale == node->stale && !node->is_shared) /* callers may have ended what they assumed there */
             continue;
         node->stale = stale;
@@ -136,7 +136,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .links_down = node->links_down,
                                   .left_alone = node->left_alone,
                                   .health_unknown = node->health_unknown,
-                                  .heard_ms = node->heard_ms,
+                                  .observed_ms = node->observed_ms,
                                   .product = node->product};
     return true;
 }

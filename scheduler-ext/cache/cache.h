@@ -269,7 +269,7 @@ struct gt_cache_node {
     bool left_alone; /* its GPUs are not whole cards: the vendor's plugin serves them, and it is not eligible
                       */
     uint64_t health_unknown; /* GPUs of which nobody says whether they are well; they may be given out */
-    uint64_t heard_ms;       /* when the CR came last, in another version */
+    uint64_t observed_ms;    /* when the CR came last, in another version */
     const char *product;
 };
 bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node, struct gt_cache_node *ret);

@@ -79,7 +79,7 @@ struct cache_node {
     struct cache_owner *owners;
     uint32_t owner_count;
     uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */
-    uint64_t heard_ms, resource_version;
+    uint64_t observed_ms, resource_version;
     bool left_alone, links_down, stale;
     bool by_claims; /* its agent gives GPUs by claims, not by a device plugin */
 

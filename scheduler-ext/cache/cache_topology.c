@@ -152,16 +152,16 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
 {
     const char *version = topology->resource_version;
     uint64_t digest = *version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
-    /* A list that is read again brings the same object: the agent was not heard by that. */
+    /* A list that is read again brings the same object: that is no sign of life of the agent. */
     if (!node->has_topology || !digest || digest != node->resource_version)
-        node->heard_ms = cache->now_ms;
-    uint64_t heard_ms = node->heard_ms;
+        node->observed_ms = cache->now_ms;
+    uint64_t observed_ms = node->observed_ms;
     uint32_t versions = node->devices_version;
     uint64_t healthy = node->has_topology ? node->healthy : 0;
     bool same = same_ids(node, facts);
     gt_cache_forget_topology(cache, node);
     node->devices_version = same ? versions : versions + 1;
-    node->heard_ms = heard_ms;
+    node->observed_ms = observed_ms;
     node->resource_version = digest;
     node->has_topology = true;
     node->by_claims = strcmp(topology->conditions[GT_TOPOLOGY_REGISTERED].reason, GT_REASON_BY_CLAIMS) == 0;
@@ -183,7 +183,7 @@ static void commit(struct gt_cache *cache, struct cache_node *node,
     node->left_alone = gt_node_not_advertised(topology->node) != NULL;
     node->links_down = topology->conditions[GT_TOPOLOGY_LINKS_HEALTHY].status == GT_CONDITION_FALSE;
     node->owners_since_s = (uint64_t)topology->owners_written_s;
-    node->stale = cache->now_ms - heard_ms > cache->spec.stale_ms;
+    node->stale = cache->now_ms - observed_ms > cache->spec.stale_ms;
 }
 
 /* The node leaves the cluster. */

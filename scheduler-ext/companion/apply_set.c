@@ -172,7 +172,7 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
         .arg = set,
     };
     int r = gt_loop_add_timer(spec->loop, gt_apply_set_run, set, &set->timer, err);
-    if (r >= 0 && !spec->is_fed)
+    if (r >= 0 && !spec->no_informer)
         r = gt_kube_informer_start(spec->kube, &informer, &set->informer, err);
     if (r < 0)
         return r;

@@ -28,7 +28,7 @@ struct gt_apply_set_spec {
     const char *root;     /* "spec" or "status": the member that is kept as desired, beside the labels */
     bool is_status;       /* it is written to the status subresource; its times are filled in (desired.h) */
     bool is_strict;       /* what others put into it is removed */
-    bool is_fed;          /* it has no informer of its own: gt_apply_set_saw() and the like feed it */
+    bool no_informer;     /* it watches nothing: gt_apply_set_saw() and the like bring the objects */
     bool is_optional;     /* the kind may not be known to the cluster */
     const char *selector; /* label selector of what is watched; NULL: all */
     bool reports_own;     /* on_change is called after our own writes, too */

@@ -16,8 +16,8 @@
 #include "kube/status.h"
 
 enum {
-    LOOK_MS = 60000, /* which are in use */
-    UNUSED_LOOKS = 3,
+    USE_CHECK_MS = 60000, /* which are in use */
+    UNUSED_CHECKS = 3,
     TEMPLATE_RETRY_MS = 1000,
     TEMPLATE_RETRY_MAX_MS = 300000,
     TEMPLATE_BODY_MAX = 16 << 10,
@@ -40,7 +40,7 @@ struct gt_claim_templates {
     struct gt_kube_informer *informer;
     struct gt_source *timer;
     struct gt_table table;
-    uint64_t look_ms;
+    uint64_t check_ms;
     unsigned running;
     bool leads, synced, failing;
 };
@@ -160,7 +160,7 @@ static uint64_t write_if_due(struct claim_template *one, uint64_t now)
 {
     struct gt_claim_templates *templates = one->all;
     gt_auto_err struct gt_err *error = NULL;
-    bool creates = !one->uid[0] && !one->unused, deletes = one->uid[0] && one->unused >= UNUSED_LOOKS;
+    bool creates = !one->uid[0] && !one->unused, deletes = one->uid[0] && one->unused >= UNUSED_CHECKS;
     if (one->call || (!creates && !deletes) || templates->running >= TEMPLATES_RUNNING_MAX)
         return UINT64_MAX; /* each answer has all looked at again */
     if (one->next_ms > now)
@@ -183,7 +183,7 @@ static struct claim_template *after(const struct gt_claim_templates *templates,
     return gt_table_after(&templates->table, one ? one->hash : 0, one);
 }
 
-static void look(struct gt_claim_templates *templates)
+static void check_use(struct gt_claim_templates *templates)
 {
     const struct gt_cache *cache = gt_informers_cache(templates->env->informers);
     for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one))
@@ -197,7 +197,7 @@ static void look(struct gt_claim_templates *templates)
     }
     for (struct claim_template *next = after(templates, NULL), *one; (one = next);) {
         next = after(templates, one);
-        if (!one->uid[0] && !one->call && one->unused >= UNUSED_LOOKS)
+        if (!one->uid[0] && !one->call && one->unused >= UNUSED_CHECKS)
             drop(one);
     }
 }
@@ -208,11 +208,11 @@ static void on_timer(void *arg)
     uint64_t now = gt_clock_ms();
     if (!templates->leads || !templates->synced)
         return;
-    if (now >= templates->look_ms) {
-        look(templates);
-        templates->look_ms = now + LOOK_MS;
+    if (now >= templates->check_ms) {
+        check_use(templates);
+        templates->check_ms = now + USE_CHECK_MS;
     }
-    uint64_t next = templates->look_ms;
+    uint64_t next = templates->check_ms;
     for (struct claim_template *one = after(templates, NULL); one; one = after(templates, one)) {
         uint64_t due = write_if_due(one, now);
         next = due < next ? due : next;
@@ -278,7 +278,7 @@ static void on_error(void *arg, const struct gt_err *error)
 void gt_claim_templates_lead(struct gt_claim_templates *templates, bool leads)
 {
     templates->leads = leads;
-    templates->look_ms = gt_clock_ms() + LOOK_MS;
+    templates->check_ms = gt_clock_ms() + USE_CHECK_MS;
     for (struct claim_template *one = after(templates, NULL); one && !leads; one = after(templates, one))
         if (one->call) {
             gt_kube_cancel(gt_steal(one->call));

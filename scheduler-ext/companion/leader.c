@@ -19,7 +19,7 @@ struct gt_leader {
     struct gt_leader_stats stats;
 };
 
-static void look(struct gt_leader *leader);
+static void check_holder(struct gt_leader *leader);
 
 int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port *port,
                   struct gt_leader **ret, struct gt_err **err)
@@ -154,7 +154,7 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
     } else if (answer->status == 409 || answer->status == 404) {
         /* Somebody was faster, or our own first try got through though its answer did not. */
         leader->is_stale = true;
-        look(leader);
+        check_holder(leader);
     } else
         fail(leader, gt_err_text(answer->error));
 }
@@ -218,7 +218,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     }
 }
 
-static void look(struct gt_leader *leader)
+static void check_holder(struct gt_leader *leader)
 {
     send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
 }
@@ -237,7 +237,7 @@ void gt_leader_run(struct gt_leader *leader)
     else if (leader->leads && is_ours(leader) && !leader->is_stale)
         claim(leader, GT_KUBE_UPDATE, leader->lease);
     else
-        look(leader);
+        check_holder(leader);
 }
 
 void gt_leader_release(struct gt_leader *leader)

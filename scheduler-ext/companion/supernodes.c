@@ -251,12 +251,12 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
                                           .kind = GT_KIND_SUPERNODE,
                                           .root = "status",
                                           .is_status = true,
-                                          .is_fed = true,
+                                          .no_informer = true,
                                           .is_strict = true,
                                           .on_change = changed,
                                           .arg = self};
     struct gt_apply_set_spec volcano = own, nfd = own;
-    volcano.is_fed = nfd.is_fed = false;
+    volcano.no_informer = nfd.no_informer = false;
     volcano.resource = &gt_kube_hypernodes;
     volcano.api_version = "topology.volcano.sh/v1alpha1";
     volcano.kind = "HyperNode";

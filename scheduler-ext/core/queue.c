@@ -142,7 +142,7 @@ static bool is_by_age(const struct gt_queue *queue)
     return true;
 }
 
-static void take_turns(struct gt_queue *queue)
+static void sort_by_share(struct gt_queue *queue)
 {
     if (!is_by_age(queue)) /* which it is where one namespace waits */
         qsort(queue->items, queue->count, sizeof(struct item *), compare_by_age);
@@ -261,7 +261,7 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
         if (old->partial == entry->partial && old->grows == entry->grows &&
             old->priority == entry->priority && old->created_s == entry->created_s &&
             old->number == entry->number && old->shape == entry->shape && old->since_ms == entry->since_ms &&
-            old->turn_end_ms == entry->turn_end_ms && old->gpus == entry->gpus)
+            old->reserved_until_ms == entry->reserved_until_ms && old->gpus == entry->gpus)
             return 0;
         take_out(queue, item);
         item->entry = *entry;
@@ -332,30 +332,31 @@ bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_ent
     return is_behind_holder(queue, &item);
 }
 
-static bool had_turn(const struct item *item, uint64_t now)
+static bool had_reservation(const struct item *item, uint64_t now)
 {
-    return item->entry.turn_end_ms && item->entry.turn_end_ms <= now;
+    return item->entry.reserved_until_ms && item->entry.reserved_until_ms <= now;
 }
 
-/* Who was the holder before, as one whom another went before in the order, goes on with its turn. */
+/* A job whose reservation has not ended becomes the holder again, as after another one went before it. */
 static bool has_waited(const struct gt_queue *queue, const struct item *item, uint64_t now)
 {
     const struct gt_queue_entry *entry = &item->entry;
-    uint64_t since =
-        had_turn(item, now) && entry->turn_end_ms > entry->since_ms ? entry->turn_end_ms : entry->since_ms;
+    uint64_t since = had_reservation(item, now) && entry->reserved_until_ms > entry->since_ms
+                         ? entry->reserved_until_ms
+                         : entry->since_ms;
     return queue->spec.patience_ms != UINT64_MAX &&
-           (entry->turn_end_ms > now || since + queue->spec.patience_ms <= now);
+           (entry->reserved_until_ms > now || since + queue->spec.patience_ms <= now);
 }
 
 /* It becomes the holder, or goes on: nodes come and go, so it too chooses anew in each round. */
 static void hold(struct gt_queue *queue, struct item *item, uint64_t now)
 {
-    uint64_t end = item->entry.turn_end_ms > now ? item->entry.turn_end_ms
-                   : queue->spec.turn_ms         ? now + queue->spec.turn_ms
-                                                 : UINT64_MAX;
+    uint64_t end = item->entry.reserved_until_ms > now ? item->entry.reserved_until_ms
+                   : queue->spec.reservation_ms        ? now + queue->spec.reservation_ms
+                                                       : UINT64_MAX;
     if (queue->spec.hold(queue->spec.arg, item->entry.job, end)) {
         queue->holder = item;
-        item->entry.turn_end_ms = end;
+        item->entry.reserved_until_ms = end;
         item->hopeless = 0;
         return;
     }
@@ -368,16 +369,16 @@ static bool is_sooner(const struct item *a, const struct item *b)
 {
     if (!b || !a->hopeless != !b->hopeless)
         return !b || !a->hopeless;
-    return a->entry.turn_end_ms < b->entry.turn_end_ms;
+    return a->entry.reserved_until_ms < b->entry.reserved_until_ms;
 }
 
-/* Whether it is its turn to hold, where it has waited for long enough and nobody before it holds. */
+/* Makes it the holder where it has waited for long enough and no job before it is one. */
 static void consider(struct gt_queue *queue, struct item *item, uint64_t now)
 {
     if (item->entry.grows || item->hopeless == queue->round || is_behind_holder(queue, item) ||
         !has_waited(queue, item, now))
         return;
-    if (!had_turn(item, now))
+    if (!had_reservation(item, now))
         hold(queue, item, now);
     else if (is_sooner(item, queue->again))
         queue->again = item;
@@ -416,13 +417,13 @@ static void begin(struct gt_queue *queue)
     memset(queue->failed, 0, sizeof(queue->failed));
     queue->wasted_ms = 0;
     queue->again = NULL;
-    take_turns(queue);
+    sort_by_share(queue);
 }
 
 bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
 {
     uint64_t now = queue->spec.now_ms(queue->spec.arg), end = now + budget_ms;
-    if (queue->holder && queue->holder->entry.turn_end_ms <= now)
+    if (queue->holder && queue->holder->entry.reserved_until_ms <= now)
         drop_holder(queue);
     if (!queue->running) {
         if (!queue->woken || !queue->count || now < queue->rest_until)
@@ -461,5 +462,5 @@ uint64_t gt_queue_next_ms(const struct gt_queue *queue)
         return 0;
     if (queue->woken && queue->count)
         return queue->rest_until;
-    return queue->holder ? queue->holder->entry.turn_end_ms : UINT64_MAX;
+    return queue->holder ? queue->holder->entry.reserved_until_ms : UINT64_MAX;
 }

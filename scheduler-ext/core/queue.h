@@ -21,9 +21,10 @@
  * A round tries every job once, in this order; smaller ones so pass a big one that does not fit. The first
  * job in order that has been waiting for `patience` becomes the holder: nodes are chosen that it would need,
  * and who comes behind it in the order may not use them. So they run empty, and the holder waits no longer
- * than the pods that were on them when they were chosen. There is one holder at a time, for one turn: then
- * its patience begins anew, and who has waited for as long and had no turn comes first, then whose turn is
- * longest ago. Who only grows is never the holder.
+ * than the pods that were on them when they were chosen. There is one holder at a time. When its reservation
+ * ends, its patience begins anew. The next holder is a job that has waited for as long: first one that had no
+ * reservation yet, then the one whose reservation ended longest ago. A job that only grows is never the
+ * holder.
  */
 struct gt_queue;
 
@@ -46,7 +47,7 @@ struct gt_queue_entry {
     uint64_t created_s;           /* Unix time, older goes first */
     uint64_t number;              /* breaks ties, different for each job */
     uint64_t since_ms;            /* it waits since then */
-    uint64_t turn_end_ms;         /* of its last turn as the holder, as hold() was told; 0: it had none */
+    uint64_t reserved_until_ms;   /* the end of its last reservation, as hold() was told; 0: it had none */
     uint64_t shape;               /* jobs of one shape fit or do not fit alike; 0: like no other */
 };
 
@@ -57,8 +58,8 @@ enum gt_queue_result {
 };
 
 struct gt_queue_spec {
-    uint64_t patience_ms; /* UINT64_MAX: nobody ever becomes the holder */
-    uint64_t turn_ms;     /* of the holder; 0: no end */
+    uint64_t patience_ms;    /* UINT64_MAX: nobody ever becomes the holder */
+    uint64_t reservation_ms; /* of the holder; 0: no end */
     /* Writes what a namespace holds and its weight. */
     void (*share)(void *arg, struct gt_queue_share *share);
     /* Tries one. `restricted`: it may not use the holder's nodes. It must not call the queue. */
@@ -66,7 +67,7 @@ struct gt_queue_spec {
     /* It is blocked as `like` is, which has its shape; it was not tried. */
     void (*same)(void *arg, void *job, void *like);
     /* Chooses the holder's nodes; false where none would help. `job` NULL: nobody holds any. */
-    bool (*hold)(void *arg, void *job, uint64_t turn_end_ms);
+    bool (*hold)(void *arg, void *job, uint64_t reserved_until_ms);
     uint64_t (*now_ms)(void *arg);
     void *arg;
 };

@@ -86,7 +86,7 @@ static int by_super(const void *a, const void *b, void *supers)
     return (x > y) - (x < y);
 }
 
-static int look(struct relocator *r, const struct gt_cluster *cluster)
+static int read_cluster(struct relocator *r, const struct gt_cluster *cluster)
 {
     r->node_count = gt_cluster_nodes(cluster);
     r->available = calloc((size_t)r->node_count + 1, sizeof(*r->available));
@@ -435,7 +435,7 @@ int gt_relocate(const struct gt_cluster *cluster, const struct gt_relocate_pod *
     int result = ask_advice(cluster, pods, pod_count, job, &advice, err);
     r.work = UINT64_MAX;
     if (result >= 0)
-        result = look(&r, cluster);
+        result = read_cluster(&r, cluster);
     if (result >= 0)
         result = find_movers(&r, cluster, pods, pod_count);
     bool fits_now = result >= 0 && fits(&r);

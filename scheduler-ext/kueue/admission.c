@@ -433,7 +433,7 @@ static void avoid_kept(const struct gt_admission *admission, struct gt_node_set 
             gt_node_set_add(to, n, NULL);
 }
 
-/* Those whose turn it is; `*ret_due`: when the others want to be asked. */
+/* Those that are due; `*ret_due`: when the next one will be. */
 static uint32_t collect(const struct gt_admission *admission, struct admission_entry **to, uint64_t now_ms,
                         uint64_t *ret_due)
 {

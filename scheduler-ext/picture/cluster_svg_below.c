@@ -47,7 +47,7 @@ static int draw_legend(struct gt_buf *to, const struct pic *pic, int top)
     pen.y += 28;
     for (unsigned i = 0; i < GT_PICTURE_STATES; i++)
         if (seen[i] && i != GT_PICTURE_USED)
-            legend_line(&pen, i, NULL, gt_picture_looks[i].meaning);
+            legend_line(&pen, i, NULL, gt_picture_styles[i].meaning);
     if (mark) {
         if (pic->scale.name)
             pic_mark(to, pen.x + CHIP / 2, pen.y);

@@ -16,7 +16,7 @@ static const char bold[] = "font-weight=\"600\"";
 
 const char *pic_job_color(uint32_t job)
 {
-    return job < GT_PICTURE_COLORS ? gt_picture_job_colors[job] : gt_picture_looks[GT_PICTURE_USED].paper;
+    return job < GT_PICTURE_COLORS ? gt_picture_job_colors[job] : gt_picture_styles[GT_PICTURE_USED].paper;
 }
 
 void pic_patterns(struct gt_buf *to)
@@ -31,12 +31,12 @@ void pic_patterns(struct gt_buf *to)
 void pic_cell(struct gt_buf *to, int x, int y, int size, enum gt_picture_state state, const char *fill,
               const char *title)
 {
-    const struct gt_picture_look *look = &gt_picture_looks[state];
+    const struct gt_picture_style *style = &gt_picture_styles[state];
     bool ill = state == GT_PICTURE_ILL || state == GT_PICTURE_ILL_AND_USED;
     gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"", x, y, size,
-                  size, size > 12 ? 4 : 1, fill ? fill : look->paper);
-    if (look->edge)
-        gt_buf_printf(to, " stroke=\"%s\"%s", look->edge, ill && size > 12 ? " stroke-width=\"1.8\"" : "");
+                  size, size > 12 ? 4 : 1, fill ? fill : style->paper);
+    if (style->edge)
+        gt_buf_printf(to, " stroke=\"%s\"%s", style->edge, ill && size > 12 ? " stroke-width=\"1.8\"" : "");
     if (title && *title) {
         gt_buf_puts(to, "><title>");
         svg_escape(to, title);
@@ -66,7 +66,7 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct gt_
                      state == GT_PICTURE_ILL_AND_USED ? "ill, " : "", pod->namespace_, pod->name,
                      node->unsure >> gpu & 1 ? ", health unknown" : "");
         else if (s->titles)
-            snprintf(title, sizeof(title), "GPU %u: %s", gpu, gt_picture_looks[state].meaning);
+            snprintf(title, sizeof(title), "GPU %u: %s", gpu, gt_picture_styles[state].meaning);
         pic_cell(to, x + (int)gpu % s->per_row * step, y + (int)gpu / s->per_row * step, s->cell, state,
                  pod ? pic_job_color(pod->job_number) : NULL, title);
     }

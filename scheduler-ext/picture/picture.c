@@ -11,7 +11,7 @@
 
 #define OTHER_JOBS "#94a3b8"
 
-const struct gt_picture_look gt_picture_looks[GT_PICTURE_STATES] = {
+const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES] = {
     [GT_PICTURE_FREE] = {"free", '.', "free", "#ffffff", "#8fcfa6"},
     [GT_PICTURE_UNSURE] = {"free unsure", '~', "free, health unknown", "#e5e7eb", "#8a97a8"},
     [GT_PICTURE_USED] = {"used", '#', "used", OTHER_JOBS, NULL},

@@ -24,13 +24,13 @@ enum gt_picture_state {
     GT_PICTURE_STATES,
 };
 
-struct gt_picture_look {
+struct gt_picture_style {
     const char *name;         /* classes on the page, the first of them the state in JSON */
     char letter;              /* in a terminal */
     const char *meaning;      /* in legends */
     const char *paper, *edge; /* of a cell in an SVG picture; a job's colour comes before the paper */
 };
-extern const struct gt_picture_look gt_picture_looks[GT_PICTURE_STATES];
+extern const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES];
 
 /* By the number of a job. */
 enum { GT_PICTURE_COLORS = 12 };
@@ -127,8 +127,9 @@ void gt_picture_label(const struct gt_picture *picture, const struct gt_picture_
                       unsigned characters, char *to, size_t size);
 
 /* As /debug/model has them (docs/reference/debug-endpoints.md): an object each. `supernode`, `parent`: names,
- * or NULL; `heard`: RFC 3339, or NULL; `nodes`: names of the node_count of the supernode. */
-void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *heard,
+ * or NULL; `observed`: when its agent published last, RFC 3339, or NULL; `nodes`: names of the node_count of
+ * the supernode. */
+void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *observed,
                           struct gt_buf *to);
 void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, const char *parent,
                                const char *const nodes[], struct gt_buf *to);

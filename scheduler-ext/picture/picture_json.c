@@ -76,7 +76,7 @@ static void add_gpus(const struct gt_picture_node *node, struct gt_buf *to)
                 mask |= UINT64_C(1) << j;
         told |= mask;
         gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "state", gt_picture_looks[states[i]].name);
+        gt_json_add_text(to, "state", gt_picture_styles[states[i]].name);
         gt_json_add_mask(to, "gpus", mask);
         if (pods[i])
             add_pod(to, pods[i]);
@@ -85,7 +85,7 @@ static void add_gpus(const struct gt_picture_node *node, struct gt_buf *to)
     gt_json_end(to, ']');
 }
 
-void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *heard,
+void gt_picture_node_json(const struct gt_picture_node *node, const char *supernode, const char *observed,
                           struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
@@ -94,7 +94,8 @@ void gt_picture_node_json(const struct gt_picture_node *node, const char *supern
     gt_json_add_text_or_null(to, "product", node->product);
     for (unsigned i = 0; i < GT_COUNT(flags); i++)
         gt_json_add_bool(to, flags[i].key, node->flags & flags[i].flag);
-    gt_json_add_text_or_null(to, "heard", heard);
+    gt_json_add_text_or_null(to, "observedAt", observed);
+    gt_json_add_text_or_null(to, "heard", observed); /* its name until 0.1; it goes with the next release */
     gt_json_add_text_if(to, "note", node->note);
     if (node->unsure)
         gt_json_add_mask(to, "healthUnknown", node->unsure);
@@ -124,8 +125,8 @@ void gt_picture_legend_json(struct gt_buf *to)
     gt_json_begin(to, "gpus", '[');
     for (unsigned i = 0; i <= GT_PICTURE_ILL; i++) {
         gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", gt_picture_looks[i].name);
-        gt_json_add_text(to, "text", gt_picture_looks[i].meaning);
+        gt_json_add_text(to, "name", gt_picture_styles[i].name);
+        gt_json_add_text(to, "text", gt_picture_styles[i].meaning);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');

@@ -176,8 +176,8 @@ static void add_state(const struct pjob *pjob, struct gt_gpu_placement *to, stru
         gt_placement_time_text(pjob->waits_ms, times->waiting);
         to->waiting_since = times->waiting;
     }
-    if (pjob->turn_end_ms) {
-        gt_time_text(pjob->turn_end_s, times->reserved);
+    if (pjob->reserved_until_ms) {
+        gt_time_text(pjob->reserved_until_s, times->reserved);
         to->reserved_until = times->reserved;
     }
 }

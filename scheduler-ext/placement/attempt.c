@@ -120,7 +120,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         }
         gt_reconcile_enter_queue(reconcile);
         pjob->waits_ms = 0;
-        pjob->turn_end_ms = 0;
+        pjob->reserved_until_ms = 0;
         pjob->lift_ms = 0;
         pjob->new_pod_ms = reconcile->now; /* who comes next may take as long after this */
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
@@ -204,7 +204,7 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
 
 /* Once chosen, nodes are kept as long as they are what they were: choosing others all the time, none would
  * ever run empty. */
-bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t turn_end_ms)
+bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms)
 {
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
     if (pjob && placement->holder == pjob && placement->kept_digest == digest_of_kept(placement))
@@ -226,9 +226,9 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     placement->kept_digest = digest_of_kept(placement);
     placement->counters.kept_nodes = gt_node_set_count(&placement->kept);
     if (found) {
-        if (pjob->turn_end_ms != turn_end_ms)
-            pjob->turn_end_s = gt_placement_unix_s(turn_end_ms);
-        pjob->turn_end_ms = turn_end_ms;
+        if (pjob->reserved_until_ms != reserved_until_ms)
+            pjob->reserved_until_s = gt_placement_unix_s(reserved_until_ms);
+        pjob->reserved_until_ms = reserved_until_ms;
         gt_placement_publish(pjob, reconcile.view, reconcile.owner);
     }
     return found;

@@ -272,9 +272,9 @@ static void on_same(void *arg, void *job, void *like)
     gt_placement_report(pjob, NULL, NULL, false);
 }
 
-static bool on_hold(void *arg, void *job, uint64_t turn_end_ms)
+static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
 {
-    return gt_placement_hold(arg, job, turn_end_ms);
+    return gt_placement_hold(arg, job, reserved_until_ms);
 }
 
 static uint64_t on_now(void *arg)
@@ -319,15 +319,16 @@ static void mark_keepers(struct gt_placement *placement)
             gt_placement_mark(pjob);
 }
 
-/* It would wait for ever without a word. */
-static void tell_unread(struct gt_placement *placement, struct record *record)
+/* Else it would wait for ever, and nobody knew why. */
+static void report_unread(struct gt_placement *placement, struct record *record)
 {
     const struct gt_condition_text condition = {.reason = "Unreadable", .message = record->unread};
     if (record->object.condition != gt_condition_digest(&condition))
-        gt_write_stray_condition(placement, record, &condition);
+        gt_write_record_condition(placement, record, &condition);
 }
 
-static void look_at_strays(struct gt_placement *placement, uint64_t now)
+/* Gated pods that belong to no job: they ask for no GPUs, or cannot be read. */
+static void handle_jobless(struct gt_placement *placement, uint64_t now)
 {
     bool left = false;
     for (uint32_t i = 0; i < placement->record_count; i++) {
@@ -342,7 +343,7 @@ static void look_at_strays(struct gt_placement *placement, uint64_t now)
             gt_placement_report_no_gpus(placement, record);
         record->no_gpus_told = true;
         if (record->unread)
-            tell_unread(placement, record);
+            report_unread(placement, record);
         else
             gt_write_lift_no_gpus(placement, record);
     }
@@ -368,7 +369,7 @@ static void on_turn(void *arg)
         gt_placement_collect(placement);
     placement->has_orphans = false;
     if (now >= placement->no_gpus_ms)
-        look_at_strays(placement, now);
+        handle_jobless(placement, now);
     mark_due(placement, now);
     reconcile_marked(placement);
     bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
@@ -424,7 +425,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     placement->index.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
-                                        .turn_ms = placement->spec.options.reserve_waiting_ms,
+                                        .reservation_ms = placement->spec.options.reserve_waiting_ms,
                                         .share = on_share,
                                         .try = on_try,
                                         .same = on_same,
@@ -527,7 +528,7 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->reason = pjob->reason;
     ret->text = pjob->text ? pjob->text : "";
     ret->plan = pjob->plan ? pjob->plan : "";
-    ret->holds_until_ms = placement->holder == pjob ? pjob->turn_end_ms : 0;
+    ret->holds_until_ms = placement->holder == pjob ? pjob->reserved_until_ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->reservations);
     ret->tries = pjob->tries;
     ret->place = gt_queue_place(placement->queue, pjob);

@@ -15,8 +15,8 @@
  * gt_placement_stop(), on one replica at a time. Everything that must outlive it stands in the
  * jobs' GPUPlacements and in the pods' annotations.
  *
- * All on the loop's thread. Who feeds the cache also tells the controller, in this order for each object:
- * gt_placement_saw_pod(), then gt_cache_pod(); the cache's callbacks are handed on to gt_placement_on_*().
+ * All on the loop's thread. Each pod is given to the controller first (gt_placement_saw_pod()), then to the
+ * cache (gt_cache_pod()); the cache's callbacks call gt_placement_on_*().
  */
 struct gt_placement;
 
@@ -179,15 +179,15 @@ bool gt_placement_is_kept(const struct gt_placement *placement, const struct gt_
                           uint32_t node);
 
 /*
- * What only the replica that acts knows: places that are kept for pods which are not there, and nodes that
- * are kept for a job that waits. It tells them, and the others hear. One word each, with spaces between:
- * "NODE=0-3,7", GPUs of the node, and "NODE=*", the whole node. What the buffer cannot
- * hold is left out.
+ * What only the leader knows: places that are kept for pods which are not there, and nodes that are kept for
+ * a job that waits. It writes them into its Lease, and the other replicas read them. One word each, with
+ * spaces between: "NODE=0-3,7", GPUs of the node, and "NODE=*", the whole node. What the buffer cannot hold
+ * is left out.
  */
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to);
-/* In the place of what was heard before; words that make no sense are passed over. */
+/* Replaces what the leader noted before; a word that makes no sense is passed over. */
 void gt_placement_read_note(struct gt_placement *placement, const char *note);
-/* GPUs of a node that are kept as another replica told, and so are not assumed in the cache. */
+/* GPUs of a node that are kept by the leader's note, and so are not assumed in the cache. */
 uint64_t gt_placement_remote_gpus(const struct gt_placement *placement, uint32_t node);
 
 enum { GT_PLACEMENT_BUCKETS = 12 };

@@ -49,6 +49,6 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
     *to = '\0';
     if (!placement->holder)
         return;
-    gt_time_text(placement->holder->turn_end_s, until);
+    gt_time_text(placement->holder->reserved_until_s, until);
     snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->holder->job->key, until);
 }

@@ -91,9 +91,9 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
     uint32_t kept = gt_reservations_gpus(&reconcile->pjob->reservations);
-    uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, reconcile->pjob->job->key);
+    uint64_t backoff_ms = gt_backoff_job_until(&reconcile->placement->backoffs, reconcile->pjob->job->key);
     uint64_t wanted_until =
-        yields > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
+        backoff_ms > reconcile->now ? reconcile->now : reconcile->now + reconcile->placement->times.return_ms;
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     find_owner(reconcile);
     gt_backoff_nodes(&reconcile->placement->backoffs, cluster, reconcile->pjob->job->key, reconcile->now,
@@ -224,11 +224,11 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
     if (other_gates(reconcile) || lacks_pods(reconcile) ||
         (reconcile->view->grouped && (gt_promise_waits(reconcile) || !gt_reconcile_is_admitted(reconcile))))
         return false;
-    uint64_t yields = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
-    if (yields > reconcile->now) {
+    uint64_t backoff_ms = gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key);
+    if (backoff_ms > reconcile->now) {
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Evicted",
                                "its pods were evicted for others, which are let in first");
-        gt_placement_due(pjob, yields);
+        gt_placement_due(pjob, backoff_ms);
         return false;
     }
     bool alone = reconcile->view->job->kind == GT_JOB_POD;
@@ -285,8 +285,8 @@ static void adopt_wait(struct reconcile *reconcile)
         return;
     uint64_t since = gt_placement_time_of_text(content->waiting_since);
     pjob->object_read = true;
-    pjob->turn_end_ms = gt_placement_time_of_text(content->reserved_until);
-    pjob->turn_end_s = gt_time_of_text(content->reserved_until);
+    pjob->reserved_until_ms = gt_placement_time_of_text(content->reserved_until);
+    pjob->reserved_until_s = gt_time_of_text(content->reserved_until);
     if (since && since < pjob->waits_ms)
         pjob->waits_ms = since;
 }
@@ -315,7 +315,7 @@ static void enqueue(struct reconcile *reconcile)
     if (!pjob->waits_ms)
         adopt_wait(reconcile);
     entry.since_ms = pjob->waits_ms;
-    entry.turn_end_ms = pjob->turn_end_ms;
+    entry.reserved_until_ms = pjob->reserved_until_ms;
     if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
         gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return;

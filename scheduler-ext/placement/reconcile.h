@@ -15,7 +15,7 @@ void gt_placement_reconcile(struct pjob *pjob);
 /* A waiting job's turn. */
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 /* Chooses the nodes that are kept for it; NULL: for nobody. */
-bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t turn_end_ms);
+bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms);
 
 /* ---- report.c ---- */
 /* Tells people why a job waits. `view` NULL: the job has none, since it breaks a rule. */

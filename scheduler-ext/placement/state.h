@@ -94,9 +94,10 @@ struct pjob {
     uint64_t published_ms; /* the object said last why it waits */
     enum gt_placement_state state;
     uint64_t since_ms, waits_ms; /* waits_ms: since when it waits for room, 0: it does not */
-    uint64_t turn_end_ms;        /* of nodes that are or were kept for it while it waits; 0: none were */
-    int64_t turn_end_s;          /* the same as Unix time: it is told, and must not waver */
-    uint32_t too_many_gpus;      /* those would have so many GPUs: more than are kept; 0: they would not */
+    uint64_t
+        reserved_until_ms;    /* the end of the reservation of nodes for it while it waits; 0: it had none */
+    int64_t reserved_until_s; /* the same as Unix time, as it is published: it must not vary */
+    uint32_t too_many_gpus;   /* those would have so many GPUs: more than are kept; 0: they would not */
     uint64_t new_pod_ms;
     enum placement_moving moving;
     uint64_t leave_before_s; /* none of those that have to leave was made later, by the API's time */

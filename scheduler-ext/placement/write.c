@@ -182,8 +182,8 @@ void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_
     write_condition(pjob, record, condition, true, node);
 }
 
-void gt_write_stray_condition(struct gt_placement *placement, struct record *record,
-                              const struct gt_condition_text *condition)
+void gt_write_record_condition(struct gt_placement *placement, struct record *record,
+                               const struct gt_condition_text *condition)
 {
     struct write *write =
         new_write(&(struct write){.placement = placement, .record = record, .kind = WRITE_CONDITION});

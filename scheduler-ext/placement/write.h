@@ -29,8 +29,8 @@ void gt_write_condition(struct pjob *pjob, struct record *record, const struct g
 /* What the pod's gate waits for; `node` is the hint nominatedNodeName, NULL: none. */
 void gt_write_planned(struct pjob *pjob, struct record *record, const struct gt_condition_text *condition,
                       const char *node);
-void gt_write_stray_condition(struct gt_placement *placement, struct record *record,
-                              const struct gt_condition_text *condition);
+void gt_write_record_condition(struct gt_placement *placement, struct record *record,
+                               const struct gt_condition_text *condition);
 void gt_write_delete(struct pjob *pjob, struct record *record);
 /* Plans of epochs before this one come too late from now on. */
 void gt_write_fence(struct pjob *pjob, struct record *record, uint64_t epoch);

@@ -5,7 +5,7 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
-/* What the companion's windows for people look at: /debug/model, /explain, and through the former /ui. They
+/* What the companion shows to people: /debug/model, /explain, and /ui, which uses the former. They
  * change nothing. */
 struct gt_debug_view {
     struct gt_cache *cache;

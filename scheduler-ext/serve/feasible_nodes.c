@@ -11,15 +11,15 @@
 static bool is_out(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                    const struct gt_cluster_node *node, uint32_t id, enum gt_refusal *ret)
 {
-    struct gt_cache_node fed = {0};
-    gt_cache_get_node(view->cache, id, &fed);
-    *ret = fed.left_alone    ? GT_REFUSED_LEFT_ALONE
-           : !fed.has_node   ? GT_REFUSED_NO_NODE
-           : fed.stale       ? GT_REFUSED_STALE
-           : !fed.ready      ? GT_REFUSED_NOT_READY
-           : fed.cordoned    ? GT_REFUSED_CORDONED
-           : !node->eligible ? GT_REFUSED_NOT_ELIGIBLE
-                             : GT_REFUSED_UNSUITED;
+    struct gt_cache_node cached = {0};
+    gt_cache_get_node(view->cache, id, &cached);
+    *ret = cached.left_alone  ? GT_REFUSED_LEFT_ALONE
+           : !cached.has_node ? GT_REFUSED_NO_NODE
+           : cached.stale     ? GT_REFUSED_STALE
+           : !cached.ready    ? GT_REFUSED_NOT_READY
+           : cached.cordoned  ? GT_REFUSED_CORDONED
+           : !node->eligible  ? GT_REFUSED_NOT_ELIGIBLE
+                              : GT_REFUSED_UNSUITED;
     return *ret != GT_REFUSED_UNSUITED ||
            (gt_cache_pod_is_constrained(view->cache, pod) && !gt_cache_pod_fits_node(view->cache, pod, id));
 }

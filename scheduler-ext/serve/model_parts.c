@@ -80,34 +80,35 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     struct gt_cluster_node found;
     struct gt_cluster_supernode supernode;
-    struct gt_cache_node fed = {0};
+    struct gt_cache_node cached = {0};
     if (!gt_cluster_get_node(cluster, id, &found))
         return;
-    gt_cache_get_node(view->cache, id, &fed);
+    gt_cache_get_node(view->cache, id, &cached);
     bool spare = view->placement && gt_placement_is_spare(view->placement, id);
     bool kept = view->placement && !spare && gt_placement_is_kept(view->placement, NULL, id);
     struct gt_picture_node node = {
         .name = found.name,
-        .product = fed.product,
+        .product = cached.product,
         .gpus = gt_class_gpus(found.class),
-        .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (fed.ready ? GT_PICTURE_READY : 0) |
-                 (fed.cordoned ? GT_PICTURE_CORDONED : 0) | (fed.stale ? GT_PICTURE_STALE : 0) |
-                 (fed.links_down ? GT_PICTURE_LINKS_DOWN : 0) | (fed.left_alone ? GT_PICTURE_LEFT_ALONE : 0) |
-                 (kept ? GT_PICTURE_KEPT : 0) | (spare ? GT_PICTURE_SPARE : 0),
+        .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached.ready ? GT_PICTURE_READY : 0) |
+                 (cached.cordoned ? GT_PICTURE_CORDONED : 0) | (cached.stale ? GT_PICTURE_STALE : 0) |
+                 (cached.links_down ? GT_PICTURE_LINKS_DOWN : 0) |
+                 (cached.left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (kept ? GT_PICTURE_KEPT : 0) |
+                 (spare ? GT_PICTURE_SPARE : 0),
         .free = found.free & found.healthy & ~found.assumed,
         .used = found.all & ~found.free,
         .assumed = found.assumed,
         .ill = found.all & ~found.healthy,
-        .unsure = fed.health_unknown,
+        .unsure = cached.health_unknown,
     };
     struct gt_picture_pod pods[GT_GPUS_MAX];
-    char heard[GT_TIME_TEXT_SIZE];
+    char observed[GT_TIME_TEXT_SIZE];
     gt_auto_buf struct gt_buf note = GT_BUF(NOTE_MAX);
     find_pods(view, id, &node, pods);
     gt_picture_add_flags(&note, &node);
     node.note = note.data ? note.data : "";
     gt_picture_node_json(&node, supernode_of(cluster, found.supernode, &supernode),
-                         time_text(view, fed.heard_ms, heard), to);
+                         time_text(view, cached.observed_ms, observed), to);
 }
 
 /* ---- a pod ---- */

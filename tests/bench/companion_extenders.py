@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """gputopo-scheduler with everything on, in a cluster of 10,000 nodes and 100,000 pods that a double of the API server
-tells of: its memory, and what its doors for the schedulers answer in a second.
+tells of: its memory, and what its extenders answer in a second.
 
     companion_extenders.py BUILD/bin [memory]"""
 import contextlib
@@ -61,12 +61,12 @@ class Bench:
     def companion(self, pods, asking):
         api = LargeDouble(self.folder, Cluster(NODES, pods, asking))
         config = kubeconfig(f"{self.folder}/config", api.url, f"certificate-authority: {self.folder}/ca.crt", "token: token-1")
-        for name in ("doors", "scheduler"):
+        for name in ("server", "scheduler"):
             make_certificate(self.folder, name, f"/CN={name}", "subjectAltName=IP:127.0.0.1")
         begin = time.monotonic()
         companion = Daemon(self.program("gputopo-scheduler"), "--kubeconfig", config, "--namespace=default",
-                           "--https", f"127.0.0.1:{self.https}", "--tls-certificate", f"{self.folder}/doors.crt",
-                           "--tls-key", f"{self.folder}/doors.key")
+                           "--https", f"127.0.0.1:{self.https}", "--tls-certificate", f"{self.folder}/server.crt",
+                           "--tls-key", f"{self.folder}/server.key")
         try:
             if self.server_core is not None:
                 os.sched_setaffinity(companion.process.pid, {self.server_core})
@@ -124,7 +124,7 @@ class Bench:
                 metrics.get('gputopo_objects_waiting{kind="Supernode"}') == 0 and
                 metrics.get('gputopo_informer_objects{resource="supernodes"}') == supernodes)
 
-    # doors
+    # extenders
 
     def body(self, *arguments):
         path = f"{self.folder}/{'-'.join(map(str, arguments))}"
@@ -167,7 +167,7 @@ class Bench:
         if len(scores) != 500 or scores.count(10) != 1 or len(set(scores)) < 3:
             raise SystemExit(f"companion_extenders.py: 500 names got the scores {sorted(scores)}")
 
-    def doors(self, companion):
+    def extenders(self, companion):
         self.check(companion)
         print("# filter and prioritize in turn, of a pod with 8 GPUs; 8 connections; a core for each side")
         for count in (100, 500, 5000):
@@ -202,7 +202,7 @@ def main():
         with bench.companion(PODS, ASKING) as (companion, _):
             bench.memory(companion, PODS, ASKING)
             if not memory_alone:
-                bench.doors(companion)
+                bench.extenders(companion)
         for pods, asking, limit in ((PODS, PODS, LIMIT), (MANY, ASKING, MANY_LIMIT)):
             with bench.companion(pods, asking) as (companion, _):
                 bench.memory(companion, pods, asking, limit)

@@ -595,7 +595,7 @@ class ChartCases:
         return f"{seconds:.0f} s after power came back; {len(refused)} pods were refused and made again"
 
     def managed(self):
-        """The companion serves with what cert-manager has made, the API server believes it, and so does kube-scheduler's door."""
+        """The companion serves with what cert-manager has made, the API server believes it, and so does the extender."""
         self.cluster.kubectl("delete", "deployments,jobs,pods", "--all", "--wait")
         self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
         self.manager.start()
@@ -624,7 +624,7 @@ class ChartCases:
         asked = (PRIORITIZE, address, json.dumps({"Pod": pods.manifest("p", 2), "NodeNames": ["node2"]}))
         statuses = [self.cluster.ask("control", "/usr/bin/python3", "-c", *asked, *shown).split()[0] for shown in (files, files[:1])]
         if statuses[0] != "200" or statuses[1] not in ("401", "403"):
-            raise Failed(f"kube-scheduler's door answers {statuses} with its certificate and without")
+            raise Failed(f"the extender answers {statuses} with its certificate and without")
         return f"{seconds:.1f} s from helm install to a companion that serves"
 
     def privileged(self):

@@ -118,7 +118,7 @@ class GpuAwareCases:
         self.scheduler.start()
 
     def unmanaged(self):
-        """A pod without GPUs costs no request, and no pod waits for a door that is closed to it."""
+        """A pod without GPUs costs no request, and no pod waits for an extender that refuses it."""
         before = self.placed.ask("/metrics")
         plain = self.pod("no-gpus", 0, self.scheduler.NAME)
         same(gpus_of(plain), 0, "its GPUs")
@@ -135,7 +135,7 @@ class GpuAwareCases:
 
     @quick
     def certificate(self):
-        """kube-scheduler's door is closed to who cannot show the certificate; the webhook's is not."""
+        """The extender refuses who cannot show the certificate; the webhook does not."""
         asked = self.placed.address(), self.pod("p", 2, self.scheduler.NAME), ["hollow-2-0"]
         same(self.placed.prioritize(*asked, *self.placed.certificate())[0], 200, "with the certificate")
         status, _ = self.placed.prioritize(*asked)

@@ -1,4 +1,4 @@
-# The doors of the schedulers and their certificates: gputopo-scheduler against the double of the API server.
+# The extenders and their certificates: gputopo-scheduler against the double of the API server.
 if(TARGET gputopo-scheduler)
     foreach(name extender certificates)
         add_test(NAME integration/${name}

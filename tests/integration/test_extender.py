@@ -41,7 +41,7 @@ class Case(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="gputopo-extender-")
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         make_authority(cls.folder)
-        for name, subject in (("doors", "doors"), ("scheduler", "kube-scheduler")):
+        for name, subject in (("server", "server"), ("scheduler", "kube-scheduler")):
             make_certificate(cls.folder, name, f"/CN={subject}", "subjectAltName=IP:127.0.0.1")
         make_authority(cls.folder, "others")
         make_certificate(cls.folder, "stranger", "/CN=stranger", authority="others")
@@ -197,15 +197,15 @@ class Replicas(Case):
         self.assertTrue(wait_for(lambda: any(one.leads() for one in both)))
         self.api.add(PODS, "web-0", status={"phase": "Pending"}, **statefulset_pod("web", 0))
         for one in both:
-            door = self.client(one.port)
-            self.assertTrue(wait_for(lambda door=door: self.answer(
-                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"] == ["n3"]),
-                self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door))
+            port = self.client(one.port)
+            self.assertTrue(wait_for(lambda port=port: self.answer(
+                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), port)["NodeNames"] == ["n3"]),
+                self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), port))
         self.api.remove(PODS, "web-0")
         for one in both:
-            door = self.client(one.port)
-            self.assertTrue(wait_for(lambda door=door: len(self.answer(
-                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), door)["NodeNames"]) == 3))
+            port = self.client(one.port)
+            self.assertTrue(wait_for(lambda port=port: len(self.answer(
+                FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"), port)["NodeNames"]) == 3))
 
 
 class Held(Case):
@@ -293,8 +293,8 @@ class Memory(Case):
 
     def holds(self, *how, https=None):
         self.add_node("n1")
-        self.start("--only=extender,placement", *(("--https", f"127.0.0.1:{https}", "--tls-certificate", f"{self.folder}/doors.crt",
-                                                   "--tls-key", f"{self.folder}/doors.key") if https else ()))
+        self.start("--only=extender,placement", *(("--https", f"127.0.0.1:{https}", "--tls-certificate", f"{self.folder}/server.crt",
+                                                   "--tls-key", f"{self.folder}/server.key") if https else ()))
         before = self.companion.memory_kib()[0] >> 10
         self.open_bodies(*how, https=https)
         with client(self.companion.port) as other:  # small questions of others are answered all the same
@@ -325,7 +325,7 @@ class Webhook(Case):
     def start_tls(self, *more):
         self.https = free_port()
         self.start("--only=extender,placement", "--https", f"127.0.0.1:{self.https}", "--tls-certificate",
-                   f"{self.folder}/doors.crt", "--tls-key", f"{self.folder}/doors.key", *more)
+                   f"{self.folder}/server.crt", "--tls-key", f"{self.folder}/server.key", *more)
 
     def ask(self, port, context=None):
         with client(port, context) as asking:
@@ -340,9 +340,9 @@ class Webhook(Case):
         self.assertEqual(self.companion.metrics()['gputopo_webhook_reviews_total{kind="forbidden"}'], 1)
 
     def test_the_clients_certificate(self):
-        self.start_tls("--tls-client-ca", f"{self.folder}/ca.crt", "--webhook-clients", "kube-apiserver,doors")
+        self.start_tls("--tls-client-ca", f"{self.folder}/ca.crt", "--webhook-clients", "kube-apiserver,server")
         ca = f"{self.folder}/ca.crt"
-        for certificate, expected in ((None, 401), (f"{self.folder}/scheduler", 403), (f"{self.folder}/doors", 200)):
+        for certificate, expected in ((None, 401), (f"{self.folder}/scheduler", 403), (f"{self.folder}/server", 200)):
             self.assertEqual(self.ask(self.https, context_of(ca, certificate))[0], expected, certificate)
         self.assertEqual(self.companion.metrics()['gputopo_webhook_reviews_total{kind="forbidden"}'], 2)
 
@@ -406,8 +406,8 @@ class Tls(Case):
         self.https = free_port()
 
     def start_tls(self, *more):
-        return self.start("--https", f"127.0.0.1:{self.https}", "--tls-certificate", f"{self.folder}/doors.crt",
-                          "--tls-key", f"{self.folder}/doors.key", *more)
+        return self.start("--https", f"127.0.0.1:{self.https}", "--tls-certificate", f"{self.folder}/server.crt",
+                          "--tls-key", f"{self.folder}/server.key", *more)
 
     def context(self, certificate=None):
         return context_of(f"{self.folder}/ca.crt", certificate and f"{self.folder}/{certificate}")
@@ -528,7 +528,7 @@ class BadInput(Case):
         score = self.answer(VOLCANO_PRIORITIZE, {"task": task(asking_pod(), 4), "nodes": [
             node_info("n1", -3), node_info("n2", 4), node_info("new", 10 ** 27)]})["nodeScore"]
         self.assertEqual(max(score, key=score.get), "n2")
-        # annotations are not what these doors go by
+        # annotations are not what the extenders go by
         for value in ("1e30", "3.5", "-32", 7, None, "\u0000", "x" * 70000):
             self.assertEqual(self.scores(asking_pod(gpus="4", annotations={GROUP: value}), "n2"), {"n2": 10})
 

@@ -238,7 +238,7 @@ static void make_world(void)
                                    .runs = true,
                                    .index = i,
                                    .unit = i / 4});
-    /* one was heard long before the others: the same version is no news */
+    /* one was observed long before the others: the same version is no sign of life */
     cJSON *silent = world_topology(TOPOLOGY(.name = name_of(4, 6), .gpus = 8, .version = "1"));
     gt_cache_topology(host.cache, silent, now);
     cJSON_Delete(silent);

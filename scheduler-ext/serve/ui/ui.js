@@ -149,7 +149,7 @@ function showNode(name) {
     }
     list.append(item);
   }
-  const about = [make("h2", "", `Node ${node.name}`), make("p", "quiet", [node.supernode ? `in ${node.supernode}` : "outside of supernodes", node.product, node.heard ? `last news ${ageOf(node.heard)} ago` : ""].filter(Boolean).join(" · "))];
+  const about = [make("h2", "", `Node ${node.name}`), make("p", "quiet", [node.supernode ? `in ${node.supernode}` : "outside of supernodes", node.product, node.observedAt ? `published ${ageOf(node.observedAt)} ago` : ""].filter(Boolean).join(" · "))];
   if (node.note) about.push(make("p", "bad", node.note));
   if (node.healthUnknown) about.push(make("p", "quiet", `health unknown: GPU ${ranges(node.healthUnknown)}`));
   show({ node: name }, ...about, make("p", "", `${sum.free} of ${plural(sum.gpus, "GPU")} free`), list);

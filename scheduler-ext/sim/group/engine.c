@@ -98,12 +98,12 @@ static int pass(struct group_run *run, double until, struct gt_err **err)
 {
     for (;;) {
         double event = run->heap.count ? run->heap.event[0].time : (double)INFINITY;
-        double turn = run->holder.job ? run->holder.turn_ends : (double)INFINITY;
-        if (event > until && turn > until)
+        double end = run->holder.job ? run->holder.reserved_until : (double)INFINITY;
+        if (event > until && end > until)
             return 0;
         int r;
-        if (turn < event) { /* the nodes that were kept are for all again */
-            run->now = turn;
+        if (end < event) { /* the nodes that were kept are for all again */
+            run->now = end;
             gt_meter_advance(&run->meter, run->now);
             r = gt_waiting_start(run, err);
         } else {

@@ -30,7 +30,7 @@ struct gt_sim_outage { /* of a node */
 struct gt_group_options {
     enum gt_queue_policy queue;
     double patience;       /* seconds until nodes are kept for a job that waits; INFINITY: none are */
-    double turn;           /* seconds for which they are; 0: for ever */
+    double reservation;    /* seconds for which they are; 0: for ever */
     uint32_t kept_percent; /* of the GPUs that may be kept, or one node; 0: all */
     double warm_up;        /* part of the jobs before anything is measured, 0 to below 1 */
     double mtbf;           /* mean seconds to the failure of a node; 0: none fails */

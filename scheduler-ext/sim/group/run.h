@@ -38,7 +38,7 @@ struct sim_tenant { /* a namespace */
 /* Nodes that are kept for the job that has waited for long, as the placement controller keeps them. */
 struct sim_holder {
     const struct gt_sim_job *job; /* NULL: none */
-    double turn_ends;             /* seconds */
+    double reserved_until;        /* seconds */
     bool changed;                 /* a kept node failed or came back: choose anew */
     struct gt_node_set kept;
     struct gt_node_set shut; /* of those that have free GPUs, while others are placed */

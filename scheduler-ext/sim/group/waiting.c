@@ -83,7 +83,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
            (uint64_t)gpus * 100 <= (uint64_t)world->up_gpus * percent;
 }
 
-static bool on_hold(void *arg, void *job, uint64_t turn_end_ms)
+static bool on_hold(void *arg, void *job, uint64_t reserved_until_ms)
 {
     struct group_run *run = arg;
     struct sim_holder *holder = &run->holder;
@@ -99,7 +99,8 @@ static bool on_hold(void *arg, void *job, uint64_t turn_end_ms)
     gt_node_set_done(&holder->kept);
     holder->kept = chosen;
     holder->job = found ? job : NULL;
-    holder->turn_ends = turn_end_ms == UINT64_MAX ? (double)INFINITY : (double)turn_end_ms / MS;
+    holder->reserved_until =
+        reserved_until_ms == UINT64_MAX ? (double)INFINITY : (double)reserved_until_ms / MS;
     holder->changed = false;
     return found;
 }
@@ -167,7 +168,7 @@ int gt_waiting_open(struct group_run *run, struct gt_err **err)
     bool keeps = options->queue == GT_QUEUE_BACKFILL || options->queue == GT_QUEUE_TURNS;
     const struct gt_queue_spec spec = {
         .patience_ms = keeps && isfinite(options->patience) ? (uint64_t)(options->patience * MS) : UINT64_MAX,
-        .turn_ms = (uint64_t)(options->turn * MS),
+        .reservation_ms = (uint64_t)(options->reservation * MS),
         .share = share_of,
         .try = try_job,
         .same = same_as,

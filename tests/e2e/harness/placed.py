@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster in which gputopo places jobs: two nodes with kubelets, 40 hollow ones, 5 racks in 2 halls, the companion with all its doors."""
+"""A cluster in which gputopo places jobs: two nodes with kubelets, 40 hollow ones, 5 racks in 2 halls, the companion with webhook and extenders."""
 import json
 import os
 import subprocess
@@ -154,7 +154,7 @@ class Placed:
         return self.companion()["status"]["podIP"]
 
     def prioritize(self, address, pod, nodes, *more):
-        """(status, answer) of kube-scheduler's door; `more`: files of a client's certificate and its key."""
+        """(status, answer) of the extender; `more`: files of a client's certificate and its key."""
         said = self.cluster.ask("control", "/usr/bin/python3", "-c", PRIORITIZE, address, json.dumps({"Pod": pod, "NodeNames": nodes}),
                                 self.tls / "ca.crt", *more)
         status, _, answer = said.partition(" ")

@@ -39,7 +39,7 @@ static void test_unknown_is_not_empty(void **state)
     assert_int_equal(node.free, 0xfc);
     assert_int_equal(node.available, 0x7c);
     assert_string_equal(node_of(cache, "n1").product, "MXC550");
-    assert_int_equal(node_of(cache, "n1").heard_ms, 5);
+    assert_int_equal(node_of(cache, "n1").observed_ms, 5);
     assert_int_equal(counters_of(cache).nodes, 1);
     assert_int_equal(counters_of(cache).nodes_without_topology, 0);
     uint32_t id = gt_cluster_find_node(gt_cache_cluster(cache), "n1");
@@ -86,7 +86,7 @@ static void test_silence(void **state)
     gt_cache_tick(cache, 2000);
     assert_true(cluster_node(cache, "n1").eligible);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .version = "7"), 2000); /* listed again */
-    assert_int_equal(node_of(cache, "n1").heard_ms, 1000);
+    assert_int_equal(node_of(cache, "n1").observed_ms, 1000);
     gt_cache_tick(cache, 2001);
     assert_false(cluster_node(cache, "n1").eligible);
     assert_true(node_of(cache, "n1").stale);

@@ -143,7 +143,7 @@ static struct world *new_world_of_turns(uint64_t patience, uint64_t turn)
     struct world *world = calloc(1, sizeof(*world));
     assert_non_null(world);
     const struct gt_queue_spec spec = {.patience_ms = patience,
-                                       .turn_ms = turn,
+                                       .reservation_ms = turn,
                                        .share = share,
                                        .try = try,
                                        .same = same,
@@ -442,14 +442,14 @@ static void test_turns_of_before(void **state)
                                    .gpus = 8,
                                    .created_s = 1,
                                    .number = 1,
-                                   .turn_end_ms = 500};
+                                   .reserved_until_ms = 500};
     assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
     entry = (struct gt_queue_entry){.job = has,
                                     .share = &world->spaces[0].share,
                                     .gpus = 8,
                                     .created_s = 2,
                                     .number = 2,
-                                    .turn_end_ms = 1040};
+                                    .reserved_until_ms = 1040};
     assert_int_equal(gt_queue_put(world->queue, &entry, NULL), 0);
     expect_holder(world, 1000, has, 1040);
     expect_holder(world, 1040, had, 1140);

@@ -11,7 +11,7 @@
 #include "scheduler-ext/serve/extender.h"
 #include "tests/unit/cache/cache_world.h"
 
-/* The doors as a scheduler sees them: a request's bytes in, status and answer out. */
+/* The extenders as a scheduler sees them: a request's bytes in, status and answer out. */
 
 struct host {
     struct gt_cache *cache;

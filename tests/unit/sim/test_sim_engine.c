@@ -101,7 +101,7 @@ static void test_the_holder_is_served(void **state)
     job[20].pods = job[20].unit = 2;
     struct gt_jobs jobs = {job, MANY, 1};
     struct gt_group_options options = {
-        .queue = GT_QUEUE_BACKFILL, .check = true, .patience = 60, .turn = 600};
+        .queue = GT_QUEUE_BACKFILL, .check = true, .patience = 60, .reservation = 600};
     static struct gt_result kept, free_for_all;
     for (size_t p = 0; gt_group_policies[p]; p++) {
         if (!gt_group_policies[p]->keeps_groups)
@@ -155,7 +155,7 @@ static void test_conservation_and_determinism(void **state)
                 struct gt_group_options options = {.queue = (enum gt_queue_policy)queue,
                                                    .warm_up = 0.2,
                                                    .patience = 60,
-                                                   .turn = 600,
+                                                   .reservation = 600,
                                                    .mtbf = queue ? 0 : 400000,
                                                    .repair = 40000,
                                                    .seed = 9,

@@ -138,7 +138,7 @@ static void test_churn(void **state)
                                                  .spares = round % 4 / 2,
                                                  .minimum = round % 5 ? 0.5 : 1,
                                                  .patience = 60,
-                                                 .turn = 600,
+                                                 .reservation = 600,
                                                  .mtbf = 200000,
                                                  .repair = 20000,
                                                  .seed = round,
