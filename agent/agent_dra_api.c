@@ -4,15 +4,14 @@
 #include <time.h>
 
 #include "agent/agent_private.h"
-#include "agent/slice.h"
 #include "api/names.h"
+#include "api/pod_claim.h"
 #include "api/resource_claim.h"
 #include "api/resource_slice.h"
 #include "base/clock.h"
-#include "base/json_get.h"
-#include "base/json_write.h"
 #include "base/log.h"
 #include "base/time_text.h"
+#include "kube/status.h"
 
 /* What the driver needs of the API server: the claims, the node's ResourceSlice, the pods that wait. */
 
@@ -81,32 +80,19 @@ void gt_agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim, str
 
 /* ---- pods that wait: the kubelet prepares again after a minute, or when anything of the pod changes ---- */
 
-static bool waits_for_claims(const cJSON *pod)
-{
-    const cJSON *status = gt_get(pod, "status");
-    return strcmp(gt_get_string(status, "phase"), "Pending") == 0 &&
-           (gt_get_at(pod, "spec", "resourceClaims") || gt_get(status, "extendedResourceClaimStatus"));
-}
-
 static void retry_pod(struct gt_agent *agent, const cJSON *pod)
 {
     static char failed[] = "a pod that waits for its claim cannot be written";
-    const cJSON *metadata = gt_get(pod, "metadata");
     gt_auto_buf struct gt_buf body = GT_BUF(1024);
     struct gt_kube_call *call;
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
-    gt_json_begin(&body, NULL, '{');
-    gt_json_begin(&body, "metadata", '{');
-    gt_json_add_text(&body, "uid", gt_get_string(metadata, "uid")); /* not another one under its name */
-    gt_json_begin(&body, "annotations", '{');
-    gt_json_add_text(&body, GT_ANNOTATION_RETRIED, now);
-    gt_buf_puts(&body, "}}}");
+    gt_pod_write_retried(gt_kube_meta(pod, "uid"), now, &body);
     const struct gt_kube_request request = {
         .verb = GT_KUBE_MERGE_PATCH,
         .resource = &gt_kube_pods,
-        .namespace_ = gt_get_string(metadata, "namespace"),
-        .name = gt_get_string(metadata, "name"),
+        .namespace_ = gt_kube_meta(pod, "namespace"),
+        .name = gt_kube_meta(pod, "name"),
         .body = body.data,
         .field_manager = GT_MANAGER_AGENT,
         .no_object = true,
@@ -118,7 +104,7 @@ static void retry_pod(struct gt_agent *agent, const cJSON *pod)
 static void on_listed_pod(void *arg, cJSON *pod)
 {
     struct gt_agent *agent = arg;
-    if (!waits_for_claims(pod) || agent->dra_retried >= RETRY_PODS_MAX)
+    if (!gt_pod_waits_for_claims(pod) || agent->dra_retried >= RETRY_PODS_MAX)
         return;
     agent->dra_retried++;
     retry_pod(agent, pod);
@@ -236,10 +222,9 @@ static void on_collected(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_agent *agent = arg;
     const struct gt_dra_claim_id *id = &agent->dra_asked;
-    const cJSON *metadata = gt_get(answer->object, "metadata");
     struct gt_dra_gone *gone = find_gone(agent, id->uid);
-    bool is_gone =
-        answer->status == 404 || (!answer->error && strcmp(gt_get_string(metadata, "uid"), id->uid) != 0);
+    bool is_gone = answer->status == 404 ||
+                   (!answer->error && strcmp(gt_kube_meta(answer->object, "uid"), id->uid) != 0);
     agent->dra_asking = NULL;
     if (gone && (!is_gone || is_listed(agent, id)))
         *gone = (struct gt_dra_gone){0};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
@@ -179,4 +180,23 @@ unsigned gt_claim_gpus_of(const struct gt_claim_of_pod *claim, const cJSON *cont
             return GT_CLAIM_GPUS_MAX; /* a pod that names a request twice is none of the webhook's */
     }
     return gpus;
+}
+
+bool gt_pod_waits_for_claims(const cJSON *pod)
+{
+    const cJSON *status = gt_get(pod, "status");
+    return strcmp(gt_get_string(status, "phase"), "Pending") == 0 &&
+           (gt_get_at(pod, "spec", "resourceClaims") || gt_get(status, "extendedResourceClaimStatus"));
+}
+
+void gt_pod_write_retried(const char *uid, const char *now, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "uid", uid);
+    gt_json_begin(to, "annotations", '{');
+    gt_json_add_text(to, GT_ANNOTATION_RETRIED, now);
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
 }

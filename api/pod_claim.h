@@ -56,4 +56,10 @@ void gt_claim_of_pod_read(const cJSON *spec, struct gt_claim_of_pod *ret);
 /* The GPUs that a container has of it. */
 unsigned gt_claim_gpus_of(const struct gt_claim_of_pod *claim, const cJSON *container);
 
+/* Whether a pod is Pending and has claims of any driver: its kubelet may be waiting to prepare them. */
+bool gt_pod_waits_for_claims(const cJSON *pod);
+/* Appends the merge patch after which its kubelet prepares them again: GT_ANNOTATION_RETRIED. `uid`: that no
+ * other pod of its name is meant; `now`: gt_time_text(). */
+void gt_pod_write_retried(const char *uid, const char *now, struct gt_buf *to);
+
 #endif
