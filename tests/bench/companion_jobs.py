@@ -3,12 +3,13 @@
 """Jobs in a cluster of many Node objects: a real API server and etcd, the real kube-scheduler and Volcano's scheduler, no
 kubelet. How long gates stay, and how many pods are placed in a second with and without gputopo-scheduler.
 
-    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano, plugins)
+    companion_jobs.py BUILD/bin [NODES [PODS [WHAT]]]      (1,000, 2,000, everything; or gates, kube, flow, volcano, plugins, pairs)
 
 The programs are looked for in $GPUTOPO_KUBE_BIN, on PATH and where `./dev e2e` builds them; what is not there is skipped."""
 import base64
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from placement_driver import indexed_pod, template
 from real_api import SEARCH
 
 POD_GPUS, GANG = 2, 8  # throughput: jobs of 8 pods, 16 GPUs in one supernode
+PAIRS = 4
 AHEAD = 16  # as they are made: so many jobs have their first pod before the other pods of the first of them come
 DAEMONSET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../daemonset")
 WEBHOOK, POLICIES = f"{DAEMONSET}/components/placement/webhook.yaml", f"{DAEMONSET}/base/policy.yaml"
@@ -72,7 +74,7 @@ class Bench:
     def __init__(self, binaries, folder, nodes, pods):
         self.binaries, self.folder, self.nodes, self.count = os.path.abspath(binaries), folder, nodes, pods
         self.api = Api(folder, self.FLAGS)
-        self.serial, self.rates, self.costs, self.volcano_there = 0, {}, {}, False
+        self.serial, self.rates, self.costs, self.allocated, self.volcano_there = 0, {}, {}, {}, False
 
     # programs
 
@@ -296,17 +298,24 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             if companion:
                 processes["gputopo-scheduler"] = companion.process.pid
             processes = {k: (v, cpu_seconds(v)) for k, v in processes.items()}
-            busy, begin = machine_busy(), time.monotonic()
+            before, busy, begin = self.allocated_bytes(), machine_busy(), time.monotonic()
             self.api.create_all([pod for pods in waiting for pod in pods])
             whole = watch.wait(watch.bound, self.count, BOUND_S)
             self.rates[name] = len(watch.bound) / (max(watch.bound.values(), default=time.monotonic()) - begin)
             measure(f"{name}: pods made and placed", self.rates[name], "1/s")
+            self.allocated[name] = (self.allocated_bytes() - before) / max(1, len(watch.bound))
+            measure("  the API server allocates, a pod", self.allocated[name] / 1000, "kB")
             if not whole:
                 measure(f"{name}: only so many of {self.count} after {BOUND_S} s", len(watch.bound), "")
             if part == "placement":
                 admitted = companion.metrics()["gputopo_placement_pods_admitted_total"]
                 measure("  made with their plan", 100 * admitted / self.count, "%")
             self.tell(name, processes, busy, watch, companion if part == "placement" else None, units)
+
+    def allocated_bytes(self):
+        """By the API server since it began: the same on a busy machine as on a quiet one."""
+        found = re.search(r"^go_memstats_alloc_bytes_total (\S+)", self.api.kubectl("get", "--raw", "/metrics"), re.M)
+        return float(found[1])
 
     def tell(self, name, processes, busy, watch, companion, whole_jobs):
         """What it cost, a pod, and what became of the jobs."""
@@ -352,6 +361,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.run_volcano()
         if what in ("", "plugins"):
             self.run_plugins()
+        if what == "pairs":
+            self.run_pairs()
 
     def run_kube(self):
         print(f"# kube-scheduler: {self.count} pods of {POD_GPUS} GPUs in jobs of {GANG}")
@@ -382,6 +393,28 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
             self.ratio("door 3 to HyperNodes", "Volcano, door 3, made", "Volcano, HyperNodes, made", ">10")
             self.ratio("kube-scheduler with door 3 to HyperNodes", "kube-scheduler, door 3, made", "Volcano, HyperNodes, made",
                        ">10")
+
+    def run_pairs(self):
+        """In turn, so that what else the machine does falls on both."""
+        print(f"# As pods are made, alone and with placement in turn: {self.count} of {POD_GPUS} GPUs in jobs of {GANG}")
+        programs = [("kube-scheduler", self.kube_scheduler, {}, ">0.9")] if shutil.which("kube-scheduler", path=SEARCH) else []
+        if self.has_volcano():
+            programs.append(("Volcano", self.volcano, {"volcano": True}, ">1.5"))
+        for name, scheduler, how, goal in programs:
+            sums = {None: [0, 0, 0], "placement": [0, 0, 0]}
+            for pair in range(PAIRS):
+                for part in (None, "placement") if pair % 2 == 0 else ("placement", None):
+                    run = f"{name} {'with ' + part if part else 'alone'}, pair {pair + 1}"
+                    self.flow(run, scheduler, part, **how)
+                    for i, value in enumerate((self.count / self.rates[run], self.costs[run], self.allocated[run])):
+                        sums[part][i] += value
+            (time_alone, cost_alone, bytes_alone), (time_placed, cost_placed, bytes_placed) = sums[None], sums["placement"]
+            measure(f"{name}: CPU, all, alone, ms a pod", 1000 * cost_alone / PAIRS, "ms")
+            measure(f"{name}: CPU, all, with placement, ms a pod", 1000 * cost_placed / PAIRS, "ms")
+            measure(f"{name}: allocated by the API server, alone, a pod", bytes_alone / PAIRS / 1000, "kB")
+            measure(f"{name}: allocated by the API server, with placement, a pod", bytes_placed / PAIRS / 1000, "kB")
+            measure(f"{name}: pods in a second, with placement to alone", time_alone / time_placed, "", goal)
+            measure(f"{name}: what it would be if CPU alone counted", cost_alone / cost_placed, "")
 
     def has_volcano(self):
         if not self.volcano_there:
@@ -417,8 +450,8 @@ clientConnection: {{kubeconfig: {self.api.kubeconfig}, qps: 5000, burst: 5000}}{
 
 def main():
     numbers, what = [int(n) for n in sys.argv[2:4]], "".join(sys.argv[4:])
-    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano", "plugins") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
-        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano|plugins]]] (a release build)\n")
+    if not 1 < len(sys.argv) < 6 or what not in ("", "gates", "kube", "flow", "volcano", "plugins", "pairs") or not os.path.exists(os.path.join(sys.argv[1], "gputopo-scheduler")):
+        sys.stderr.write("usage: companion_jobs.py DIRECTORY-OF-THE-PROGRAMS [NODES [PODS [gates|kube|flow|volcano|plugins|pairs]]] (a release build)\n")
         sys.exit(2)
     if not RealServer.is_there():
         print("skipped\tjobs against a real API server: kube-apiserver, kubectl or etcd is not there (./dev e2e builds the "
