@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything at once for a quarter of an hour: jobs of all kinds come and go, nodes die and come back, queues change, and the
-companion is replaced every minute. What has to hold then is checked over all objects."""
+"""Everything at once for a quarter of an hour (45 seconds with --quick): jobs of all kinds come and go, nodes die and come back, queues
+change, and the companion is replaced every minute. What has to hold then is checked over all objects."""
 import json
 import os
 import random
@@ -8,13 +8,15 @@ import subprocess
 import time
 
 from harness.placed import annotation, gpus_of, job, pod_template, rack_of, statefulset
+from harness.report import quick
 from harness.waiting import Failed, until
 
 from cases_queues import ALL_ACTIONS, queue
 from cases_volcano import task, vcjob
 
 MINUTES = float(os.environ.get("GPUTOPO_CHURN_MINUTES", 15))
-EVERY = 4.5  # seconds, a job: 200 in 15 minutes
+EVERY = {"job": 4.5, "companion": 60, "node": 40, "queue": 25}  # seconds; 200 jobs in 15 minutes
+QUICK_MINUTES, QUICKER = 0.75, 2  # of the quick form: 20 jobs, and all of it faster
 GPUS = "metax-tech.com/gpu"
 QUEUES = ("default", "small", "light")
 DEAD = {"key": "test.local/dead", "effect": "NoExecute"}
@@ -27,6 +29,7 @@ class ChurnCases:
         self.placed, self.volcano, self.operator, self.cluster, self.report = placed, volcano, operator, placed.cluster, report
         self.seed = int(os.environ.get("GPUTOPO_SEED", 0)) or random.randrange(1, 1 << 31)
         self.chance = random.Random(self.seed)
+        self.minutes, self.faster = (QUICK_MINUTES, QUICKER) if report.is_quick else (MINUTES, 1)
         self.alive, self.dead, self.made = {}, {}, 0  # {name: (kind, shape, when it is deleted)}, {node: when it is back}
 
     # what is submitted
@@ -69,7 +72,7 @@ class ChurnCases:
         shape = self.chance.choice(SHAPES)
         name, self.made = f"churn-{self.made}", self.made + 1
         self.KINDS[kind](self, name, *shape, self.chance.choice(QUEUES))
-        self.alive[name] = kind, shape, time.monotonic() + self.chance.uniform(20, 100)
+        self.alive[name] = kind, shape, time.monotonic() + self.chance.uniform(20, 100) / self.faster
 
     def delete(self, now):
         for name, (kind, _, end) in list(self.alive.items()):
@@ -89,7 +92,7 @@ class ChurnCases:
     def kill_node(self, now):
         node = self.chance.choice([name for name in self.placed.hollow.names if name not in self.dead])
         self.set_node(node, True)
-        self.dead[node] = now + self.chance.uniform(20, 60)
+        self.dead[node] = now + self.chance.uniform(20, 60) / self.faster
 
     def revive(self, now):
         for node, end in list(self.dead.items()):
@@ -101,15 +104,17 @@ class ChurnCases:
         pod = self.placed.companion()["metadata"]["name"]
         self.cluster.kubectl("delete", "pod", pod, "-n", "gputopo-system", "--grace-period=1", "--wait=false")
 
+    @quick
     def churn(self):
         """All of it, by a clock of its own each."""
         self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))
         self.placed.create(queue("small", weight=1, capability={GPUS: "64"}))
         self.placed.create(queue("light", weight=1))
         start = time.monotonic()
-        clocks = {self.submit: EVERY, self.replace_companion: 60, lambda: self.kill_node(now): 40, self.change_queue: 25}
+        runs = {"job": self.submit, "companion": self.replace_companion, "node": lambda: self.kill_node(now), "queue": self.change_queue}
+        clocks = {run: EVERY[what] / self.faster for what, run in runs.items()}
         due = {run: start + (0 if run == self.submit else every) for run, every in clocks.items()}
-        while (now := time.monotonic()) < start + MINUTES * 60:
+        while (now := time.monotonic()) < start + self.minutes * 60:
             self.delete(now)
             self.revive(now)
             for run, when in due.items():
@@ -121,6 +126,7 @@ class ChurnCases:
 
     # what has to hold
 
+    @quick
     def calm(self):
         """Nothing changes any more; then who waits, waits for a reason."""
         self.revive(float("inf"))
@@ -148,6 +154,7 @@ class ChurnCases:
             found.setdefault(pod["metadata"]["labels"]["churn"], []).append(pod)
         return found
 
+    @quick
     def units_whole(self):
         """No unit in two supernodes, no GPU twice."""
         self.placed.no_gpu_twice()
@@ -171,6 +178,7 @@ class ChurnCases:
                 for one in pod["status"].get("conditions", []) if one["type"] == "GPUPlacement" and one["status"] == "False"}
         return sorted(told)[0] if told else ("", "")
 
+    @quick
     def nobody_waits(self):
         """For whom there is room by `gputopo plan` on the cluster as it is."""
         told, wrong, counts = self.dump(), [], {}
@@ -214,6 +222,7 @@ class ChurnCases:
         return told.get("status", {}).get("phase", "Pending") == "Pending" or (
             limit and int(used) + sum(gpus_of(pod) for pod in pods) > int(limit))
 
+    @quick
     def nothing_held(self):
         """By jobs that are not there: neither objects nor GPUs."""
         for name, (kind, _, _) in self.alive.items():
@@ -228,7 +237,9 @@ class ChurnCases:
     def run(self):
         case = self.report.case
         self.operator.start()
-        if not case(f"{MINUTES * 60 / EVERY:.0f} jobs of five kinds in {MINUTES:g} minutes, nodes that die, queues that change, a new companion every minute",
+        seconds = self.minutes * 60
+        jobs, companion = round(seconds / (EVERY["job"] / self.faster)), EVERY["companion"] / self.faster
+        if not case(f"{jobs} jobs of five kinds in {seconds:.0f} s, nodes that die, queues that change, a new companion every {companion:.0f} s",
                     self.churn):
             return
         case("afterwards all comes to rest", self.calm)

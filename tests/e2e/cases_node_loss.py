@@ -4,6 +4,7 @@ import json
 
 from harness import install
 from harness.placed import annotation, job, pod_template, rack_of
+from harness.report import quick
 from harness.waiting import same, until
 
 RACKS = {1: 3, 4: 4, 5: 4}  # hollow nodes; the two with kubelets make it five in rack 1
@@ -19,6 +20,7 @@ class NodeLossCases:
 
     # steps
 
+    @quick
     def companion_elsewhere(self):
         """It answers the webhook: that is another story."""
         self.cluster.kubectl("patch", "deployment", "gputopo-scheduler", "-n", install.NAMESPACE, "--type=json", "-p", json.dumps(
@@ -79,6 +81,7 @@ class NodeLossCases:
 
     # cases
 
+    @quick
     def spare(self):
         """The pod of the lost node goes to the spare, a node with a kubelet, and gets its planned GPUs there; no other moves."""
         self.set_spares(1)
