@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/time_text.h"
-#include "scheduler-ext/placement/content.h"
-#include "scheduler-ext/placement/parts.h"
+#include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/write.h"
 
 enum {

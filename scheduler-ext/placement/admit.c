@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "scheduler-ext/placement/content.h"
+#include "scheduler-ext/placement/objects.h"
 #include "scheduler-ext/placement/state.h"
 
 /* Pods that are made after the plan of their job: a place is kept for each, so it gets its plan when it is

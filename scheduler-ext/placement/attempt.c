@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/time_text.h"
-#include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 /* A waiting job's turn, and the nodes that are kept for the one that waits longest. */
 

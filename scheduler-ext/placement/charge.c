@@ -4,7 +4,6 @@
 #include "api/names.h"
 #include "base/digest.h"
 #include "kube/status.h"
-#include "scheduler-ext/placement/acknowledge.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/claims.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/bits.h"
 #include "base/digest.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/placement/evict.h"
 #include "scheduler-ext/placement/write.h"
 
 static bool may_write(struct reconcile *reconcile, const struct record *record,

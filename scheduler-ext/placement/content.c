@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/content.h"
+#include "scheduler-ext/placement/objects.h"
 
 #include <errno.h>
 #include <string.h>

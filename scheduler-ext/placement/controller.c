@@ -6,8 +6,6 @@
 
 #include "base/clock.h"
 #include "kube/status.h"
-#include "scheduler-ext/placement/acknowledge.h"
-#include "scheduler-ext/placement/evict.h"
 #include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/evict.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "scheduler-ext/placement/claims.h"
+#include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Writes the plans of gated pods and lifts their gates, when the API server has acknowledged the plan. */

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "base/time_text.h"
-#include "scheduler-ext/placement/acknowledge.h"
-#include "scheduler-ext/placement/evict.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 /*
  * Units that have lost nodes, of jobs that want them moved (annotation on-node-loss). First another place is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/placement/parts.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/time_text.h"
-#include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/reconcile.h"
 
 /* How long places are kept for pods of a job that do not exist. */
 

@@ -7,10 +7,8 @@
 #include "base/time_text.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/part.h"
-#include "scheduler-ext/placement/acknowledge.h"
-#include "scheduler-ext/placement/claims.h"
-#include "scheduler-ext/placement/content.h"
-#include "scheduler-ext/placement/evict.h"
+#include "scheduler-ext/placement/objects.h"
+#include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Reconciles one job, from nothing but the cache, its reservations, and what its pods' objects said last:

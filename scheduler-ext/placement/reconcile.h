@@ -119,4 +119,110 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile);
 bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod,
                            struct record *record);
 
+/* ---- acknowledge.c ---- */
+/*
+ * A plan is true once it stands in the job's GPUPlacement. The way of a plan to its pods:
+ *
+ *  1. Pods get their plan only from an object that this leader has written in its term, and whose write the
+ *     API server has acknowledged. So a new leader writes the object first, with a higher epoch: a write of
+ *     the object by the old leader that comes later fails, since the version is another.
+ *  2. Where places change that an acknowledged plan named, a write of the old plan may be on its way to a
+ *     gated pod. Each of these pods is fenced first: a write of the new epoch moves its version on, so that
+ *     the older write fails. The new plan is written when this leader has all fences acknowledged. The same
+ *     goes for all gated pods where the object is not there though a plan may have been: it was there before,
+ *     or the job is older than this leader's term.
+ *     So long its GPUs are no other job's either: it keeps the old places until then.
+ *  3. Nothing can be fenced where no pod is seen: the webhook may have let one be made with the old plan.
+ *     Such a place changes only when no request can last any more that was made before the last offer, or
+ *     before this leader's term (request_ms of times.h; the watch of pods is not as far behind).
+ *
+ *  4. A plan that one object does not hold stands in parts, which are made first; the write of the job's
+ *     object that names them makes it true (parts.c below).
+ *
+ * tests/model/placement_protocol.py searches the states of this protocol.
+ */
+
+/* Whether the places of gated pods, and those that are reserved, stand in the object as this leader wrote it.
+ * Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
+bool gt_placement_acknowledge(struct reconcile *reconcile);
+
+/* Whether its promises may be given up, and their GPUs go to others: no write that names them can come any
+ * more. Otherwise what is to be done next for that is done; the job is reconciled again afterwards. */
+bool gt_placement_may_give_up(struct reconcile *reconcile);
+
+/* Has the object say why the job waits. `view` NULL: the job has none. */
+void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, const struct gt_owner *owner);
+
+/* A new term, and its end: nothing counts as acknowledged. */
+void gt_placement_forget_acknowledged(struct gt_placement *placement);
+
+/* Deletes the objects of jobs that have no pods any more; in the first minute of a term the watch of pods may
+ * be behind that of objects. */
+void gt_placement_collect(struct gt_placement *placement);
+
+/* What the object says of a job; nothing where there is none. For a replica that does not act. */
+void gt_placement_read_job(const struct gt_placement *placement, const char *key,
+                           struct gt_placement_job *to);
+
+/* The object of a new job is found; none is made. */
+void gt_placement_attach(struct pjob *pjob);
+
+/* ---- parts.c ---- */
+/*
+ * A plan that one object does not hold stands in parts. Only the write of the job's object makes it true, and
+ * none of the rules of acknowledge.c is another one for it, since
+ *
+ *  - a part is made once and never changed: another plan has other parts. The digest in its name is that of
+ *    its epoch and its content, so a late write of an old leader makes what is named, or what nobody names;
+ *  - the job's object names its parts when all are acknowledged, and not before;
+ *  - where one is not there, or not as it was written, nobody knows what was planned: it is as if the job's
+ *    object were not there;
+ *  - a part is deleted when it can never be named again: the job's object names others, its epoch is as high,
+ *    and no write of it by another leader can be on its way: this one wrote it, or has led for request_ms.
+ */
+
+/* Whether the plan of the content may be written: it fits into one object, or its parts are there and the
+ * object has their names instead. 0: parts are still to be acknowledged, and the job is reconciled again. */
+int gt_placement_make_parts(struct reconcile *reconcile, struct placement_content *content,
+                            struct gt_err **err);
+
+/* Whether it is a part that no object of a job will name again. */
+bool gt_placement_is_left_over(const struct gt_placement *placement, struct placement_object *object);
+
+/* ---- claims.c ---- */
+/*
+ * Pods that have their GPUs by a claim. While such a pod is gated its claim holds the GPUs of its plan or
+ * none: kube-scheduler binds it to just these then. A claim that holds others is cleared, and so is that of a
+ * pod whose plan was lost, unless a scheduler has taken it. Each write holds for one version of the claim, so
+ * none of an older plan comes later; what was written counts when the watch tells, for so every allocation
+ * that was there before has been seen, too.
+ *
+ * One GPU can still come into two claims: a scheduler chooses it before it hears of ours, and writes that
+ * later. So gates stay for claims_ms (times.h) after all claims of their plans were seen; what is seen
+ * meanwhile is planned around.
+ */
+
+/* Whether the pod's gate may go as far as its claim goes; otherwise what is to be done next for that is done,
+ * and the job is reconciled again. */
+bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record);
+/* Clears what no plan holds any more. */
+void gt_claims_clear(struct reconcile *reconcile);
+/* Pods on their nodes that cannot start, since another claim was first: where that lasts (unschedulable_ms)
+ * it is told, and those whose owners make others are evicted, where that is wanted. In a round of
+ * evictions. */
+void gt_claims_handle_refused(struct reconcile *reconcile);
+
+/* ---- evict.c ---- */
+/* Evictions of a job's pods through the API server, which asks their disruption budgets. A pod is asked for
+ * again only when it is still there a while after the last answer. */
+
+/* Why the last request for a pod of the job was refused; NULL: none was. For gt_evict_end(). */
+const char *gt_evict_refusal(const struct pjob *pjob);
+/* A round of the job: pods that are not named until its end are to stay. */
+void gt_evict_begin(struct pjob *pjob);
+void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod);
+void gt_evict_end(struct pjob *pjob);
+
+void gt_evictions_done(struct pjob *pjob);
+
 #endif

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "scheduler-ext/placement/acknowledge.h"
+#include "scheduler-ext/placement/reconcile.h"
 #include "scheduler-ext/placement/write.h"
 
 /* Tells people why a job waits: in its GPUPlacement, in a condition of its first pods, in an event, and in

@@ -29,7 +29,7 @@ OF_PODS = (LIFT, FENCE, OFFER)
 
 TORN = "a unit is in two supernodes"
 
-# The rules that make it safe, as scheduler-ext/placement/acknowledge.h has them; each can be left out.
+# The rules that make it safe, as scheduler-ext/placement/reconcile.h has them; each can be left out.
 RULES = {
     "object": "a plan is lifted only from an object; else pods get it from the leader's memory",
     "acknowledged": "gates go only when the answer to the object's write has come",

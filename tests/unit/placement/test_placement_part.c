@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/part.h"
-#include "scheduler-ext/placement/content.h"
+#include "scheduler-ext/placement/objects.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
