@@ -219,6 +219,86 @@ class VolcanoPluginCases:
             same(sum('reflector="supernodes"' in line and "Starting reflector" in line for line in scheduler.log().splitlines()), 1,
                  "who follows the supernodes")
 
+    # preempt and reclaim
+
+    STAYS = "volcano.sh/preemptable"
+
+    def full_racks(self, action, stay):
+        """Each rack is full of a job of eight pods. The first of each goes slowly, and `stay` from the fourth on may not be evicted.
+        (Volcano lets nobody into a queue that is full of gangs.)"""
+        self.volcano.reload(self.volcano.manual(AFFINITY).replace("allocate, ", f"allocate, {action}, "))
+        self.placed.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "rank-high"}, "value": 1000})
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
+            vcjob(f"low-{rack}", task("t", 8, pod_template(8, labels={"case": "low"}, nodeSelector={"rack": str(rack)})), minAvailable=1)
+            for rack in range(1, 6)]})
+        self.placed.bound("case=low", 40)
+        for rack in range(1, 6):
+            self.patch(f"low-{rack}-t-0", finalizers=["gputopo.test/slow"])
+            for number in range(3, 3 + stay):
+                self.patch(f"low-{rack}-t-{number}", annotations={self.STAYS: "false"})
+            until("all GPUs of the rack to be in use", lambda rack=rack: all(
+                self.cluster.get("ngt", f"hollow-{rack}-{number}")["status"].get("freeCount") == 0 for number in range(8)))
+        return self.running()
+
+    def patch(self, pod, **metadata):
+        self.cluster.kubectl("patch", "pod", pod, "--type=merge", "-p", json.dumps({"metadata": metadata}))
+
+    def let_go(self):
+        for pod in self.cluster.get("pods", "-n", "default", "-l", "case=low")["items"]:
+            if pod["metadata"].get("finalizers"):
+                self.patch(pod["metadata"]["name"], finalizers=None)
+
+    def running(self):
+        """By UID: the pods of the full racks that are on nodes and stay there."""
+        return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in self.placed.pods("case=low").values() if pod["spec"].get("nodeName")}
+
+    def rack_for(self, action, pods, **high):
+        """Nobody goes while one pod too many of each rack may not; then just the pods of one rack, whose places are kept until the last of them
+        has gone."""
+        before = self.full_racks(action, 9 - pods)
+        self.placed.create(vcjob("high", task("t", pods, pod_template(8, group=8 * pods, **high)), minAvailable=pods, **high,
+                                 **({"queue": "poor"} if action == "reclaim" else {})))
+        self.unschedulable("high", f"1 unit of {8 * pods} GPUs needed")
+        self.volcano.rounds(7)
+        same(self.running(), before, "pods that run while there are not enough that may go")
+        self.patch("low-4-t-3", annotations={self.STAYS: None})
+        gone = lambda: {uid: node for uid, node in before.items() if uid not in self.running()}
+        until(f"{pods} pods to be evicted", lambda: len(gone()) >= pods or (False, gone()))
+        first = gone()
+        same(len(first), pods, "pods that were evicted")
+        same({rack_of(node) for node in first.values()}, {"4"}, "their racks")
+        self.placed.create(vcjob("rival", task("t", 1, pod_template(1, nodeSelector={"rack": "4"})), minAvailable=1))
+        self.volcano.rounds(5)
+        self.placed.untouched(self.placed.pods("volcano.sh/job-name=rival"))
+        same([pod["spec"].get("nodeName") for pod in self.placed.pods("volcano.sh/job-name=high").values()], [None] * pods,
+             "nodes of the job while a pod is still going")
+        same(gone(), first, "pods that were evicted, later")
+        self.let_go()
+        after = self.check_units("volcano.sh/job-name=high", pods, pods)
+        same(sorted(pod["spec"]["nodeName"] for pod in after), sorted(first.values()), "its nodes")
+        same(gone(), first, "pods that were evicted, at the end")
+        self.placed.no_gpu_twice()
+        return f"{pods} pods of rack 4 went"
+
+    @contextlib.contextmanager
+    def in_the_end(self):
+        """Whatever became of the case, no pod stays for its finalizer, and the next case has the manual's actions."""
+        try:
+            yield
+        finally:
+            self.let_go()
+            self.volcano.reload(self.volcano.manual(AFFINITY))
+
+    @quick
+    def preempted(self):
+        with self.in_the_end():
+            return self.rack_for("preempt", 8, priorityClassName="rank-high")
+
+    def reclaimed(self):
+        self.placed.apply({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "poor"}, "spec": {"weight": 1}})
+        with self.in_the_end():
+            return self.rack_for("reclaim", 4)
+
     # Volcano's own
 
     def documented(self):
@@ -373,6 +453,8 @@ class VolcanoPluginCases:
         case("minAvailable of one unit: it starts, and grows", self.part)
         case("the scheduler is killed in the middle of gangs", self.killed)
         case("the successor of a pod of a unit comes home", self.replaced)
+        case("preempt: nobody goes for nothing, then one rack's pods, and their places are kept", self.preempted)
+        case("reclaim: likewise for a queue below its share", self.reclaimed)
         case("Kubeflow's training operator runs", self.operators.prepare)
         case("the manual's PyTorchJob", self.operators.pytorch)
         case("the same with atoms of 16", lambda: self.operators.pytorch(16))
