@@ -56,6 +56,16 @@
 #define GT_LABEL_MEMBER_OF   GT_API_GROUP "/member-of"
 #define GT_LABEL_TIER_PREFIX GT_API_GROUP "/tier-"
 
+/* By which a Node names its supernode itself: the default, which no kubelet may set (the admission
+ * plugin NodeRestriction), and that of earlier versions, which is not read any more. */
+#define GT_LABEL_SUPERNODE     "node-restriction.kubernetes.io/gputopo-supernode"
+#define GT_LABEL_OLD_SUPERNODE GT_API_GROUP "/supernode"
+
+/* Taints that the control plane sets by a Node's readiness and cordon. */
+#define GT_TAINT_KEY_UNSCHEDULABLE "node.kubernetes.io/unschedulable"
+#define GT_TAINT_KEY_NOT_READY     "node.kubernetes.io/not-ready"
+#define GT_TAINT_KEY_UNREACHABLE   "node.kubernetes.io/unreachable"
+
 /* On a Supernode: so many of its nodes are for replacements alone. */
 #define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
 
@@ -67,9 +77,31 @@
 #define GT_ANNOTATION_ATOMIC       "metax-tech.com/atomic-gpu-group-size"
 #define GT_ANNOTATION_LOSS         "metax-tech.com/on-node-loss"
 
+/* By what the controllers of jobs say which pod of which job it is. Volcano and Job write the same
+ * key as label and as annotation, older versions as one of them. */
+#define GT_LABEL_PYTORCH_JOB        "training.kubeflow.org/job-name"
+#define GT_LABEL_PYTORCH_TYPE       "training.kubeflow.org/replica-type"
+#define GT_LABEL_PYTORCH_INDEX      "training.kubeflow.org/replica-index"
+#define GT_LABEL_VOLCANO_JOB        "volcano.sh/job-name"
+#define GT_LABEL_VOLCANO_TASK       "volcano.sh/task-spec"
+#define GT_LABEL_VOLCANO_INDEX      "volcano.sh/task-index"
+#define GT_LABEL_ELASTIC_JOB        "elasticjob.dlrover/name"
+#define GT_LABEL_ELASTIC_TYPE       "elasticjob.dlrover/replica-type"
+#define GT_LABEL_ELASTIC_INDEX      "elasticjob.dlrover/rank-index"
+#define GT_LABEL_JOB                "batch.kubernetes.io/job-name"
+#define GT_LABEL_OLD_JOB            "job-name" /* before Kubernetes 1.27 */
+#define GT_LABEL_JOB_INDEX          "batch.kubernetes.io/job-completion-index"
+#define GT_LABEL_STATEFUL_SET_INDEX "apps.kubernetes.io/pod-index"
+
 /* Volcano: a pod's PodGroup, and the name that its scheduler has unless it is told another. */
 #define GT_ANNOTATION_POD_GROUP "scheduling.k8s.io/group-name"
 #define GT_SCHEDULER_VOLCANO    "volcano"
+
+/* Gates of others: Volcano lifts its own when it has placed the pod; Kueue's go when the pod is admitted, and
+ * when it has its topology domain. */
+#define GT_GATE_VOLCANO        "scheduling.volcano.sh/queue-allocation-gate"
+#define GT_GATE_KUEUE          "kueue.x-k8s.io/admission"
+#define GT_GATE_KUEUE_TOPOLOGY "kueue.x-k8s.io/topology"
 
 /* What gputopo-scheduler writes on a pod. */
 #define GT_GATE                  "metax-tech.com/gpu-placement"
@@ -97,6 +129,9 @@
 #define GT_MANAGER_USAGE     GT_AGENT_NAME "-usage"
 #define GT_MANAGER_LABELS    GT_AGENT_NAME "-labels"
 #define GT_MANAGER_COMPANION GT_COMPANION_NAME
+
+/* On the companion's Lease: what its holder notes for the one that follows. */
+#define GT_ANNOTATION_LEASE_NOTE GT_API_GROUP "/note"
 
 /* On objects of others' kinds, and of ours: which program keeps them, GT_COMPANION_NAME. */
 #define GT_LABEL_MANAGED_BY "app.kubernetes.io/managed-by"

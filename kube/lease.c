@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
@@ -37,7 +38,7 @@ int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt
 
 const char *gt_kube_lease_note(const cJSON *object)
 {
-    return gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_KUBE_LEASE_NOTE);
+    return gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_ANNOTATION_LEASE_NOTE);
 }
 
 void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
@@ -52,7 +53,7 @@ void gt_kube_lease_write(struct gt_buf *to, const char *namespace_, const char *
     gt_json_add_text_if(to, "resourceVersion", lease->resource_version);
     if (lease->note && *lease->note) {
         gt_json_begin(to, "annotations", '{');
-        gt_json_add_text(to, GT_KUBE_LEASE_NOTE, lease->note);
+        gt_json_add_text(to, GT_ANNOTATION_LEASE_NOTE, lease->note);
         gt_json_end(to, '}');
     }
     gt_json_end(to, '}');

@@ -21,11 +21,8 @@ struct gt_kube_lease {
     char acquired[GT_TIME_TEXT_SIZE]; /* as it was read; "" where it was not there */
     char renewed[GT_TIME_TEXT_SIZE];
     char resource_version[GT_KUBE_VERSION_MAX]; /* "" for a create */
-    const char
-        *note; /* written as the annotation GT_KUBE_LEASE_NOTE, borrowed; NULL, and after a read: none */
+    const char *note; /* written as GT_ANNOTATION_LEASE_NOTE, borrowed; NULL, and after a read: none */
 };
-
-#define GT_KUBE_LEASE_NOTE "topology.metax-tech.com/note"
 
 /* -EBADMSG where the object is no lease. */
 int gt_kube_lease_read(const cJSON *object, struct gt_kube_lease *ret, struct gt_err **err);

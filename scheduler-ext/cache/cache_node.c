@@ -10,8 +10,8 @@
 /* Taints that only say what a node's readiness and cordon say already. */
 static bool is_told_otherwise(const char *key)
 {
-    static const char *const keys[] = {"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready",
-                                       "node.kubernetes.io/unreachable"};
+    static const char *const keys[] = {GT_TAINT_KEY_UNSCHEDULABLE, GT_TAINT_KEY_NOT_READY,
+                                       GT_TAINT_KEY_UNREACHABLE};
     for (size_t i = 0; i < GT_COUNT(keys); i++)
         if (strcmp(key, keys[i]) == 0)
             return true;

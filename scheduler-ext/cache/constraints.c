@@ -134,8 +134,7 @@ static void add_tolerations(struct constraints_maker *maker, const cJSON *tolera
         if (!key && !exists)
             continue; /* the API server lets no such one pass */
         /* The two that every pod gets say nothing: a node that is not ready takes no pods. */
-        if (key && (strcmp(key, "node.kubernetes.io/not-ready") == 0 ||
-                    strcmp(key, "node.kubernetes.io/unreachable") == 0))
+        if (key && (strcmp(key, GT_TAINT_KEY_NOT_READY) == 0 || strcmp(key, GT_TAINT_KEY_UNREACHABLE) == 0))
             continue;
         struct constraint_toleration made = {.exists = exists};
         made.key = key ? keep(maker, key) : NULL;

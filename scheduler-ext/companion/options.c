@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -237,7 +238,7 @@ static const struct gt_option table[] = {
     {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
      read_name, COMPANION_FIELD(namespace_), .max = NAMESPACE_NAME_MAX},
     {"supernode-label", "KEYS",
-     "node label that names a supernode, the first of a list that is there, or none (" GT_SUPERNODE_LABEL ")",
+     "node label that names a supernode, the first of a list that is there, or none (" GT_LABEL_SUPERNODE ")",
      read_label_keys, COMPANION_FIELD(supernode_label)},
     {"supernodes-config", "WHAT",
      "ConfigMap of supernodes, a file where it has a slash, or none (gputopo-supernodes)",
@@ -382,7 +383,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .webhook_except = "kube-system",
         .extender_clients = "kube-scheduler,system:kube-scheduler",
         .parts = default_parts(),
-        .supernode_label = GT_SUPERNODE_LABEL,
+        .supernode_label = GT_LABEL_SUPERNODE,
         .supernodes_config = "gputopo-supernodes",
         .namespace_weights = "gputopo-namespace-weights",
         .leader_elect = true,

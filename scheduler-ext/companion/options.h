@@ -12,9 +12,6 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
-/* No kubelet may set a label with this prefix (the admission plugin NodeRestriction). */
-#define GT_SUPERNODE_LABEL "node-restriction.kubernetes.io/gputopo-supernode"
-
 /* The command line of gputopo-scheduler, and the file of --config behind it (docs/reference/scheduler.md).
  * Texts point into argv, literals, or `config`. */
 struct gt_companion_options {

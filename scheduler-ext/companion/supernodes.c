@@ -186,16 +186,16 @@ static void run(void *arg)
 /* The default key of earlier versions, which a kubelet may set on its own Node. Said once. */
 static void check_old_label(struct gt_supernodes *self, const cJSON *node)
 {
-    static const char old[] = "topology.metax-tech.com/supernode";
     const char *keys = self->env->options->supernode_label;
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(node, "metadata");
     const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    if (self->reported_old_label || !keys || strcmp(keys, GT_SUPERNODE_LABEL) != 0 ||
-        !*gt_get_string(labels, old))
+    if (self->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 ||
+        !*gt_get_string(labels, GT_LABEL_OLD_SUPERNODE))
         return;
     self->reported_old_label = true;
     gt_warning("a node label names a supernode and is not read any more",
-               GT_STR("node", gt_kube_meta(node, "name")), GT_STR("label", old), GT_STR("read", keys));
+               GT_STR("node", gt_kube_meta(node, "name")), GT_STR("label", GT_LABEL_OLD_SUPERNODE),
+               GT_STR("read", keys));
 }
 
 static void on_node(void *arg, const cJSON *object)

@@ -59,70 +59,66 @@ static const char *in_lower_case(const char *role)
 
 static int identify_pytorch(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
-    static const char type_key[] = "training.kubeflow.org/replica-type",
-                      index_key[] = "training.kubeflow.org/replica-index";
-    const char *type = gt_pod_label(pod, type_key), *index = gt_pod_label(pod, index_key);
+    const char *type = gt_pod_label(pod, GT_LABEL_PYTORCH_TYPE);
+    const char *index = gt_pod_label(pod, GT_LABEL_PYTORCH_INDEX);
     if (!type)
-        return fail_missing(pod, type_key, err);
+        return fail_missing(pod, GT_LABEL_PYTORCH_TYPE, err);
     if (!index)
-        return fail_missing(pod, index_key, err);
+        return fail_missing(pod, GT_LABEL_PYTORCH_INDEX, err);
     ret->role = in_lower_case(type);
-    return read_index(pod, index_key, index, ret, err);
+    return read_index(pod, GT_LABEL_PYTORCH_INDEX, index, ret, err);
 }
 
 static int identify_volcano(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
-    static const char task_key[] = "volcano.sh/task-spec", index_key[] = "volcano.sh/task-index";
-    const char *task = either(pod, task_key), *index = either(pod, index_key);
+    const char *task = either(pod, GT_LABEL_VOLCANO_TASK), *index = either(pod, GT_LABEL_VOLCANO_INDEX);
     if (!task)
-        return fail_missing(pod, task_key, err);
+        return fail_missing(pod, GT_LABEL_VOLCANO_TASK, err);
     ret->role = task;
     if (index)
-        return read_index(pod, index_key, index, ret, err);
+        return read_index(pod, GT_LABEL_VOLCANO_INDEX, index, ret, err);
     gt_auto_buf struct gt_buf before = GT_BUF(1024); /* older than v1.9: the name tells */
     gt_buf_printf(&before, "%s-%s", ret->job, task);
     if (before.data && index_of_name(pod, before.data, ret))
         return 0;
-    return fail_missing(pod, index_key, err);
+    return fail_missing(pod, GT_LABEL_VOLCANO_INDEX, err);
 }
 
 static int identify_elastic(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
-    static const char type_key[] = "elasticjob.dlrover/replica-type",
-                      index_key[] = "elasticjob.dlrover/rank-index";
-    const char *type = gt_pod_label(pod, type_key), *index = gt_pod_label(pod, index_key);
+    const char *type = gt_pod_label(pod, GT_LABEL_ELASTIC_TYPE);
+    const char *index = gt_pod_label(pod, GT_LABEL_ELASTIC_INDEX);
     if (type && strcmp(type, "dlrover-master") == 0) {
         ret->role = type;
         ret->ignored = true;
         return 0;
     }
     if (!type)
-        return fail_missing(pod, type_key, err);
+        return fail_missing(pod, GT_LABEL_ELASTIC_TYPE, err);
     if (!index) /* replica-index is the node id, which changes when a worker is started again */
-        return fail_missing(pod, index_key, err);
+        return fail_missing(pod, GT_LABEL_ELASTIC_INDEX, err);
     ret->role = type;
-    return read_index(pod, index_key, index, ret, err);
+    return read_index(pod, GT_LABEL_ELASTIC_INDEX, index, ret, err);
 }
 
 static int identify_statefulset(const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
                                 struct gt_err **err)
 {
-    static const char index_key[] = "apps.kubernetes.io/pod-index";
-    const char *index = gt_pod_label(pod, index_key);
+    const char *index = gt_pod_label(pod, GT_LABEL_STATEFUL_SET_INDEX);
     if (index)
-        return read_index(pod, index_key, index, ret, err);
-    return index_of_name(pod, ret->job, ret) ? 0 : fail_missing(pod, index_key, err);
+        return read_index(pod, GT_LABEL_STATEFUL_SET_INDEX, index, ret, err);
+    return index_of_name(pod, ret->job, ret) ? 0 : fail_missing(pod, GT_LABEL_STATEFUL_SET_INDEX, err);
 }
 
 /* The name of an Indexed Job; NULL: the pod is of none. */
 static const char *indexed_job(const struct gt_pod_meta *pod, const char **ret_index)
 {
-    *ret_index = either(pod, "batch.kubernetes.io/job-completion-index");
+    *ret_index = either(pod, GT_LABEL_JOB_INDEX);
     if (!*ret_index)
         return NULL;
-    const char *job = gt_pod_label(pod, "batch.kubernetes.io/job-name");
+    const char *job = gt_pod_label(pod, GT_LABEL_JOB);
     if (!job)
-        job = gt_pod_label(pod, "job-name");
+        job = gt_pod_label(pod, GT_LABEL_OLD_JOB);
     return !job && is_owner(pod, "Job") ? pod->owner_name : job;
 }
 
@@ -155,9 +151,9 @@ static bool is_unsupported(const struct gt_pod_meta *pod, struct gt_pod_identity
 int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, struct gt_err **err)
 {
     struct gt_pod_identity identity = {.role = ""};
-    const char *pytorch = gt_pod_label(pod, "training.kubeflow.org/job-name");
-    const char *volcano = either(pod, "volcano.sh/job-name");
-    const char *elastic = gt_pod_label(pod, "elasticjob.dlrover/name");
+    const char *pytorch = gt_pod_label(pod, GT_LABEL_PYTORCH_JOB);
+    const char *volcano = either(pod, GT_LABEL_VOLCANO_JOB);
+    const char *elastic = gt_pod_label(pod, GT_LABEL_ELASTIC_JOB);
     const char *group = gt_pod_annotation(pod, GT_ANNOTATION_POD_GROUP);
     const char *index, *indexed = indexed_job(pod, &index);
     int r = 0;
@@ -181,7 +177,7 @@ int gt_pod_identify(const struct gt_pod_meta *pod, struct gt_pod_identity *ret, 
     } else if (indexed) {
         identity.kind = GT_JOB_INDEXED;
         identity.job = indexed;
-        r = read_index(pod, "batch.kubernetes.io/job-completion-index", index, &identity, err);
+        r = read_index(pod, GT_LABEL_JOB_INDEX, index, &identity, err);
     } else if (is_owner(pod, "StatefulSet") && pod->owner_name) {
         identity.kind = GT_JOB_STATEFULSET;
         identity.job = pod->owner_name;

@@ -19,11 +19,7 @@ enum {
     MESSAGE_MAX = 1000,
 };
 
-/* A pod that only Volcano's own gate holds: Volcano lifts that one when it has placed the pod, so it must not
- * be waited for. */
-static const char volcano_gate[] = "scheduling.volcano.sh/queue-allocation-gate";
-/* Of pods and groups of pods until they are admitted; until they have their topology domain. */
-static const char *const kueue_gates[] = {"kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"};
+static const char *const kueue_gates[] = {GT_GATE_KUEUE, GT_GATE_KUEUE_TOPOLOGY};
 
 void gt_pod_object_done(struct gt_pod_object *object)
 {
@@ -84,8 +80,9 @@ static int read_lists(const struct gt_pod *pod, struct gt_pod_object *to, struct
         const char *name = gt_get_string(gate, "name");
         const char *kueue = kueue_gate_of(name);
         to->kueue_gate = to->kueue_gate ? to->kueue_gate : kueue;
-        to->others =
-            to->others || (*name && !kueue && strcmp(name, GT_GATE) != 0 && strcmp(name, volcano_gate) != 0);
+        /* Volcano's own gate must not be waited for. */
+        to->others = to->others ||
+                     (*name && !kueue && strcmp(name, GT_GATE) != 0 && strcmp(name, GT_GATE_VOLCANO) != 0);
     }
     if (cJSON_GetArraySize(terms) > 0) {
         to->terms = cJSON_PrintUnformatted(terms);

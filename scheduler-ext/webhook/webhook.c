@@ -15,8 +15,7 @@
 
 enum { SIBLINGS_MAX = 64, UID_MAX = 128, REPEATED_MAX = 1024 };
 
-static const char lone_atomic[] =
-    "metax-tech.com/atomic-gpu-group-size does nothing without metax-tech.com/gpu-group-size";
+static const char lone_atomic[] = GT_ANNOTATION_ATOMIC " does nothing without " GT_ANNOTATION_GROUP;
 static const char too_much[] = "it asks for more GPUs than a claim may have, and keeps its limits";
 static const char on_a_node[] =
     "the pod names its node already: it cannot be gated, and takes no part in the placement of its job";
