@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent_private.h"
 #include "api/names.h"
+#include "api/node.h"
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/json_get.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/client.h"
@@ -55,12 +55,15 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_agent *agent = arg;
     agent->node_call = NULL;
-    if (!answer->error) {
-        const cJSON *text = gt_get_at(answer->object, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS);
-        agent->shares.annotated = gt_shares_annotation_counts(cJSON_GetStringValue(text));
+    gt_auto_node_object struct gt_node_object node = {0};
+    gt_auto_err struct gt_err *err = NULL;
+    if (!answer->error && gt_node_object_read(answer->object, agent->options->resource, &node, &err) < 0) {
+        gt_warning("the Node cannot be read", GT_STR("why", gt_err_text(err)));
+    } else if (!answer->error) {
+        const char *supernode = gt_node_object_label(&node, GT_LABEL_MEMBER_OF);
+        agent->shares.annotated = gt_shares_annotation_counts(node.vendor_gpus);
         evaluate(agent);
-        gt_text_copy(agent->supernode, sizeof(agent->supernode),
-                     gt_get_string(gt_get_at(answer->object, "metadata", "labels"), GT_LABEL_MEMBER_OF));
+        gt_text_copy(agent->supernode, sizeof(agent->supernode), supernode ? supernode : "");
     }
     check_again(agent);
     gt_agent_synced(agent, GT_SYNC_NODE);

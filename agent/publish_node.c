@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/publish_text.h"
+#include "api/node.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/status.h"
@@ -16,45 +17,33 @@ const char *gt_publish_label_key(enum gt_publish_label label)
     return label_keys[label];
 }
 
-/* The UID keeps the API server from making a Node that was deleted meanwhile. */
-static void begin_node(const char *node_name, const char *uid, struct gt_buf *to)
-{
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "v1");
-    gt_json_add_text(to, "kind", "Node");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", node_name);
-    gt_json_add_text(to, "uid", uid);
-}
-
 /* A JSON object inside a JSON string. HAMi takes a number that is not there for the best of all, so there is
  * one for each; a node may have room for more GPUs than it has, while lost ones are still listed. */
-static void write_map(const char *key, const uint16_t *values, unsigned known, unsigned capacity,
-                      unsigned beyond, struct gt_buf *to)
+static const char *write_map(const uint16_t *values, unsigned known, unsigned capacity, unsigned beyond,
+                             struct gt_buf *to)
 {
-    gt_auto_buf struct gt_buf map = GT_BUF(MAP_MAX);
-    gt_json_begin(&map, NULL, '{');
+    gt_json_begin(to, NULL, '{');
     for (unsigned k = 1; k <= capacity; k++) {
         char number[16];
         snprintf(number, sizeof(number), "%u", k);
-        gt_json_add_unsigned(&map, number, k <= known ? values[k] : beyond);
+        gt_json_add_unsigned(to, number, k <= known ? values[k] : beyond);
     }
-    gt_json_end(&map, '}');
-    to->failed |= map.failed;
-    gt_json_add_text(to, key, map.data ? map.data : "");
+    gt_json_end(to, '}');
+    return to->data ? to->data : "";
 }
 
 void gt_publish_write_annotations(const char *node_name, const char *uid,
                                   const struct gt_publish_scores *scores, unsigned capacity,
                                   struct gt_buf *to)
 {
-    begin_node(node_name, uid, to);
-    gt_json_begin(to, "annotations", '{');
-    if (capacity) {
-        write_map(GT_ANNOTATION_LOSSES, scores->maps.losses, scores->maps.n, capacity, HAMI_WORST_LOSS, to);
-        write_map(GT_ANNOTATION_SCORES, scores->maps.scores, scores->maps.n, capacity, 0, to);
-    }
-    gt_buf_puts(to, "}}}");
+    gt_auto_buf struct gt_buf losses = GT_BUF(MAP_MAX), points = GT_BUF(MAP_MAX);
+    const struct gt_pair pairs[] = {
+        {GT_ANNOTATION_LOSSES,
+         write_map(scores->maps.losses, scores->maps.n, capacity, HAMI_WORST_LOSS, &losses)},
+        {GT_ANNOTATION_SCORES, write_map(scores->maps.scores, scores->maps.n, capacity, 0, &points)},
+    };
+    gt_node_object_write(node_name, uid, GT_NODE_ANNOTATIONS, pairs, capacity ? GT_COUNT(pairs) : 0, to);
+    to->failed |= losses.failed || points.failed;
 }
 
 static bool is_alphanumeric(char c)
@@ -119,14 +108,13 @@ static bool agree(enum gt_publish_label label, const struct gt_node *node, char 
 void gt_publish_write_labels(const char *node_name, const char *uid, const struct gt_node *node,
                              unsigned left_out, struct gt_buf *to)
 {
-    begin_node(node_name, uid, to);
-    gt_json_begin(to, "labels", '{');
-    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++) {
-        char value[LABEL_MAX + 1];
-        if (!(left_out >> i & 1) && agree((enum gt_publish_label)i, node, value))
-            gt_json_add_text(to, label_keys[i], value);
-    }
-    gt_buf_puts(to, "}}}");
+    char values[GT_PUBLISH_LABELS_COUNT][LABEL_MAX + 1];
+    struct gt_pair pairs[GT_PUBLISH_LABELS_COUNT];
+    unsigned count = 0;
+    for (unsigned i = 0; i < GT_PUBLISH_LABELS_COUNT; i++)
+        if (!(left_out >> i & 1) && agree((enum gt_publish_label)i, node, values[i]))
+            pairs[count++] = (struct gt_pair){label_keys[i], values[i]};
+    gt_node_object_write(node_name, uid, GT_NODE_LABELS, pairs, count, to);
 }
 
 /* A key ends where its text does, or before a character that cannot be part of it. */

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "api/condition.h"
+#include "api/names.h"
 #include "api/quantity.h"
 #include "api/read.h"
+#include "base/json_write.h"
 #include "base/time_text.h"
 
 static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_node_object *to)
@@ -20,7 +22,7 @@ static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_no
         return r;
     if (count > GT_NODE_LABELS_MAX)
         return gt_at_fail(&below, "labels", "%d members, the limit is %d", count, GT_NODE_LABELS_MAX);
-    gt_auto_free struct gt_node_label *list = calloc((size_t)count, sizeof(*list));
+    gt_auto_free struct gt_pair *list = calloc((size_t)count, sizeof(*list));
     if (!list)
         return gt_fail_sys(at->err, ENOMEM, "%s", at->source);
     unsigned i = 0;
@@ -29,7 +31,7 @@ static int read_labels(const struct gt_at *at, const cJSON *object, struct gt_no
         if (!cJSON_IsString(item) || !item->string || !item->valuestring)
             return gt_at_fail(&below, item->string ? item->string : "", "expected a string, is %s",
                               gt_json_type(item));
-        list[i] = (struct gt_node_label){item->string, item->valuestring};
+        list[i] = (struct gt_pair){item->string, item->valuestring};
     }
     to->labels = gt_steal(list);
     to->label_count = i;
@@ -86,6 +88,8 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
     gt_conditions_read(status, ready_type, 1, &ready);
     node.ready = ready.status == GT_CONDITION_TRUE;
     node.ready_s = gt_time_of_text(ready.since);
+    node.vendor_gpus =
+        cJSON_GetStringValue(gt_get_at(json, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS));
     node.cordoned = cJSON_IsTrue(gt_get(spec, "unschedulable"));
     /* What makes no sense counts as none. */
     gt_quantity_from_json(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, resource,
@@ -109,4 +113,23 @@ const char *gt_node_object_label(const struct gt_node_object *node, const char *
         if (strcmp(node->labels[i].key, key) == 0)
             return node->labels[i].value;
     return NULL;
+}
+
+void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
+                          const struct gt_pair *pairs, unsigned count, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "apiVersion", "v1");
+    gt_json_add_text(to, "kind", "Node");
+    gt_json_begin(to, "metadata", '{');
+    gt_json_add_text(to, "name", name);
+    gt_json_add_text(to, "uid", uid);
+    if (part != GT_NODE_NOTHING) {
+        gt_json_begin(to, part == GT_NODE_LABELS ? "labels" : "annotations", '{');
+        for (unsigned i = 0; i < count; i++)
+            gt_json_add_text(to, pairs[i].key, pairs[i].value);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, '}');
+    gt_json_end(to, '}');
 }

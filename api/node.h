@@ -6,18 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/pair.h"
 #include "api/resources.h"
-#include "base/err.h"
+#include "base/buf.h"
 
-/* Node: what is read of it. We write annotations and labels of it (agent/publish_node.c), never the rest. */
+/* Node: what is read of it, and what is written. */
 enum {
     GT_NODE_LABELS_MAX = 1024,
     GT_NODE_TAINTS_MAX = 128,
     GT_NODE_CAPACITY_MAX = 1 << 20,
-};
-
-struct gt_node_label {
-    const char *key, *value;
 };
 
 struct gt_node_taint {
@@ -29,9 +26,10 @@ struct gt_node_taint {
 struct gt_node_object {
     const char *name;
     const char *resource_version, *uid; /* "" not known */
-    const struct gt_node_label *labels;
+    const struct gt_pair *labels;
     unsigned label_count, taint_count;
     struct gt_node_taint taints[GT_NODE_TAINTS_MAX];
+    const char *vendor_gpus; /* the annotation GT_ANNOTATION_VENDOR_GPUS; NULL: none, or no text */
     bool ready, cordoned;
     int64_t ready_s;                 /* since when it is, or is not, ready: Unix time; 0 not known */
     unsigned gpus;                   /* status.capacity of the resource; 0 none, or no such number */
@@ -47,5 +45,12 @@ void gt_node_object_done(struct gt_node_object *node);
 
 /* The value of a label; NULL: it has none of that key. */
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key);
+
+/* Appends the body of a server-side apply: the labels or the annotations of one writer, nothing else. With
+ * none they are an empty object; GT_NODE_NOTHING leaves that out. The UID keeps the API server from making a
+ * Node that was deleted meanwhile. */
+enum gt_node_part { GT_NODE_NOTHING, GT_NODE_LABELS, GT_NODE_ANNOTATIONS };
+void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
+                          const struct gt_pair *pairs, unsigned count, struct gt_buf *to);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/pair.h"
 #include "api/pod_plan.h"
 #include "api/resources.h"
 
@@ -58,10 +59,6 @@ int gt_pod_gpu_containers_read(const cJSON *spec, const char *resource, struct g
 int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err);
 
 /* ---- who it is ---- */
-
-struct gt_pair { /* a label or annotation */
-    const char *key, *value;
-};
 
 /* The keys of labels and annotations that are kept; some frameworks write in both places. */
 enum { GT_POD_KEYS = 21, GT_POD_VALUE_MAX = 253 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "api/node.h"
 #include "api/pod.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
@@ -147,19 +148,13 @@ static int delete_one(struct cli_api *api, const struct gt_kube_resource *resour
     return cli_api_request(api, &request, NULL, err);
 }
 
-/* An apply without fields gives up those that this writer had. The UID keeps a Node that is gone from being
- * made. */
+/* An apply without fields gives up those that this writer had. */
 static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource, const cJSON *one,
                       struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
-    gt_json_begin(&body, NULL, '{');
-    gt_json_add_text(&body, "apiVersion", "v1");
-    gt_json_add_text(&body, "kind", "Node");
-    gt_json_begin(&body, "metadata", '{');
-    gt_json_add_text(&body, "name", gt_get_string(one, "name"));
-    gt_json_add_text(&body, "uid", gt_get_string(one, "uid"));
-    gt_buf_puts(&body, "}}");
+    gt_node_object_write(gt_get_string(one, "name"), gt_get_string(one, "uid"), GT_NODE_NOTHING, NULL, 0,
+                         &body);
     int r = 0;
     for (size_t i = 0; r >= 0 && i < GT_COUNT(writers); i++) {
         const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,

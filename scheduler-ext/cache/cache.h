@@ -34,6 +34,7 @@ enum {
 struct gt_cache;
 struct gt_cache_pod;
 struct gt_cache_job;
+struct gt_node_object; /* api/node.h */
 
 struct gt_cache_spec {
     uint64_t stale_ms;   /* 0: 15 minutes, three heartbeats of an agent */
@@ -56,6 +57,8 @@ struct gt_cache_spec {
     /* GPUs became available somewhere, so who waits may try again; or some that a caller had assumed are no
      * longer to be had. */
     void (*on_capacity)(void *arg);
+    /* A Node that could be read, before it is taken. */
+    void (*saw_node)(void *arg, const struct gt_node_object *node);
     void (*on_report)(void *arg); /* what gt_cache_reports() or gt_cache_spares_of() says is another now */
     void *arg;
 };

@@ -115,7 +115,6 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node);
 
 /* cache_report.c. False without memory; what was known stays. */
 struct gt_node_gpu_topology;
-struct gt_node_object;
 bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
                          const struct gt_node_gpu_topology *topology);
 bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *node,

@@ -187,10 +187,13 @@ static void take(struct gt_cache *cache, const struct gt_node_object *object)
 void gt_cache_node(struct gt_cache *cache, const cJSON *json)
 {
     gt_auto_node_object struct gt_node_object object = {0};
-    if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0)
+    if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0) {
         cache->refused++;
-    else
+    } else {
+        if (cache->spec.saw_node)
+            cache->spec.saw_node(cache->spec.arg, &object);
         take(cache, &object);
+    }
     gt_cache_notify(cache);
 }
 

@@ -81,6 +81,12 @@ static void cache_room(void *arg)
     NOTIFY(informers, on_capacity, informers->handlers[i_].arg);
 }
 
+static void cache_node(void *arg, const struct gt_node_object *node)
+{
+    struct gt_informers *informers = arg;
+    NOTIFY(informers, saw_node, informers->handlers[i_].arg, node);
+}
+
 static void cache_report(void *arg)
 {
     struct gt_informers *informers = arg;
@@ -112,7 +118,6 @@ static void came(void *arg, cJSON *object)
         gt_cache_supernode(informers->cache, object);
         break;
     case GT_INFORMER_NODES:
-        NOTIFY(informers, saw_node, informers->handlers[i_].arg, object);
         gt_cache_node(informers->cache, object);
         break;
     case GT_INFORMER_PLACEMENTS:
@@ -248,6 +253,7 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .on_pod_gone = cache_pod_gone,
                                  .on_refused = cache_refused,
                                  .on_capacity = cache_room,
+                                 .saw_node = cache_node,
                                  .on_report = cache_report,
                                  .arg = informers};
     int r = gt_cache_new(&spec, &informers->cache, err);

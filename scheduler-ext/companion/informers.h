@@ -35,7 +35,8 @@ enum { GT_INFORMERS_HANDLERS_MAX = 4 };
 
 /* What is NULL is not called. The cache's callbacks are handed on. */
 struct gt_cache_handlers {
-    void (*saw_node)(void *arg, const cJSON *object); /* before the cache gets it, as the next three */
+    /* Before the cache has it, as the next three. */
+    void (*saw_node)(void *arg, const struct gt_node_object *node);
     void (*saw_supernode)(void *arg, const cJSON *object);
     void (*saw_supernode_gone)(void *arg, const char *name);
     void (*saw_pod)(void *arg, const struct gt_pod *pod);

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/node.h"
 #include "base/clock.h"
-#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/supernodes_private.h"
@@ -184,23 +184,16 @@ static void run(void *arg)
 /* ---- Events ---- */
 
 /* The default key of earlier versions, which a kubelet may set on its own Node. Said once. */
-static void check_old_label(struct gt_supernodes *self, const cJSON *node)
+static void check_old_label(void *arg, const struct gt_node_object *node)
 {
+    struct gt_supernodes *self = arg;
     const char *keys = self->env->options->supernode_label;
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(node, "metadata");
-    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
-    if (self->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 ||
-        !*gt_get_string(labels, GT_LABEL_OLD_SUPERNODE))
+    const char *old = gt_node_object_label(node, GT_LABEL_OLD_SUPERNODE);
+    if (self->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 || !old || !*old)
         return;
     self->reported_old_label = true;
-    gt_warning("a node label names a supernode and is not read any more",
-               GT_STR("node", gt_kube_meta(node, "name")), GT_STR("label", GT_LABEL_OLD_SUPERNODE),
-               GT_STR("read", keys));
-}
-
-static void on_node(void *arg, const cJSON *object)
-{
-    check_old_label(arg, object);
+    gt_warning("a node label names a supernode and is not read any more", GT_STR("node", node->name),
+               GT_STR("label", GT_LABEL_OLD_SUPERNODE), GT_STR("read", keys));
 }
 
 static void on_supernode(void *arg, const cJSON *object)
@@ -299,7 +292,7 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     if (r < 0)
         return r;
     gt_informers_add_handlers(env->informers,
-                              &(struct gt_cache_handlers){.saw_node = on_node,
+                              &(struct gt_cache_handlers){.saw_node = check_old_label,
                                                           .saw_supernode = on_supernode,
                                                           .saw_supernode_gone = on_supernode_gone,
                                                           .on_report = changed,

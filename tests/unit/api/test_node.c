@@ -25,7 +25,8 @@ static void a_whole_node(void **state)
     cJSON *json;
     (void)state;
     if (read_text("{\"metadata\":{\"name\":\"n1\",\"uid\":\"u\",\"resourceVersion\":\"7\","
-                  "\"labels\":{\"b\":\"2\",\"a\":\"\"}},"
+                  "\"labels\":{\"b\":\"2\",\"a\":\"\"},"
+                  "\"annotations\":{\"metax-tech.com/node-gpu-devices\":\"[]\"}},"
                   "\"spec\":{\"unschedulable\":true,\"taints\":[{\"key\":\"k\",\"effect\":\"NoSchedule\"},"
                   "{\"key\":\"k2\",\"value\":\"v\",\"effect\":\"PreferNoSchedule\"}]},"
                   "\"status\":{\"capacity\":{\"metax-tech.com/gpu\":\"8\"},"
@@ -39,6 +40,7 @@ static void a_whole_node(void **state)
     assert_string_equal(gt_node_object_label(&got, "b"), "2");
     assert_string_equal(gt_node_object_label(&got, "a"), "");
     assert_null(gt_node_object_label(&got, "c"));
+    assert_string_equal(got.vendor_gpus, "[]");
     assert_true(got.cordoned && got.ready);
     assert_int_equal(got.taint_count, 2);
     assert_string_equal(got.taints[0].value, "");
@@ -55,6 +57,7 @@ static void metadata_alone(void **state)
     assert_int_equal(read_text("{\"metadata\":{\"name\":\"n1\"}}", &got, &json, NULL), 0);
     assert_false(got.ready || got.cordoned || got.gpus || got.label_count || got.taint_count);
     assert_string_equal(got.uid, "");
+    assert_null(got.vendor_gpus);
     cJSON_Delete(json);
 }
 
@@ -110,13 +113,43 @@ static void nonsense_is_refused_with_its_path(void **state)
     }
 }
 
+static void what_is_written(void **state)
+{
+    static const struct gt_pair pairs[] = {{"a", "1"}, {"b", "\"2\""}};
+    static const struct {
+        enum gt_node_part part;
+        unsigned count;
+        const char *text;
+    } cases[] = {{GT_NODE_LABELS, 2, ",\"labels\":{\"a\":\"1\",\"b\":\"\\\"2\\\"\"}"},
+                 {GT_NODE_ANNOTATIONS, 0, ",\"annotations\":{}"},
+                 {GT_NODE_NOTHING, 0, ""}};
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_buf struct gt_buf text = GT_BUF(512), expected = GT_BUF(512);
+        gt_auto_node_object struct gt_node_object got = {0};
+        gt_buf_printf(&expected,
+                      "{\"apiVersion\":\"v1\",\"kind\":\"Node\","
+                      "\"metadata\":{\"name\":\"n1\",\"uid\":\"u-1\"%s}}",
+                      cases[i].text);
+        gt_node_object_write("n1", "u-1", cases[i].part, pairs, cases[i].count, &text);
+        assert_string_equal(text.data, expected.data);
+        cJSON *json;
+        assert_int_equal(read_text(text.data, &got, &json, NULL), 0);
+        assert_string_equal(got.name, "n1");
+        assert_string_equal(got.uid, "u-1");
+        assert_int_equal(got.label_count, cases[i].part == GT_NODE_LABELS ? 2 : 0);
+        if (got.label_count)
+            assert_string_equal(gt_node_object_label(&got, "b"), "\"2\"");
+        cJSON_Delete(json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_node),
-        cmocka_unit_test(metadata_alone),
-        cmocka_unit_test(capacity_is_a_quantity),
-        cmocka_unit_test(nonsense_is_refused_with_its_path),
+        cmocka_unit_test(a_whole_node),           cmocka_unit_test(metadata_alone),
+        cmocka_unit_test(capacity_is_a_quantity), cmocka_unit_test(nonsense_is_refused_with_its_path),
+        cmocka_unit_test(what_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
