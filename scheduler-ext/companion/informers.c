@@ -353,25 +353,42 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
 
 /* ---- metrics ---- */
 
+static void write_totals(const struct gt_informers *informers, const char *name, const char *help,
+                         const uint64_t totals[static GT_INFORMER_KINDS], struct gt_buf *to)
+{
+    gt_prom_head(to, name, "counter", help);
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+        if (follows(informers, kind))
+            gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", name, kinds[kind].name,
+                          (unsigned long long)totals[kind]);
+}
+
 static void write_informers(const struct gt_informers *informers, struct gt_buf *to)
 {
-    static const char objects[] = "gputopo_informer_objects", events[] = "gputopo_informer_events_total",
-                      silent[] = "gputopo_informer_silence_seconds";
+    static const char objects[] = "gputopo_informer_objects", silent[] = "gputopo_informer_silence_seconds";
+    uint64_t events[GT_INFORMER_KINDS], lists[GT_INFORMER_KINDS], failures[GT_INFORMER_KINDS],
+        refused[GT_INFORMER_KINDS];
     struct gt_kube_informer_counters counters[GT_INFORMER_KINDS] = {0};
-    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
+    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
+        struct gt_kube_informer_counters *of = &counters[kind];
         if (informers->channels[kind].informer)
-            gt_kube_informer_counters(informers->channels[kind].informer, &counters[kind]);
+            gt_kube_informer_counters(informers->channels[kind].informer, of);
+        events[kind] = of->added + of->updated + of->deleted;
+        lists[kind] = of->lists;
+        failures[kind] = of->lists_failed;
+        refused[kind] = of->refused;
+    }
     gt_prom_head(to, objects, "gauge", "Objects that are followed, by resource.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (follows(informers, kind))
             gt_buf_printf(to, "%s{resource=\"%s\"} %zu\n", objects, kinds[kind].name, counters[kind].objects);
-    gt_prom_head(to, events, "counter", "Additions, updates and deletions of them.");
-    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
-        if (follows(informers, kind))
-            gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", events, kinds[kind].name,
-                          (unsigned long long)counters[kind].added +
-                              (unsigned long long)counters[kind].updated +
-                              (unsigned long long)counters[kind].deleted);
+    write_totals(informers, "gputopo_informer_events_total", "Additions, updates and deletions of them.",
+                 events, to);
+    write_totals(informers, "gputopo_informer_lists_total", "Whole lists of them.", lists, to);
+    write_totals(informers, "gputopo_informer_list_failures_total", "Lists of them that failed.", failures,
+                 to);
+    write_totals(informers, "gputopo_informer_refused_total",
+                 "Objects beyond the limit, which are passed over.", refused, to);
     gt_prom_head(to, silent, "gauge", "Time since the API server said anything on this watch.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (counters[kind].watch.last_received_ms)

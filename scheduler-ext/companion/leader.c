@@ -52,7 +52,6 @@ void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret
 {
     *ret = leader->stats;
     ret->leads = leader->leads;
-    snprintf(ret->holder, sizeof(ret->holder), "%s", leader->known ? leader->lease.holder : "");
 }
 
 static void set_leads(struct gt_leader *leader, bool leads)
@@ -148,7 +147,6 @@ static void on_written(void *arg, struct gt_kube_answer *answer)
         if (!take(leader, answer->object))
             return;
         leader->renewed_ms = leader->asked_ms;
-        leader->stats.renewals++;
         set_leads(leader, true);
         wake(leader);
     } else if (answer->status == 409 || answer->status == 404) {

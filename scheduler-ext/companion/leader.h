@@ -48,8 +48,7 @@ struct gt_leader_spec {
 
 struct gt_leader_stats {
     bool leads;
-    uint64_t acquired, lost, renewals, failures;
-    char holder[GT_KUBE_HOLDER_MAX]; /* as last seen, "": none, or not known */
+    uint64_t acquired, lost, failures;
 };
 
 int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port *port,

@@ -508,6 +508,8 @@ static void part_metrics(const void *self, struct gt_buf *to)
     gt_placement_counters(part->placement, &counters);
     write_decisions(&counters, to);
     write_jobs(&counters, to);
+    gt_prom_number(to, "gputopo_placement_reconciles_total", "counter", "Looks at a job, for any reason.",
+                   counters.reconciles);
     gt_audit_watch_metrics(part->audit, to);
     gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
                    "GPUs kept for pods of placed jobs that are not made yet.", counters.reserved_gpus);

@@ -399,7 +399,6 @@ static void say_counters(struct order *order, const cJSON *request)
         gt_kube_informer_counters(of->informer, &counters);
         add_watch_counters(json, &counters.watch);
         cJSON_AddNumberToObject(json, "lists", (double)counters.lists);
-        cJSON_AddNumberToObject(json, "listsFailed", (double)counters.lists_failed);
         cJSON_AddNumberToObject(json, "refused", (double)counters.refused);
         cJSON_AddNumberToObject(json, "objects", (double)counters.objects);
     }

@@ -930,6 +930,11 @@ class Program(Case):
         self.assertEqual(companion.get("/readyz")[0], 503)
         self.assertEqual(companion.get("/nowhere")[0], 404)
         self.assertEqual(self.objects(), {})
+        metrics = companion.metrics()
+        self.assertGreaterEqual(metrics['gputopo_informer_list_failures_total{resource="nodegputopologies"}'], 1)
+        self.assertEqual(metrics['gputopo_informer_lists_total{resource="nodegputopologies"}'], 0)
+        self.wait(lambda: companion.metrics()['gputopo_informer_lists_total{resource="supernodes"}'] == 1)
+        self.assertEqual(metrics['gputopo_informer_list_failures_total{resource="supernodes"}'], 0)
 
 
 unittest.main(verbosity=2)
