@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "scheduler-ext/decide/node_values.h"
 #include "scheduler-ext/volcano/engine.h"
 
@@ -62,12 +63,32 @@ void gt_volcano_free(struct gt_volcano *volcano)
     free(volcano);
 }
 
-int gt_volcano_set_weights(struct gt_volcano *volcano, double weight, double score_weight, double loss_weight,
-                           char *error)
+/* *value stays where there is no such argument. */
+static int read_weight(const cJSON *arguments, const char *name, double *value, struct gt_err **err)
+{
+    const cJSON *given = cJSON_GetObjectItemCaseSensitive(arguments, name);
+    if (given && !cJSON_IsNumber(given)) {
+        char *text = cJSON_PrintUnformatted(given);
+        int r =
+            gt_fail(err, EINVAL, "argument %s: expected a number, got %.100s", name, text ? text : "none");
+        cJSON_free(text);
+        return r;
+    }
+    if (given)
+        *value = given->valuedouble;
+    return 0;
+}
+
+int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_t len, char *error)
 {
     gt_auto_err struct gt_err *err = NULL;
-    const struct gt_aware_weights weights = {weight, score_weight, loss_weight};
-    if (gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
+    gt_auto_json cJSON *arguments = NULL;
+    struct gt_aware_weights weights = GT_AWARE_DEFAULT;
+    if (gt_json_parse(json, len, "arguments", &arguments, &err) < 0 ||
+        read_weight(arguments, "weight", &weights.weight, &err) < 0 ||
+        read_weight(arguments, "score.weight", &weights.score_weight, &err) < 0 ||
+        read_weight(arguments, "loss.weight", &weights.loss_weight, &err) < 0 ||
+        gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
         return say_error(error, err);
     volcano->weights = weights;
     return 0;

@@ -81,10 +81,10 @@ void gt_volcano_close(struct gt_volcano *volcano);
 
 /* ---- gpu-aware ---- */
 
-/* The arguments of the plugin: weight, score.weight, loss.weight (core/score.h). -EINVAL names one that is
- * negative or no number. */
-int gt_volcano_set_weights(struct gt_volcano *volcano, double weight, double score_weight, double loss_weight,
-                           char *error);
+/* The arguments of the plugin, as a JSON object of `len` bytes: weight, score.weight and loss.weight
+ * (core/score.h). One that is missing has its default. -EINVAL names one that is negative or no number: then
+ * the last ones stay. */
+int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_t len, char *error);
 
 /* The scores of nodes for a task, which Volcano adds to those of its other plugins: 0 to 100 x weight, or 0
  * where the node is unknown or has no room; 1,000,000 on the node of the task's plan. */

@@ -109,7 +109,7 @@ class VolcanoPluginCases:
         right = self.volcano.manual(AWARE)
         self.volcano.reload(right.replace("loss.weight: 0.5", "loss.weight: much"))
         until("the scheduler to name the argument", lambda: self.volcano.programs[0].said(
-            "argument loss.weight: expected a number, got the string"))
+            "argument loss.weight: expected a number, got \"much\""))
         self.volcano.reload(right.replace("weight: 1\n", "weight: -1\n"))
         until("the scheduler to name the argument", lambda: self.volcano.programs[0].said("weight: -1, expected a number of 0 or more"))
         self.placed.create(self.aware.pod("meanwhile", 1, "volcano"))

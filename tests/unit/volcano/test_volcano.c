@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -212,25 +211,46 @@ static void test_scores_follow_the_free_gpus(void **state)
     gt_volcano_free(volcano);
 }
 
-static void test_weights(void **state)
+static int set_arguments(struct gt_volcano *volcano, const char *json)
+{
+    return gt_volcano_set_arguments(volcano, json, strlen(json), error);
+}
+
+static void test_arguments(void **state)
 {
     (void)state;
     struct gt_volcano *volcano = new_world();
     struct session session;
     uint32_t nodes[2] = {0, 1};
-    double before[2], after[2];
+    double before[2], after[2], again[2];
     PUT_POD(volcano, .job = "lone", .gpus = 2);
     begin(&session);
     uint32_t task = add_group(&session, "lone", 1, 1, NULL);
     open_session(volcano, &session);
     assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, before, error), 0);
-    assert_int_equal(gt_volcano_set_weights(volcano, 2, 1, 0.5, error), 0);
+    assert_int_equal(set_arguments(volcano, "{\"weight\":2}"), 0);
     assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, after, error), 0);
     assert_true(after[0] > 1.9 * before[0] && after[0] < 2.1 * before[0]);
     assert_true(after[0] <= 200);
-    assert_int_equal(gt_volcano_set_weights(volcano, 1, 1, -1, error), -EINVAL);
-    assert_non_null(strstr(error, "loss.weight"));
-    assert_int_equal(gt_volcano_set_weights(volcano, (double)NAN, 1, 0, error), -EINVAL);
+    static const struct {
+        const char *arguments, *sentence;
+    } bad[] = {{"{\"loss.weight\":-1}", "loss.weight: -1, expected a number of 0 or more"},
+               {"{\"weight\":1e999}", "arguments: line 1, column 11: number 1e999 is too large"},
+               {"{\"score.weight\":\"much\"}", "argument score.weight: expected a number, got \"much\""},
+               {"{\"weight\":null}", "argument weight: expected a number, got null"}};
+    for (size_t i = 0; i < GT_COUNT(bad); i++) {
+        assert_int_equal(set_arguments(volcano, bad[i].arguments), -EINVAL);
+        assert_string_equal(error, bad[i].sentence);
+    }
+    assert_true(set_arguments(volcano, "{") < 0);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, again, error), 0);
+    assert_true(again[0] == after[0]);
+    assert_int_equal(set_arguments(volcano, "{\"other\":0,\"score.weight\":0,\"loss.weight\":0}"), 0);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, again, error), 0);
+    assert_true(again[0] != before[0]);
+    assert_int_equal(set_arguments(volcano, "null"), 0);
+    assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, again, error), 0);
+    assert_true(again[0] == before[0]);
     gt_volcano_free(volcano);
 }
 
@@ -1180,7 +1200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores_follow_the_free_gpus),
-        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_units_lie_in_racks),
         cmocka_unit_test(test_no_room_holds_nothing),
         cmocka_unit_test(test_a_plan_is_given_back),

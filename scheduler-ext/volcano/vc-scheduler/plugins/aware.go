@@ -3,8 +3,6 @@
 package plugins
 
 import (
-	"fmt"
-
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/framework"
@@ -23,36 +21,11 @@ func NewAware(arguments framework.Arguments) framework.Plugin { return &aware{ar
 
 func (p *aware) Name() string { return AwareName }
 
-// weights are weight, score.weight and loss.weight.
-func (p *aware) weights() (weights [3]float64, err error) {
-	for i, key := range []string{"weight", "score.weight", "loss.weight"} {
-		value, given := p.arguments[key]
-		switch value := value.(type) {
-		case int:
-			weights[i] = float64(value)
-		case float64:
-			weights[i] = value
-		case nil:
-			if given {
-				return weights, fmt.Errorf("argument %s: expected a number, got nothing", key)
-			}
-			weights[i] = [3]float64{1, 1, 0.5}[i]
-		default:
-			return weights, fmt.Errorf("argument %s: expected a number, got the %T %q", key, value, fmt.Sprint(value))
-		}
-	}
-	return weights, nil
-}
-
 func (p *aware) OnSessionOpen(ssn *framework.Session) {
-	weights, err := p.weights()
 	if p.session = theEngine.open(ssn); p.session.err != nil {
 		return
 	}
-	if err == nil {
-		err = p.session.core.setWeights(weights)
-	}
-	if err != nil {
+	if err := p.session.core.setArguments(p.arguments); err != nil {
 		klog.Errorf("plugin %s scores no nodes until its arguments are mended: %v", AwareName, err)
 		return
 	}

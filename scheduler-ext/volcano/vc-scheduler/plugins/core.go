@@ -11,6 +11,7 @@ package plugins
 import "C"
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"unsafe"
@@ -110,8 +111,12 @@ func (c *core) open(a *arrays) error {
 
 func (c *core) close() { C.gt_volcano_close(c.c) }
 
-func (c *core) setWeights(w [3]float64) error {
-	return c.result(C.gt_volcano_set_weights(c.c, C.double(w[0]), C.double(w[1]), C.double(w[2]), c.said))
+func (c *core) setArguments(arguments any) error {
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	return c.result(C.gt_volcano_set_arguments(c.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), c.said))
 }
 
 func (c *core) score(task int, nodes []uint32) ([]float64, error) {

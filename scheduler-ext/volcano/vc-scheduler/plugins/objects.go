@@ -121,37 +121,30 @@ func (o *objects) take(c *core) {
 	}
 }
 
-// change needs the lock.
-func (f *feed) change(object any, gone bool) (err error) {
-	u, json := object.(*unstructured.Unstructured), []byte(nil)
-	if !gone {
-		json, err = u.MarshalJSON()
-	}
-	if err == nil {
-		f.changes[objectName{f.number, u.GetNamespace(), u.GetName()}] = json
-	}
-	return err
-}
-
-func (f *feed) locked(object any, gone bool) error {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	return f.change(object, gone)
-}
-
-func (f *feed) Add(object any) error    { return f.locked(object, false) }
-func (f *feed) Update(object any) error { return f.locked(object, false) }
-func (f *feed) Delete(object any) error { return f.locked(object, true) }
-func (f *feed) Resync() error           { return nil }
-
-// Replace takes a list at once; the library knows what is gone.
-func (f *feed) Replace(list []any, _ string) (err error) {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	maps.DeleteFunc(f.changes, func(name objectName, _ []byte) bool { return name.resource == f.number })
+// keep remembers objects as they are now, or that they are gone; after a list nothing else is known of the resource.
+func (f *feed) keep(list []any, gone, relisted bool) (err error) {
+	changes := make(map[objectName][]byte, len(list))
 	for _, object := range list {
-		err = cmp.Or(err, f.change(object, false))
+		u, json := object.(*unstructured.Unstructured), []byte(nil)
+		if !gone {
+			if json, err = u.MarshalJSON(); err != nil {
+				return err
+			}
+		}
+		changes[objectName{f.number, u.GetNamespace(), u.GetName()}] = json
 	}
-	f.listed, f.relisted = f.listed || err == nil, err == nil
-	return err
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if relisted {
+		maps.DeleteFunc(f.changes, func(name objectName, _ []byte) bool { return name.resource == f.number })
+		f.listed, f.relisted = true, true
+	}
+	maps.Copy(f.changes, changes)
+	return nil
 }
+
+func (f *feed) Add(object any) error               { return f.keep([]any{object}, false, false) }
+func (f *feed) Update(object any) error            { return f.keep([]any{object}, false, false) }
+func (f *feed) Delete(object any) error            { return f.keep([]any{object}, true, false) }
+func (f *feed) Replace(list []any, _ string) error { return f.keep(list, false, true) }
+func (f *feed) Resync() error                      { return nil }

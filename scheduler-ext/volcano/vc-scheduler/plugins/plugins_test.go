@@ -5,6 +5,7 @@ package plugins
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -290,26 +291,28 @@ func TestOnlyNodeThere(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, c := range []struct {
+	c, err := newCore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.free()
+	for _, one := range []struct {
 		arguments framework.Arguments
-		want      [3]float64
 		err       string
 	}{
-		{framework.Arguments{"weight": 1, "loss.weight": 0.5}, [3]float64{1, 1, 0.5}, ""},
-		{framework.Arguments{}, [3]float64{1, 1, 0.5}, ""},
-		{framework.Arguments{"weight": 2, "score.weight": 3, "loss.weight": 0}, [3]float64{2, 3, 0}, ""},
-		{framework.Arguments{"weight": "1"}, [3]float64{}, "argument weight: expected a number, got the string \"1\""},
-		{framework.Arguments{"loss.weight": true}, [3]float64{}, "argument loss.weight: expected a number, got the bool \"true\""},
-		{framework.Arguments{"score.weight": nil}, [3]float64{}, "argument score.weight: expected a number, got nothing"},
+		{framework.Arguments{"weight": 1, "loss.weight": 0.5}, ""},
+		{nil, ""},
+		{framework.Arguments{"weight": "1"}, "argument weight: expected a number, got \"1\""},
+		{framework.Arguments{"loss.weight": true}, "argument loss.weight: expected a number, got true"},
+		{framework.Arguments{"score.weight": nil}, "argument score.weight: expected a number, got null"},
+		{framework.Arguments{"weight": -1}, "weight: -1, expected a number of 0 or more"},
 	} {
-		got, err := NewAware(c.arguments).(*aware).weights()
-		if c.err != "" {
-			if err == nil || err.Error() != c.err {
-				t.Errorf("%v: %v, want %s", c.arguments, err, c.err)
-			}
-		} else if err != nil || got != c.want {
-			t.Errorf("%v: %v, %v, want %v", c.arguments, got, err, c.want)
+		if err = c.setArguments(one.arguments); fmt.Sprint(err) != one.err && (err != nil || one.err != "") {
+			t.Errorf("%v: %v, want %s", one.arguments, err, one.err)
 		}
+	}
+	if c.setArguments(framework.Arguments{"weight": math.Inf(1)}) == nil {
+		t.Error("infinite")
 	}
 }
 
