@@ -38,6 +38,8 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     uint64_t digest = gt_digest_keyed(pjob->reason), now = gt_clock_ms();
     const struct gt_cache_pod *first = NULL;
     unsigned told = 0;
+    if (warning) /* another rule is another reason */
+        digest = gt_digest_number(digest, gt_digest_keyed(pjob->text ? pjob->text : ""));
     bool again = digest != pjob->told_digest || pjob->untold || now - pjob->reported_ms >= CONDITION_AGAIN_MS;
     pjob->untold = false;
     for (uint32_t i = 0; view && i < view->count && told < CONDITIONS_MAX; i++) {

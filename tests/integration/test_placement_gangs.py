@@ -284,6 +284,9 @@ class Gangs(PlacementCase):
             self.add_turns(parallelism=parallelism, **more)
             self.add_indexed(0)
             self.assertTrue(wait_for(lambda: (self.condition("t-0") or {}).get("message") == says), self.condition("t-0"))
+        self.add_turns(parallelism=5)  # the pod stays, and says the other rule at once
+        says = "parallelism 5 is not a multiple of the 2 pods of a unit"
+        self.assertTrue(wait_for(lambda: (self.condition("t-0") or {}).get("message") == says, 20), self.condition("t-0"))
 
     # jobs that change their size
 
