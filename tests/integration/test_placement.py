@@ -896,6 +896,7 @@ class PlacementTest(PlacementCase):
         self.wait_lifted(*names)
         for name in names:
             self.bind(name)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/PyTorchJob/p").get("state") == "placed"))
         for name in names[:2]:
             self.end(name)
         other = self.add_gang("b", 2, 16)
